@@ -32,6 +32,7 @@ PEOPLE = (
 )  # fmt: skip
 LIMITS = ("name", "requested_s", "procs", "n_jobs", "limit_s")
 LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
+MOST_AGE_DAYS = 365.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ def advise(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
         return {"log": log.name} | recommended_limits(log.past, by, promise)
 
 
-def score(log: LimitLog, promise: float) -> dict[str, Any]:
-    """The figures of the recommended limits and of other rules on the log's later half, by name of the rule."""
+def score(log: LimitLog, promise: float, age_days: float = 0.0) -> dict[str, Any]:
+    """The figures of the limits, read from files of that age, and of other rules on the log's later half."""
     with running_stage("recommend limits"):
-        rules = figures_of_rules(log.past, promise)
-    return {"log": log.name, "promise": promise, "many_jobs": MANY_JOBS, "rules": rules}
+        rules = figures_of_rules(log.past, promise, age_days)
+    return {"log": log.name, "promise": promise, "age_days": age_days, "many_jobs": MANY_JOBS, "rules": rules}
 
 
 def limit_status(published: Path) -> dict[str, Any]:
@@ -153,9 +154,8 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         f"these ({part:.0%}).",
         "Jobs that request less time can start earlier, because the scheduler finds a gap for them.", "",
         *_limits(row), "",
-        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those recommended at your",
-        f"jobs' submits would have been too short for {row['n_beyond']:,} of them. A job that reaches its limit is "
-        "stopped:",
+        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those of the nights before your",
+        f"jobs would have been too short for {row['n_beyond']:,} of them. A job that reaches its limit is stopped:",
         "request more time where you know better.",
         "",
     ])  # fmt: skip

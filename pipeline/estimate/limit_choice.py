@@ -48,7 +48,9 @@ class LimitSettings(NamedTuple):
     credit_rate: float = 0.05
     """what an ended job adds to it, at a promise of 97%,"""
     credit_per_job: float = 0.1
-    """and how much each recent job adds to its upper bound, which is `first_credit` without any."""
+    """and how much each recent job beyond `credit_jobs` adds to its upper bound, which is `first_credit` else."""
+    credit_jobs: float = 100.0
+    """So who submits few jobs cannot lose in one week what was earned in many."""
     credit_days: float = 10.0
     """Half-life of the number of recent jobs (days)."""
     prior_jobs: float = 20.0
@@ -157,7 +159,13 @@ class Books:
         moved = step * (float(found.is_beyond.sum()) - self.settings.aim * self.settings.share * len(found.who))
         self.log_price = min(max(self.log_price + moved, LOWEST), HIGHEST)
         self.n_settled += len(found.who)
-        self.credit = np.minimum(self.credit, self.settings.first_credit + self.settings.credit_per_job * self.recent)
+        self.credit = np.minimum(self.credit, self.most_credit())
+
+    def most_credit(self) -> Floats:
+        """The upper bound of each submitter's credit (jobs)."""
+        many = np.maximum(self.recent - self.settings.credit_jobs, 0.0)
+        found: Floats = self.settings.first_credit + self.settings.credit_per_job * many
+        return found
 
     def see_work(self, work: Floats) -> None:
         """The requested work of submitted jobs."""
@@ -168,7 +176,7 @@ class Books:
 
     def most_jobs(self, who: Ints) -> Ints:
         """How many more jobs of each submitter may be limited."""
-        free = np.minimum(self.credit, self.settings.first_credit + self.settings.credit_per_job * self.recent)
+        free = np.minimum(self.credit, self.most_credit())
         return np.maximum(np.floor((free - self.lent)[who] + 1e-9), 0.0).astype(np.int64)
 
 

@@ -117,6 +117,7 @@ def view_limit_scores(found: Mapping[str, Any]) -> Iterator[Block]:
     columns = (
         text("rule"),
         Column("jobs", "n_jobs"),
+        Column("limited", "n_limited"),
         Column("beyond", "share_beyond", percent),
         Column("over-requested hours removed", "removed_share", percent),
         Column("used hours lost", "lost_share", percent),
@@ -124,7 +125,8 @@ def view_limit_scores(found: Mapping[str, Any]) -> Iterator[Block]:
         Column("worst of them", "worst_share", percent),
     )
     rows = [{"rule": name, **one} for name, one in found["rules"].items()]
-    yield Grid(f"{found['log']}, later half, promise {found['promise']:.1%}", columns, rows)
+    title = f"{found['log']}, later half, promise {found['promise']:.1%}, look-up {found['age_days']:g} days old"
+    yield Grid(title, columns, rows)
 
 
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:

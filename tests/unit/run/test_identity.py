@@ -12,7 +12,7 @@ SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 def test_the_same_logs_settings_and_code_are_the_same_run(tmp_path: Path) -> None:
     copy = Path(shutil.copy(SAMPLE, tmp_path))
     settings = RunSettings(
-        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(promise=0.9)
+        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(max_age_days=3.0)
     )
     assert start_run(RunSettings(), [SAMPLE]).run_id == start_run(settings, [copy]).run_id
 
