@@ -154,8 +154,8 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         f"these ({part:.0%}).",
         "Jobs that request less time can start earlier, because the scheduler finds a gap for them.", "",
         *_limits(row), "",
-        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those of the nights before your",
-        f"jobs would have been too short for {row['n_beyond']:,} of them. A job that reaches its limit is stopped:",
+        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those of the nights before",
+        f"your jobs would have been too short for {row['n_beyond']:,} of them. A job at its limit is stopped:",
         "request more time where you know better.",
         "",
     ])  # fmt: skip
