@@ -2,7 +2,7 @@
 
 python -m benchmarks.limits_table [--jobs N] LOG ...
 
-The figures are those of `walltime limits LOG --score --age DAYS` at ages of 0, 1 and 6 days, of each log's first N jobs.
+The figures are those of `walltime limits LOG --score --age DAYS` at ages of 0, 1 and 6 days, of a log's first N jobs.
 """
 
 import argparse
