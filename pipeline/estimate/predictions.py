@@ -141,7 +141,7 @@ def row_questions(
         if name is not None:
             newest.setdefault(name, {})[size] = place
     asked = list(zip(laws.column("group_id").to_pylist(), laws.column("procs").to_pylist(), strict=True))
-    places = [_nearest(newest.get(name, {}), size) for name, size in asked]
+    places = np.array([_nearest(newest.get(name, {}), size) for name, size in asked], np.int64)
     typical = jobs.select(list(TYPICAL)).take(pa.array(np.maximum(places, 0))).to_pylist()
     return [
         {"procs": size, **({} if place < 0 else _known(row)), **template[name]}

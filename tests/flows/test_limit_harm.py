@@ -65,3 +65,13 @@ def test_a_person_switches_them_on_again(config: Path, walltime: Walltime) -> No
     assert walltime("run", config, "--plain", "--quiet").code == 0
     found = json.loads(walltime("limits", config, "--status", "--json").out)
     assert found["off"] == [] and {row["user"] for row in found["weeks"]} == {None, "ada", "bob", "eve"}
+
+
+def test_a_log_of_nothing_but_such_jobs_is_published(config: Path, walltime: Walltime) -> None:
+    """No runtime is known, so that there is no group and no prediction."""
+    lines = [line(n, "eve", "TIMEOUT") for n in range(400, 405)]
+    (config.parent / "dump.txt").write_text("\n".join([NAMES, *lines, ""]))
+    shown = walltime("run", config, "--plain", "--quiet")
+    assert shown.code == 0, shown.err
+    found = json.loads(walltime("limits", config, "--status", "--json").out)
+    assert {one["user"] for one in found["off"]} == {"eve", None}

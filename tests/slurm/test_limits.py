@@ -35,9 +35,9 @@ class Cluster:
     lookup: Path
 
     def minutes(self, job_id: str) -> list[str]:
-        """The limit of each part of a job, as squeue writes it in minutes."""
-        said = call(self.environment, "squeue", "--json", "-j", job_id)
-        return [str(job["time_limit"]) for job in json.loads(said)["jobs"]]
+        """The limit of each part of a job; squeue's JSON of 22.05 has all jobs whatever is asked for."""
+        jobs = json.loads(call(self.environment, "squeue", "--json"))["jobs"]
+        return [str(job["time_limit"]) for job in jobs if job_id in (str(job["job_id"]), str(job["het_job_id"]))]
 
     def submitted(self, *options: str, user: str = "alice") -> list[str]:
         """The limits of a held job."""
