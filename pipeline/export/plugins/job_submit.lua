@@ -178,7 +178,6 @@ local function read_facts(file, line)
   end
   facts.chain = chain_of(heading[2])
   facts.limit_chain, facts.tells = chain_of(heading[3])
-  if file:seek("end") ~= facts.bytes then error("the look-up was cut, or is still being copied", 0) end
   return facts
 end
 
@@ -296,6 +295,8 @@ local function with_lookup(use)
       slurm.log_info("walltime: look-up of run %s, %d estimates, stamp %s",
         tostring(current.run), current.rows, tostring(current.stamp))
     end
+    -- At each submit, because a file that is written in place begins with the same line.
+    if file:seek("end") ~= current.bytes then error("the look-up was cut, or is still being copied", 0) end
     return use(file, current)
   end)
   file:close()
@@ -437,7 +438,7 @@ local function adjust(job, parts)
   local limit = lowered_min(job, part, asked, row)
   if not answer and not limit then return end
   if limit then limited.of[job.user_name] = (limited.of[job.user_name] or 0) + 1 end
-  -- Ingest reads this (pipeline/core/limit_comment.py): the accounting forgets the limit that was asked for.
+  -- Ingest reads this (pipeline/ingest/live.py): the accounting forgets the limit that was asked for.
   local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%s limit_min=%s asked_min=%s"):format(
     SETTINGS.mode, stamp, answer and answer.rank or "none", limit and row.n_jobs or answer.n_jobs,
     answer and ("%.0f"):format(answer.quantiles[2]) or "none",

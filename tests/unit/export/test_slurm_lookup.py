@@ -108,3 +108,16 @@ def test_both_files_are_ascii_and_the_same_again() -> None:
     assert all(text.isascii() for text in files.values())
     assert files == slurm_files(tables, ExportSettings(opt_out=OptOut(users=("größe",))))
     assert b"--@" not in files["job_submit.lua"]
+
+
+@needs_lua
+@each_lua
+def test_a_look_up_that_grows_or_shrinks_in_place_is_not_used(interpreter: str, installed, tmp_path: Path) -> None:
+    """Its first line stays the same, so that what was read of it before would still be believed."""
+    text = installed(limits=[limited("ada", 700.0)], mode="limit")
+    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1, "script": "x"}
+    path = lua(str(tmp_path / "walltime.lookup"))
+    grow = f"if number == 2 then local f = io.open({path}, 'ab'); f:write('more'); f:close() end"
+    found, logged = submitted(interpreter, text, [job] * 3, PARTS, tmp_path, before=grow)
+    assert [row["time_limit"] for row in found] == ["12", "60", "60"]
+    assert len([line for line in logged if "cut, or is still being copied" in line]) == 1
