@@ -171,8 +171,16 @@ def counted(asked: Any, names: "tuple[str, str]", least: int) -> int:
     """The sum over the chunks of select or nodes, a chunk without a number being `least`; else what is asked for."""
     chunks = text_of(asked["select"]) or text_of(asked["nodes"])
     if chunks is None:
-        return max(int(asked[names[0]] or least), least)
+        return max(int(asked_for(asked, names[0]) or least), least)
     return sum(of_chunk(chunk.split(":"), names, least) for chunk in chunks.partition("#")[0].split("+"))
+
+
+def asked_for(asked: Any, name: str) -> Any:
+    """What was asked for; None also where the server does not know the resource, as ngpus on one without GPUs."""
+    try:
+        return asked[name]
+    except (AttributeError, KeyError):
+        return None
 
 
 def of_chunk(parts: "list[str]", names: "tuple[str, str]", least: int) -> int:

@@ -156,8 +156,7 @@ def test_five_jobs_killed_at_their_limits_switch_limiting_off_for_their_user(clu
         said = subprocess.run(command, env=os.environ | dict(environment), capture_output=True, text=True, check=False)
         assert said.returncode == 0, said.stderr
     found = json.loads(said.stdout)
-    assert [one["user"] for one in found["off"]] == ["alice", None] or [one["user"] for one in found["off"]] == [
-        "alice"
-    ]
+    # They are also too many for the site's week.
+    assert {one["user"] for one in found["off"]} == {"alice", None}
     (own,) = [row for row in found["weeks"] if row["user"] == "alice"]
     assert own["n_beyond"] == own["n_limited"] == 5

@@ -21,8 +21,11 @@ RESOURCES = ("select", "nodes", "ncpus", "ngpus", "soft_walltime", "min_walltime
 
 
 class Resources(dict[str, Any]):
+    """As OpenPBS has it: None for what was not asked for, an error for a resource that the server does not know."""
+
     def __missing__(self, name: str) -> None:
-        return None
+        if name == "ngpus" or name not in (*RESOURCES, "walltime"):
+            raise AttributeError(f"'pbs_resource' object has no attribute '{name}'")
 
 
 @dataclass
