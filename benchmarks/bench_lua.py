@@ -26,7 +26,7 @@ import pyarrow as pa
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import plugin
 from pipeline.settings import ExportSettings
-from pipeline.tables import ESTIMATES
+from pipeline.tables import ESTIMATES, LIMITS
 
 MOST = 1.1
 NAME_KEYS, REQUESTS_S, SIZES = 40, (900, 3600, 14_400, 43_200, 86_400), (1, 2, 4, 8, 16, 32, 64, 128)
@@ -162,7 +162,7 @@ def main() -> int:
         folder = Path(name)
         table = table_of(given.rows)
         began = time.perf_counter()
-        content = lookup_file(table, {})
+        content = lookup_file(table, LIMITS.empty(), {})
         found = {"rows": given.rows, "mib": len(content) / 2**20, "write_s": time.perf_counter() - began}
         (folder / "walltime.lookup").write_bytes(content)
         found |= in_lua(folder)

@@ -46,7 +46,8 @@ def made_history(n_jobs: int, seed: int, n_users: int = 1000) -> History:
     return History(
         row=np.arange(n_jobs), submit_s=submit_s, start_s=start_s, end_s=start_s + runtime_s, runtime_s=runtime_s,
         requested_s=rng.choice([900.0, 3600.0, 14_400.0, 86_400.0], n_jobs),
-        requested_mem_kib=np.full(n_jobs, np.nan), procs=2.0 ** rng.integers(0, 9, n_jobs),
+        requested_mem_kib=np.full(n_jobs, np.nan), gpus=np.full(n_jobs, np.nan),
+        procs=2.0 ** rng.integers(0, 9, n_jobs),
         local_s=submit_s.astype(np.int64), is_lower_bound=rng.random(n_jobs) < 0.05,
         is_learnt=np.ones(n_jobs, np.bool_), codes=codes, names=names,
     )  # fmt: skip

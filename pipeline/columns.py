@@ -40,6 +40,8 @@ _DECLARED = (
     count("requested_procs", "Processors the user asked for.", "processors", minimum=None),
     count("requested_nodes", "Nodes the user asked for.", "nodes", minimum=None),
     seconds("requested_s", "Wall-clock time the user asked for (the literature's user estimate)."),
+    seconds("limit_set_s", "Time that Walltime set for the job and that held at its end; null: none."),
+    category("limit_set_by", "What set it, and from which version: the plug-in with its stamp, or apply with its run."),
     number("requested_mem_kib", "Memory the user asked for, per processor.", "KiB per processor"),
     category("requested_memory", "Memory as the user typed it: an amount per processor, node or job, as in 2GiB/node."),
     number("used_mem_kib", "Memory the job used, per processor.", "KiB per processor"),
@@ -192,6 +194,22 @@ _DECLARED = (
     count("n_own_jobs", "Ended jobs of the row's user and application; 0: the row rests on others' jobs.", "jobs"),
     count("chain_rank", "Position in the fallback chain, 0 the most specific template.", "rank", required=True),
     instant("newest_end_s", "Latest end among the jobs, the age of the data."),
+    # limits
+    number(
+        "memory_class_kib",
+        "Memory asked for per processor, rounded up to a power of two; null: not told, or any.",
+        "KiB per processor",
+        positive=True,
+    ),
+    seconds("limit_s", "Limit for jobs of this row, below the request; null: the request stands.", positive=True),
+    number("chance_beyond", "Chance of a job of this row to exceed its limit; null: no limit.", minimum=0),
+    count("most_jobs", "Jobs of the submitter that one version of the table may limit.", "jobs"),
+    # what limits did
+    instant("week_s", "The Monday (UTC) at which the week of these jobs' ends begins."),
+    count("n_limited", "Jobs that ended with a limit that Walltime had set.", "jobs"),
+    number("freed_proc_hours", "Processor-hours by which the limits were below the requests.", "processor-hours"),
+    count("n_beyond", "Of these the jobs that ended at the limit, or ran longer.", "jobs"),
+    instant("off_since_s", "Since when limiting is switched off there; null: it is on."),
     # bursts and what cleaning changed
     category("tier", "remove: its jobs are set aside; suspect: listed and kept.", required=True),
     category("screen", "The screen that found it: flurry, slow, probe or cron.", required=True),

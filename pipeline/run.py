@@ -18,6 +18,8 @@ from pipeline.clean.stage import clean_stored
 from pipeline.estimate.checkpoints import Checkpoint
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import READ, history
+from pipeline.estimate.limit_harm import make_harm, with_switched_off
+from pipeline.estimate.limits import make_limits
 from pipeline.estimate.nightly.table import make_estimates
 from pipeline.estimate.predictions import publish_predictions
 from pipeline.estimate.registry import submitted_runs
@@ -205,6 +207,10 @@ STEPS = (
          lambda run, state, curves, groups, jobs: publish_predictions(state, curves, groups, jobs, run.run_id)),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
+    Step("harm", ("jobs",), ("limit_harm",), ("site", "export"),
+         lambda run, jobs: make_harm(jobs, run.settings.site.name, run.settings.export.again_s)),
+    Step("limits", ("jobs", "limit_harm"), ("limits",), ("site", "run_id"),
+         lambda run, jobs, harm: with_switched_off(make_limits(jobs, run.settings.site, run.run_id), harm)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
          models_over_inputs),
 )  # fmt: skip
@@ -214,7 +220,7 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 
 PUBLISHED = (
     "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
-    "across", "fits", "predictions", "scalability", "estimates", "state", "input_models",
+    "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "state", "input_models",
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {

@@ -1,6 +1,6 @@
 """What a site sets, with unit, default and meaning; everything else is a constant beside the code that uses it."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Literal, Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -312,16 +312,6 @@ class CheckSettings(Section):
     newest_job: NewestJob = NewestJob()
 
 
-PROMISES = (0.5, 0.8, 0.9, 0.95, 0.99)
-"""The quantiles of a runtime that a limit may cover; estimates have these, and 10%."""
-
-
-def _known_promise(share: float) -> float:
-    if share not in PROMISES:
-        raise ValueError(f"one of {', '.join(map(str, PROMISES))}")
-    return share
-
-
 class OptOut(Section):
     """Whose jobs are never changed."""
 
@@ -331,17 +321,28 @@ class OptOut(Section):
 
 
 class ExportSettings(Section):
-    """Which runtime a scheduler is told, and whose jobs are left alone."""
+    """What a scheduler is told, and whose jobs are left alone."""
 
     mode: Literal["dry_run", "limit", "priority"] = Field(
         "dry_run",
-        description="Slurm's plug-in; dry_run: only a comment; limit: lower TimeLimit; priority: set the site factor.",
+        description="dry_run: no job changes; limit: limits are lowered; priority: Slurm's site factor is set.",
     )
-    promise: Annotated[float, AfterValidator(_known_promise)] = Field(
-        0.95, description="Share of jobs that a lowered limit covers: a job beyond its limit is killed."
+    max_age_days: float = Field(
+        7.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Age of the newest ended job beyond which nothing is limited (days).",
     )
-    margin_s: float = Field(600.0, ge=0, description="Time added to that quantile (s).")
     opt_out: OptOut = OptOut()
+    limits_again: dict[str, date] = Field(
+        default_factory=dict,
+        description="Users, * for all, whose limits are on again after they switched themselves off, and since when.",
+    )
+
+    @property
+    def again_s(self) -> dict[str, float]:
+        """The same days as s since 1970, at midnight UTC."""
+        return {user: datetime.combine(day, time(), UTC).timestamp() for user, day in self.limits_again.items()}
 
 
 class ApplySettings(Section):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.columns import TEMPLATE_COLUMNS, columns
@@ -13,10 +14,10 @@ JOBS = TableKind(
     columns(
         "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
         "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
-        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "requested_memory",
-        "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state", "exit_code", "derived_exit_code", "array_id",
-        "het_id", "preceding_job_id", "think_s", "submit_tokens", "inputs", "work_dir_hash",
-        "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
+        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s", "limit_set_by",
+        "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state",
+        "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens",
+        "inputs", "work_dir_hash", "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
     ),
     ("site", "job_id", "restart"),
     "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
@@ -178,6 +179,48 @@ ESTIMATES = TableKind(
     "request. A job without a requested runtime has requested_s 0.",
 )  # fmt: skip
 
+
+class LimitStatus(StrEnum):
+    """Whether a row of LIMITS has a limit, and why not."""
+
+    LIMITED = "limited"
+    FEW_JOBS = "few_jobs"
+    """Too few recent ended jobs of the submitter's own."""
+    NO_GAIN = "no_gain"
+    """No shorter limit is worth its chance of being exceeded."""
+    NO_CREDIT = "no_credit"
+    """The submitter's jobs have exceeded, or may exceed, as many limits as the promise allows."""
+    USER_OFF = "user_off"
+    SITE_OFF = "site_off"
+    """Limiting has been switched off, for the submitter or for all."""
+    TOO_OLD = "too_old"
+    """The newest own job is too old."""
+
+
+LIMITS = TableKind(
+    "limits",
+    columns(
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib",
+        "qos", "limit_s", "status", "chance_beyond", "most_jobs", "n_jobs", "newest_end_s", "run_id",
+        never_null=("site", "template", "who", "status"),
+    ),
+    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib", "qos"),
+    "The limit of a job that asks for `requested_s`, from ended jobs of its own submitter: the row of least chain_rank "
+    "whose values are the job's, or null for any. Without a row, or a limit in it, the request stands. Also after "
+    "`most_jobs` jobs of the submitter have been limited by one version of the table.",
+)  # fmt: skip
+
+LIMIT_HARM = TableKind(
+    "limit_harm",
+    columns(
+        "site", "user", "week_s", "n_limited", "freed_proc_hours", "n_beyond", "off_since_s",
+        never_null=("site", "week_s"),
+    ),
+    ("site", "user", "week_s"),
+    "What limits that Walltime set have done, by user and week of the jobs' ends; without a user: all of the site. "
+    "Limiting is switched off for a user, or the site, whose jobs exceed their limits more often than by chance.",
+)  # fmt: skip
+
 STATE = TableKind(
     "state",
     columns("array", "shape", "floats", "integers", "flags", "texts"),
@@ -259,7 +302,8 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, STATE, INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, REPLAY,
+        MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

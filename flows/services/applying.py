@@ -1,24 +1,38 @@
 """What `walltime apply` does: pending jobs in, their times changed, or what would be changed."""
 
+import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.services.query.answers import LoadedState, answers, load_state
-from flows.services.schedulers import PROGRAM_TIMEOUT_S, SLURM, Change, PendingJob, Scheduler
+import numpy as np
+
+from flows.services.exporting import PublishedLimits, published_limits
+from flows.services.published.published_folder import live_path
+from flows.services.schedulers import PROGRAM_TIMEOUT_S, Change, PendingJob, Scheduler
+from pipeline.arrays import Value
 from pipeline.errors import ConfigError, InputError, printable
-from pipeline.export.scheduler_files import LEAST_CHANGE_S
+from pipeline.estimate.own_jobs import memory_class_kib
+from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.ingest.live import run
 from pipeline.settings import ExportSettings, RunSettings
+from pipeline.storage import write_text
+from pipeline.tables import LimitStatus
 
 _DAY_S = 86_400
-LEAST_ENDED_JOBS = 10
-"""Ended jobs of a submitter from which on his or her jobs are changed; like the next one chosen for caution."""
-MOST_STATE_AGE_DAYS = 7.0
-"""Age of the published State beyond which nothing is changed."""
+LEFT = {
+    LimitStatus.FEW_JOBS: "few ended jobs of its user and kind", LimitStatus.LIMITED: "no shorter limit",
+    LimitStatus.NO_GAIN: "no shorter limit", LimitStatus.NO_CREDIT: "its user has no credit",
+    LimitStatus.USER_OFF: "limits are off for its user", LimitStatus.SITE_OFF: "limits are off",
+    LimitStatus.TOO_OLD: "the limits are too old",
+}  # fmt: skip
+"""Why a job has no limit, as it is counted."""
+JOURNAL = "applied.json"
+"""Beside the live State: the times that were set for jobs that still wait."""
 _DO = "see whether you may change other users' jobs"
 
 
@@ -57,30 +71,58 @@ class Applied:
 def apply_estimates(
     settings: RunSettings, scheduler: Scheduler, now_s: float, environment: Mapping[str, str], *, is_dry_run: bool
 ) -> Applied:
-    """Change the pending jobs' times to what the published State says of them, or only say so.
+    """Change the pending jobs' times to the published limits, or only say so.
 
-    A job's time is never above what its user asked for. InputError where nothing is published, where the State is too
-    old to change a job by it, or where the scheduler's programs fail.
+    A job's time is never above what its user asked for. ConfigError for changes under another mode than `limit`.
+    InputError where nothing is published, where the limits are too old or damaged, or where the scheduler's programs
+    fail.
     """
-    if not is_dry_run and scheduler is SLURM and settings.export.mode == "priority":
-        raise ConfigError("export.mode", "priority", "another mode: apply changes limits", "or leave out --yes")
+    mode = settings.export.mode
+    if not is_dry_run and mode != "limit":
+        raise ConfigError("export.mode", mode, 'mode = "limit", under which apply changes jobs', "or leave out --yes")
     jobs = scheduler.pending(environment)
-    loaded = load_state(Path(settings.output_dir), len(jobs))
-    age_days = (now_s - loaded.state.as_of_s) / _DAY_S
-    if age_days > MOST_STATE_AGE_DAYS and not is_dry_run:
-        expected = f"one of at most {MOST_STATE_AGE_DAYS:g} days"
-        raise InputError(loaded.where, f"a State {age_days:.0f} days old", expected, "run walltime run first")
+    path = live_path(Path(settings.output_dir)).with_name(JOURNAL)
+    journal = read_journal(path, jobs)
+    limits = published_limits(Path(settings.output_dir))
+    as_of_s = limits.file.stamp.newest_end_s if limits.file else 0
+    age_days, most_days = (now_s - as_of_s) / _DAY_S, settings.export.max_age_days
+    if limits.file and age_days > most_days and not is_dry_run:
+        found, do = f"limits whose newest job ended {age_days:.0f} days ago", "run walltime run first"
+        raise InputError(printable(settings.output_dir), found, f"at most {most_days:g} days", do)
     left: Counter[str] = Counter()
-    able = [job for job in jobs if not _is_left(job, settings.export, left)]
-    changes = _changes(able, loaded, settings, scheduler, now_s, left)
+    able = [job for job in jobs if not _is_left(job, settings.export, journal, left)]
+    changes = _changes(able, limits, settings.apply.most_changes, scheduler, left)
     failures = {} if is_dry_run else _make(changes, scheduler, environment)
+    if not is_dry_run:
+        made = {key_of(one.job): one.to_s for one in changes if one.job.job_id not in failures}
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, json.dumps(journal | made))
     return Applied(
-        scheduler, changes, failures, dict(sorted(left.items())), len(jobs), is_dry_run, int(loaded.state.as_of_s),
-        loaded.manifest.run_id,
+        scheduler, changes, failures, dict(sorted(left.items())), len(jobs), is_dry_run, as_of_s, limits.run_id,
     )  # fmt: skip
 
 
-def _is_left(job: PendingJob, export: ExportSettings, left: Counter[str]) -> bool:
+def key_of(job: PendingJob) -> str:
+    """The job in the journal: of an array, whose waiting tasks become fewer, the array; numbers are used again."""
+    return f"{re.split(r'[_[]', job.job_id)[0]} {job.submit_s or 0:.0f}"
+
+
+def read_journal(path: Path, jobs: Sequence[PendingJob]) -> dict[str, float]:
+    """By key the time (s) that was set last for each of the pending jobs; 0 where somebody has raised it since.
+
+    The scheduler's own comments may be lost or, in OpenPBS, are not there; what is kept here is only a file beside the
+    live State. Where it cannot be read nothing is known.
+    """
+    try:
+        known = json.loads(path.read_text("utf-8"))
+        found = {key: float(known[key]) for key in map(key_of, jobs) if key in known}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+    raised = {key_of(job) for job in jobs if (job.planned_s or 0) > found.get(key_of(job), math.inf)}
+    return {key: 0.0 if key in raised else set_s for key, set_s in found.items()}
+
+
+def _is_left(job: PendingJob, export: ExportSettings, journal: Mapping[str, float], left: Counter[str]) -> bool:
     """Whether a job is left alone whatever its estimate; the reason is counted."""
     named = {"user": export.opt_out.users, "account": export.opt_out.accounts, "queue": export.opt_out.partitions}
     for column, opted_out in named.items():
@@ -88,57 +130,69 @@ def _is_left(job: PendingJob, export: ExportSettings, left: Counter[str]) -> boo
         if set(str(job.values.get(column) or "").split(",")) & set(opted_out):
             left[f"{column} has opted out"] += 1
             return True
-    reason = job.fault or ("no time limit of its own" if not job.asked_s or not job.planned_s else "")
+    is_raised = journal.get(key_of(job)) == 0.0
+    reason = job.fault or ("its limit was raised" if is_raised else "")
+    reason = reason or ("no time limit of its own" if not job.asked_s or not job.planned_s else "")
     left.update([reason] if reason else [])
     return bool(reason)
 
 
 def _changes(
-    jobs: Sequence[PendingJob], loaded: LoadedState, settings: RunSettings, scheduler: Scheduler, now_s: float,
-    left: Counter[str],
-) -> list[Change]:  # fmt: skip
-    share, margin_s = scheduler.share_and_margin(settings.export)
-    # The State answers for the time after it, as if the job were submitted then.
-    at = [max(job.submit_s or now_s, loaded.state.as_of_s) for job in jobs]
-    found = answers(loaded, [{**job.values, "at": s} for job, s in zip(jobs, at, strict=True)]) if jobs else []
-    changes: list[Change] = []
-    for job, answer in zip(jobs, found, strict=True):
-        to_s = _target_s(job, answer[f"runtime_s_q{round(100 * share)}"] + margin_s, scheduler.step_s)
-        if answer["n_submitter"] < LEAST_ENDED_JOBS:
-            left["few ended jobs of its submitter"] += 1
-        elif 2 * float(job.asked_s or 0) < answer["least_requested_s"]:
-            # No job like it has run: its runtime would be guessed from the request alone.
-            left["a far shorter request than its submitter's others"] += 1
-        elif abs(to_s - float(job.planned_s or 0)) < max(LEAST_CHANGE_S, scheduler.step_s):
-            left["no change"] += 1
-        elif len(changes) == settings.apply.most_changes:
+    jobs: Sequence[PendingJob], limits: PublishedLimits, most_changes: int, scheduler: Scheduler, left: Counter[str]
+) -> list[Change]:
+    n_limited, changes = Counter[Value](), list[Change]()
+    for job in jobs:
+        limit_s, why = _limit(job, limits, n_limited)
+        asked_s, planned_s = float(job.asked_s or 0), float(job.planned_s or 0)
+        to_s = asked_s if limit_s is None else _target_s(job, limit_s, scheduler.step_s)
+        if abs(to_s - planned_s) < max(LEAST_CHANGE_S, scheduler.step_s):
+            left[why if limit_s is None else "no change"] += 1
+        elif len(changes) == most_changes:
             left["after the largest number of changes"] += 1
         else:
-            changes.append(Change(job, to_s, _why(share, margin_s, answer), loaded.manifest.run_id))
+            # A time that we have lowered, and that has no limit any more, becomes what was asked for.
+            changes.append(Change(job, to_s, why, limits.run_id))
     return changes
+
+
+def _limit(job: PendingJob, limits: PublishedLimits, n_limited: Counter[Value]) -> tuple[float | None, str]:
+    """The limit of a pending job, s, None where its request stands; and why."""
+    values = job.values
+    memory_kib = np.array([values.get("requested_mem_kib") or np.nan], np.float64)
+    submit = {
+        "who": values.get("user"), "what": limits.what(_text(values.get("job_name"))), "queue": values.get("queue"),
+        "requested_s": values.get("requested_s"), "procs": values.get("procs"), "gpus": values.get("gpus") or 0,
+        "memory_class_kib": float(memory_class_kib(memory_kib)[0]) if memory_kib[0] > 0 else None,
+        "qos": values.get("qos"),
+    }  # fmt: skip
+    row = limits.file.limit(submit) if limits.file else None
+    if row is None or limits.file is None:
+        return None, LEFT[LimitStatus.FEW_JOBS]
+    limit_s = limits.file.limited_s(submit, n_limited)
+    if limit_s is None:
+        is_used_up = row.limit_s > 0 and n_limited[submit["who"]] >= row.most_jobs
+        return None, LEFT[LimitStatus.NO_CREDIT if is_used_up else row.status]
+    return limit_s, f"{row.n_jobs} ended jobs of the user and of this kind, chance to exceed it {row.chance_beyond:.1%}"
+
+
+def _text(value: Value) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _target_s(job: PendingJob, wanted_s: float, step_s: float) -> float:
     """The time to plan with: whole steps, rounded up, at least one, never above what was asked for."""
-    asked_s = float(job.asked_s or 0)
-    if not math.isfinite(wanted_s):
-        return asked_s
-    return min(max(math.ceil(wanted_s / step_s), 1) * step_s, asked_s)
-
-
-def _why(share: float, margin_s: float, answer: Mapping[str, Any]) -> str:
-    runtime_s = answer[f"runtime_s_q{round(100 * share)}"]
-    margin = f" + {margin_s:g} s" if margin_s else ""
-    own, alike = answer["n_submitter"], answer["n_program"]
-    return f"q{100 * share:.0f} {runtime_s:.0f} s{margin}; the user has {own} ended jobs, {alike} of this application"
+    return min(max(math.ceil(wanted_s / step_s), 1) * step_s, float(job.asked_s or 0))
 
 
 def _make(changes: Sequence[Change], scheduler: Scheduler, environment: Mapping[str, str]) -> dict[str, str]:
-    """Make the changes, one after another; a job that has gone or may not be changed does not stop the others."""
-    failures = {}
-    for change in changes:
+    """Make the changes; by job id why one was not made, which the scheduler is asked, whatever its programs say."""
+    said = []
+    for command, given in scheduler.commands(changes):
         try:
-            run(scheduler.command(change), environment, PROGRAM_TIMEOUT_S, _DO)
+            run(command, environment, PROGRAM_TIMEOUT_S, _DO, given)
         except InputError as error:
-            failures[change.job.job_id] = printable(f"{error.where}: {error.found}", 400)
-    return failures
+            said.append(printable(f"{error.where}: {error.found}", 400))
+    planned_s = {job.job_id: job.planned_s for job in scheduler.pending(environment)} if changes else {}
+    # A job that waits no more has started with its new time, or has gone.
+    refused = [one for one in changes if planned_s.get(one.job.job_id, one.to_s) != one.to_s]
+    return {one.job.job_id: "; ".join(said) or "its time is still another one" for one in refused}

@@ -3,6 +3,7 @@
 Each check takes a Store and yields findings; nothing is changed.
 """
 
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from flows.services.initialising import program_failure
 from flows.services.run.prepare import listed_paths
 from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
-from pipeline.export.lookup_file import lookup_facts
+from pipeline.export.lookup_reader import is_whole, open_lookup
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.publish import Manifest
@@ -314,11 +315,12 @@ def check_lookup(store: Store) -> Iterator[Finding]:
     if content is None or store.manifest is None:
         return
     do = "run `walltime export --for slurm` and install its files again"
-    facts = lookup_facts(content)
-    if facts is None:
+    if not is_whole(content):
         yield finding(Level.WARNING, path, "a look-up file that is damaged or of another release", do)
-    elif unquote(facts["site"]) == store.manifest.site:
-        age_s = (store.manifest.data_newest_end_s or 0) - int(facts["newest_end_s"])
+        return
+    stamp = open_lookup(io.BytesIO(content)).stamp
+    if unquote(stamp.site) == store.manifest.site:
+        age_s = (store.manifest.data_newest_end_s or 0) - stamp.newest_end_s
         if age_s > store.max_age_s:
             found = f"a look-up file whose newest job is {duration(age_s)} older than that of the published tables"
             yield finding(Level.WARNING, path, found, do)
@@ -383,11 +385,23 @@ def _went_back(manifest: Manifest) -> bool:
     )
 
 
+def check_limits(store: Store) -> Iterator[Finding]:
+    """Jobs have not exceeded the limits that were set for them more often than promised."""
+    facts = ((store.manifest.report("harm") if store.manifest else None) or {}).get("facts", {})
+    if facts.get("users_off") or facts.get("site_off"):
+        who = "all users" if facts.get("site_off") else f"{facts['users_off']} users"
+        found = (
+            f"limits switched off for {who}: {facts['beyond']:,} of {facts['limited']:,} limited jobs exceeded theirs"
+        )
+        do = "see `walltime limits DIR --status`, which says how to switch them on again"
+        yield finding(Level.WARNING, store.root, found, do)
+
+
 CHECKS: Mapping[str, Check] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_logs, check_sacct, check_manifest, check_tables, check_versions, check_leftovers, check_work, check_lock,
-        check_lookup, check_space, check_permissions, check_age,
+        check_lookup, check_space, check_permissions, check_age, check_limits,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""

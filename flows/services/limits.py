@@ -14,14 +14,17 @@ from typing import Any
 from flows.services.files.os_errors import naming_path
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
+from flows.services.published.published_folder import published_folder
 from flows.services.quantities import clock, instant, share
 from flows.services.run.prepare import settings_and_logs
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.limit_advice import MANY_JOBS, figures_of_rules, recommended_limits
+from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
-from pipeline.storage import write_text
+from pipeline.storage import read_table, write_text
+from pipeline.tables import LIMIT_HARM
 
 PEOPLE = (
     "name", "n_jobs", "requested_hours", "used_hours", "unused_hours", "removed_hours", "lost_hours", "n_beyond",
@@ -29,6 +32,7 @@ PEOPLE = (
 )  # fmt: skip
 LIMITS = ("name", "requested_s", "procs", "n_jobs", "limit_s")
 LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
+MOST_AGE_DAYS = 365.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,34 @@ def advise(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
         return {"log": log.name} | recommended_limits(log.past, by, promise)
 
 
-def score(log: LimitLog, promise: float) -> dict[str, Any]:
-    """The figures of the recommended limits and of other rules on the log's later half, by name of the rule."""
+def score(log: LimitLog, promise: float, age_days: float = 0.0) -> dict[str, Any]:
+    """The figures of the limits, read from files of that age, and of other rules on the log's later half."""
     with running_stage("recommend limits"):
-        rules = figures_of_rules(log.past, promise)
-    return {"log": log.name, "promise": promise, "many_jobs": MANY_JOBS, "rules": rules}
+        rules = figures_of_rules(log.past, promise, age_days)
+    return {"log": log.name, "promise": promise, "age_days": age_days, "many_jobs": MANY_JOBS, "rules": rules}
+
+
+def limit_status(published: Path) -> dict[str, Any]:
+    """What limits of ours have done by user and week, and for whom they are off; InputError where nothing is published.
+
+    `weeks` are the rows of LIMIT_HARM, those of the site first.
+    """
+    with reading(published_folder(published)) as manifest:
+        return {"folder": str(manifest.root), "run_id": manifest.run_id} | harm_facts(manifest)
+
+
+def harm_facts(manifest: Manifest) -> dict[str, Any]:
+    """The rows of LIMIT_HARM with days as text and the share within, and for whom limits are off; empty without it."""
+    if LIMIT_HARM.name not in manifest.tables:
+        return {"weeks": [], "off": []}
+    rows = read_table(manifest.path(LIMIT_HARM.name), LIMIT_HARM).to_pylist()
+    rows.sort(key=lambda row: (row["user"] or "", -row["week_s"]))
+    weeks = [
+        row | {"week": str(instant(row["week_s"]))[:10], "kept_share": 1.0 - row["n_beyond"] / row["n_limited"]}
+        for row in rows
+    ]
+    off = {row["user"]: str(instant(row["off_since_s"]))[:16] for row in rows if row["off_since_s"] is not None}
+    return {"weeks": weeks, "off": [{"user": user, "since": since} for user, since in off.items()]}
 
 
 def check_folder(folder: Path | None, *, score: bool) -> None:
@@ -127,9 +154,8 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         f"these ({part:.0%}).",
         "Jobs that request less time can start earlier, because the scheduler finds a gap for them.", "",
         *_limits(row), "",
-        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those recommended at your",
-        f"jobs' submits would have been too short for {row['n_beyond']:,} of them. A job that reaches its limit is "
-        "stopped:",
+        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those of the nights before",
+        f"your jobs would have been too short for {row['n_beyond']:,} of them. A job at its limit is stopped:",
         "request more time where you know better.",
         "",
     ])  # fmt: skip

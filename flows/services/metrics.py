@@ -73,6 +73,7 @@ def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> s
     found: list[list[str]] = []
     if manifest is not None:
         found += [*_of_tables(manifest, site, now_s), *_of_cleaning(manifest, site), *_of_coverage(manifest, site)]
+        found += _of_limits(manifest, site)
     if last is not None:
         found += _of_run(last, site)
     return metrics_text([*found, *_of_store(folder, site)])
@@ -122,6 +123,20 @@ def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
     text = "Share of later jobs that an interval or a quantile held."
     yield gauge(site, "coverage", text, held, "ratio")
     yield gauge(site, "coverage_nominal", "Share that the same figure promises.", promised, "ratio")
+
+
+def _of_limits(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
+    """What limits that Walltime set have done; none for a version of a release that did not count it."""
+    facts = (manifest.report("harm") or {}).get("facts", {})
+    yield gauge(site, "limited_jobs", "Jobs that ended with a limit that Walltime had set.", facts.get("limited"))
+    text = "Of these the jobs that ended at the limit, or ran longer."
+    yield gauge(site, "limited_jobs_beyond", text, facts.get("beyond"))
+    freed = facts.get("freed_proc_hours")
+    text = "Processor-seconds by which the limits were below the requests."
+    yield gauge(site, "limits_freed_processor", text, None if freed is None else 3600.0 * freed, "seconds")
+    off = "Users for whom limiting has switched itself off."
+    yield gauge(site, "limits_users_off", off, facts.get("users_off"))
+    yield gauge(site, "limits_site_off", "1 where limiting has switched itself off for all.", facts.get("site_off"))
 
 
 def _of_run(last: LastRun, site: Labels) -> Iterator[list[str]]:

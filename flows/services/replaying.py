@@ -18,7 +18,7 @@ from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, words
 from flows.services.run.prepare import settings_and_logs
 from flows.services.series_files import read_series_and_applications
-from pipeline.arrays import Floats, category_codes
+from pipeline.arrays import Floats, category_codes, floats
 from pipeline.clean import clean
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History
@@ -119,6 +119,7 @@ def run_replay(task: ReplayTask) -> ReplayResult:
         has_waits=subject.has_waits,
         since_s=None if np.isinf(subject.since_s) else subject.since_s,
         until_s=float(work.submit_s[-1]),
+        log_utilisation=subject.log_utilisation,
     )
 
 
@@ -150,7 +151,7 @@ def subject_of_jobs(
     estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
     subject = Subject(
         task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, _since_s(task, work),
-        has_waits(flagged),
+        has_waits(flagged), floats(flagged, "start_s"), floats(flagged, "runtime_s"),
     )  # fmt: skip
     return subject, capacity_from
 

@@ -1,9 +1,9 @@
 """The pending jobs of Slurm and OpenPBS, and the programs that change their times.
 
-Slurm: `squeue --json`, and time limits by `scontrol update`. The limit that the user asked for stands in the
-AdminComment of our own changes (and of the plug-in's), so that a second change starts from it and not from the limit
-that the first one has set. Source: man squeue, man scontrol, and the JSON of Slurm 22.05 to 24.11, which writes numbers
-as such or as objects with `set`, `infinite` and `number`.
+Slurm: `squeue --json`, and time limits by one `scontrol` that reads an `update` a line. The limit that the user asked
+for stands in the AdminComment of our own changes (and of the plug-in's), so that a second change starts from it and not
+from the limit that the first one has set. Source: man squeue, man scontrol, and the JSON of Slurm 22.05 to 24.11, which
+writes numbers as such or as objects with `set`, `infinite` and `number`.
 
 OpenPBS: `qstat -f -F json`, and soft_walltime by `qalter`. The scheduler plans with soft_walltime; no job is killed for
 it, and walltime, which the user asked for, stays what it is. Source: PBS Professional 2024.1 Reference Guide,
@@ -18,6 +18,7 @@ output is read as JSON.
 """
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +28,7 @@ from typing import Any
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
-from pipeline.export.scheduler_files import SOFT_MARGIN_S, SOFT_QUANTILE
-from pipeline.ingest.live import limit_comment, run
-from pipeline.settings import ExportSettings
+from pipeline.ingest.live import OPT_OUT_WORD, limit_comment, run
 
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
@@ -73,13 +72,12 @@ class Scheduler:
     what: str
     """What is changed, as its users know it."""
     step_s: float
-    share_and_margin: Callable[[ExportSettings], tuple[float, float]]
     ask: Sequence[str]
     """The program and its arguments that list jobs as JSON."""
     jobs_of: Callable[[str], list[PendingJob]]
     """The pending jobs in its output; ValueError, KeyError, TypeError or AttributeError for any other output."""
-    command: Callable[[Change], Sequence[str]]
-    """The program and its arguments that make a change; no shell reads them."""
+    commands: Callable[[Sequence[Change]], list[tuple[Sequence[str], str | None]]]
+    """Programs with their arguments, which no shell reads, and what each is given to read, that make changes."""
 
     def pending(self, environment: Mapping[str, str]) -> list[PendingJob]:
         """The pending jobs of all users; InputError where the scheduler's program fails or writes no list of jobs."""
@@ -99,7 +97,9 @@ def _text(value: Any) -> str | None:
     return None if value is None or isinstance(value, Mapping | list | bool) else str(value) or None
 
 
-_OURS = re.compile(r"walltime mode=[a-z_]+ [^;]*\blimit_min=(\w+) asked_min=(\w+)[^;]*")
+_OURS = re.compile(r"walltime mode=([a-z_]+) [^;]*\blimit_min=(\w+) asked_min=(\w+)[^;]*")
+_PLAIN = re.compile(r"[ !#-&(-\[\]-~]{0,2000}")
+"""A comment that scontrol reads as it stands: printable, without quotes and backslashes."""
 _TASKS = re.compile(r"[0-9][0-9,:-]*")
 
 
@@ -118,9 +118,27 @@ def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
         "user": _text(job.get("user_name")), "user_group": _text(job.get("group_name")),
         "account": _text(job.get("account")), "queue": _text(job.get("partition")), "qos": _text(job.get("qos")),
         "job_name": _text(job.get("name")), "procs": None if procs is None else int(procs) or None,
-        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs),
+        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), "gpus": _slurm_gpus(job),
     }  # fmt: skip
+    fault = fault or _slurm_fault(job, limit_min, comment)
     return PendingJob(job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, fault)
+
+
+def _slurm_fault(job: Mapping[str, Any], limit_min: float | None, comment: str) -> str:
+    """Why a job's limit stays as it is; empty where it may be changed."""
+    found = _OURS.search(comment)
+    set_min = float(found[2]) if found and found[1] == "limit" and found[2].isdecimal() else math.inf
+    reasons = {
+        "its user wants no limit of ours": OPT_OUT_WORD in (_text(job.get("comment")) or "").split(),
+        # Slurm itself may shorten a job with --time-min, whose user has chosen how far.
+        "it has a --time-min": bool(_number(job.get("time_minimum"))),
+        "its limit was raised": limit_min is not None and limit_min > set_min,
+        "it is interactive": not job.get("batch_flag", True),
+        "it waits for a reservation": bool(_text(job.get("resv_name"))),
+        "it was requeued": bool(_number(job.get("restart_cnt"))),
+        "its AdminComment has quotes or other unusual characters": not _PLAIN.fullmatch(comment),
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), "")
 
 
 def _slurm_id(job: Mapping[str, Any]) -> tuple[str, str]:
@@ -139,9 +157,9 @@ def _slurm_id(job: Mapping[str, Any]) -> tuple[str, str]:
 def _asked_min(limit_min: float | None, comment: str) -> float | None:
     """The limit asked for: that of our comment, unless somebody has changed the limit since."""
     found = _OURS.search(comment)
-    if found and limit_min is not None and found[2].isdecimal():
-        asked_min = float(found[2])
-        ours = {asked_min, float(found[1]) if found[1].isdecimal() else asked_min}
+    if found and limit_min is not None and found[3].isdecimal():
+        asked_min = float(found[3])
+        ours = {asked_min, float(found[2]) if found[2].isdecimal() else asked_min}
         return asked_min if limit_min in ours else limit_min
     return limit_min
 
@@ -152,6 +170,12 @@ def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | No
         return per_cpu * _KIB_PER_MIB
     nodes = _number(job.get("node_count"))
     return per_node * _KIB_PER_MIB * (nodes or 1.0) / procs if per_node and procs else None
+
+
+def _slurm_gpus(job: Mapping[str, Any]) -> int:
+    """GPUs asked for, of all types together."""
+    found = re.search(r"(?:^|,)gres/gpu=(\d+)", _text(job.get("tres_req_str")) or "")
+    return int(found[1]) if found else 0
 
 
 def _number(value: Any) -> float | None:
@@ -166,22 +190,29 @@ def _listed(value: Any) -> Sequence[str]:
     return [value] if isinstance(value, str) else value or []
 
 
-def _update_command(change: Change) -> Sequence[str]:
-    """scontrol with a limit in minutes, and the comment that keeps what the user asked for."""
+def _updates(changes: Sequence[Change]) -> list[tuple[Sequence[str], str | None]]:
+    """One scontrol that reads the limits, in minutes, and the comments that keep what the users asked for.
+
+    It takes milliseconds a job; a program for each takes a hundred times as long.
+    """
+    return [(("scontrol",), "".join(_update_line(change) for change in changes))] if changes else []
+
+
+def _update_line(change: Change) -> str:
     limit_min, asked_min = round(change.to_s / 60), round((change.job.asked_s or 0) / 60)
     ours = limit_comment("limit", f"apply run={change.run_id}", limit_min, asked_min)
     before = change.job.comment
     found = _OURS.search(before)
     added = f"{before}; {ours}" if before else ours
     comment = before[: found.start()] + ours + before[found.end() :] if found else added
-    job = f"JobId={change.job.job_id}"
-    return ("scontrol", "update", job, f"TimeLimit={limit_min}", f"AdminComment={comment}")
+    return f'update JobId={change.job.job_id} TimeLimit={limit_min} AdminComment="{comment}"\n'
 
 
 _STEP = 4
 _JOBS = '    "Jobs":{'
 _LINE = re.compile(r'( *)"(.*?)":(.*?),?')
 _STATES = ("Q", "H", "W")
+_NESTED = ("Resource_List", "Variable_List")
 _NO_PROJECT = "_pbs_project_default"
 _PBS_ID = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9][A-Za-z0-9._-]*)?")
 
@@ -194,7 +225,7 @@ def _pbs_jobs(said: str) -> list[PendingJob]:
 
 
 def _described(said: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Job ids with attributes, numbers as texts, of nested ones Resource_List alone; ValueError for other output."""
+    """Job ids with attributes, numbers as texts, of nested ones those of _NESTED; ValueError for other output."""
     lines = said.split("\n")
     if _JOBS in lines:
         yield from _described_by_lines(lines[lines.index(_JOBS) + 1 :])
@@ -221,7 +252,7 @@ def _described_by_lines(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]
         elif depth == 3:
             inner = key if value == "{" else ""
             job[key] = {} if inner else _unquoted(value)
-        elif depth == 4 and inner == "Resource_List":
+        elif depth == 4 and inner in _NESTED:
             job[inner][key] = _unquoted(value)
 
 
@@ -247,18 +278,24 @@ def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
         "account": _text(job.get("Account_Name")) or (None if project == _NO_PROJECT else project),
         "queue": _text(job.get("queue")), "job_name": _text(job.get("Job_Name")), "procs": procs or None,
         "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
+        "gpus": int(asked["ngpus"]) if str(asked.get("ngpus", "")).isdecimal() else 0,
     }  # fmt: skip
     planned_s = walltime_s if soft_s is None else soft_s
-    return PendingJob(name, values, None, walltime_s, planned_s, fault=_pbs_fault(name, asked, times))
+    return PendingJob(name, values, None, walltime_s, planned_s, fault=_pbs_fault(name, job, asked, times))
 
 
-def _pbs_fault(name: str, asked: Mapping[str, Any], times: int) -> str:
-    if not _PBS_ID.fullmatch(name):
-        return "its id is none"
-    if times > 1:
-        return "it is described twice"
-    # OpenPBS refuses a soft_walltime for such a job.
-    return "a range of walltimes" if "min_walltime" in asked or "max_walltime" in asked else ""
+def _pbs_fault(name: str, job: Mapping[str, Any], asked: Mapping[str, Any], times: int) -> str:
+    variables: Mapping[str, Any] = job.get("Variable_List") or {}
+    reasons = {
+        "its id is none": not _PBS_ID.fullmatch(name),
+        "it is described twice": times > 1,
+        "its user wants no limit of ours": variables.get("WALLTIME") == "off",
+        # OpenPBS refuses a soft_walltime for such a job.
+        "a range of walltimes": "min_walltime" in asked or "max_walltime" in asked,
+        "it is interactive": str(job.get("interactive", "")) in ("1", "True"),
+        "it was requeued": str(job.get("run_count", "0")) not in ("0", ""),
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), "")
 
 
 def _time_s(value: Any) -> float | None:
@@ -279,30 +316,30 @@ def _pbs_memory_kib(value: Any) -> float | None:
         return None
 
 
-def _alter_command(change: Change) -> Sequence[str]:
-    """qalter with a soft_walltime in whole seconds."""
-    minutes, second = divmod(round(change.to_s), 60)
-    clock = f"{minutes // 60:02}:{minutes % 60:02}:{second:02}"
-    return ("qalter", "-l", f"soft_walltime={clock}", change.job.job_id)
+def _alter_commands(changes: Sequence[Change]) -> list[tuple[Sequence[str], str | None]]:
+    """A qalter for each soft_walltime, in whole seconds, with the jobs that get it."""
+    jobs: dict[str, list[str]] = {}
+    for change in changes:
+        minutes, second = divmod(round(change.to_s), 60)
+        jobs.setdefault(f"{minutes // 60:02}:{minutes % 60:02}:{second:02}", []).append(change.job.job_id)
+    return [(("qalter", "-l", f"soft_walltime={clock}", *ids), None) for clock, ids in jobs.items()]
 
 
 SLURM = Scheduler(
     name="slurm",
     what="TimeLimit",
     step_s=60.0,
-    share_and_margin=lambda export: (export.promise, export.margin_s),
     ask=("squeue", "--all", "--states=PENDING", "--json"),
     jobs_of=_slurm_jobs,
-    command=_update_command,
+    commands=_updates,
 )
 OPENPBS = Scheduler(
     name="pbs",
     what="soft_walltime",
     step_s=1.0,
-    share_and_margin=lambda _: (SOFT_QUANTILE, SOFT_MARGIN_S),
     ask=("qstat", "-f", "-F", "json"),
     jobs_of=_pbs_jobs,
-    command=_alter_command,
+    commands=_alter_commands,
 )
 SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
 """Every scheduler by its name in the settings."""

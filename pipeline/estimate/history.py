@@ -28,7 +28,7 @@ WHAT = ("application", "job_name", "submit_tokens", "queue")
 
 READ = tuple(dict.fromkeys((
     "site", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
-    "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, "inputs", *WHO, *WHAT,
+    "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, "inputs", *WHO, *WHAT,
 )))  # fmt: skip
 """The columns of JOBS that a history and the ids of its records are made of."""
 
@@ -54,6 +54,8 @@ class History:
     """NaN where the job has not run to an end."""
     requested_s: Floats
     requested_mem_kib: Floats
+    gpus: Floats
+    """GPUs allocated."""
     procs: Floats
     """Processors asked for (allocated ones where the log has no request)."""
     local_s: Ints
@@ -120,8 +122,8 @@ class History:
 
 
 ARRAYS = (
-    "row", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib", "procs", "local_s",
-    "is_lower_bound", "is_learnt",
+    "row", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib", "gpus", "procs",
+    "local_s", "is_lower_bound", "is_learnt",
 )  # fmt: skip
 
 
@@ -173,6 +175,7 @@ def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = Fa
         runtime_s=np.where(has_run, floats(jobs, "runtime_s"), np.nan)[rows],
         requested_s=floats(jobs, "requested_s")[rows],
         requested_mem_kib=floats(jobs, "requested_mem_kib")[rows],
+        gpus=floats(jobs, "gpus")[rows],
         procs=procs[rows],
         local_s=local_s + offset_s(local_s, timezone),
         is_lower_bound=(lower_bounds(jobs) & has_run)[rows],

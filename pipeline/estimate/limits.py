@@ -1,56 +1,321 @@
-"""Recommended limits of a log's jobs, each as of its submit, from the estimator's quantiles."""
+"""LIMITS, the only source of time limits: made each midnight, and by a replay of a log's midnights, by one function."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from pipeline.arrays import Floats, Ints
-from pipeline.estimate.baselines import largest_of_15, points, requests_of
-from pipeline.estimate.history import ARRAYS, History
-from pipeline.estimate.learnt_parts import learnt_parts
+from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.estimate.baselines import points, requests_of
+from pipeline.estimate.history import READ, History, newest_s
+from pipeline.estimate.history import history as history_of
 from pipeline.estimate.limit_choice import (
-    SHARES,
-    USER_TIMES,
-    LimitJobs,
+    TICK_S,
+    Chosen,
     LimitSettings,
-    Pace,
-    choose_limits,
-    exceedance,
+    Offers,
+    Outcome,
+    candidates_s,
+    choose,
     no_books,
 )
-from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.walltime import PART_JOBS, estimate, walltime
+from pipeline.estimate.own_jobs import (
+    Kinds,
+    columns_of,
+    has_row,
+    is_nameless,
+    kinds_of,
+    names_tell,
+    newest_known,
+    told_columns,
+    values_of,
+)
+from pipeline.large_tables import LargeTable, newest_jobs
+from pipeline.report import Report, Tally
+from pipeline.settings import SiteSettings
+from pipeline.tables import LIMITS, LimitStatus
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
 
+LEARN_JOBS = 200_000
+"""Latest jobs that limits are made from."""
 
-ESTIMATE = QUANTILES.index(0.5)
+Rows = dict[str, Array]
+"""Columns of LIMITS by name, without site and run; None and NaN where a row is for any value."""
 
 
-class Recommended(NamedTuple):
-    """Limits of the log's jobs, and of jobs like some of them if they were submitted at the log's end; s, NaN: none.
+class Held(NamedTuple):
+    """A log with the kinds of its jobs."""
 
-    `quantiles_s`: (jobs, 6) the estimates as of each submit that they were chosen from.
-    """
+    log: History
+    kinds: list[Kinds]
+    who: Ints
+    """The submitter's number; unknown ones share the last."""
+    run_s: Floats
+    """Runtimes; of a job that was cut short its request, if that is longer."""
+    has_names: Bools
+    """Per job whether names of the log up to it tell applications."""
 
+    def offers(self, kinds: Kinds, places: Ints) -> Offers:
+        """The rows whose newest jobs are these places among the ended."""
+        job = kinds.job[places]
+        work = self.log.procs[job] * self.log.requested_s[job]
+        return Offers(self.who[job], kinds.longest_s[places], self.log.requested_s[job], work)
+
+
+class Night(NamedTuple):
+    """A midnight: the table that is made at it, and the places and limits (s, NaN: none) of the jobs that read it."""
+
+    at_s: float
+    rows: Rows
+    places: Ints
     limit_s: Floats
-    next_s: Floats
-    quantiles_s: Floats
 
 
-def limits(history: History, settings: EstimateRules) -> Floats:
+def held_of(log: History) -> Held:
+    """The log's jobs and kinds."""
+    n_who = int(log.codes["who"].max(initial=-1)) + 1
+    run_s = np.where(log.is_lower_bound, np.fmax(log.runtime_s, log.requested_s), log.runtime_s)
+    who = np.where(log.codes["who"] < 0, n_who, log.codes["who"])
+    return Held(log, kinds_of(log), who, run_s, names_tell(values_of(log)["what"]))
+
+
+def nights(log: History, settings: LimitSettings, first_s: float = -np.inf) -> Iterator[Night]:
+    """The midnights of a log at which a table is made that jobs read, and their limits; tables from `first_s` on.
+
+    Before, `rows` is empty. The age at which a table is read is `stale_s` of the log.
+    """
+    held, pass_ = held_of(log), None
+    for at_s, places in _days(log):
+        pass_ = pass_ or Pass(held, settings, at_s)
+        pass_.learn_until(at_s)
+        rows = pass_.table(at_s) if at_s >= first_s else {}
+        yield Night(at_s, rows, places, pass_.serve(at_s, places))
+
+
+def _days(log: History) -> Iterator[tuple[float, Ints]]:
+    """Each midnight whose table is read, in order, and the places of the jobs that read it."""
+    at_s = replace(log, stale_s=log.stale_s or 0.0).known_s
+    order = np.argsort(at_s, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(at_s[order])) + 1):
+        if len(places):
+            yield float(at_s[places[0]]), places
+
+
+class Pass:
+    """One pass over a log's midnights: the books, and what has been served and is not settled."""
+
+    def __init__(self, held: Held, settings: LimitSettings, at_s: float) -> None:
+        """The books are empty at `at_s`."""
+        log, n = held.log, len(held.log)
+        self.held, self.books = held, no_books(int(held.who.max(initial=-1)) + 1, at_s, settings)
+        self.by_end = np.argsort(log.end_s, kind="stable")
+        self.end_s = log.end_s[self.by_end]
+        self.n_ended = 0
+        self.limit_s = np.full(n, np.nan)
+        self.open = np.empty(0, np.int64)
+        self.kind, self.place = np.full(n, -1), np.full(n, -1, np.int64)
+
+    def learn_until(self, at_s: float) -> None:
+        """The ends and exceeded limits known at a time."""
+        log, books, held = self.held.log, self.books, self.held
+        books.pass_time(at_s)
+        n = int(np.searchsorted(self.end_s, at_s, side="right"))
+        over = self.by_end[self.n_ended : n]
+        self.n_ended = n
+        over = over[log.has_run[over] & log.is_learnt[over]]
+        books.earn(held.who[over])
+        for number, kinds in enumerate(held.kinds):
+            own = over[self.kind[over] == number]
+            tried_s = candidates_s(kinds.longest_s[self.place[own]])
+            books.learn_candidates(held.who[own], tried_s, log.requested_s[own], held.run_s[own])
+        settled = self._settled_s(self.open) <= at_s
+        self._settle(self.open[settled])
+        self.open = self.open[~settled]
+
+    def _settled_s(self, places: Ints) -> Floats:
+        """When a job's outcome is known: at its end, or when it has run for longer than its limit."""
+        log = self.held.log
+        limit_s = np.where(np.isnan(self.limit_s[places]), np.inf, self.limit_s[places])
+        found: Floats = np.minimum(log.end_s[places], log.start_s[places] + limit_s)
+        return found
+
+    def _settle(self, places: Ints) -> None:
+        limit_s = self.limit_s[places]
+        is_beyond = ~np.isnan(limit_s) & is_exceeded(self.held.log, places, limit_s)
+        self.books.settle(Outcome(self.held.who[places], ~np.isnan(limit_s), is_beyond))
+
+    def serve(self, at_s: float, places: Ints) -> Floats:
+        """The limits, s, that submits find in the table of a midnight, in order of submit; NaN: the request stands."""
+        held, log = self.held, self.held.log
+        found_s, most = np.full(len(places), np.nan), np.zeros(len(places), np.int64)
+        waiting = np.full(len(places), True)
+        for number, kinds in self._used(at_s):
+            own = np.flatnonzero(waiting & kinds.reads[places])
+            job = places[own]
+            newest = newest_known(kinds, log.end_s, kinds.of_job[job], np.full(len(job), at_s))
+            own, newest = own[newest >= 0], newest[newest >= 0]
+            if len(own):
+                row, of_row = np.unique(newest, return_inverse=True)
+                chosen = choose(held.offers(kinds, row), self.books)
+                found_s[own], most[own] = chosen.limit_s[of_row], chosen.most_jobs[of_row]
+                self.kind[places[own]], self.place[places[own]] = number, newest
+                waiting[own] = False
+        is_shorter = found_s <= log.requested_s[places] - TICK_S
+        found_s[~is_shorter | (nth_of(held.who[places], is_shorter) >= most)] = np.nan
+        self.limit_s[places] = found_s
+        np.add.at(self.books.lent, held.who[places[~np.isnan(found_s)]], 1.0)
+        asks = places[log.requested_s[places] > 0]
+        self.books.see_work(log.procs[asks] * log.requested_s[asks])
+        self.open = np.concatenate([self.open, asks])
+        return found_s
+
+    def _used(self, at_s: float) -> list[tuple[int, Kinds]]:
+        """The kinds that a table has at a time, with their places: with names, or without."""
+        n_known = int(np.searchsorted(self.held.log.submit_s, at_s, side="right"))
+        has_names = n_known == 0 or bool(self.held.has_names[n_known - 1])
+        return [one for one in enumerate(self.held.kinds) if is_nameless(one[1].template) != has_names]
+
+    def table(self, at_s: float) -> Rows:
+        """The rows of the table at a time, in order of template and key."""
+        log, found = self.held.log, list[Rows]()
+        values = values_of(log)
+        told = told_columns(values)
+        for _, kinds in self._used(at_s):
+            n_kinds = int(kinds.of_job.max(initial=-1)) + 1
+            ended = np.flatnonzero(log.end_s[kinds.job] <= at_s)
+            newest = np.full(n_kinds, -1, np.int64)
+            newest[kinds.of_job[kinds.job[ended]]] = ended
+            newest = newest[newest >= 0]
+            newest = newest[has_row(kinds, log.end_s, newest, np.full(len(newest), at_s))]
+            columns = columns_of(kinds.template, told)
+            chosen = choose(self.held.offers(kinds, newest), self.books)
+            found.append(_rows(log, values, kinds, newest, columns, chosen))
+        return {name: np.concatenate([rows[name] for rows in found]) for name in found[0]} if found else {}
+
+
+def is_exceeded(log: History, places: Ints, limit_s: Floats) -> Bools:
+    """Whether jobs have run, or still run, beyond limits below their requests; also those that were stopped there."""
+    start_s = log.start_s[places]
+    held_s = np.where(np.isfinite(start_s), log.end_s[places] - start_s, 0.0)
+    is_beyond = (held_s > limit_s) | (log.is_lower_bound[places] & (held_s >= limit_s))
+    found: Bools = is_beyond & (limit_s < log.requested_s[places])
+    return found
+
+
+def nth_of(who: Ints, counts: Bools) -> Ints:
+    """Per job how many of its submitter's jobs before it count."""
+    order = np.argsort(who, kind="stable")
+    before: Ints = np.cumsum(counts[order]) - counts[order]
+    is_first = np.append(True, np.diff(who[order]) != 0)[: len(who)]
+    found = np.empty(len(who), np.int64)
+    found[order] = before - np.maximum.accumulate(np.where(is_first, before, 0))
+    return found
+
+
+def _rows(
+    log: History, values: dict[str, Array], kinds: Kinds, newest: Ints, columns: tuple[str, ...], chosen: Chosen
+) -> Rows:
+    job, n = kinds.job[newest], len(newest)
+    found: Rows = {
+        "template": np.full(n, "+".join(columns), object), "chain_rank": np.full(n, kinds.template),
+        "limit_s": chosen.limit_s, "status": chosen.status, "chance_beyond": chosen.chance,
+        "most_jobs": chosen.most_jobs, "n_jobs": newest - kinds.first[newest] + 1,
+        "newest_end_s": log.end_s[job].astype(np.int64),
+    }  # fmt: skip
+    for name, own in values.items():
+        if name in CODED:
+            texts: Array = np.array([*log.names[name], None], object)
+            found[name] = texts[own[job] if name in columns else np.full(n, -1)]
+        else:
+            found[name] = own[job].astype(np.float64) if name in columns else np.full(n, np.nan)
+    return found
+
+
+CODED = ("who", "what", "queue", "qos")
+
+
+def limits_table(rows: Rows, site: str, run_id: str) -> pa.Table:
+    """LIMITS of one site."""
+    if not rows:
+        return LIMITS.empty()
+    n = len(rows["chain_rank"])
+    columns = {
+        name: pa.array(own, pa.float64(), from_pandas=True) if own.dtype == np.float64 else own
+        for name, own in rows.items()
+    }
+    return LIMITS.build(**(columns | {"site": [site] * n, "run_id": [run_id] * n}))
+
+
+def rows_at(log: History, at_s: float, settings: LimitSettings) -> Rows:
+    """The rows of the table at a time, from a log's jobs and events until then."""
+    known = log.known_by(at_s)
+    if not len(known):
+        return {}
+    days = [day for day in _days(replace(known, stale_s=None)) if day[0] < at_s]
+    pass_ = Pass(held_of(known), settings, days[0][0] if days else at_s)
+    for midnight_s, places in days:
+        pass_.learn_until(midnight_s)
+        pass_.serve(midnight_s, places)
+    pass_.learn_until(at_s)
+    return pass_.table(at_s)
+
+
+def make_limits(
+    jobs: LargeTable, site: SiteSettings, run_id: str, as_of_s: float | None = None
+) -> tuple[pa.Table, Report]:
+    """LIMITS of a log at a time, by default its newest instant; the Report counts rows by status.
+
+    Parameters
+    ----------
+    jobs : pa.Table or StoredTable
+        JOBS of one site; the newest LEARN_JOBS count.
+    site : SiteSettings
+        Name and time zone of the site.
+    run_id : str
+        Id of the run, written to every row.
+    as_of_s : float, optional
+        Time up to which events count, s since 1970.
+
+    Returns
+    -------
+    table : pa.Table
+        LIMITS: a row per kind of job of a submitter with enough recent ended jobs, limits in s.
+    report : Report
+        Number of rows, by status.
+
+    Examples
+    --------
+    >>> table, report = make_limits(tables["jobs"], settings.site, "r1")
+    >>> table.num_rows == report.kept.rows
+    True
+    """
+    newest, _ = newest_jobs(jobs, READ, LEARN_JOBS)
+    log = history_of(newest, site.timezone, without_flagged=True)
+    at_s = newest_s(newest, log.row) if as_of_s is None else as_of_s
+    found = limits_table(rows_at(log, at_s, LimitSettings()), site.name, run_id)
+    whole, status = Tally(found.num_rows), found.column("status").to_pylist()
+    return found, Report(
+        "limits", "row", whole, whole, {}, {f"rows {one}": status.count(str(one)) for one in LimitStatus}
+    )
+
+
+def limits(history: History, _settings: EstimateRules) -> Floats:
     """(jobs, 6) with the limit at a promise of 97% as the median, s, at most the request; NaN without a request.
+
+    Each job reads the table of the last midnight that is `stale_s` old (0 where that is None), as a scheduler does.
 
     Parameters
     ----------
     history : History
         n jobs in order of submit.
-    settings : EstimateRules
-        Settings of the estimator whose quantiles the limits are chosen from.
+    _settings : EstimateRules
+        Not used: limits are made of runtimes alone.
 
     Returns
     -------
@@ -60,86 +325,12 @@ def limits(history: History, settings: EstimateRules) -> Floats:
     Examples
     --------
     >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-    >>> from pipeline.estimate.history import history as history_of
     >>> log = history_of(tables["jobs"])
     >>> limit_s = limits(log, ESTIMATE_RULES)[:, 1]
     >>> bool((limit_s <= log.requested_s)[log.requested_s > 0].all())
     True
     """
-    return points(chosen_limits(history, walltime(history, settings), settings, LimitSettings()))
-
-
-def recommend(history: History, settings: EstimateRules, chosen: LimitSettings, again: Ints) -> Recommended:
-    """Limits of the log's jobs, and of the jobs at the places `again` if they were submitted anew at the log's end.
-
-    Parameters
-    ----------
-    history : History
-        n jobs in order of submit.
-    settings : EstimateRules
-        Settings of the estimator whose quantiles the limits are chosen from.
-    chosen : LimitSettings
-        The promise, and how it is kept.
-    again : Ints
-        int64[m], places of jobs that are submitted again.
-
-    Returns
-    -------
-    Recommended
-        float64[n], float64[m] and float64[n, 6], s.
-
-    Examples
-    --------
-    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-    >>> from pipeline.estimate.history import history as history_of
-    >>> log = history_of(tables["jobs"])
-    >>> found = recommend(log, ESTIMATE_RULES, LimitSettings(), np.array([0, 1]))
-    >>> found.limit_s.shape == (len(log),), found.next_s.shape
-    (True, (2,))
-    """
-    parts = list(learnt_parts(history, settings, np.inf, PART_JOBS, rows_days=None))
-    later = at_the_end(history, again)
-    quantiles_s = [part.quantiles_s for part in parts]
-    if len(later):
-        quantiles_s.append(estimate(parts[-1].state, later, settings))
-    both = joined(history, later)
-    limit_s = chosen_limits(both, np.concatenate(quantiles_s), settings, chosen)
-    before = np.concatenate(quantiles_s[: len(parts)])
-    return Recommended(limit_s[: len(history)], limit_s[len(history) :], before)
-
-
-def chosen_limits(history: History, quantiles_s: Floats, settings: EstimateRules, chosen: LimitSettings) -> Floats:
-    """(jobs,) limits, s, NaN without a request, from (jobs, 6) quantiles, s, as of each submit."""
-    requested_s = requests_of(history)
-    rule_s = largest_of_15(history, settings)[:, ESTIMATE]
-    n_who = int(history.codes["who"].max(initial=-1)) + 1
-    jobs = LimitJobs(
-        known_s=history.known_s, start_s=history.start_s, end_s=history.end_s,
-        requested_s=np.nan_to_num(requested_s), work=history.procs * np.nan_to_num(requested_s),
-        who=np.where(history.codes["who"] < 0, n_who, history.codes["who"]), is_learnt=history.is_learnt,
-    )  # fmt: skip
-    bound = USER_TIMES * chosen.share
-    pace = Pace(chosen.user_aim * bound, (1.0 - chosen.user_aim) * bound)
-    chances = exceedance(quantiles_s, requested_s)
-    return choose_limits(jobs, chances, SHARES, rule_s, no_books(n_who + 1, chosen), chosen, pace)
-
-
-def at_the_end(history: History, places: Ints) -> History:
-    """The jobs at these places as if they were submitted when the log ends, which is its last instant."""
-    found = history.take(places)
-    if not len(places):
-        return found
-    instants = np.concatenate([history.submit_s, history.start_s, history.end_s])
-    last_s, unknown = float(np.max(instants[np.isfinite(instants)])), np.full(len(places), np.inf)
-    return replace(
-        found, submit_s=np.full(len(places), last_s), start_s=unknown, end_s=unknown.copy(),
-        runtime_s=np.full(len(places), np.nan), is_lower_bound=np.zeros(len(places), np.bool_),
-        local_s=found.local_s + (last_s - found.submit_s).astype(np.int64),
-    )  # fmt: skip
-
-
-def joined(first: History, second: History) -> History:
-    """The jobs of both, whose codes mean the same."""
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ARRAYS}
-    codes = {name: np.concatenate([codes, second.codes[name]]) for name, codes in first.codes.items()}
-    return replace(first, **arrays, codes=codes)
+    found_s = requests_of(history)
+    for night in nights(history, LimitSettings()):
+        found_s[night.places] = np.fmin(night.limit_s, found_s[night.places])
+    return points(found_s)

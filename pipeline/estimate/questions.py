@@ -83,7 +83,7 @@ def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone
     return History(
         row=np.arange(n), submit_s=submit_s, start_s=nothing, end_s=nothing, runtime_s=np.full(n, np.nan),
         requested_s=_numbers(jobs, "requested_s"), requested_mem_kib=_numbers(jobs, "requested_mem_kib"),
-        procs=_numbers(jobs, "procs"), local_s=local_s + offset_s(local_s, timezone),
+        gpus=np.full(n, np.nan), procs=_numbers(jobs, "procs"), local_s=local_s + offset_s(local_s, timezone),
         is_lower_bound=np.zeros(n, np.bool_), is_learnt=np.ones(n, np.bool_),
         codes={name: np.array([places[name].get(text or "", -1) for text in own]) for name, own in texts.items()},
         names=named,

@@ -1,7 +1,12 @@
-"""Recommended limits of a log: figures beside other rules, and per user or account unused hours and recommendations."""
+"""Limits of a log: figures beside other rules, and per user or account unused hours and recommendations.
 
+Each midnight's table is made, written as the look-up file, and read as a scheduler's plug-in reads it.
+"""
+
+import io
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +16,19 @@ from pipeline.errors import InputError
 from pipeline.estimate.baselines import largest_of_5, largest_of_15
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
-from pipeline.estimate.limit_choice import USER_TIMES, LimitSettings
-from pipeline.estimate.limits import Recommended, recommend
+from pipeline.estimate.limit_choice import LimitSettings
+from pipeline.estimate.limits import Rows, limits_table, nights, rows_at
+from pipeline.estimate.own_jobs import DAY_S, values_of
 from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.walltime import walltime
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lookup_reader import Lookup, Value, open_lookup
+from pipeline.tables import ESTIMATES
 
 MANY_JOBS = 200
-"""Jobs from which on a submitter's own share beyond the limits is compared with the bound of three promised shares.
+"""Jobs from which on a submitter's own share beyond the limits is compared with USER_TIMES the promised share."""
 
-A submitter with fewer jobs can pass the bound by the few exceedances that its credit allows.
-"""
+USER_TIMES = 3.0
 
 
 class Outcomes(NamedTuple):
@@ -74,8 +83,8 @@ def limit_figures(past: History, limit_s: Floats, first: int = 0, many_jobs: int
     Returns
     -------
     dict
-        n_jobs, n_beyond, share_beyond, removed_share (of over-requested processor-seconds), lost_share (of used ones),
-        n_submitters with many jobs, and worst_share among these; shares are None where there is nothing to divide by.
+        n_jobs, n_limited, n_beyond, share_beyond, removed_share (of over-requested processor-seconds), lost_share (of
+        used ones), n_submitters with many jobs, and worst_share among these; None where there is nothing to divide by.
 
     Examples
     --------
@@ -88,6 +97,7 @@ def limit_figures(past: History, limit_s: Floats, first: int = 0, many_jobs: int
     shares = _shares_of_submitters(past.codes["who"][found.place], found.is_beyond, many_jobs)
     return {
         "n_jobs": len(found.place),
+        "n_limited": int((limit_s < past.requested_s)[found.place].sum()),
         "n_beyond": int(found.is_beyond.sum()),
         "share_beyond": _share(found.is_beyond.sum(), len(found.place)),
         "removed_share": _share(found.removed.sum(), found.over.sum()),
@@ -118,11 +128,66 @@ MOST_STRETCHED = 1000.0
 ESTIMATE = QUANTILES.index(0.5)
 
 
+def look_up_of(rows: Rows) -> Lookup | None:
+    """The look-up file of a table's rows, open; None without any row."""
+    table = limits_table(rows, "log", "replay")
+    return open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), table, {}))) if table.num_rows else None
+
+
+def submits_of(past: History) -> dict[str, list[Value]]:
+    """Per column of a limit's key the values that a plug-in sees at each submit; None where unknown."""
+    found: dict[str, list[Value]] = {}
+    for name, values in values_of(past).items():
+        if values.dtype == np.float64:
+            found[name] = [None if np.isnan(one) else one for one in values.tolist()]
+        else:
+            found[name] = [past.names[name][one] if one >= 0 else None for one in values.tolist()]
+    return found
+
+
+def limits_read(past: History, settings: LimitSettings, age_days: float, first: int = 0) -> Floats:
+    """(jobs,) limits, s, NaN where the request stands, as read from the file of each midnight that is so old.
+
+    Parameters
+    ----------
+    past : History
+        n jobs in order of submit.
+    settings : LimitSettings
+        The promise, and how it is kept.
+    age_days : float
+        Least age at which a file is read (days).
+    first : int
+        Place of a job: those that read a file of an earlier midnight have NaN.
+
+    Returns
+    -------
+    Floats
+        float64[n], s.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> limits_read(log, LimitSettings(), age_days=1.0).shape == (len(log),)
+    True
+    """
+    found, submits = np.full(len(past), np.nan), submits_of(past)
+    log = replace(past, stale_s=age_days * DAY_S)
+    for night in nights(log, settings, float(log.known_s[first]) if len(past) else 0.0):
+        file, n_limited = look_up_of(night.rows), Counter[Value]()
+        if file is None:
+            continue
+        for place in night.places.tolist():
+            job = {name: values[place] for name, values in submits.items()}
+            found[place] = np.nan if (limit_s := file.limited_s(job, n_limited)) is None else limit_s
+    return found
+
+
 def recommended_limits(past: History, by: str, promise: float) -> dict[str, Any]:
     """The figures of the log's later half, and per user or account its unused hours and recommended limits (s).
 
-    Limits are as of each job's submit; recommendations for the next job are as of the log's end. InputError where no
-    job of the later half has a known user or account.
+    Limits are those of the table of each midnight; recommendations for the next job are those of the table at the
+    log's end. InputError where no job of the later half has a known user or account.
     """
     first = second_half(past)
     codes, names = past.codes[by], past.names[by]
@@ -130,27 +195,29 @@ def recommended_limits(past: History, by: str, promise: float) -> dict[str, Any]
         raise InputError(f"--by {by}", f"no job with a known {by}", "a column of the log that says who submitted")
     chosen = LimitSettings(share=1.0 - promise)
     again = _last_of_classes(past, codes, first)
-    found = recommend(past, ESTIMATE_RULES, chosen, np.array([place for _, place, _ in again], np.int64))
-    after = outcomes(past, found.limit_s, first)
+    limit_s = limits_read(past, chosen, 0.0, first)
+    after = outcomes(past, limit_s, first)
     return {
         "by": by, "promise": promise, "bound": USER_TIMES * chosen.share, "many_jobs": MANY_JOBS,
         "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
-        "figures": limit_figures(past, found.limit_s, first),
-        "rows": _rows(past, codes, names, after, _recommendations(past, again, found)),
+        "figures": limit_figures(past, limit_s, first),
+        "rows": _rows(past, codes, names, after, _recommendations(past, again, chosen)),
     }  # fmt: skip
 
 
-def figures_of_rules(past: History, promise: float) -> dict[str, dict[str, Any]]:
-    """The figures of the recommended limits and of other rules on the log's later half, by name of the rule."""
+def figures_of_rules(past: History, promise: float, age_days: float = 0.0) -> dict[str, dict[str, Any]]:
+    """The figures of the limits and of other rules on the log's later half, by name of the rule.
+
+    `age_days`: age of the files that limits are read from; the other rules know all until each submit.
+    """
     first, settings = second_half(past), ESTIMATE_RULES
-    found = recommend(past, settings, LimitSettings(share=1.0 - promise), np.empty(0, np.int64))
     rule_s = largest_of_15(past, settings)[:, ESTIMATE]
     rules = {
-        "limits": found.limit_s,
+        "limits": limits_read(past, LimitSettings(share=1.0 - promise), age_days, first),
         "MetaCentrum's rule": rule_s,
         "the rule, stretched": stretched(past, rule_s, first, 1.0 - promise),
         "max of five": largest_of_5(past, settings)[:, ESTIMATE],
-        "plain quantile": plain_quantile(found.quantiles_s, promise),
+        "plain quantile": plain_quantile(walltime(past, settings), promise),
     }
     return {name: limit_figures(past, limit_s, first) for name, limit_s in rules.items()}
 
@@ -192,19 +259,20 @@ def _last_of_classes(past: History, codes: Ints, first: int) -> list[tuple[int, 
 
 
 def _recommendations(
-    past: History, again: list[tuple[int, int, int]], found: Recommended
+    past: History, again: list[tuple[int, int, int]], chosen: LimitSettings
 ) -> dict[int, list[dict[str, Any]]]:
-    """Per user or account the recommended limits, the request with most jobs first."""
+    """Per user or account the limits of the table at the log's end, the request with most jobs first."""
+    instants = np.concatenate([past.submit_s, past.start_s, past.end_s])
+    rows = rows_at(past, float(np.max(instants[np.isfinite(instants)])), chosen)
+    file, submits = look_up_of(rows), submits_of(past)
     by_code: dict[int, list[dict[str, Any]]] = {}
-    for (code, place, n_jobs), next_s in zip(again, found.next_s.tolist(), strict=True):
+    for code, place, n_jobs in again:
         requested_s = float(past.requested_s[place])
+        job = {name: values[place] for name, values in submits.items()}
+        limit_s = file.limited_s(job, Counter()) if file else None
         row = {"requested_s": requested_s, "procs": float(past.procs[place]), "n_jobs": n_jobs}
-        by_code.setdefault(code, []).append(row | {"limit_s": min(_whole_minutes_s(next_s), requested_s)})
+        by_code.setdefault(code, []).append(row | {"limit_s": requested_s if limit_s is None else limit_s})
     return {code: sorted(rows, key=lambda row: -row["n_jobs"]) for code, rows in by_code.items()}
-
-
-def _whole_minutes_s(limit_s: float) -> float:
-    return float(np.ceil(limit_s / 60.0) * 60.0)
 
 
 def _rows(

@@ -1,7 +1,8 @@
-"""The look-up file: ESTIMATES as text in which a reader finds a key with two reads, without loading the file.
+"""The look-up file: ESTIMATES and LIMITS as text in which a reader finds a key with two reads, without loading it.
 
-Line 1 is the stamp. Lines 2 and 3 name the templates and the columns. Then comes a directory of fixed width: the offset
-of every bucket, and of the end. Then come the rows, one a line, in order of bucket and key.
+Line 1 is the stamp. Lines 2 to 4 name the templates and the columns. Then comes a directory of fixed width: the offset
+of every bucket, and of the end. Then come the rows, one a line, in order of bucket and key. Each row ends with a
+checksum, and so does line 1, whose checksum is that of lines 1 to 4.
 
 Texts in keys are quoted, so that no text of a user can end a field. The hash of a key's bucket is a polynomial modulo a
 prime. All its values are integers below 2^51, so that a language whose only numbers are doubles (Lua 5.1) computes the
@@ -25,12 +26,15 @@ LEAST_MULTIPLIER, MULTIPLIERS = 2**16, 2**19
 """A file's multiplier is at least the first and less than the sum: products stay below 2^51."""
 
 NAME_KIND = "n"
-"""The first field of the key of a job's name; other keys begin with the rank of their template."""
-FORMAT = "#walltime-lookup 1"
-KEY_COLUMNS = ("who", "what", "queue", "requested_s", "procs")
+"""The first field of the key of a job's name; other keys begin with the rank of their template,"""
+LIMIT_KIND = "l"
+"""in rows of LIMITS behind this letter."""
+FORMAT = "#walltime-lookup 2"
+CHECK = " check="
 ALL = "all"
 QUANTILE_NAMES = ("q10", "q50", "q80", "q90", "q95", "q99")
 COLUMNS = ("key", "n_jobs", *QUANTILE_NAMES, *(f"ratio_{name}" for name in QUANTILE_NAMES))
+LIMIT_COLUMNS = ("limit_s", "most_jobs", "n_jobs", "chance_beyond", "status")
 ROWS_PER_BUCKET = 4
 OFFSET_DIGITS = 12
 ENTRY_BYTES = OFFSET_DIGITS + 1
@@ -69,13 +73,15 @@ def key_columns(template: str) -> tuple[str, ...]:
     return () if template == ALL else tuple(template.split("+"))
 
 
-def lookup_file(estimates: pa.Table, applications: Mapping[str, str]) -> bytes:
-    """The look-up file of one version of ESTIMATES; the same tables give the same bytes.
+def lookup_file(estimates: pa.Table, limits: pa.Table, applications: Mapping[str, str]) -> bytes:
+    """The look-up file of one version of ESTIMATES and LIMITS; the same tables give the same bytes.
 
     Parameters
     ----------
     estimates : pa.Table
-        ESTIMATES of one site and one run.
+        ESTIMATES of one site and one run; may have no row.
+    limits : pa.Table
+        LIMITS of the same run; may have no row.
     applications : mapping of str to str
         The application of each job name that the built-in rules do not find (`known_applications`).
 
@@ -87,78 +93,94 @@ def lookup_file(estimates: pa.Table, applications: Mapping[str, str]) -> bytes:
     Raises
     ------
     InputError
-        If the table has no row, or rows of more than one site or run.
+        If neither table has a row, or they have rows of more than one site or run.
 
     Examples
     --------
-    >>> lookup_file(tables["estimates"], {})[:18]
-    b'#walltime-lookup 1'
+    >>> lookup_file(tables["estimates"], tables["limits"], {})[:18]
+    b'#walltime-lookup 2'
     """
-    run, site = _only(estimates, "run_id"), _only(estimates, "site")
-    kinds = _kinds(estimates)
-    keys, values = _estimate_rows(estimates, kinds)
-    keys += [key_of(NAME_KIND, (name,)) for name in applications]
-    values += [quoted(name) for name in applications.values()]
+    both = (estimates, limits)
+    run, site = _only(both, "run_id"), _only(both, "site")
+    estimate_kinds, limit_kinds = _kinds(estimates), _kinds(limits)
+    keys, values = _estimate_rows(estimates, estimate_kinds)
+    limit_keys, limit_values = _limit_rows(limits, limit_kinds)
+    keys += limit_keys + [key_of(NAME_KIND, (name,)) for name in applications]
+    values += limit_values + [quoted(name) for name in applications.values()]
     multiplier = LEAST_MULTIPLIER + int(hashlib.sha256(run.encode()).hexdigest(), 16) % MULTIPLIERS
     buckets = max(1, len(keys) // ROWS_PER_BUCKET)
-    lines, sizes = _in_buckets(keys, values, hashes_of(keys, multiplier) % buckets, buckets)
-    chain = " ".join(f"{rank}:{template}" for rank, template in kinds.items())
-    heading = f"#chain {chain}\n#columns {' '.join(COLUMNS)}\n"
+    lines, sizes = _in_buckets(keys, values, multiplier, buckets)
+    heading = f"#chain {_chain(estimate_kinds)}\n#limits {_chain(limit_kinds)}\n#columns {' '.join(COLUMNS)}\n"
+    ends = [one for table in both for one in table.column("newest_end_s").to_pylist()]
     facts = {
-        "run": run, "site": quoted(site), "newest_end_s": max(estimates.column("newest_end_s").to_pylist()),
-        "rows": estimates.num_rows, "names": len(applications), "buckets": buckets, "multiplier": multiplier,
+        "run": run, "site": quoted(site), "newest_end_s": max(ends), "rows": estimates.num_rows,
+        "limits": limits.num_rows, "names": len(applications), "buckets": buckets, "multiplier": multiplier,
     }  # fmt: skip
-    return _assembled(facts, heading, lines, sizes)
+    return _assembled(facts, heading, lines, sizes, multiplier)
 
 
-def _assembled(facts: Mapping[str, object], heading: str, lines: Sequence[str], sizes: Sequence[int]) -> bytes:
+def _chain(kinds: Mapping[int, str]) -> str:
+    return " ".join(f"{rank}:{template}" for rank, template in kinds.items())
+
+
+def _assembled(
+    facts: Mapping[str, object], heading: str, lines: Sequence[str], sizes: Sequence[int], multiplier: int
+) -> bytes:
     """The file; offsets in line 1 have a fixed width, so that its length does not depend on them."""
     first = f"{FORMAT} stamp={'0' * 16} " + " ".join(f"{name}={value}" for name, value in facts.items())
-    directory = len(first) + len(f" directory={0:012d} bytes={0:012d}\n") + len(heading)
+    directory = len(first) + len(f" directory={0:012d} bytes={0:012d}{CHECK}{0:010d}\n") + len(heading)
     rows_from = directory + ENTRY_BYTES * (len(sizes) + 1)
     offsets = np.cumsum([rows_from, *sizes]).tolist()
-    first += f" directory={directory:012d} bytes={offsets[-1]:012d}\n"
-    rest = heading + "".join(f"{offset:012d}\n" for offset in offsets) + "".join(lines)
-    stamp = hashlib.sha256((first + rest).encode("ascii")).hexdigest()[:16]
-    return (first.replace("0" * 16, stamp, 1) + rest).encode("ascii")
+    first += f" directory={directory:012d} bytes={offsets[-1]:012d}"
+    rest = "".join(f"{offset:012d}\n" for offset in offsets) + "".join(lines)
+    stamp = hashlib.sha256((first + heading + rest).encode("ascii")).hexdigest()[:16]
+    first = first.replace("0" * 16, stamp, 1)
+    check = hashes_of([f"{first}\n{heading}"], multiplier)[0]
+    return f"{first}{CHECK}{check:010d}\n{heading}{rest}".encode("ascii")
 
 
-def lookup_facts(content: bytes) -> dict[str, str] | None:
-    """What the first line of a look-up file says; None where its bytes are not those that its stamp names."""
-    first, _, _ = content.partition(b"\n")
-    facts = dict(word.split("=", 1) for word in first.decode("ascii", "replace").split() if "=" in word)
-    stamp = facts.get("stamp", "")
-    plain = content.replace(stamp.encode("ascii", "replace"), b"0" * len(stamp), 1)
-    is_intact = first.startswith(FORMAT.encode()) and hashlib.sha256(plain).hexdigest()[:16] == stamp
-    return facts if is_intact else None
-
-
-def _only(estimates: pa.Table, name: str) -> str:
-    found = estimates.column(name).unique().to_pylist()
+def _only(tables: Sequence[pa.Table], name: str) -> str:
+    found = {one for table in tables for one in table.column(name).unique().to_pylist()}
     if len(found) != 1:
-        raise InputError("table estimates", f"{len(found)} values of {name}", "one", "run again to publish it anew")
-    return str(found[0])
+        do = "run again to publish them anew"
+        raise InputError("tables estimates and limits", f"{len(found)} values of {name}", "one", do)
+    return str(found.pop())
 
 
-def _kinds(estimates: pa.Table) -> dict[int, str]:
+def _kinds(table: pa.Table) -> dict[int, str]:
     """The template of each rank, in order of look-up."""
-    pairs = estimates.select(["chain_rank", "template"]).group_by(["chain_rank", "template"]).aggregate([])
+    pairs = table.select(["chain_rank", "template"]).group_by(["chain_rank", "template"]).aggregate([])
     ranks, templates = (pairs.column(name).to_pylist() for name in ("chain_rank", "template"))
     return dict(sorted(zip(ranks, templates, strict=True)))
 
 
+def _keys(table: pa.Table, kinds: Mapping[int, str], before: str = "") -> list[str]:
+    """The key of every row."""
+    named = {rank: key_columns(template) for rank, template in kinds.items()}
+    columns = {name: table.column(name).to_pylist() for name in {"chain_rank"}.union(*named.values())}
+    return [
+        key_of(f"{before}{rank}", [columns[name][place] for name in named[rank]])
+        for place, rank in enumerate(columns["chain_rank"])
+    ]
+
+
 def _estimate_rows(estimates: pa.Table, kinds: Mapping[int, str]) -> tuple[list[str], list[str]]:
     """Keys and values of all estimates."""
-    columns = {name: estimates.column(name).to_pylist() for name in ("chain_rank", "n_jobs", *KEY_COLUMNS)}
-    named = {rank: key_columns(template) for rank, template in kinds.items()}
-    keys = [
-        key_of(rank, [columns[name][place] for name in named[rank]]) for place, rank in enumerate(columns["chain_rank"])
-    ]
     seconds, ratios = (
         zip(*(estimates.column(f"{unit}_{name}").to_pylist() for name in QUANTILE_NAMES), strict=True)
         for unit in ("runtime_s", "ratio")
     )
-    return keys, list(_texts(columns["n_jobs"], seconds, ratios))
+    return _keys(estimates, kinds), list(_texts(estimates.column("n_jobs").to_pylist(), seconds, ratios))
+
+
+def _limit_rows(limits: pa.Table, kinds: Mapping[int, str]) -> tuple[list[str], list[str]]:
+    """Keys and values of all limits; a row without a limit has 0 s."""
+    columns = zip(*(limits.column(name).to_pylist() for name in LIMIT_COLUMNS), strict=True)
+    values = [
+        f"{limit_s or 0:.0f}\t{most or 0}\t{n}\t{chance or 0:.3g}\t{status}"
+        for limit_s, most, n, chance, status in columns
+    ]
+    return _keys(limits, kinds, LIMIT_KIND), values
 
 
 def _texts(
@@ -169,14 +191,17 @@ def _texts(
 
 
 def _in_buckets(
-    keys: Sequence[str], values: Sequence[str], bucket: np.ndarray, buckets: int
+    keys: Sequence[str], values: Sequence[str], multiplier: int, buckets: int
 ) -> tuple[list[str], list[int]]:
-    """The lines in order of bucket and key, and the bytes of every bucket."""
+    """The lines, each with its checksum, in order of bucket and key, and the bytes of every bucket."""
+    bucket = hashes_of(keys, multiplier) % buckets
     by_key = sorted(range(len(keys)), key=lambda place: keys[place])
     order = np.array(by_key)[np.argsort(bucket[by_key], kind="stable")].tolist()
     for one, other in pairwise(order):
         if keys[one] == keys[other]:
-            raise InputError("table estimates", "two rows with one key", "one row a key", "run again")
-    lines = [f"{keys[place]}\t{values[place]}\n" for place in order]
+            raise InputError("tables estimates and limits", "two rows with one key", "one row a key", "run again")
+    texts = [f"{keys[place]}\t{values[place]}" for place in order]
+    checks = hashes_of(texts, multiplier).tolist()
+    lines = [f"{text}\t{check}\n" for text, check in zip(texts, checks, strict=True)]
     sizes = np.bincount(bucket[order], [len(line) for line in lines], buckets)
     return lines, sizes.astype(np.int64).tolist()

@@ -1,4 +1,6 @@
-"""A hook of OpenPBS that sets soft_walltime, the runtime the scheduler plans with, from Walltime's look-up file.
+"""A hook of OpenPBS that sets soft_walltime, the runtime the scheduler plans with, to the limit in Walltime's look-up.
+
+A limit is made of earlier jobs of the same user. Jobs without one plan with their walltime.
 
 No job is killed for its soft_walltime: the scheduler prolongs it up to the job's walltime. The hook runs as root inside
 pbs_server, needs Python 3.6 and its standard library, and reads its settings from the hook's config (JSON). Its events:
@@ -8,28 +10,38 @@ modifyjob  lowers soft_walltime where a walltime is lowered below it, which Open
 runjob     sets it anew where the job waited long and the look-up knows jobs that ended since, or where it has none
 
 Left alone are jobs without a walltime, jobs with a range of walltimes (OpenPBS refuses soft_walltime for them), jobs
-that were submitted with a soft_walltime, and those of the opt-out lists. After an error the job is accepted as it is,
-and one line is logged.
+that were submitted with a soft_walltime, interactive jobs, those of the opt-out lists, and those whose user says so by
+`qsub -v WALLTIME=off`. After an error the job is accepted as it is, and one line is logged.
 """
 
 import json
-import math
 import os
 import re
+import sys
 import time
+import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
 import pbs  # type: ignore[import-not-found]
 
-FORMAT = "#walltime-lookup 1 "
+FORMAT = "#walltime-lookup 2 "
 PRIME = 2**31 - 1
 ENTRY_BYTES = 13
-QUANTILES = ("q10", "q50", "q80", "q90", "q95", "q99")
-CUT_AT_REQUEST = ("q10", "q50")
+CHECK = " check="
+OPTIONAL = ("memory_class_kib", "qos")
+"""Columns that a submit may leave open; a row then has none of them."""
 LEAST_S = 1
 """A soft_walltime of 0 would end OpenPBS's scheduler, which divides by it."""
+
+
+QUEUE_KEPT_S = 60
+"""How long the server's default queue is kept: asking for it takes half of the hook's time."""
+
+KEPT = sys.modules.setdefault("walltime_hook_kept", types.ModuleType("walltime_hook_kept")).__dict__
+"""What one job's hook leaves to the next: pbs_server runs each in a new namespace, and keeps its modules."""
 
 
 def main(event: Any) -> None:
@@ -79,30 +91,43 @@ def modified(job: Any, before: Any) -> None:
 
 
 def may_be_set(job: Any) -> bool:
-    """Whether OpenPBS would take a soft_walltime for the job."""
+    """Whether the user has not opted out, and OpenPBS would take a soft_walltime for the job."""
     asked = job.Resource_List
+    if (job.Variable_List or {}).get("WALLTIME") == "off" or job.interactive:
+        return False
     has_range = asked["min_walltime"] is not None or asked["max_walltime"] is not None
     return not has_range and asked["walltime"] is not None and int(asked["walltime"]) >= LEAST_S
 
 
 def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: "Lookup") -> None:
-    """Set what the look-up says, in whole seconds and at most the walltime; nothing where it knows nothing."""
+    """Set the limit of the look-up, in whole seconds and below the walltime; nothing where it has none."""
     walltime_s = int(job.Resource_List["walltime"])
     facts = facts_of(job, user, walltime_s)
     if any(facts[name] in settings["opt_out"][name] for name in ("user", "account", "queue")):
         return
-    template, runtime_s = lookup.find(with_program(facts, settings, lookup), settings["quantile"])
-    if runtime_s is None or not math.isfinite(runtime_s):
+    age_s = time.time() - int(lookup.facts["newest_end_s"])
+    if age_s > settings["max_age_s"]:
+        pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: the newest job of the look-up ended {age_s / 86400:.0f} days ago")
         return
-    soft_s = min(max(math.ceil(runtime_s + settings["margin_s"]), LEAST_S), walltime_s)
-    job.Resource_List["soft_walltime"] = pbs.duration(soft_s)
-    pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: soft_walltime {soft_s} of {walltime_s} s by {template}")
+    soft_s = lookup.limit_s(with_program(facts, settings, lookup))
+    if LEAST_S <= soft_s < walltime_s:
+        job.Resource_List["soft_walltime"] = pbs.duration(soft_s)
+        pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: soft_walltime {soft_s} of {walltime_s} s")
+
+
+def kept(name: str, mark: Any, make: "Callable[[], Any]") -> Any:
+    """What `make` gives, made anew where the mark has changed."""
+    if name not in KEPT or KEPT[name][0] != mark:
+        KEPT[name] = mark, make()
+    return KEPT[name][1]
 
 
 def read_settings() -> "dict[str, Any]":
     """The hook's config."""
-    with Path(pbs.hook_config_filename).open(encoding="utf-8") as file:
-        settings: dict[str, Any] = json.load(file)
+    path = Path(pbs.hook_config_filename)
+    status = path.stat()
+    mark = str(path), status.st_mtime_ns, status.st_size, status.st_ino
+    settings: dict[str, Any] = kept("settings", mark, lambda: json.loads(path.read_text(encoding="utf-8")))
     return settings
 
 
@@ -121,7 +146,8 @@ def facts_of(job: Any, user: str, walltime_s: int) -> "dict[str, Any]":
         "queue": text_of(getattr(job.queue, "name", job.queue)) or default_queue(),
         "job_name": text_of(job.Job_Name),
         "requested_s": float(walltime_s),
-        "procs": float(procs_of(job.Resource_List)),
+        "procs": float(counted(job.Resource_List, ("ncpus", "ppn"), 1)),
+        "gpus": float(counted(job.Resource_List, ("ngpus", "gpus"), 0)),
     }
 
 
@@ -132,30 +158,44 @@ def text_of(value: Any) -> "str | None":
 
 def default_queue() -> "str | None":
     """The queue of a job that names none."""
-    queue = pbs.server().default_queue
-    return text_of(getattr(queue, "name", queue))
+
+    def asked() -> "str | None":
+        queue = pbs.server().default_queue
+        return text_of(getattr(queue, "name", queue))
+
+    name: str | None = kept("queue", (pbs.hook_config_filename, time.time() // QUEUE_KEPT_S), asked)
+    return name
 
 
-def procs_of(asked: Any) -> int:
-    """Processors of the chunks of select or nodes, a chunk without a number being one processor; else ncpus, else 1."""
+def counted(asked: Any, names: "tuple[str, str]", least: int) -> int:
+    """The sum over the chunks of select or nodes, a chunk without a number being `least`; else what is asked for."""
     chunks = text_of(asked["select"]) or text_of(asked["nodes"])
     if chunks is None:
-        return max(int(asked["ncpus"] or 1), 1)
-    return sum(procs_of_chunk(chunk.split(":")) for chunk in chunks.partition("#")[0].split("+"))
+        return max(int(asked_for(asked, names[0]) or least), least)
+    return sum(of_chunk(chunk.split(":"), names, least) for chunk in chunks.partition("#")[0].split("+"))
 
 
-def procs_of_chunk(parts: "list[str]") -> int:
-    """Processors of a chunk such as `2:ncpus=4`, `node1:ppn=2` or `3`."""
+def asked_for(asked: Any, name: str) -> Any:
+    """What was asked for; None also where the server does not know the resource, as ngpus on one without GPUs."""
+    try:
+        return asked[name]
+    except (AttributeError, KeyError):
+        return None
+
+
+def of_chunk(parts: "list[str]", names: "tuple[str, str]", least: int) -> int:
+    """The number of a chunk such as `2:ncpus=4`, `node1:ppn=2` or `3`."""
     n_chunks = int(parts[0]) if parts[0].isdigit() else 1
     given = dict(part.partition("=")[::2] for part in parts)
-    return n_chunks * int(given.get("ncpus") or given.get("ppn") or 1)
+    return n_chunks * int(given.get(names[0]) or given.get(names[1]) or least)
 
 
 def with_program(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: "Lookup") -> "dict[str, Any]":
     """The values that the look-up's keys are made of."""
     return {
         "who": facts["user"], "what": program_of(facts, settings, lookup), "queue": facts["queue"],
-        "requested_s": facts["requested_s"], "procs": facts["procs"],
+        "requested_s": facts["requested_s"], "procs": facts["procs"], "gpus": facts["gpus"],
+        "memory_class_kib": None, "qos": None,
     }  # fmt: skip
 
 
@@ -185,23 +225,30 @@ class Lookup:
 
     def __init__(self, file: BinaryIO) -> None:
         """ValueError where the file is no look-up of this format, or was cut."""
-        first = file.readline().decode("ascii", "replace")
+        first = file.readline().decode("ascii", "replace").rstrip("\n")
         if not first.startswith(FORMAT):
             raise ValueError("no look-up file of this format: export it again")
         self.file = file
+        first, _, check = first.rpartition(CHECK)
         self.facts = dict(word.partition("=")[::2] for word in first[len(FORMAT) :].split())
-        self.chain = [one.partition(":")[::2] for one in file.readline().decode("ascii").split()[1:]]
+        heading = [file.readline().decode("ascii", "replace") for _ in range(3)]
+        if int(check) != hash_of("\n".join([first, "".join(heading)]), int(self.facts["multiplier"])):
+            raise ValueError("the look-up's first lines are damaged: export it again")
+        self.chain = [one.partition(":")[::2] for one in heading[1].split()[1:]]
         if os.fstat(file.fileno()).st_size != int(self.facts["bytes"]):
             raise ValueError("the look-up file was cut: export it again")
 
-    def find(self, job: "dict[str, Any]", quantile: str) -> "tuple[str, float | None]":
-        """The template of the first row that is present, and its quantile of the runtime (s); None where none is."""
-        for rank, template in self.chain:
-            values = [] if template == "all" else [job[name] for name in template.split("+")]
-            line = None if None in values else self.line_of(key_of(rank, values))
+    def limit_s(self, job: "dict[str, Any]") -> int:
+        """The limit of the first row that is present, s; 0 where it has none, or no row is."""
+        columns = {rank: template.split("+") for rank, template in self.chain}
+        told = [name for name in OPTIONAL if any(name in one for one in columns.values())]
+        for rank, names in columns.items():
+            fits = all((job[name] is None) != (name in names) for name in told)
+            values = [job[name] for name in names]
+            line = self.line_of(key_of("l" + rank, values)) if fits and None not in values else None
             if line is not None:
-                return template, quantile_s([float(number) for number in line.split("\t")[1:]], quantile, job)
-        return "nothing", None
+                return int(line.split("\t")[0])
+        return 0
 
     def application(self, job_name: str) -> "str | None":
         """The application of a job's name where the file has it."""
@@ -214,8 +261,14 @@ class Lookup:
         self.file.seek(int(self.facts["directory"]) + ENTRY_BYTES * bucket)
         start, end = (int(offset) for offset in self.file.read(2 * ENTRY_BYTES).split())
         self.file.seek(start)
-        lines = self.file.read(end - start).decode("ascii").splitlines()
-        return next((line[len(key) + 1 :] for line in lines if line.startswith(key + "\t")), None)
+        lines = self.file.read(end - start).decode("ascii", "replace").splitlines()
+        found = next((line for line in lines if line.startswith(key + "\t")), None)
+        if found is None:
+            return None
+        text, _, check = found.rpartition("\t")
+        if check != str(hash_of(text, int(self.facts["multiplier"]))):
+            raise ValueError("a row of the look-up is damaged: export it again")
+        return text[len(key) + 1 :]
 
 
 def key_of(kind: str, values: "list[Any]") -> str:
@@ -232,17 +285,9 @@ def quoted(text: str) -> str:
 def hash_of(key: str, multiplier: int) -> int:
     """The hash that leads to a key's bucket."""
     found = 0
-    for byte in key.encode("ascii"):
+    for byte in key.encode("ascii", "replace"):
         found = (found * multiplier + byte) % PRIME
     return found
-
-
-def quantile_s(numbers: "list[float]", quantile: str, job: "dict[str, Any]") -> float:
-    """Of a row's numbers the ratio times the request where it has ratios, else the seconds."""
-    place, requested_s = QUANTILES.index(quantile), float(job["requested_s"])
-    has_ratios = len(numbers) > len(QUANTILES)
-    found = numbers[len(QUANTILES) + place] * requested_s if has_ratios else numbers[place]
-    return min(found, requested_s) if quantile in CUT_AT_REQUEST else found
 
 
 main(pbs.event())

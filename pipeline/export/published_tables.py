@@ -1,4 +1,4 @@
-"""What writers of exports read, the estimates and names of one published version, and the writer of CSV."""
+"""What writers of exports read, the estimates, limits and names of one published version, and the writer of CSV."""
 
 import csv
 import io
@@ -19,6 +19,8 @@ class PublishedTables:
 
     estimates: pa.Table
     """ESTIMATES."""
+    limits: pa.Table
+    """LIMITS."""
     applications: Mapping[str, str]
     """The application of each job name that the built-in rules do not find (`known_applications`)."""
     has_hashed_names: bool
@@ -64,20 +66,25 @@ def known_applications(jobs: pa.Table) -> dict[str, str]:
 
 
 CSV_FILE = "walltime.csv"
+LIMITS_FILE = "limits.csv"
 
 
 def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # noqa: ARG001
-    """walltime.csv: ESTIMATES with a header, in UTF-8, lines ended by CR LF as RFC 4180 says.
+    """walltime.csv and limits.csv: ESTIMATES and LIMITS with a header, in UTF-8, with line ends CR LF (RFC 4180).
 
     A text that begins as a formula does gets an apostrophe in front, which spreadsheets do not show. A database that
     needs the text itself removes one leading apostrophe. Null is an empty cell; an empty text cannot be told from it.
     """
+    return {CSV_FILE: _as_csv(tables.estimates), LIMITS_FILE: _as_csv(tables.limits)}
+
+
+def _as_csv(table: pa.Table) -> bytes:
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerow(tables.estimates.column_names)
-    columns = [column.to_pylist() for column in tables.estimates.columns]
+    writer.writerow(table.column_names)
+    columns = [column.to_pylist() for column in table.columns]
     writer.writerows([_cell(value) for value in row] for row in zip(*columns, strict=True))
-    return {CSV_FILE: out.getvalue().encode("utf-8", "backslashreplace")}
+    return out.getvalue().encode("utf-8", "backslashreplace")
 
 
 def _cell(value: str | float | None) -> str | float | None:

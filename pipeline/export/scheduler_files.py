@@ -12,7 +12,8 @@ from typing import Any
 
 from pipeline.application_names import MAX_CHARACTERS, RULES
 from pipeline.errors import InputError
-from pipeline.export.lookup_file import QUANTILE_NAMES, lookup_file
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.export.lua import Plain, lua, rule_trees
 from pipeline.export.published_tables import Files, PublishedTables
 from pipeline.settings import ExportSettings
@@ -27,18 +28,9 @@ HOOK_FILE = "walltime_hook.py"
 CONFIG_FILE = "walltime_hook.json"
 QMGR_FILE = "walltime_hook.qmgr"
 
-LEAST_CHANGE_S = 60.0
-"""A limit that would change by less is left alone: Slurm's limits are whole minutes."""
-
+DAY_S = 86_400.0
 PRIORITY_PER_HALVING = 1000.0
 """Of the site factor, for each halving of the expected runtime below a day; chosen, not measured."""
-
-SOFT_QUANTILE = 0.5
-"""Quantile of the runtime that OpenPBS plans with. No job is killed for its soft_walltime, so that the median is enough
-(docs/decisions/openpbs.md)."""
-
-SOFT_MARGIN_S = 0.0
-"""Time added to that quantile."""
 
 RENEW_AFTER_S = 3600.0
 """A job that waited so long gets a new soft_walltime at its start, if jobs that ended since are known."""
@@ -58,8 +50,7 @@ def plugin(settings: ExportSettings, has_own_name_rules: bool, path: str | None 
     opt_out = settings.opt_out
     values: dict[str, Plain] = {
         "mode": settings.mode,
-        "quantile_place": QUANTILE_NAMES.index(f"q{100 * settings.promise:.0f}") + 1,
-        "margin_s": settings.margin_s,
+        "max_age_s": DAY_S * settings.max_age_days,
         "least_change_s": LEAST_CHANGE_S,
         "priority_per_halving": PRIORITY_PER_HALVING,
         "has_own_name_rules": has_own_name_rules,
@@ -104,7 +95,7 @@ def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
             "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
             "publish without anonymise into a folder that only the scheduler reads, and export from there",
         )  # fmt: skip
-    return lookup_file(tables.estimates, tables.applications)
+    return lookup_file(tables.estimates, tables.limits, tables.applications)
 
 
 def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:
@@ -112,8 +103,7 @@ def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[st
     opt_out = settings.opt_out
     return {
         "look_up": LOOKUP_FILE,
-        "quantile": f"q{100 * SOFT_QUANTILE:.0f}",
-        "margin_s": SOFT_MARGIN_S,
+        "max_age_s": DAY_S * settings.max_age_days,
         "renew_after_s": RENEW_AFTER_S,
         "opt_out": {"user": opt_out.users, "account": opt_out.accounts, "queue": opt_out.partitions},
         "name_characters": MAX_CHARACTERS,

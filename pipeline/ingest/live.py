@@ -15,6 +15,7 @@ import re
 import selectors
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -120,9 +121,11 @@ def _instant(epoch_s: int) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str) -> bytes:
-    """All a short-spoken program says; InputError as `Output` raises it."""
-    output = Output(command, environment, timeout_s, do)
+def run(
+    command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str, given: str | None = None
+) -> bytes:
+    """All a short-spoken program says, which reads `given`, or nothing; InputError as `Output` raises it."""
+    output = Output(command, environment, timeout_s, do, given)
     try:
         return output.view().readall()
     finally:
@@ -139,8 +142,12 @@ class Output:
 
     REPLAY_BYTES = 1 << 17
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str,
+        given: str | None = None,
+    ) -> None:  # fmt: skip
         self._command, self._environment, self._timeout_s, self._do = command, environment, timeout_s, do
+        self._given = given
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
         self._start_bytes, self._n_read = b"", 0
@@ -166,7 +173,7 @@ class Output:
 
     def anew(self, place: int) -> "Output":
         """Another run of the same program, read up to `place`; it stops with this one."""
-        other = Output(self._command, self._environment, self._timeout_s, self._do)
+        other = Output(self._command, self._environment, self._timeout_s, self._do, self._given)
         self._others.append(other)
         while place and (passed := other.bytes_at(other._n_read, min(place, _PIPE_BYTES))):
             place -= len(passed)
@@ -214,10 +221,13 @@ class Output:
         # A list of arguments and no shell: what runs is the command the site has set.
         pipe = subprocess.PIPE
         try:
-            process = subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
-                list(self._command), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0,
-                env=dict(self._environment), start_new_session=True,
-            )  # fmt: skip
+            with tempfile.TemporaryFile() as given:
+                given.write((self._given or "").encode())
+                given.seek(0)
+                process = subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
+                    list(self._command), stdin=given, stdout=pipe, stderr=pipe, bufsize=0,
+                    env=dict(self._environment), start_new_session=True,
+                )  # fmt: skip
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise self._failed(f"a program that cannot be run ({reason})") from None
@@ -265,7 +275,14 @@ class View(io.RawIOBase):
         return len(data)
 
 
-_ASKED = re.compile(r"(?:^|; )walltime mode=[a-z_]+ [^;]*\basked_min=(\d{1,9})(?!\d)")
+OPT_OUT_WORD = "walltime:off"
+"""In a job's comment: the user wants no limit of ours."""
+
+_SET = re.compile(
+    r"(?:^|; )walltime mode=(?P<mode>[a-z_]+) (?P<facts>[^;]*)\b"
+    r"limit_min=(?P<limit>\w+) asked_min=(?P<asked>\d{1,9})(?!\d)"
+)
+_BY = re.compile(r"(stamp|run)=(\S+)")
 
 
 def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int | None) -> str:
@@ -275,5 +292,19 @@ def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int |
 
 def asked_s_of(comment: str) -> float | None:
     """The limit (s) asked for, of the first such comment in an AdminComment; None where there is none."""
-    found = _ASKED.search(comment)
-    return 60.0 * int(found[1]) if found else None
+    found = _SET.search(comment)
+    return 60.0 * int(found["asked"]) if found else None
+
+
+def set_s_of(comment: str) -> float | None:
+    """The limit (s) that was set, of the first such comment; None where none was, as under dry_run."""
+    found = _SET.search(comment)
+    is_set = found and found["mode"] == "limit" and found["limit"].isdecimal() and len(found["limit"]) < 10
+    return 60.0 * int(found["limit"]) if found and is_set else None
+
+
+def set_by_of(comment: str) -> str:
+    """What set it and from which version, as in `plug-in 0a1b` or `apply run7`; empty where nothing did."""
+    found = _SET.search(comment)
+    source = _BY.search(found["facts"]) if found and set_s_of(comment) is not None else None
+    return f"{'apply' if source[1] == 'run' else 'plug-in'} {source[2][:40]}" if source else ""

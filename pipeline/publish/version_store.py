@@ -169,8 +169,13 @@ def pin(output_dir: Path, text: str, now_s: int) -> StoredVersion:
     """Pin a version, so that it stays whatever its age."""
     with locked_versions(output_dir):
         found = find_version(output_dir, text)
-        write_text(output_dir / VERSIONS / found.folder / PIN, json.dumps({"since_s": now_s}) + "\n")
+        write_pin(output_dir / VERSIONS / found.folder, now_s)
     return found
+
+
+def write_pin(folder: Path, now_s: int) -> None:
+    """Mark a version's folder as pinned; the lock must be held."""
+    write_text(folder / PIN, json.dumps({"since_s": now_s}) + "\n")
 
 
 def unpin(output_dir: Path, text: str) -> StoredVersion:

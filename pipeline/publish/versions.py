@@ -41,6 +41,7 @@ from pipeline.publish.version_store import (
     locked_versions,
     named_manifest,
     stored_versions,
+    write_pin,
 )
 from pipeline.report import Report
 from pipeline.storage import write_text
@@ -155,15 +156,25 @@ def publish(staged: Mapping[str, Path], made: Manifest, retention: Retention) ->
     """Publish the staged tables, of which `made` is the manifest, as the current version; returns the manifest's path.
 
     Several processes may publish to one folder. A version of the same run with the same bytes is reused. Versions that
-    `retention` does not keep are removed.
+    `retention` does not keep are removed. InputError where a rollback has withdrawn a version of the same run: the same
+    logs, settings and code give the same tables.
     """
     output_dir = made.root
     with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
+        _check_not_withdrawn(before, made)
         own = _placed(staged, made)
         # Without a manifest before, nobody knows which versions were published: none is removed.
         _make_current(output_dir, own, before, made.created_s, retention=retention if before is not None else None)
     return output_dir / MANIFEST
+
+
+def _check_not_withdrawn(before: Manifest | None, made: Manifest) -> None:
+    back = [one.folder for one in (before.previous if before else ()) if one.is_withdrawn and one.run_id == made.run_id]
+    if back:
+        found = f"the tables of version {back[0]} again, which a rollback has withdrawn"
+        do = f"`walltime versions promote {back[0]}` publishes it, and nothing is published before"
+        raise InputError(printable(str(made.root)), found, "other logs, settings or code", do)
 
 
 def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
@@ -195,7 +206,7 @@ def promote(output_dir: Path, text: str, now_s: int) -> Manifest:
 
 
 def rollback(output_dir: Path, now_s: int) -> Manifest:
-    """Publish the version again that was published before, and withdraw the current one."""
+    """Publish the version again that was published before and pin it, and withdraw the current one."""
     with locked_versions(output_dir):
         before = _tidied(output_dir)
         stored = stored_versions(output_dir)
@@ -204,7 +215,9 @@ def rollback(output_dir: Path, now_s: int) -> Manifest:
             where = printable(str(output_dir))
             raise InputError(where, "no version that was published before", "one to go back to")
         own = named_manifest(output_dir, earlier[0].folder)
-        return _published_again(output_dir, own, before, now_s, withdraws=True)
+        restored = _published_again(output_dir, own, before, now_s, withdraws=True)
+        write_pin(output_dir / VERSIONS / restored.folder, now_s)
+        return restored
 
 
 def _published_again(

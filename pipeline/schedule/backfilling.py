@@ -22,6 +22,12 @@ FCFS, EASY, EASY_SJBF = 0, 1, 2
 LINE_PROCS, LINE_JOB, LINE_PLANNED = 0, 1, 2
 """Rows of the line of candidates, which also has jobs that have started, until it is shortened."""
 
+LATEST_START_S, LEAST_DELAY_S = 60 * 3600, 8 * 3600
+"""With the guard a head is promised a start within 60 h of its submit, or within 8 h of the time it became the head.
+
+Plans with requests alone promise a start that is weeks away where requests are long or the queue is deep.
+"""
+
 
 @kernel
 def join(job: int, time: int, r: Replay) -> bool:
@@ -114,11 +120,15 @@ def shorten(r: Replay) -> None:
 
 @kernel
 def note_promise(time: int, r: Replay) -> None:
-    """Notes a new head's first promised start, and whether the head is past its own."""
+    """Notes a new head's promised start, and whether the head is past its own.
+
+    A job that waited long in a deep queue, or whose plan with requests is days away, is promised an earlier start.
+    """
     head = r.state.head
     if r.jobs[head].promise < 0:
         plan_head(ASKED, r)
-        r.jobs[head].promise = r.state.shadow
+        latest = max(time + LEAST_DELAY_S, r.jobs[head].submit + LATEST_START_S)
+        r.jobs[head].promise = min(r.state.shadow, latest)
     r.state.is_late = 1 if time > r.jobs[head].promise else 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.schedule.engine import Schedule
 from pipeline.schedule.workload import Workload
 
@@ -89,18 +89,22 @@ def metrics(work: Workload, done: Schedule, chosen: Bools) -> ReplayMetrics:
         wait_longest_s=float(wait_s.max()),
         wait_wide_mean_s=float(wait_s[wide].mean()),
         response_mean_s=float(wait_s.mean() + work.run_s[places].mean()),
-        utilisation=_utilisation(work, done, places),
+        utilisation=utilisation(work, done.start_s, done.end_s, places),
         share_backfilled=float(done.is_backfilled[places].mean()),
         share_corrected=float((done.n_corrections[places] > 0).mean()),
     )
 
 
-def _utilisation(work: Workload, done: Schedule, places: Ints) -> float:
-    begin_s, end_s = int(work.submit_s[places[0]]), int(work.submit_s[places[-1]])
-    if end_s <= begin_s:
+def utilisation(work: Workload, start_s: Array, end_s: Array, places: Ints) -> float:
+    """The share of the machine that the jobs at these places hold from the first one's submit to the last one's.
+
+    NaN where the submits are at one second; a job whose start or end is NaN holds nothing.
+    """
+    begin_s, until_s = int(work.submit_s[places[0]]), int(work.submit_s[places[-1]])
+    if until_s <= begin_s:
         return float("nan")
-    inside_s: Ints = np.clip(done.end_s[places], begin_s, end_s) - np.clip(done.start_s[places], begin_s, end_s)
-    return float((inside_s * work.procs[places]).sum() / ((end_s - begin_s) * work.capacity))
+    inside_s = np.clip(end_s[places], begin_s, until_s) - np.clip(start_s[places], begin_s, until_s)
+    return float(np.nansum(inside_s * work.procs[places]) / ((until_s - begin_s) * work.capacity))
 
 
 LEAST_JOBS = 10

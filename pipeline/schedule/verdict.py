@@ -1,5 +1,6 @@
 """What a replay says in plain sentences: what would have been gained, who would have lost, and how sure that is."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,12 +35,14 @@ class ReplayResult:
     has_waits: bool
     since_s: float | None
     until_s: float
+    log_utilisation: float
+    """Of the machine in the log itself; NaN: no start is known."""
 
 
 def sentences(result: ReplayResult) -> list[str]:
     """The answer for one log, a sentence each."""
     rows = result.table.to_pylist()
-    said = [_scope(result, whole(rows)[0])]
+    said = [_scope(result, whole(rows)[0]), *_changed(result)]
     if not result.has_waits:
         said.append("This log states no waits, so that its submits are really starts: its figures count in no average.")
     case = best_case(rows)
@@ -106,8 +109,32 @@ def _of(rows: Sequence[Row], case: tuple[str, str], part: str) -> dict[Any, dict
 def _scope(result: ReplayResult, row: Row) -> str:
     since = "" if result.since_s is None else f" submitted from {_day(result.since_s)} to {_day(result.until_s)}"
     how = f"medians of {row['n_shakes']} replays with shaken arrivals" if row["n_shakes"] else "of one replay"
+    in_log = "an unknown share" if math.isnan(result.log_utilisation) else f"{result.log_utilisation:.0%}"
+    used = "an unknown share" if row["utilisation"] is None else f"{row['utilisation']:.0%}"
     return (f"{result.log}: {row['n_jobs']:,} jobs{since} on {result.capacity:,} {result.unit} "
-            f"({result.capacity_from}); figures are {how}, compared with EASY backfilling with requests.")  # fmt: skip
+            f"({result.capacity_from}), of which the log used {in_log} and its replay with EASY and requests {used}; "
+            f"figures are {how}, compared with EASY backfilling with requests.")  # fmt: skip
+
+
+CHANGED = {
+    "no_runtime": "without a runtime left out",
+    "no_procs": "without processors left out",
+    "no_submit": "without a submit left out",
+    "no_job_of_its_own": "that are no jobs of their own left out",
+    "no_request": "without a request planned with the largest request of the log, or with their own longer runtime",
+    "cut_at_request": "cut at their requests",
+    "larger_than_machine": "cut to the machine's size",
+    "made_1_s": "without a runtime or processors counted as 1 s",
+    "run_and_request_swapped": "with a runtime beyond the request planned with the runtime",
+}
+"""What a replay does to jobs, by the reasons of workload.py."""
+
+
+def _changed(result: ReplayResult) -> Iterator[str]:
+    """How many jobs were left out or changed, because a replay of other jobs is another log."""
+    said = [f"{n:,} {CHANGED[reason]}" for reason, n in result.counts.items()]
+    if said:
+        yield f"Jobs of the log that are not replayed as they ran: {'; '.join(said)}."
 
 
 def _gain(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import size_classes, size_name
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, ReplayOptions, Schedule, replay
-from pipeline.schedule.figures import ReplayMetrics, Score, bounded_slowdown, metrics, scored
+from pipeline.schedule.figures import ReplayMetrics, Score, bounded_slowdown, metrics, scored, utilisation
 from pipeline.schedule.workload import Shakes, Workload, shaken
 from pipeline.tables import REPLAY
 
@@ -191,6 +191,21 @@ class Subject:
     """Jobs submitted before are replayed, and not scored."""
     has_waits: bool = True
     """Whether the log states waits. Without them its submits are starts, and no gain can be told."""
+    start_s: Floats | None = None
+    """(rows,): the log's own starts, a row for each that `work.row` may name; NaN: unknown."""
+    ran_s: Floats | None = None
+    """(rows,): the log's own runtimes, not cut."""
+
+    @property
+    def log_utilisation(self) -> float:
+        """The utilisation of the log itself over the scored jobs; NaN where no start is known."""
+        work, first = self.work, len(self.work) // 100
+        places = np.flatnonzero((np.arange(len(work)) >= first) & (work.submit_s >= self.since_s))
+        if self.start_s is None or self.ran_s is None or not len(places):
+            return float("nan")
+        start_s = self.start_s[work.row]
+        is_known = np.isfinite(start_s[places]).any()
+        return utilisation(work, start_s, start_s + self.ran_s[work.row], places) if is_known else float("nan")
 
 
 @dataclass(frozen=True, slots=True)

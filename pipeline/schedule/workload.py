@@ -10,6 +10,9 @@ import pyarrow as pa
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.errors import InputError
 
+LEAST_REQUESTS = 0.5
+"""A log in which a smaller share of the jobs has a request says nothing of a scheduler that plans with requests."""
+
 MOST = 2.0**40
 """Larger times (34,000 years) and sizes are errors in the log, and count as this."""
 
@@ -23,7 +26,7 @@ class Convention(StrEnum):
 
     NATURAL = "natural"
     """Runtimes are cut at the request; jobs without a positive runtime or size are left out; a job without a request
-    has the largest request of the log."""
+    has the largest request of the log, or its own runtime where that is longer, so that it is never cut."""
     PYSS = "pyss"
     """As the simulators pyss and predictsim: of runtime and request the longer is the request and the shorter the
     runtime; a job without a positive runtime or allocated processors stays, with a runtime and a request of 1 s."""
@@ -92,11 +95,10 @@ def workload(
     Raises
     ------
     InputError
-        No job has a request, or the machine has no processor or node.
+        No job has a request, or under NATURAL fewer than half of them; or the machine has no processor or node.
     """
     run, request, asked, held = (_known(a) for a in (runtime_s, requested_s, requested_procs, allocated_procs))
-    if not np.any(request > 0):
-        raise InputError("the log", "no job with a requested runtime", "requests, which a backfilling scheduler needs")
+    _check_requests(request, convention)
     submit = np.asarray(submit_s, np.float64)
     if convention is Convention.PYSS:
         kept, run, request, size, counts = _pyss(run, request, asked, held)
@@ -165,12 +167,21 @@ Made = tuple[Bools, Floats, Floats, Floats, dict[str, int]]
 """Which jobs are kept, runtimes, requests, sizes, and counts."""
 
 
+def _check_requests(request: Floats, convention: Convention) -> None:
+    """InputError where too few jobs have a request for a scheduler that plans with requests."""
+    n = int((request > 0).sum())
+    if not n or (convention is Convention.NATURAL and n < LEAST_REQUESTS * len(request)):
+        found = f"{n:,} of {len(request):,} jobs with a requested runtime" if n else "no job with a requested runtime"
+        expected = "requests of most jobs, because a backfilling scheduler plans with them"
+        raise InputError("the log", found, expected, "replay a log that states them")
+
+
 def _natural(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
     size = np.where(asked > 0, asked, held)
     kept: Bools = (run > 0) & (size > 0)
     # Whole seconds, rounded up: neither a runtime nor a request becomes 0.
     run, request = np.ceil(run), np.ceil(request)
-    limit = np.where(request > 0, request, request.max())
+    limit = np.where(request > 0, request, np.maximum(request.max(), run))
     counts = {
         "no_runtime": (run <= 0).sum(),
         "no_procs": ((run > 0) & (size <= 0)).sum(),

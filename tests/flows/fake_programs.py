@@ -88,3 +88,38 @@ def job(number: int, day: int = 1, state: str = "COMPLETED", **changes: str) -> 
         "Start": f"{hour}:01:00", "Timelimit": "02:00:00", "TimelimitRaw": "120", "AllocCPUS": "4", "ReqCPUS": "4",
         "NNodes": "1", **ended, **changes,
     }  # fmt: skip
+
+
+_SCONTROL = r"""
+import re
+lines = sys.stdin.read().splitlines()
+with open({lines!r}, "a") as log:
+    log.writelines(line + "\n" for line in lines)
+known = json.load(open({said!r}))
+refused = []
+for line in lines:
+    number, limit, comment = re.fullmatch(r'update JobId=(\S+) TimeLimit=(\d+) AdminComment="([^"]*)"', line).groups()
+    if number in {refuses!r}:
+        refused.append("slurm_update error: Access denied \x1b[31m for job " + number)
+        continue
+    for job in known["jobs"]:
+        if str(job["job_id"]) == number:
+            job.update(time_limit=int(limit), admin_comment=comment)
+json.dump(known, open({said!r}, "w"))
+if refused:
+    sys.exit("\n".join(refused))
+"""
+
+
+class Scontrol(Program):
+    """A scontrol that reads updates, a line each, and changes the jobs that a fake squeue says."""
+
+    def __init__(self, folder: Path, refuses: tuple[str, ...] = ()) -> None:
+        self._lines = folder / "scontrol.lines"
+        said = str(folder / "squeue.said")
+        super().__init__(folder, "scontrol", _SCONTROL.format(lines=str(self._lines), said=said, refuses=refuses))
+
+    @property
+    def updates(self) -> list[list[str]]:
+        """The words of each update so far, without `update`."""
+        return [shlex.split(line)[1:] for line in self._lines.read_text().splitlines()] if self._lines.exists() else []

@@ -77,6 +77,7 @@ def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--score", "--age", "-1"), "days from 0 to 365"),
         (("--promise", "ninety"), "a share from 50% to 99.9%"), (("--promise", "3%"), "a share from 50% to 99.9%"),
         (("--by", "account", "--out", "JOBS"), "the path of a folder"), (("--score", "--out", "x"), "only printed"),
     ],

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,12 +13,12 @@ import pytest
 from flows.services.run.running import run_and_publish
 from pipeline.estimate.history import history
 from pipeline.estimate.nightly.table import look_up
+from pipeline.export.lookup_reader import open_lookup
 from pipeline.export.lua import lua
 from pipeline.publish import load_manifest
 from pipeline.storage import read_table
 from pipeline.tables import ESTIMATES, JOBS
 from tests.flows.support import SAMPLES, Outcome
-from tests.unit.export.lookup_reader import open_lookup
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
 from tests.unit.export.slurm_plugin import job_at
 
@@ -90,7 +91,7 @@ def test_openpbs_gets_a_look_up_a_hook_and_commands(walltime: Walltime, publishe
     names = {"walltime.lookup", "walltime_hook.py", "walltime_hook.json", "walltime_hook.qmgr", "INSTALL.txt"}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert "qmgr < walltime_hook.qmgr" in done.out
-    assert json.loads((tmp_path / "walltime_hook.json").read_text())["quantile"] == "q50"
+    assert json.loads((tmp_path / "walltime_hook.json").read_text())["max_age_s"] == 7 * 86_400
 
 
 def test_csv_is_the_table(walltime: Walltime, published: Path, tmp_path: Path) -> None:
@@ -98,6 +99,20 @@ def test_csv_is_the_table(walltime: Walltime, published: Path, tmp_path: Path) -
     lines = (tmp_path / "walltime.csv").read_bytes().count(b"\r\n")
     manifest = json.loads((published / "manifest.json").read_text())
     assert lines == manifest["tables"]["estimates"]["rows"] + 1
+
+
+def test_a_damaged_table_is_not_exported(walltime: Walltime, published: Path, tmp_path: Path) -> None:
+    """One flipped bit of a table that has the right length: one sentence, and nothing is written."""
+    copied = tmp_path / "out"
+    shutil.copytree(published, copied)
+    path = load_manifest(copied).path("limits")
+    whole = path.read_bytes()
+    path.chmod(0o600)
+    path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    for scheduler in ("slurm", "pbs", "csv"):
+        done = walltime("export", "--for", scheduler, tmp_path / "files", "--from", copied)
+        assert done.code != 0 and "a damaged table" in done.err and done.err.count("\n") == 1
+    assert not (tmp_path / "files").exists()
 
 
 def test_what_cannot_be_exported_is_one_sentence(walltime: Walltime, published: Path, tmp_path: Path) -> None:

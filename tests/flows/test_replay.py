@@ -39,6 +39,19 @@ def test_sentences_table_and_page(tmp_path: Path, walltime: Walltime) -> None:
     assert page.startswith("<!doctype html>") and "Gain: with easy-sjbf" in page and "<svg" in page
 
 
+def test_the_first_sentence_states_the_use_of_the_machine_in_the_log_and_in_the_replay(
+    tmp_path: Path, walltime: Walltime
+) -> None:
+    """Four processors of eight are held all the time, but the requests are a fifth of what the jobs run."""
+    job = "{n} {at} 0 1000 4 -1 -1 4 {asked} -1 1 1 1 1 1 1 -1 -1\n"
+    lines = [job.format(n=n, at=1000 * n, asked=200 if n % 2 else 1000) for n in range(1, 201)]
+    (tmp_path / "a.swf").write_text("; MaxProcs: 8\n" + "".join(lines))
+    (found,) = json.loads(walltime("replay", tmp_path / "a.swf", *QUICK, "--shakes", "0", "--json").out)["logs"]
+    assert found["log_utilisation"] == pytest.approx(0.5)
+    assert "of which the log used 50% and its replay with EASY and requests 30%" in found["sentences"][0]
+    assert "100 cut at their requests" in found["sentences"][1]
+
+
 def test_the_same_seed_gives_the_same_json(tmp_path: Path, walltime: Walltime) -> None:
     log = swf(tmp_path / "a.swf")
     one, two, other = (

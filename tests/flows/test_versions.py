@@ -55,7 +55,12 @@ def test_a_rerun_is_compared_promoted_and_rolled_back(
     assert load_manifest(night).folder == tried.folder
     assert shown(walltime, night)["version"] == tried.folder
     assert shown(walltime, night, "--as-of", "2026-10-01")["version"] == first.folder
-    assert "(try-7)" not in walltime("versions", "rollback", "--from", night).out
+    back = walltime("versions", "rollback", "--from", night).out
+    assert back.startswith(
+        f"Version {first.folder} is published now.\nIt is pinned; version {tried.folder} is withdrawn."
+    )
+    assert "The next run publishes a version of its own if" in back
+    assert walltime("versions", "unpin", "--from", night, first.folder).code == 0
     assert load_manifest(night).folder == first.folder
     assert walltime("versions", "pin", "--from", night, "try-7").code == 0
     assert "withdrawn, pinned" in walltime("versions", "list", "--from", night).out

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from flows.services import applying
 from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_path, live_state
 from flows.services.query.answers import load_state
@@ -23,8 +22,10 @@ from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
+from pipeline.estimate import limits
+from pipeline.estimate.limit_choice import LimitSettings
 from pipeline.publish import load_manifest
-from tests.flows.fake_programs import Program, Sacct, job
+from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome
 from tests.flows.test_apply import slurm_job
 
@@ -41,12 +42,12 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder, self.out, self.config = folder, folder / "out", folder / "site.toml"
         self.sacct = Sacct(folder, [job(n, day=1 + n // 20) for n in range(N_FIRST)])
-        self.scontrol = Program(folder, "scontrol", "")
+        self.scontrol = Scontrol(folder)
         self.squeue = Program(folder, "squeue", f"sys.stdout.write(open({str(folder / 'squeue.said')!r}).read())")
         self.pending(slurm_job(7, time_limit=120, name="solver.sh"))
         self.config.write_text(
             f"output_dir = '{self.out}'\n[source]\nkind = 'sacct'\nsince = '2026-01-01'\n"
-            f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmargin_s = 60.0\n"
+            f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmode = 'limit'\nmax_age_days = 9999\n"
         )
 
     def pending(self, *jobs: dict[str, Any]) -> None:
@@ -72,14 +73,16 @@ def ten_days_of_overlap() -> Iterator[None]:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the run has published to, which is the same for every test."""
     folder = tmp_path_factory.mktemp("watched")
-    run_and_publish(str(Site(folder).config))
+    with pytest.MonkeyPatch.context() as patch:
+        # Else no limit is worth its risk before more jobs have shown how small that is.
+        patch.setattr(limits, "LimitSettings", lambda: LimitSettings(first_log_price=0.0))
+        run_and_publish(str(Site(folder).config))
     return folder / "out"
 
 
 @pytest.fixture
 def site(tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(applying, "MOST_STATE_AGE_DAYS", 9_999.0)
     shutil.copytree(published, tmp_path / "out")
     return Site(tmp_path)
 
@@ -179,8 +182,8 @@ def test_pending_jobs_are_changed_only_where_that_is_asked_for(site: Site) -> No
     dry = site.watch().run_round(JANUARY_S + 3 * DAY_S)
     assert dry.applied is not None and len(dry.applied.changes) == 1 and site.scontrol.calls == []
     site.watch(is_dry_run=False).run_round(JANUARY_S + 3 * DAY_S)
-    (call,) = site.scontrol.calls
-    assert call[:2] == ["update", "JobId=7"]
+    (update,) = site.scontrol.updates
+    assert update[0] == "JobId=7"
 
 
 def test_a_second_watch_is_refused(site: Site) -> None:

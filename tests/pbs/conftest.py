@@ -5,13 +5,15 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pipeline.export.scheduler_files import LOOKUP_FILE
 from tests.pbs.cluster import Cluster
-from tests.pbs.mix import KINDS, Kind, Ran, mix, walltime
+from tests.pbs.mix import KINDS, Kind, Ran, look_up, mix, walltime
 
 SWITCH = "WALLTIME_TEST_PBS"
 collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
@@ -29,6 +31,7 @@ folder = "{accounting}"
 name = "loop"
 timezone = "UTC"
 [export]
+mode = "limit"
 opt_out = {{ users = ["erin"], accounts = ["own"] }}
 [apply]
 scheduler = "pbs"
@@ -85,6 +88,7 @@ def hook(cluster: Cluster, site: Path, with_requests: list[Ran]) -> Path:
     """The exported files, installed by the commands that stand in them."""
     exported = site / "exported"
     walltime(cluster, site, "export", "exported", "--for", "pbs", "--from", "tables")
+    (exported / LOOKUP_FILE).write_bytes(look_up(site / "tables", int(time.time())))
     # A job of the tests waits for seconds, and is renewed all the same.
     config = exported / "walltime_hook.json"
     config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"renew_after_s": 0}), "utf-8")

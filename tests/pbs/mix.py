@@ -5,7 +5,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.export.lookup_file import lookup_file
+from pipeline.publish import load_manifest
+from pipeline.tables import ESTIMATES
 from tests.pbs.cluster import Cluster, seconds_of
+from tests.unit.export.slurm_plugin import limited, limits_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LATE_S = 4
@@ -44,6 +48,17 @@ class Ran:
     runs_s: int
     exit_status: int
     soft_s: int | None
+
+
+def look_up(tables: Path, newest_end_s: int, md_s: float = MD.runs_s) -> bytes:
+    """The look-up with the laws as limits: a history of minutes has no night that could have tried a limit."""
+    manifest = load_manifest(tables)
+    facts = {"site": manifest.site, "run_id": manifest.run_id, "newest_end_s": newest_end_s, "gpus": 0, "most_jobs": 99}
+    rows = [
+        limited(kind.user, md_s if kind is MD else kind.runs_s, template="who+what+gpus", what=kind.name, **facts)
+        for kind in KINDS
+    ]
+    return lookup_file(ESTIMATES.empty(), limits_of(*rows), {})
 
 
 def walltime(cluster: Cluster, folder: Path, *words: str) -> str:

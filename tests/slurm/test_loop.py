@@ -20,9 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import load_manifest
+from pipeline.storage import read_table
+from pipeline.tables import ESTIMATES
 from tests.slurm.commands import ENDED, call, queue_and_log, states, submit, wait_for
 from tests.slurm.conftest import LOOP_SHAPE, started
+from tests.unit.export.slurm_plugin import limited, limits_of
 
 HISTORY = (
     ("alice", "relax_{}.sh", "-n1", 60, "sleep $((2 + SLURM_ARRAY_TASK_ID % 2))", 60),
@@ -35,6 +39,8 @@ BLOCKED_S, WIDE_MIN = 50, 30
 """How long the blocking job runs, and what both wide jobs ask for."""
 
 SMALL = (("alice", "relax_77.sh", "-n1", 60, "sleep 3"), ("bob", "sweep-99", "-n2", 120, "sleep 1")) * 4
+KNOWN = (("alice", "relax"), ("bob", "sweep"))
+"""Users and applications with a limit: a history of minutes has no night that could have tried one."""
 LIVE = "PENDING,RUNNING,COMPLETING"
 """States of jobs that have not ended."""
 FIELDS = "JobID,User,State,Submit,Start,End,TimelimitRaw,Flags,AdminComment"
@@ -48,8 +54,6 @@ kind = "sacct"
 since = "2020-01-01"
 [export]
 mode = "{mode}"
-promise = 0.95
-margin_s = 30.0
 opt_out = {{ users = ["dave"] }}
 """
 
@@ -130,12 +134,19 @@ def configured(environment: Mapping[str, str], folder: Path, mode: str) -> Path:
 
 
 def install(environment: Mapping[str, str], folder: Path, config: Path) -> None:
-    """Export and install as INSTALL.txt says."""
+    """Export and install as INSTALL.txt says, with the limits that the nights of some weeks would have published."""
     done(
         walltime(
             environment, "export", "--for", "slurm", folder / "slurm", "--from", folder / "out", "--config", config
         )
     )
+    manifest = load_manifest(folder / "out")
+    facts = {"site": manifest.site, "run_id": manifest.run_id, "newest_end_s": int(time.time())}
+    rows = [
+        limited(user, 660.0, template="who+what+gpus", what=what, gpus=0, most_jobs=99) | facts for user, what in KNOWN
+    ]
+    estimates = read_table(manifest.path("estimates"), ESTIMATES)
+    (folder / "slurm" / "walltime.lookup").write_bytes(lookup_file(estimates, limits_of(*rows), {}))
     etc = Path(environment["SLURM_CONF"]).parent
     shutil.copy(folder / "slurm" / "walltime.lookup", etc / ".walltime.lookup.new")
     (etc / ".walltime.lookup.new").rename(etc / "walltime.lookup")

@@ -171,7 +171,8 @@ def promote(version: str = VERSION, published: Path = FROM) -> Answer:
 def rollback(published: Path = FROM) -> Answer:
     """Publish the version again that was published before, and withdraw the current one; once more goes further back.
 
-    A withdrawn version stays on disk for some days, and --as-of passes over it. `promote` publishes it again.
+    The version that is published again is pinned. The withdrawn one stays on disk for some days, and --as-of passes
+    over it; no run publishes it, and `promote` does. A run over other logs, settings or code publishes its own version.
 
     \b
     Examples:
@@ -180,14 +181,21 @@ def rollback(published: Path = FROM) -> Answer:
     """
     from pipeline.publish.versions import rollback as publish_previous
 
-    return _now_published(publish_previous(published, int(time.time())))
+    restored = publish_previous(published, int(time.time()))
+    withdrawn = restored.previous[0].folder
+    return _now_published(
+        restored,
+        f"It is pinned; version {withdrawn} is withdrawn.",
+        f"The next run publishes a version of its own if its logs, settings or code are others. From the same ones it "
+        f"publishes nothing and says so, until `walltime versions promote {withdrawn}`.",
+    )
 
 
-def _now_published(manifest: Any) -> Answer:
+def _now_published(manifest: Any, *more: str) -> Answer:
     from flows.pages.terminal.view_run import named_version
 
     facts = {"published": manifest.folder, "name": manifest.name}
-    return Answer(facts, [f"Version {named_version(manifest)} is published now."])
+    return Answer(facts, [f"Version {named_version(manifest)} is published now.", *more])
 
 
 def pin(version: str = VERSION, published: Path = FROM) -> Answer:

@@ -60,26 +60,42 @@ def limits(
     promise: str = option("--promise SHARE", "Share of all jobs that shall end within their limit.", "97%"),
     out: Path | None = option("--out DIR", "Also write tables (.csv) and one mail text per user; nothing is sent."),
     score: bool = option("--score", "Only compare the limits with other rules on the log's later half.", False),
+    status: bool = option(
+        "--status",
+        "Only say what limits that were set have done, and for whom they are off; for a config or DIR.",
+        False,
+    ),
+    age: float = option("--age DAYS", "With --score: least age of the look-up file that each job is limited by.", 0.0),
 ) -> Answer:
     """Recommend runtime limits that keep a promise, with unused hours, per user or account.
 
-    Each job gets a limit as of its submit. The later half of the log measures what the limits would have done: the
+    Each midnight's limits are written as a scheduler's look-up file, and each job is limited by the file of the last
+    midnight, as a plug-in would. The later half of the log measures what the limits would have done: the
     share of jobs within them, the over-requested processor-hours removed, and the used ones lost.
 
     \b
     Examples:
       walltime limits my-site.toml --by account --out letters
       walltime limits jobs.parquet --score
+      walltime limits my-site.toml --status
     """
     from flows.pages.terminal.view_scheduler import view_limit_scores, view_limits
-    from flows.services.limits import advise, check_folder, limit_log, promise_of, write_advice
+    from flows.services.limits import MOST_AGE_DAYS, advise, check_folder, limit_log, promise_of, write_advice
     from flows.services.limits import score as scored
 
+    if status:
+        from flows.pages.terminal.view_scheduler import view_limit_status
+        from flows.services.limits import limit_status
+
+        facts = limit_status(given)
+        return Answer(facts, view_limit_status(facts))
     share = promise_of(promise)
     check_folder(out, score=score)
+    if not 0 <= age <= MOST_AGE_DAYS:
+        raise InputError("--age", f"{age:g}", f"days from 0 to {MOST_AGE_DAYS:g}")
     log = limit_log(given)
     if score:
-        found = scored(log, share)
+        found = scored(log, share, age)
         return Answer(found, view_limit_scores(found))
     found = advise(log, by, share)
     written = {} if out is None else write_advice(out, found)

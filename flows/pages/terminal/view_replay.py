@@ -41,7 +41,7 @@ def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> 
         {
             "log": result.log, "capacity": result.capacity, "capacity_unit": result.unit,
             "capacity_from": result.capacity_from, "n_jobs": result.n_jobs, "left_out_or_changed": result.counts,
-            "has_waits": result.has_waits, "sentences": sentences(result),
+            "has_waits": result.has_waits, "log_utilisation": result.log_utilisation, "sentences": sentences(result),
             "avebsld": _avebsld(whole(result.table.to_pylist())), "rows": result.table,
         }
         for result in found

@@ -40,7 +40,7 @@ def view_applied(applied: Applied) -> Iterator[Block]:
     if applied.changes:
         yield Grid(f"{applied.scheduler.what} of pending jobs", CHANGES, applied.changes)
     done, n = "would change" if applied.is_dry_run else "changed", len(applied.changes) - len(applied.failures)
-    yield f"{applied.n_pending:,} pending jobs: {n:,} {done}, from the State of {instant(applied.as_of_s)}."
+    yield f"{applied.n_pending:,} pending jobs: {n:,} {done}, by limits as of {instant(applied.as_of_s)}."
     yield from (f"{count:,} left alone: {reason}." for reason, count in applied.left.items())
     yield from (f"Refused: job {job_id}: {sentence}." for job_id, sentence in applied.failures.items())
     if applied.is_dry_run and applied.changes:
@@ -117,6 +117,7 @@ def view_limit_scores(found: Mapping[str, Any]) -> Iterator[Block]:
     columns = (
         text("rule"),
         Column("jobs", "n_jobs"),
+        Column("limited", "n_limited"),
         Column("beyond", "share_beyond", percent),
         Column("over-requested hours removed", "removed_share", percent),
         Column("used hours lost", "lost_share", percent),
@@ -124,4 +125,29 @@ def view_limit_scores(found: Mapping[str, Any]) -> Iterator[Block]:
         Column("worst of them", "worst_share", percent),
     )
     rows = [{"rule": name, **one} for name, one in found["rules"].items()]
-    yield Grid(f"{found['log']}, later half, promise {found['promise']:.1%}", columns, rows)
+    title = f"{found['log']}, later half, promise {found['promise']:.1%}, look-up {found['age_days']:g} days old"
+    yield Grid(title, columns, rows)
+
+
+def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
+    """Jobs limited, hours freed and jobs beyond by user and week, for whom limits are off, and how to change that."""
+    if not found["weeks"]:
+        yield "No job has ended with a limit that Walltime had set."
+        return
+    columns = (
+        text("user", lambda row: row["user"] or "all", limit=60),
+        text("week from", "week"),
+        Column("jobs limited", "n_limited"),
+        Column("processor-hours freed", "freed_proc_hours", "{:,.0f}".format),
+        Column("ended at the limit, or ran longer", "n_beyond"),
+        Column("within", "kept_share", percent),
+    )
+    yield Grid("What limits have done", columns, found["weeks"][:MOST_ROWS])
+    for one in found["off"]:
+        who = "all users" if one["user"] is None else f"user {printable(one['user'], 60)}"
+        name = "*" if one["user"] is None else printable(one["user"], 60)
+        yield (
+            f"Limits are off for {who} since {one['since']} UTC: more jobs exceeded their limits than 3% explains. To "
+            f"switch them on again, give the day from which jobs count: under [export], limits_again = "
+            f'{{ "{name}" = 2026-11-24 }}, and run again.'
+        )

@@ -1,7 +1,7 @@
 -- Written by `walltime export --for slurm`; do not edit: export again. Format of the look-up: docs/lookup_file.md.
 --
 -- Slurm's job_submit plug-in (JobSubmitPlugins=lua). At each submit it looks up the job's estimated runtime in the file
--- walltime.lookup beside slurm.conf. It loads nothing but that file's first lines, and these only when they have changed.
+-- walltime.lookup beside slurm.conf, and the limit for such a job of its own user. It loads nothing but that file's first lines, and these only when they have changed.
 -- A new look-up is installed by renaming it over the old one. Any error leaves the job as it was submitted.
 --
 -- A site with a job_submit.lua of its own calls this one from there:
@@ -13,10 +13,11 @@
 local SETTINGS = --@SETTINGS@
 local RULES = --@RULES@
 
-local FORMAT = "#walltime-lookup 1 "
+local FORMAT = "#walltime-lookup 2 "
 local ENTRY_BYTES, PRIME, MOST_BYTES = 13, 2147483647, 1048576
 local MOST_CHARACTERS, MOST_NAMES, MOST_STEPS = 256, 4096, 100000
 local NO_VAL, INFINITE = 4294967294, 4294967295
+local OPT_OUT_WORD = "walltime:off"
 
 -- ---------------------------------------------------------------- patterns
 local steps = 0
@@ -144,29 +145,17 @@ local function path_of_lookup()
   return (conf:gsub("[^/]*$", "")) .. "walltime.lookup"
 end
 
+-- The steps of a chain, and the set of all their columns.
 local function chain_of(line)
-  local chain = {}
+  local chain, all = {}, {}
   for rank, template in line:gmatch("(%d+):(%S+)") do
-    local columns = {}
+    local columns, has = {}, {}
     if template ~= "all" then
-      for name in template:gmatch("[^+]+") do columns[#columns + 1] = name end
+      for name in template:gmatch("[^+]+") do columns[#columns + 1], has[name], all[name] = name, true, true end
     end
-    chain[#chain + 1] = { rank = rank, columns = columns }
+    chain[#chain + 1] = { rank = rank, columns = columns, has = has }
   end
-  return chain
-end
-
--- The facts of a file whose first line is new; an error where it is no look-up, or was cut.
-local function read_facts(file, line)
-  if line:sub(1, #FORMAT) ~= FORMAT then error("the look-up begins with another line", 0) end
-  local facts = { line = line, applications = {}, n_names = 0 }
-  for name, value in line:gmatch("(%w+)=(%S+)") do facts[name] = value end
-  for _, name in ipairs({ "buckets", "multiplier", "directory", "bytes", "rows" }) do
-    facts[name] = tonumber(facts[name]) or error("the look-up's first line has no number of " .. name, 0)
-  end
-  facts.chain = chain_of(file:read("*l") or "")
-  if file:seek("end") ~= facts.bytes then error("the look-up was cut, or is still being copied", 0) end
-  return facts
+  return chain, all
 end
 
 local function hash_of(key, multiplier)
@@ -175,7 +164,24 @@ local function hash_of(key, multiplier)
   return found
 end
 
--- The text behind a key, or nil.
+-- The facts of a file whose first line is new; an error where it is no look-up, or was cut.
+local function read_facts(file, line)
+  if line:sub(1, #FORMAT) ~= FORMAT then error("the look-up begins with another line", 0) end
+  local facts = { line = line, applications = {}, n_names = 0 }
+  for name, value in line:gmatch("([%w_]+)=(%S+)") do facts[name] = value end
+  for _, name in ipairs({ "buckets", "multiplier", "directory", "bytes", "rows", "limits", "newest_end_s", "check" }) do
+    facts[name] = tonumber(facts[name]) or error("the look-up's first line has no number of " .. name, 0)
+  end
+  local heading = { (line:gsub(" check=%d+$", "")), file:read("*l") or "", file:read("*l") or "", file:read("*l") or "" }
+  if hash_of(table.concat(heading, "\n") .. "\n", facts.multiplier) ~= facts.check then
+    error("the look-up's first lines are damaged", 0)
+  end
+  facts.chain = chain_of(heading[2])
+  facts.limit_chain, facts.tells = chain_of(heading[3])
+  return facts
+end
+
+-- The text behind a key, or nil; an error where its row is damaged.
 local function line_of(file, facts, key)
   file:seek("set", facts.directory + ENTRY_BYTES * (hash_of(key, facts.multiplier) % facts.buckets))
   local from, to = (file:read(2 * ENTRY_BYTES) or ""):match("^(%d+)\n(%d+)\n$")
@@ -184,8 +190,11 @@ local function line_of(file, facts, key)
   if size <= 0 or size > MOST_BYTES then return nil end
   file:seek("set", tonumber(from))
   local lines = "\n" .. (file:read(size) or "")
-  local _, behind = lines:find("\n" .. key .. "\t", 1, true)
-  if behind then return lines:match("^[^\n]*", behind + 1) end
+  local start, behind = lines:find("\n" .. key .. "\t", 1, true)
+  if not start then return nil end
+  local text, check = lines:match("^([^\n]*)\t(%d+)\n", start + 1)
+  if not text or hash_of(text, facts.multiplier) ~= tonumber(check) then error("a row of the look-up is damaged", 0) end
+  return text:sub(behind - start + 1)
 end
 
 local function quoted(text)
@@ -242,6 +251,28 @@ local function find(file, facts, job)
   end
 end
 
+local OPTIONAL = { "memory_class_kib", "qos" }
+
+-- Whether a step of the limits has those columns that the submit tells, of those that a submit may leave open.
+local function fits(step, facts, job)
+  for _, name in ipairs(OPTIONAL) do
+    if facts.tells[name] and (job[name] ~= nil) ~= (step.has[name] == true) then return false end
+  end
+  return true
+end
+
+-- The first row of the limits that is present, or nil. It is made of jobs of the same user alone.
+local function find_limit(file, facts, job)
+  for _, step in ipairs(facts.limit_chain) do
+    local key = fits(step, facts, job) and key_of(step, job)
+    local line = key and line_of(file, facts, "l" .. key)
+    if line then
+      local limit_s, most_jobs, n_jobs = line:match("^(%d+)\t(%d+)\t(%d+)\t")
+      return { limit_s = tonumber(limit_s), most_jobs = tonumber(most_jobs), n_jobs = tonumber(n_jobs) }
+    end
+  end
+end
+
 -- ---------------------------------------------------------------- Slurm
 local complaint
 
@@ -257,13 +288,15 @@ end
 local function with_lookup(use)
   local file, why = io.open(path_of_lookup(), "rb")
   if not file then error(why, 0) end
-  local is_done, found = pcall(function()
+  local is_done, found, more, most = pcall(function()
     local line = file:read("*l") or ""
     if line ~= current.line then
       current = read_facts(file, line)
       slurm.log_info("walltime: look-up of run %s, %d estimates, stamp %s",
         tostring(current.run), current.rows, tostring(current.stamp))
     end
+    -- At each submit, because a file that is written in place begins with the same line.
+    if file:seek("end") ~= current.bytes then error("the look-up was cut, or is still being copied", 0) end
     return use(file, current)
   end)
   file:close()
@@ -272,7 +305,7 @@ local function with_lookup(use)
     error(found, 0)
   end
   complaint = nil
-  return found
+  return found, more, most
 end
 
 local function known(number)
@@ -299,7 +332,37 @@ local function procs_of(job)
   return math.max(known(job.min_cpus) or (tasks and tasks * (threads or 1)) or 1, 1)
 end
 
+-- GPUs asked for; nil where their number cannot be told.
+local function gpus_of(job)
+  local times = { tres_per_job = 1, tres_per_node = known(job.min_nodes) or 1, tres_per_task = known(job.num_tasks) or 1 }
+  local total = 0
+  for _, field in ipairs({ "tres_per_job", "tres_per_node", "tres_per_task", "tres_per_socket" }) do
+    for one in (job[field] or ""):gmatch("[^,]+") do
+      if one:find("gpu", 1, true) then
+        if not times[field] then return nil end
+        total = total + times[field] * (tonumber(one:match("[:=](%d+)$")) or 1)
+      end
+    end
+  end
+  return total
+end
+
+-- Memory asked for per processor (KiB), rounded up to a power of two; nil where the submit leaves it open.
+local function memory_class_of(job)
+  local per_cpu, per_node = job.min_mem_per_cpu, job.min_mem_per_node
+  local function is_given(mib) return mib and mib > 0 and mib < 2 ^ 50 end
+  local mib = is_given(per_cpu) and per_cpu
+    or is_given(per_node) and per_node * (known(job.min_nodes) or 1) / procs_of(job)
+  if not mib then return nil end
+  local class = 1
+  while class < mib * 1024 do class = class * 2 end
+  return class
+end
+
 local function has_opted_out(job, names)
+  for word in (job.comment or ""):gmatch("%S+") do
+    if word == OPT_OUT_WORD then return true end
+  end
   if SETTINGS.opt_out_users[job.user_name or ""] then return true end
   if SETTINGS.opt_out_accounts[job.account or job.default_account or ""] then return true end
   for name in names:gmatch("[^,]+") do
@@ -308,11 +371,35 @@ local function has_opted_out(job, names)
   return false
 end
 
+-- How many jobs of each user the present look-up has limited. A restart of slurmctld forgets it.
+local limited = { stamp = "", of = {} }
+
+-- Whether the look-up is too old to limit a job; said once.
+local old_stamp
+local function is_too_old(facts)
+  local age_s = os.time() - facts.newest_end_s
+  if age_s <= SETTINGS.max_age_s then return false end
+  if old_stamp ~= facts.stamp then
+    old_stamp = facts.stamp
+    slurm.log_error("walltime: the newest job of the look-up ended %d days ago; no limit is set", math.floor(age_s / 86400))
+  end
+  return true
+end
+
+-- Whether the job's limit may be lowered: its user has given one, which the partition allows, and has not said how far
+-- it may shrink (--time-min); it is a batch job without a reservation. A limit that the user left open may be set later by
+-- a QOS, and one of ours above that would keep the job waiting.
+local function is_ours_to_lower(job, part)
+  local own, most = known(job.time_limit), part and known(part.max_time)
+  return own and own <= (most or own) and (known(job.time_min) or 0) == 0
+    and (job.script or "") ~= "" and (job.reservation or "") == ""
+end
+
 -- The limit (min) to lower the job's limit to; nil where it stays.
-local function lowered_min(job, asked, quantiles)
-  if not asked then return nil end
-  local limit_s = quantiles[SETTINGS.quantile_place] + SETTINGS.margin_s
-  local limit = math.max(math.ceil(limit_s / 60), known(job.time_min) or 1, 1)
+local function lowered_min(job, part, asked, row)
+  if not row or not is_ours_to_lower(job, part) then return nil end
+  if row.limit_s == 0 or (limited.of[job.user_name] or 0) >= row.most_jobs then return nil end
+  local limit = math.max(math.ceil(row.limit_s / 60), 1)
   if limit < asked and (asked - limit) * 60 >= SETTINGS.least_change_s then return limit end
 end
 
@@ -332,8 +419,8 @@ local function adjust(job, parts)
   if has_opted_out(job, names) then return end
   local part = (parts or {})[names]
   local asked = asked_min(job, part)
-  local answer = with_lookup(function(file, facts)
-    local found = find(file, facts, {
+  local stamp, answer, row = with_lookup(function(file, facts)
+    local values = {
       who = job.user_name,
       -- slurmctld stores a double quote as a backtick, and the accounting tells that.
       what = job.name and what_of(file, facts, (job.name:gsub('"', "`"))),
@@ -341,21 +428,26 @@ local function adjust(job, parts)
       queue = names ~= "" and not names:find(",", 1, true) and names or nil,
       requested_s = (asked or 0) * 60,
       procs = procs_of(job),
-    })
-    if found then found.stamp = facts.stamp end
-    return found
+      gpus = gpus_of(job),
+      memory_class_kib = memory_class_of(job),
+      qos = job.qos,
+    }
+    return facts.stamp, find(file, facts, values), not is_too_old(facts) and find_limit(file, facts, values) or nil
   end)
-  if not answer then return end
-  local limit = lowered_min(job, asked, answer.quantiles)
-  -- Ingest reads this (pipeline/core/limit_comment.py): the accounting forgets the limit that was asked for.
-  local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%.0f limit_min=%s asked_min=%s"):format(
-    SETTINGS.mode, answer.stamp, answer.rank, answer.n_jobs, answer.quantiles[2],
+  if limited.stamp ~= stamp then limited = { stamp = stamp, of = {} } end
+  local limit = lowered_min(job, part, asked, row)
+  if not answer and not limit then return end
+  if limit then limited.of[job.user_name] = (limited.of[job.user_name] or 0) + 1 end
+  -- Ingest reads this (pipeline/ingest/live.py): the accounting forgets the limit that was asked for.
+  local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%s limit_min=%s asked_min=%s"):format(
+    SETTINGS.mode, stamp, answer and answer.rank or "none", limit and row.n_jobs or answer.n_jobs,
+    answer and ("%.0f"):format(answer.quantiles[2]) or "none",
     limit and ("%d"):format(limit) or "same", asked and ("%d"):format(asked) or "none")
   if SETTINGS.mode == "limit" and limit then
     job.time_limit = limit
-    local jobs = answer.n_jobs == 1 and "job" or "jobs"
-    slurm.log_user("walltime: time limit lowered from %d to %d min, from %d earlier %s", asked, limit, answer.n_jobs, jobs)
-  elseif SETTINGS.mode == "priority" then
+    slurm.log_user("walltime: time limit lowered from %d to %d min, by %d earlier jobs of yours; to keep yours, submit "
+      .. "with --comment=%s", asked, limit, row.n_jobs, OPT_OUT_WORD)
+  elseif SETTINGS.mode == "priority" and answer then
     job.site_factor = site_factor(answer.quantiles)
   end
   comment(job, text)

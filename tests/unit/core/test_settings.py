@@ -44,7 +44,7 @@ def test_an_unknown_section_lists_the_sections() -> None:
         ({"site": "here"}, "site"),
         ({"site": {"timezone": "Mars"}}, "site.timezone"),
         ({"clean": {"flags_off": ["nonsense"]}}, "clean.flags_off"),
-        ({"export": {"promise": 0.97}}, "export.promise = 0.97"),
+        ({"export": {"max_age_days": 0}}, "export.max_age_days = 0"),
         ({"export": {"mode": "kill"}}, "export.mode"),
     ],
 )

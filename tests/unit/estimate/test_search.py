@@ -26,7 +26,7 @@ def planted(n: int = 1500, seed: int = 0) -> History:
     codes = unknown | {"user": user, "who": user, "queue": queue}
     return History(
         row=np.arange(n), submit_s=submit_s, start_s=submit_s, end_s=submit_s + runtime_s, runtime_s=runtime_s,
-        requested_s=np.full(n, 30_000.0), requested_mem_kib=np.full(n, np.nan),
+        requested_s=np.full(n, 30_000.0), requested_mem_kib=np.full(n, np.nan), gpus=np.full(n, np.nan),
         procs=rng.integers(1, 33, n).astype(float),
         local_s=submit_s.astype(np.int64), is_lower_bound=np.zeros(n, bool),
         is_learnt=np.ones(n, bool), codes=codes,

@@ -30,7 +30,8 @@ def made(
     plain = History(
         row=np.arange(n), submit_s=submitted, start_s=submitted, end_s=submitted + run, runtime_s=run,
         requested_s=np.full(n, np.nan),
-        requested_mem_kib=np.full(n, np.nan), procs=np.ones(n), local_s=submitted.astype(np.int64),
+        requested_mem_kib=np.full(n, np.nan), gpus=np.full(n, np.nan), procs=np.ones(n),
+        local_s=submitted.astype(np.int64),
         is_lower_bound=np.zeros(n, bool), is_learnt=np.ones(n, bool), codes=codes,
     )  # fmt: skip
     return replace(plain, **{name: np.array(values) for name, values in columns.items()})

@@ -8,6 +8,7 @@ from itertools import count
 
 import numpy as np
 
+from pipeline.schedule.backfilling import LATEST_START_S, LEAST_DELAY_S
 from pipeline.schedule.engine import Correction, Policy, ReplayOptions
 from pipeline.schedule.workload import Workload
 
@@ -109,7 +110,8 @@ class PlainReplay:
             return
         head, lengths = self.waiting[0], self.planned
         if self.options.guard:
-            self.promise.setdefault(head, self.shadow(head, self.request)[0])
+            latest = max(time + LEAST_DELAY_S, self.submit[head] + LATEST_START_S)
+            self.promise.setdefault(head, min(self.shadow(head, self.request)[0], latest))
             lengths = self.request if time > self.promise[head] else self.planned
         if self.options.policy is Policy.FCFS:
             return

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
+from pipeline.schedule.backfilling import LATEST_START_S, LEAST_DELAY_S
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, ReplayOptions, Schedule, replay
 from pipeline.schedule.workload import Convention, Workload, workload, workload_of_jobs
 from tests.rows import jobs_of
@@ -176,6 +177,39 @@ def test_the_guard_bounds_the_heads_delay() -> None:
     assert starts[0] > 1000
     # Promised for 50; what started before then ends 400 s after 50 at the latest.
     assert starts[1] <= 450
+
+
+def test_a_head_is_promised_a_start_within_days_however_long_the_requests_before_it() -> None:
+    """Requests of 60 days that run for hours: planned with them the head would wait for months."""
+    day_s = 86_400
+    submit = np.concatenate([[0, 1], np.arange(2, 300) * 3600])
+    run = np.concatenate([[3600, 3600], np.full(298, 7200)])
+    size = np.concatenate([[3, 4], np.ones(298, int)])
+    work = workload(submit, run, np.full(300, 60 * day_s), size, size, np.zeros(300, int), 4)
+    done = replay(work, ReplayOptions(policy=Policy.EASY_SJBF, guard=True), np.full(300, 5.0))
+    assert done.promised_s[1] == 1 + LATEST_START_S == 1 + 2.5 * day_s
+    assert done.start_s[1] <= done.promised_s[1] + 7200
+    # In a deep queue a job that waited for days before it became the head is promised hours.
+    wide = workload([0, 1, 2], [5 * day_s, 9, 9], np.full(3, 60 * day_s), [4, 4, 4], [4] * 3, [0] * 3, 4)
+    promised = replay(wide, ReplayOptions(policy=Policy.EASY_SJBF, guard=True)).promised_s
+    assert promised[1] == 1 + LATEST_START_S
+    queued = workload([0, 1, 2], [5 * day_s] * 3, np.full(3, 60 * day_s), [4, 4, 4], [4] * 3, [0] * 3, 4)
+    done = replay(queued, ReplayOptions(policy=Policy.EASY_SJBF, guard=True))
+    assert done.promised_s[2] == done.start_s[1] + LEAST_DELAY_S
+
+
+@pytest.mark.parametrize("n_stated", [40, 60])
+def test_a_job_without_a_request_is_never_cut(n_stated: int) -> None:
+    """The few requests of a log may be short: a job without one keeps its runtime, or the log is refused."""
+    stated = np.arange(100) < n_stated
+    values = np.arange(100), np.where(stated, 100, 9_000), np.where(stated, 7_200, -1), np.ones(100), np.ones(100)
+    if n_stated < 50:
+        with pytest.raises(InputError, match="40 of 100 jobs with a requested runtime"):
+            workload(*values, np.zeros(100), 8)
+        return
+    work = workload(*values, np.zeros(100), 8)
+    assert work.run_s.tolist() == values[1].tolist()
+    assert set(work.request_s[~stated]) == {9_000} and work.counts == {"no_request": 40}
 
 
 def test_conventions_by_hand() -> None:

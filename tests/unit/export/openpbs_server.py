@@ -17,12 +17,15 @@ NOW_S = 2_000_000_000
 Row = dict[str, Any]
 
 
-RESOURCES = ("select", "nodes", "ncpus", "soft_walltime", "min_walltime", "max_walltime")
+RESOURCES = ("select", "nodes", "ncpus", "ngpus", "soft_walltime", "min_walltime", "max_walltime")
 
 
 class Resources(dict[str, Any]):
+    """As OpenPBS has it: None for what was not asked for, an error for a resource that the server does not know."""
+
     def __missing__(self, name: str) -> None:
-        return None
+        if name == "ngpus" or name not in (*RESOURCES, "walltime"):
+            raise AttributeError(f"'pbs_resource' object has no attribute '{name}'")
 
 
 @dataclass
@@ -36,6 +39,8 @@ class Job:
     project: str | None = None
     Job_Owner: str = "u1@host.example"
     qtime: int = NOW_S - 60
+    Variable_List: Any = None
+    interactive: Any = None
 
     @property
     def soft_s(self) -> int | None:
@@ -50,6 +55,14 @@ class Server:
     config: Row
     now_s: float = NOW_S
     log: list[str] = field(default_factory=list)
+    default_queue: str = "workq"
+    n_asked: int = 0
+    """How often a hook has asked for the server's attributes."""
+
+    def attributes(self) -> types.SimpleNamespace:
+        """The server's, as far as the hook asks for them."""
+        self.n_asked += 1
+        return types.SimpleNamespace(default_queue=types.SimpleNamespace(name=self.default_queue))
 
     def call(self, kind: int, job: Job, before: Job | None = None, user: str = "u1") -> Job:
         """The job after an event, which has to end with its acceptance."""
@@ -63,7 +76,7 @@ class Server:
             QUEUEJOB=QUEUEJOB, MODIFYJOB=MODIFYJOB, RUNJOB=RUNJOB, EVENT_ERROR=1, EVENT_DEBUG=2, duration=int,
             hook_config_filename=str(self.private / "hooks" / "walltime.CF"), event=lambda: event,
             logmsg=lambda level, text: self.log.append(text),
-            server=lambda: types.SimpleNamespace(default_queue=types.SimpleNamespace(name="workq")),
+            server=self.attributes,
         )  # fmt: skip
         Path(str(pbs.hook_config_filename)).write_text(json.dumps(self.config), "ascii")
         code = compile((self.private / HOOK_FILE).read_bytes(), "<embedded code object>", "exec")

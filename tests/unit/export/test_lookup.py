@@ -1,6 +1,7 @@
 """The look-up file answers as the method `table` does, and nothing a user writes can change its meaning."""
 
 import io
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +11,12 @@ from pipeline.errors import InputError
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.table import estimates, look_up, table_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
+from pipeline.export.lookup_reader import Lookup, hash_of, open_lookup
 from pipeline.export.published_tables import known_applications
+from pipeline.tables import ESTIMATES, LIMITS
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import SETTINGS, made_log, state_at
-from tests.unit.export.lookup_reader import Lookup, hash_of, open_lookup
+from tests.unit.export.slurm_plugin import limited, limits_of
 
 HOSTILE = ("a|b", "x\ty", "new\nline", 'q"u', "per%cent", "übung", "", " ", "n|x", "\x00", "a\r\nb\tc|d", "100%25")
 
@@ -30,7 +33,7 @@ def published(log: History) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def lookup(published: pa.Table) -> Lookup:
-    return open_lookup(io.BytesIO(lookup_file(published, {})))
+    return open_lookup(io.BytesIO(lookup_file(published, LIMITS.empty(), {})))
 
 
 def job_at(log: History, place: int) -> dict[str, str | float | None]:
@@ -61,13 +64,13 @@ def test_the_stamp_says_what_the_file_is(published: pa.Table, lookup: Lookup) ->
 
 def test_the_same_tables_give_the_same_bytes_in_any_order_of_rows(published: pa.Table) -> None:
     order = np.random.default_rng(1).permutation(published.num_rows)
-    assert lookup_file(published, {}) == lookup_file(published.take(order), {})
+    assert lookup_file(published, LIMITS.empty(), {}) == lookup_file(published.take(order), LIMITS.empty(), {})
 
 
 def test_a_changed_value_changes_the_stamp(published: pa.Table, lookup: Lookup) -> None:
     place = published.column_names.index("n_jobs")
     more = pa.array([n + 1 for n in published.column("n_jobs").to_pylist()], published.column("n_jobs").type)
-    other = open_lookup(io.BytesIO(lookup_file(published.set_column(place, "n_jobs", more), {})))
+    other = open_lookup(io.BytesIO(lookup_file(published.set_column(place, "n_jobs", more), LIMITS.empty(), {})))
     assert other.stamp.stamp != lookup.stamp.stamp
 
 
@@ -77,9 +80,9 @@ def test_hostile_names_stay_inside_their_field(published: pa.Table) -> None:
     for row, name in zip(rows, HOSTILE, strict=True):
         row |= {"template": "who", "chain_rank": 6, "who": name, "n_jobs": 5 + len(name)}
     table = pa.Table.from_pylist(rows, published.schema)
-    file = lookup_file(table, {name: f"app {name}" for name in HOSTILE})
+    file = lookup_file(table, LIMITS.empty(), {name: f"app {name}" for name in HOSTILE})
     found = open_lookup(io.BytesIO(file))
-    assert file.isascii() and file.count(b"\n") == 3 + found.stamp.buckets + 1 + 2 * n
+    assert file.isascii() and file.count(b"\n") == 4 + found.stamp.buckets + 1 + 2 * n
     for name in HOSTILE:
         answer = found.find({"who": name, "requested_s": 0.0})
         assert answer is not None and answer.n_jobs == 5 + len(name)
@@ -108,20 +111,20 @@ def test_buckets_are_short(published: pa.Table, lookup: Lookup) -> None:
 
 
 def test_a_file_that_was_cut_is_refused(published: pa.Table) -> None:
-    file = lookup_file(published, {})
+    file = lookup_file(published, LIMITS.empty(), {})
     with pytest.raises(InputError, match="bytes"):
         open_lookup(io.BytesIO(file[:-1]))
     with pytest.raises(InputError, match="first line"):
         open_lookup(io.BytesIO(b"another file\n"))
     with pytest.raises(InputError, match="without"):
-        open_lookup(io.BytesIO(b"#walltime-lookup 1 stamp=1\n"))
+        open_lookup(io.BytesIO(b"#walltime-lookup 2 stamp=1\n"))
 
 
 def test_two_runs_in_one_table_are_refused(published: pa.Table) -> None:
     place = published.column_names.index("run_id")
     runs = pa.array([f"run{n % 2}" for n in range(published.num_rows)], published.schema.field("run_id").type)
     with pytest.raises(InputError, match="2 values of run_id"):
-        lookup_file(published.set_column(place, "run_id", runs), {})
+        lookup_file(published.set_column(place, "run_id", runs), LIMITS.empty(), {})
 
 
 def test_only_names_that_the_rules_miss_are_listed() -> None:
@@ -136,3 +139,28 @@ def test_only_names_that_the_rules_miss_are_listed() -> None:
         {"job_name": "y", "application": None},
     ]
     assert known_applications(jobs_of(rows)) == {"prod": "solver", "two": "a", "Übung": "übung"}
+
+
+def damaged(file: bytes, old: bytes, new: bytes) -> io.BytesIO:
+    assert old in file and len(old) == len(new)
+    return io.BytesIO(file.replace(old, new))
+
+
+def test_a_damaged_limit_and_damaged_first_lines_are_refused() -> None:
+    file = lookup_file(ESTIMATES.empty(), limits_of(limited("ada", 700.0)), {})
+    job = dict.fromkeys(("what", "queue", "memory_class_kib", "qos")) | {"who": "ada", "requested_s": 3600.0}
+    assert open_lookup(io.BytesIO(file)).limited_s(job, Counter()) == 700.0
+    with pytest.raises(InputError, match="checksum"):
+        open_lookup(damaged(file, b"\t700\t", b"\t100\t")).limit(job)
+    for old, new in ((b"newest_end_s=4", b"newest_end_s=9"), (b"limits=1", b"limits=2"), (b"0:who", b"0:wha")):
+        with pytest.raises(InputError, match="checksum"):
+            open_lookup(damaged(file, old, new))
+
+
+def test_a_file_limits_no_more_jobs_of_a_submitter_than_it_says() -> None:
+    rows = limits_of(limited("ada", 700.0, most_jobs=2), limited("bob", None, status="no_gain"))
+    file, n_limited = open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), rows, {}))), Counter()
+    ada = dict.fromkeys(("what", "queue", "memory_class_kib", "qos")) | {"who": "ada", "requested_s": 3600.0}
+    bob = ada | {"who": "bob"}
+    found = [file.limited_s(job, n_limited) for job in (ada, bob, ada | {"requested_s": 700.0}, ada, ada)]
+    assert found == [700.0, None, None, 700.0, None]

@@ -1,8 +1,9 @@
-"""The hook for OpenPBS answers as the method `table` does, and costs nobody a job."""
+"""The hook for OpenPBS finds the limits that a replay of the log finds in the file, and costs nobody a job."""
 
 import ast
-import math
+import io
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,15 @@ import pytest
 from pipeline.application_names import application_of
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.table import estimates, look_up, table_rows
-from pipeline.export import scheduler_files
+from pipeline.estimate.limits import make_limits
+from pipeline.evaluate.limit_advice import submits_of
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lookup_reader import open_lookup
 from pipeline.export.published_tables import PublishedTables, known_applications
 from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
-from pipeline.settings import ExportSettings, OptOut
+from pipeline.settings import ExportSettings, OptOut, SiteSettings
+from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
-from tests.unit.estimate.table_log import SETTINGS, state_at
 from tests.unit.export.openpbs_server import (
     MODIFYJOB,
     NOW_S,
@@ -30,12 +33,18 @@ from tests.unit.export.openpbs_server import (
     installed,
     submit,
 )  # fmt: skip
+from tests.unit.export.slurm_plugin import limited, limits_of
 
 NAMES = (
     "relax_12.sh", "solver-n16", "prep", "Übung 7", "a|b\tc", "77", "x\ny", "prod", "%41", "__import__('os')",
     "$(reboot)", '"; qmgr -c "delete queue workq', "\x1b[31m",
 )  # fmt: skip
 OWN_RULE = {"prod": "the production"}
+
+
+def a_limited_job() -> Job:
+    """A job of a kind that has a limit for the user u1."""
+    return submit(4800, Job_Name="prep", select="8:ncpus=1")
 
 
 def made_jobs(n_jobs: int = 1500) -> pa.Table:
@@ -68,9 +77,10 @@ def log(jobs: pa.Table) -> History:
 
 
 @pytest.fixture(scope="module")
-def published(jobs: pa.Table, log: History) -> PublishedTables:
-    rows = estimates(table_rows(state_at(log), SETTINGS), "here", "run7")
-    return PublishedTables(rows, known_applications(jobs), has_hashed_names=False, has_own_name_rules=False)
+def published(jobs: pa.Table) -> PublishedTables:
+    rows, _ = make_limits(jobs, SiteSettings(name="here"), "run7")
+    names = known_applications(jobs)
+    return PublishedTables(ESTIMATES.empty(), rows, names, has_hashed_names=False, has_own_name_rules=False)
 
 
 @pytest.fixture
@@ -78,41 +88,46 @@ def server(published: PublishedTables, tmp_path: Path) -> Server:
     return installed(openpbs_files(published, ExportSettings()), tmp_path)
 
 
-def test_every_soft_walltime_is_the_median_of_method_table(
-    server: Server, published: PublishedTables, log: History
-) -> None:
+def test_every_soft_walltime_is_the_limit_of_the_file(server: Server, published: PublishedTables, log: History) -> None:
     random = np.random.default_rng(1)
     asked = log.take(np.sort(random.choice(len(log), 150, replace=False)))
     # A third of the submits have a request or a size that the table has never seen.
     asked.requested_s[random.random(len(asked)) < 0.2] = 777.0
     asked.procs[random.random(len(asked)) < 0.2] = 24.0
-    rows = published.estimates
-    wanted = look_up({name: rows.column(name).to_numpy(zero_copy_only=False) for name in rows.column_names}, asked)
-    job_names = made_jobs().column("job_name").to_pylist()
+    file = open_lookup(io.BytesIO(lookup_file(published.estimates, published.limits, published.applications)))
+    job_names, submits, n_set = made_jobs().column("job_name").to_pylist(), submits_of(asked), 0
     for i in range(len(asked)):
-        queue = asked.names["queue"][asked.codes["queue"][i]]
+        facts = {name: values[i] for name, values in submits.items()}
         job = submit(
             int(asked.requested_s[i]),
             select=f"{int(asked.procs[i])}:ncpus=1:mem=1gb",
             Job_Name=job_names[asked.row[i]],
-            queue="" if queue == "workq" else types.SimpleNamespace(name=queue),
+            queue="" if facts["queue"] == "workq" else types.SimpleNamespace(name=facts["queue"]),
         )
-        server.call(QUEUEJOB, job, user=asked.names["who"][asked.codes["who"][i]])
-        # The look-up has seven digits.
-        assert job.soft_s is not None
-        assert math.ceil(wanted[i, 1] - 1e-3) <= job.soft_s <= math.ceil(wanted[i, 1] + 1e-3)
-        assert 1 <= job.soft_s <= asked.requested_s[i]
-    assert all(line.startswith("walltime: soft_walltime ") for line in server.log)
+        server.call(QUEUEJOB, job, user=facts["who"])
+        row = file.limit(facts)
+        wanted = int(row.limit_s) if row is not None and 0 < row.limit_s < asked.requested_s[i] else None
+        assert job.soft_s == wanted
+        n_set += wanted is not None
+    assert n_set > 30 and all(line.startswith("walltime: soft_walltime ") for line in server.log)
 
 
-def test_a_margin_and_a_high_quantile_stay_below_the_walltime(
-    published: PublishedTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduler_files, "SOFT_QUANTILE", 0.99)
-    monkeypatch.setattr(scheduler_files, "SOFT_MARGIN_S", 1e6)
-    server = installed(openpbs_files(published, ExportSettings()), tmp_path)
-    assert server.config["quantile"] == "q99"
-    assert server.call(QUEUEJOB, submit(3600)).soft_s == 3600
+def test_a_user_without_jobs_of_his_own_gets_no_soft_walltime(server: Server) -> None:
+    assert server.call(QUEUEJOB, submit(4800, ncpus=1), user="stranger").soft_s is None
+
+
+def test_an_old_look_up_sets_nothing_and_says_so(server: Server) -> None:
+    server.now_s = NOW_S + 9 * 86_400
+    assert server.call(QUEUEJOB, a_limited_job()).soft_s is None
+    (line,) = server.log
+    assert "days ago" in line
+
+
+def test_gpus_are_part_of_the_kind(published: PublishedTables, tmp_path: Path) -> None:
+    table = limits_of(limited("u1", 600.0, template="who+gpus", gpus=4))
+    server = installed(openpbs_files(replace(published, limits=table), ExportSettings()), tmp_path)
+    asks = [{"select": "2:ncpus=4:ngpus=2"}, {"ncpus": 8, "ngpus": 4}, {"select": "2:ncpus=4"}, {"select": "2:ngpus=4"}]
+    assert [server.call(QUEUEJOB, submit(3600, **asked)).soft_s for asked in asks] == [600, 600, None, None]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +144,28 @@ def test_such_a_job_is_left_alone(published: PublishedTables, tmp_path: Path, jo
     assert server.call(QUEUEJOB, job).soft_s is None
     assert server.call(RUNJOB, job).soft_s is None
     assert server.call(QUEUEJOB, submit(), user="u2").soft_s is None
-    assert server.call(QUEUEJOB, submit(project="_pbs_project_default")).soft_s is not None
+    job = a_limited_job()
+    job.project = "_pbs_project_default"
+    assert server.call(QUEUEJOB, job).soft_s is not None
+
+
+@pytest.mark.parametrize("own", [{"Variable_List": {"WALLTIME": "off"}}, {"interactive": 1}])
+def test_a_user_opts_out_alone_and_interactive_jobs_are_left(server: Server, own: dict) -> None:
+    assert server.call(QUEUEJOB, submit(**own)).soft_s is None
+    assert server.call(RUNJOB, submit(**own)).soft_s is None
+    assert server.call(QUEUEJOB, submit(Variable_List={"WALLTIME": "on", "HOME": "/"})).soft_s is not None
+
+
+def test_the_default_queue_is_asked_for_once_a_minute_and_settings_are_read_where_they_changed(server: Server) -> None:
+    """Asking the server takes half a millisecond of each submit, and pbs_server keeps modules between hooks."""
+    for _ in range(3):
+        assert server.call(QUEUEJOB, submit()).soft_s is not None
+    assert server.n_asked == 1
+    server.now_s += 61
+    server.call(QUEUEJOB, submit())
+    assert server.n_asked == 2
+    server.config["opt_out"]["user"] = ["u1"]
+    assert server.call(QUEUEJOB, submit()).soft_s is None
 
 
 def test_a_soft_walltime_given_at_submit_stays(server: Server) -> None:
@@ -159,10 +195,11 @@ def test_a_manager_s_own_soft_walltime_is_not_changed(server: Server) -> None:
 def test_a_start_renews_what_waited_while_runtimes_became_known(
     server: Server, published: PublishedTables, waited_s: int, known_later_s: int, soft: int | None, is_renewed: bool
 ) -> None:
-    queued_s = max(published.estimates.column("newest_end_s").to_pylist()) - known_later_s
+    queued_s = max(published.limits.column("newest_end_s").to_pylist()) - known_later_s
     server.now_s = queued_s + waited_s
-    job = server.call(RUNJOB, submit(3600, soft_walltime=soft, qtime=queued_s))
-    assert (job.soft_s != soft) == is_renewed
+    job = a_limited_job()
+    job.qtime, job.Resource_List["soft_walltime"] = queued_s, soft
+    assert (server.call(RUNJOB, job).soft_s != soft) == is_renewed
 
 
 @pytest.mark.parametrize(
@@ -173,23 +210,20 @@ def test_a_start_renews_what_waited_while_runtimes_became_known(
     ],
 )  # fmt: skip
 def test_ten_processors_are_asked_for_in_many_ways(published: PublishedTables, tmp_path: Path, asked: dict) -> None:
-    rows = published.estimates.slice(0, 1).to_pylist()
-    rows[0] |= {"template": "procs", "chain_rank": 0, "procs": 10.0, "runtime_s_q50": 123.0, "ratio_q50": None}
-    rows[0] |= {name: None for name in published.estimates.column_names if name.startswith("ratio")}
-    table = pa.Table.from_pylist(rows, published.estimates.schema)
-    server = installed(openpbs_files(PublishedTables(table, {}, False, False), ExportSettings()), tmp_path)
+    table = limits_of(limited("u1", 123.0, template="who+procs", procs=10))
+    server = installed(openpbs_files(replace(published, limits=table), ExportSettings()), tmp_path)
     assert server.call(QUEUEJOB, submit(3600, **asked)).soft_s == 123
     assert server.call(QUEUEJOB, submit(3600, ncpus=9)).soft_s is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"another file\n", b"#walltime-lookup 1 stamp=1\n", None])
+@pytest.mark.parametrize("damage", [b"", b"another file\n", b"#walltime-lookup 2 stamp=1\n", None])
 def test_a_damaged_look_up_leaves_the_job_and_logs_one_line(server: Server, damage: bytes | None) -> None:
     path = server.private / LOOKUP_FILE
     if damage is None:
         path.write_bytes(path.read_bytes()[:-1])
     else:
         path.write_bytes(damage)
-    assert server.call(QUEUEJOB, submit()).soft_s is None
+    assert server.call(QUEUEJOB, a_limited_job()).soft_s is None
     (line,) = server.log
     assert line.startswith("walltime: a job is left as it is: ") and "\n" not in line and line.isascii()
 
@@ -207,11 +241,15 @@ def test_an_alarm_or_a_missing_look_up_leaves_the_job(server: Server, monkeypatc
 
 
 @pytest.mark.parametrize("name", ["\udcff", "x\n" * 500, "%s%n{}", *NAMES])
-def test_a_hostile_name_neither_fails_nor_reaches_the_log(server: Server, name: str) -> None:
-    job = server.call(QUEUEJOB, submit(Job_Name=name, Account_Name=name, queue=name), user=name)
-    assert job.soft_s is not None
-    (line,) = server.log
-    assert line.startswith("walltime: soft_walltime ") and line.isascii() and "\n" not in line
+def test_a_hostile_name_neither_fails_nor_reaches_the_log(
+    published: PublishedTables, tmp_path: Path, name: str
+) -> None:
+    rows = limits_of(limited(name.encode("utf-8", "backslashreplace").decode(), 600.0), limited("u1", 600.0))
+    server = installed(openpbs_files(replace(published, limits=rows), ExportSettings()), tmp_path)
+    server.call(QUEUEJOB, submit(Job_Name=name, Account_Name=name, queue=name), user=name)
+    job = server.call(QUEUEJOB, submit(Job_Name=name, Account_Name=name, queue=name), user="u1")
+    assert job.soft_s == 600
+    assert all(line.startswith("walltime: soft_walltime ") and line.isascii() for line in server.log)
 
 
 def test_what_is_exported_holds_names_in_the_look_up_alone(published: PublishedTables) -> None:
@@ -223,11 +261,11 @@ def test_what_is_exported_holds_names_in_the_look_up_alone(published: PublishedT
 
 
 def test_rules_of_the_site_leave_unlisted_names_unknown(published: PublishedTables, tmp_path: Path) -> None:
-    tables = PublishedTables(published.estimates, published.applications, False, has_own_name_rules=True)
-    server = installed(openpbs_files(tables, ExportSettings()), tmp_path)
-    for name in ("prod", "prep"):
-        server.call(QUEUEJOB, submit(1200, Job_Name=name))
-    assert ["what" in line for line in server.log] == [True, False]
+    rows = limits_of(*(limited("u1", 600.0, template="who+what", what=one) for one in ("the production", "prep")))
+    for own, wanted in ((True, [600, None]), (False, [600, 600])):
+        tables = replace(published, limits=rows, has_own_name_rules=own)
+        server = installed(openpbs_files(tables, ExportSettings()), tmp_path / str(own))
+        assert [server.call(QUEUEJOB, submit(1200, Job_Name=name)).soft_s for name in ("prod", "prep")] == wanted
 
 
 def test_the_hook_is_python_3_6(published: PublishedTables) -> None:
@@ -241,4 +279,4 @@ def test_the_hook_is_python_3_6(published: PublishedTables) -> None:
 
 def test_hashed_names_are_refused(published: PublishedTables) -> None:
     with pytest.raises(InputError, match="hashed names"):
-        openpbs_files(PublishedTables(published.estimates, {}, True, False), ExportSettings())
+        openpbs_files(replace(published, has_hashed_names=True), ExportSettings())

@@ -12,7 +12,7 @@ from pipeline.export.scheduler_files import plugin
 from pipeline.settings import ExportSettings
 from tests.unit.core.test_applications import CASES
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
-from tests.unit.export.slurm_plugin import PARTS, each_lua, needs_lua, of_user, one
+from tests.unit.export.slurm_plugin import PARTS, each_lua, limited, needs_lua, of_user, one
 
 HOSTILE = (
     '"]] os.execute("touch pwned") --',
@@ -106,12 +106,21 @@ def test_hostile_names_inject_nothing(interpreter: str, installed, tmp_path: Pat
     rows = [of_user(name, 100.0 + place) for place, name in enumerate(HOSTILE)]
     text = installed(
         *rows,
+        limits=[limited(name, 700.0, most_jobs=1000) for name in HOSTILE],
         names={name: name for name in HOSTILE},
         mode="limit",
-        opt_out_users=["ada", *(f"{name}x" for name in HOSTILE)],
+        opt_out={"users": ["ada", *(f"{name}x" for name in HOSTILE)]},
     )
     jobs = [
-        {"user_name": user, "name": name, "partition": name, "account": name, "time_limit": 60, "min_cpus": 1}
+        {
+            "user_name": user,
+            "name": name,
+            "partition": name,
+            "account": name,
+            "time_limit": 60,
+            "min_cpus": 1,
+            "script": "x",
+        }
         for user in HOSTILE
         for name in HOSTILE
     ]
@@ -125,12 +134,12 @@ def test_hostile_names_inject_nothing(interpreter: str, installed, tmp_path: Pat
 @needs_lua
 @each_lua
 def test_the_name_decides_where_the_site_says_so(interpreter: str, installed, tmp_path: Path) -> None:
-    def row(what: str, runtime_s: float) -> dict[str, object]:
-        key = {"who": "ada", "what": what, "requested_s": 3600.0}
-        return {"template": "who+what+requested_s", "chain_rank": 3, "runtime_s": runtime_s} | key
+    def row(what: str, limit_s: float) -> dict[str, object]:
+        key = {"what": what, "requested_s": 3600.0}
+        return limited("ada", limit_s, template="who+what+requested_s", most_jobs=10) | key
 
     rows = [
-        of_user("ada", 60.0),
+        limited("ada", 60.0, chain_rank=1),
         row("relax", 120.0),
         row("job_name 42", 180.0),
         row("übung", 240.0),
@@ -139,7 +148,7 @@ def test_the_name_decides_where_the_site_says_so(interpreter: str, installed, tm
     names = {"Übung": "übung", "x_1": "listed"}
 
     def limits(own: bool) -> list[str]:
-        text = installed(*rows, names=names, own=own, mode="limit", margin_s=0.0)
+        text = installed(limits=rows, names=names, own=own, mode="limit")
         jobs = [{"name": name} for name in ("relax_77.sh", "42", "Übung", "x_1", "größe", None)]
         return [one(interpreter, text, tmp_path, **job)["time_limit"] for job in jobs]
 

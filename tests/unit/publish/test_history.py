@@ -77,6 +77,18 @@ def test_rollback_goes_back_step_by_step_and_the_next_night_goes_on(clock: Clock
     assert numbers(clock.out) == {3.0}
 
 
+def test_a_withdrawn_version_is_not_published_by_the_next_night(clock: Clock) -> None:
+    first, second = (clock.publish(float(n), NOON + 60 * n, run_id=f"run{n}") for n in (1, 2))
+    assert rollback(clock.out, NOON + 300).folder == first
+    assert [one.is_pinned for one in stored_versions(clock.out) if one.folder == first] == [True]
+    with pytest.raises(InputError, match=f"version {second} again, which a rollback has withdrawn"):
+        clock.publish(2.0, NOON + DAY_S, run_id="run2")
+    assert load_manifest(clock.out).folder == first and numbers(clock.out) == {1.0}
+    promote(clock.out, second, NOON + DAY_S)
+    assert clock.publish(2.0, NOON + 2 * DAY_S, run_id="run2") == second
+    assert clock.publish(3.0, NOON + 3 * DAY_S, run_id="run3") == load_manifest(clock.out).folder
+
+
 def test_a_rerun_is_not_published_until_it_is_promoted(clock: Clock) -> None:
     night = clock.publish(1.0, NOON)
     tried = clock.rerun(7.0, NOON + 60, "try-7")

@@ -12,7 +12,7 @@ SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 def test_the_same_logs_settings_and_code_are_the_same_run(tmp_path: Path) -> None:
     copy = Path(shutil.copy(SAMPLE, tmp_path))
     settings = RunSettings(
-        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(promise=0.9)
+        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(max_age_days=3.0)
     )
     assert start_run(RunSettings(), [SAMPLE]).run_id == start_run(settings, [copy]).run_id
 
@@ -44,4 +44,4 @@ def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     same = {name for name in keys[0] if keys[0][name] == keys[1][name]}
     changed = keys[0].keys() - same
     # `inputs` does not read the setting, but its rows state the run.
-    assert changed == {"fit", "curves", "predict", "scalability", "estimate", "inputs"}
+    assert changed == {"fit", "curves", "predict", "scalability", "estimate", "limits", "inputs"}

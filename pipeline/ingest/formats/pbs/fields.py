@@ -56,6 +56,7 @@ KEYS: Mapping[str, Key] = {
     "end": Key(_instant_s, "end_s"),
     "Exit_status": Key(spans.integers, "exit_code"),
     "Resource_List.walltime": Key(_duration_s, "requested_s"),
+    "Resource_List.soft_walltime": Key(_duration_s, "limit_set_s"),
     "resources_used.walltime": Key(_duration_s, "runtime_s"),
     "exec_host": Key(hosts),
     "exec_vnode": Key(vnodes),

@@ -15,7 +15,7 @@ from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.fold import fold_beside
 from pipeline.ingest.formats.sacct.scan import Rows
 from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
-from pipeline.ingest.live import asked_s_of
+from pipeline.ingest.live import asked_s_of, set_by_of, set_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import NODE, PROCESSOR, STEPS, Remarks, categories, constant, jobs_table, requested_memory
 from pipeline.ingest.sources import Source
@@ -203,7 +203,7 @@ def _jobs(fields: Fields, ends: Matrix, _kinds: Bytes) -> pa.Table:
         "array_id": spans.category(fields.rows.data, start, np.where(array_end < 0, start, array_end)),
         "het_id": spans.category(fields.rows.data, start, np.where(het_end < 0, start, het_end)),
         "state": _states(fields),
-        "requested_s": _real(_requested_s(fields)),
+        **_limits(fields),
         "source_file": constant(context.source.label, n),
         "source_line": arrow(fields.rows.line),
     }
@@ -346,11 +346,19 @@ def _typed_memory(fields: Fields, kib: Floats, said_per: Bytes, nodes: Floats, p
     return requested_memory(np.where(is_total, kib / divisor, kib), per)
 
 
-def _requested_s(fields: Fields) -> Floats:
-    """The limit in seconds; where we lowered it, the limit that the user asked for."""
+def _limits(fields: Fields) -> dict[str, pa.Array]:
+    """The limit that the user asked for, and the one that we set where it still held at the job's end."""
     limit_s = fields.duration("limit_min") * 60.0 if fields.has("limit_min") else fields.duration("requested_s")
-    asked_s = fields.by_word("admin_comment", asked_s_of)
-    return np.where(np.isnan(asked_s), limit_s, asked_s)
+    comments = fields.category("admin_comment")
+    asked_s, set_s = (fields.by_word("admin_comment", value_of) for value_of in (asked_s_of, set_s_of))
+    # Somebody may have changed it since.
+    set_s[~np.isnan(limit_s) & (limit_s != set_s)] = np.nan
+    by = categories(comments, set_by_of)
+    return {
+        "requested_s": _real(np.where(np.isnan(asked_s), limit_s, asked_s)),
+        "limit_set_s": _real(set_s),
+        "limit_set_by": pc.if_else(pa.array(np.isnan(set_s)), pa.scalar(None, pa.string()), by.cast(pa.string())),
+    }
 
 
 _BY = re.compile(r" by \S+$")

@@ -1,0 +1,168 @@
+"""What a limit may rest on: a submitter's own ended jobs of one kind, and the longest of the latest of them.
+
+A kind is a template's values. The application is part of it, and any request and size may be; where a log's names do
+not tell applications, the request and the size are. GPUs always are. Memory and QOS are where the submit tells them: a
+submit that does not is answered by the kind without them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.estimate.history import History
+from pipeline.estimate.keys import mixed
+from pipeline.estimate.submits import MOST_NEW, NAMED_JOBS
+
+DAY_S = 86_400.0
+
+OPTIONAL = ("memory_class_kib", "qos")
+"""Columns that a submit may leave open, to a default that the plug-in does not know."""
+
+BASES = (
+    ("who", "what", "queue", "requested_s", "procs", "gpus"),
+    ("who", "what", "gpus"),
+    ("who", "queue", "requested_s", "procs", "gpus"),
+)
+"""Columns of a kind before the optional ones. The last base is used where names do not tell applications, and there
+alone."""
+
+TEMPLATES = tuple(
+    (*base, *more) for base in BASES for more in (OPTIONAL, OPTIONAL[:1], OPTIONAL[1:], ())
+)  # fmt: skip
+"""Columns of each kind, in order of look-up."""
+
+WINDOWS = (5, 10, 20, 50, 100)
+"""Numbers of latest jobs whose longest runtime a limit may be made of."""
+
+LEAST_JOBS = 10
+RECENT_S = 180 * DAY_S
+"""A kind has a row if this many of its jobs have ended in this time."""
+
+_DAYS = 1 << 22
+"""More than the days since 1970 of any job."""
+
+
+def is_nameless(template: int) -> bool:
+    """Whether a template is for logs whose names do not tell applications."""
+    return "what" not in TEMPLATES[template]
+
+
+class Kinds(NamedTuple):
+    """The kinds of one template; the last four are of ended jobs, in order of kind and end."""
+
+    template: int
+    of_job: Ints
+    """Per job the number of its kind, -1 where a value is unknown."""
+    reads: Bools
+    """Per job whether the template may answer its submit."""
+    job: Ints
+    first: Ints
+    """The place of the first job of the same kind."""
+    known: Ints
+    """The kind's number and the day on which the end is known, as one ascending number."""
+    longest_s: Array
+    """(ended, WINDOWS) the longest of so many latest runtimes, float32; one that was cut short counts as its request.
+    """
+
+
+def values_of(history: History) -> dict[str, Array]:
+    """Per column of TEMPLATES the jobs' values: codes (-1 unknown), or numbers (NaN unknown)."""
+    what, names = history.codes["what"], history.names.get("what", [])
+    # A queue stands for a program where nothing else is known: it names no application.
+    is_queue = np.array([name.startswith("queue ") for name in names] + [True])
+    return {
+        "who": history.codes["who"], "what": np.where(is_queue[what], -1, what) if names else what,
+        "queue": history.codes["queue"], "requested_s": np.where(history.requested_s > 0, history.requested_s, np.nan),
+        "procs": history.procs, "gpus": np.nan_to_num(history.gpus),
+        "memory_class_kib": memory_class_kib(history.requested_mem_kib), "qos": history.codes["qos"],
+    }  # fmt: skip
+
+
+def memory_class_kib(memory_kib: Floats) -> Floats:
+    """Memory per processor, KiB, rounded up to a power of two; NaN where none is asked for."""
+    found: Floats = 2.0 ** np.ceil(np.log2(np.maximum(np.where(memory_kib > 0, memory_kib, np.nan), 1.0)))
+    return found
+
+
+def names_tell(what: Ints) -> Bools:
+    """Per job whether the names of the log so far tell applications: most jobs have one, and share it with others."""
+    n = np.arange(1, len(what) + 1)
+    is_first = np.zeros(len(what), np.bool_)
+    is_first[np.unique(what, return_index=True)[1]] = True
+    n_named, n_names = np.cumsum(what >= 0), np.cumsum(is_first & (what >= 0))
+    return (2 * n_named > n) & ((n < NAMED_JOBS) | (n_names <= MOST_NEW * n_named))
+
+
+def told_columns(values: dict[str, Array]) -> set[str]:
+    """The columns of which the log knows any value."""
+    return {name for name, own in values.items() if _is_known(own).any()}
+
+
+def _is_known(values: Array) -> Bools:
+    found: Bools = values >= 0
+    return found
+
+
+def columns_of(template: int, told: set[str]) -> tuple[str, ...]:
+    """The template's columns that the log tells."""
+    return tuple(name for name in TEMPLATES[template] if name in told)
+
+
+def kinds_of(history: History) -> list[Kinds]:
+    """The kinds of each template that the log tells, in order of look-up."""
+    values = values_of(history)
+    told = told_columns(values)
+    has_ended = history.has_run & history.is_learnt & (history.requested_s > 0)
+    run_s = np.where(history.is_lower_bound, np.fmax(history.runtime_s, history.requested_s), history.runtime_s)
+    found = []
+    for template, columns in enumerate(TEMPLATES):
+        if {name for name in columns if name in (*OPTIONAL, "what", "who", "requested_s")} <= told:
+            keys = [np.ascontiguousarray(values[name]) for name in columns_of(template, told)]
+            is_known = np.logical_and.reduce([_is_known(one) for one in keys])
+            left = [name for name in OPTIONAL if name in told and name not in columns]
+            is_open = np.logical_and.reduce([np.full(len(history), True)] + [~_is_known(values[one]) for one in left])
+            reads = is_known & is_open & (history.requested_s > 0)
+            number = np.unique(np.where(is_known, mixed(*keys), -1), return_inverse=True)[1]
+            of_job = np.where(is_known, number, -1)
+            found.append(_with_ended(template, of_job, reads, has_ended & is_known, history.end_s, run_s))
+    return found
+
+
+def _with_ended(template: int, of_job: Ints, reads: Bools, chosen: Bools, end_s: Floats, run_s: Floats) -> Kinds:
+    places = np.flatnonzero(chosen)
+    job = places[np.lexsort((end_s[places], of_job[places]))]
+    kind, nth = of_job[job], np.arange(len(job))
+    first = np.maximum.accumulate(np.where(np.append(True, kind[1:] != kind[:-1])[: len(job)], nth, 0))
+    known = kind * _DAYS + np.ceil(end_s[job] / DAY_S).astype(np.int64)
+    return Kinds(template, of_job, reads, job, first, known, _longest_s(np.ceil(run_s[job]), first))
+
+
+def _longest_s(run_s: Floats, first: Ints) -> Array:
+    """(ended, WINDOWS) the longest of the latest runtimes of a kind, by doubling."""
+    found, nth = np.empty((len(run_s), len(WINDOWS)), np.float32), np.arange(len(run_s))
+    doubled, reach = run_s.astype(np.float32), 1
+    for place, window in enumerate(WINDOWS):
+        while 2 * reach <= window:
+            doubled = np.maximum(doubled, doubled[np.maximum(nth - reach, first)])
+            reach *= 2
+        found[:, place] = np.maximum(doubled, doubled[np.maximum(nth - (window - reach), first)])
+    return found
+
+
+def newest_known(kinds: Kinds, end_s: Floats, of_job: Ints, at_s: Floats) -> Ints:
+    """Per wanted kind the place, among the ended, of its newest job known at a midnight; -1: no row then."""
+    if not len(kinds.job):
+        return np.full(len(of_job), -1, np.int64)
+    wanted = of_job * _DAYS + (at_s / DAY_S).astype(np.int64)
+    place = np.searchsorted(kinds.known, wanted, side="right") - 1
+    own = np.maximum(place, 0)
+    is_own = (place >= 0) & (of_job >= 0) & (kinds.known[own] // _DAYS == of_job)
+    return np.where(is_own & has_row(kinds, end_s, own, at_s), place, -1)
+
+
+def has_row(kinds: Kinds, end_s: Floats, place: Ints, at_s: Floats) -> Bools:
+    """Whether LEAST_JOBS of a kind had ended in RECENT_S before a time, the newest at a place among the ended."""
+    tenth = place - (LEAST_JOBS - 1)
+    found: Bools = (tenth >= kinds.first[place]) & (end_s[kinds.job[np.maximum(tenth, 0)]] >= at_s - RECENT_S)
+    return found
