@@ -31,12 +31,12 @@ def truths(files: dict[str, bytes]) -> dict[str, dict]:
 
 
 def columns_of(data: bytes) -> list[list[float]]:
-    """The records of a log by the plainest parser there is: lines of 18 numbers or more."""
+    """The records of a log by the plainest parser there is: lines of 18 numbers."""
     found = []
     for line in data.decode("latin-1").splitlines():
         words = line.split()
         try:
-            found.append([float(word) for word in words[:18]])
+            found.append([float(word) for word in words])
         except ValueError:
             continue
     return [row for row in found if len(row) == 18]

@@ -15,7 +15,7 @@ from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, RunFacts, load_manifest
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
-from pipeline.tables import FITS, GROUPS
+from pipeline.tables import FITS, GROUPS, LIMITS
 from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import estimates, folder_of
 
@@ -264,7 +264,7 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
         return code
 
     assert not doctor("--max-age", "30000d")
-    assert "Nothing was found: 12 checks of" in capsys.readouterr().out
+    assert "Nothing was found: 13 checks of" in capsys.readouterr().out
     assert doctor("--max-age", "1h") == 3
     assert "There is a warning" in capsys.readouterr().out
     flip(fits_of(store, "b"))
@@ -276,7 +276,7 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
 def test_a_look_up_that_is_damaged_or_older_than_the_tables_is_found(store: Path, tmp_path: Path) -> None:
     path, day_s = tmp_path / "walltime.lookup", 86_400
     table = estimates(3, site=["here"] * 3, newest_end_s=[NOW_S - 5 * day_s] * 3)
-    path.write_bytes(lookup_file(table, {}))
+    path.write_bytes(lookup_file(table, LIMITS.empty(), {}))
     environment = {"SLURM_CONF": str(tmp_path / "slurm.conf")}
     assert not diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
     relabelled(store, data_newest_end_s=NOW_S)

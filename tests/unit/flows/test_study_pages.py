@@ -17,7 +17,7 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e]]>"
 def tried(name: str, n_jobs: int = 300) -> BacktestResult:
     methods = {"request": request, "last_two": last_two, "nobody": nobody}
     table, report = backtest(log(n_jobs), RunSettings(), methods, name)
-    return BacktestResult(name, table, report, {"request": 0.1})
+    return BacktestResult(name, table, report, {"request": 0.1}, [])
 
 
 def test_a_hostile_name_is_text() -> None:

@@ -25,7 +25,7 @@ def test_reading_and_cleaning_give_the_tables_of_a_run() -> None:
 
 
 def test_unreadable_lines_are_a_warning() -> None:
-    with pytest.warns(wt.UnreadableLinesWarning, match="4 lines could not be read"):
+    with pytest.warns(wt.UnreadableLinesWarning, match="5 lines could not be read"):
         wt.read(LOG)
 
 
