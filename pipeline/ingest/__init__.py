@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, floats, proc_seconds, tally
+from pipeline.arrays import Bools, Floats, floats, integers, proc_seconds, tally
 from pipeline.errors import InputError
+from pipeline.ingest.combine import with_sorted_categories
 from pipeline.ingest.jobs_tables import OnDisk, read_jobs_tables
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
 from pipeline.ingest.read_sources import read_logs
@@ -165,20 +166,22 @@ def _discreet(site: SiteSettings) -> Iterator[None]:
 def within_window(
     jobs: LargeTable, unreadable: LargeTable, report: Report, window_s: Window, out: Path | None = None
 ) -> tuple[LargeTable, LargeTable, Report]:
-    """The result of ingest with only the jobs submitted in the window that had also ended by its end.
+    """The result of ingest with only the jobs submitted in the window that were over by its end.
 
-    These are the jobs that a run at the end of the window would have known. A job without an end counts with its
-    submit plus its runtime. The others are counted as `outside_window`. With `out` the jobs are written to that file,
-    which may be the one they are in. InputError, and no file, where no job is left.
+    A job is over when the last instant that its record tells has passed: its end, else its start or submit plus its
+    runtime. A record without a submit, as of a partial execution in SWF, stands with the record before it in its log.
+    So the rows until an instant are those of the log with only the records of jobs that were over then. The others are
+    counted as `outside_window`. With `out` the jobs are written to that file, which may be the one they are in.
+    InputError, and no file, where no job is left.
     """
     if window_s == OPEN:
         return jobs, unreadable, report
-    n_jobs, left_out = jobs.num_rows, list[Tally]()
+    n_jobs, left_out, preceding = jobs.num_rows, list[Tally](), _before_undated(jobs)
 
     def chosen(part: pa.Table) -> pa.Table:
-        is_in = _in_window(part, window_s)
+        is_in = _in_window(part, window_s, preceding)
         left_out.append(tally(proc_seconds(part), ~is_in))
-        return part.filter(pa.array(is_in))
+        return with_sorted_categories(part.filter(pa.array(is_in)))
 
     kept = stored(map(chosen, parts_of(jobs)), JOBS, out and out.parent, out.stem if out else "")
     if not kept.num_rows:
@@ -191,24 +194,62 @@ def within_window(
     spans_s = [pc.min_max(part["submit_s"]).as_py() for part in parts_of(kept, ["submit_s"])]
     facts = dict(report.facts) | {
         "jobs": kept.num_rows,
-        "first_submit_s": min(span["min"] for span in spans_s),
-        "last_submit_s": max(span["max"] for span in spans_s),
+        "first_submit_s": min((span["min"] for span in spans_s if span["min"] is not None), default=None),
+        "last_submit_s": max((span["max"] for span in spans_s if span["max"] is not None), default=None),
     }
     counted = Tally(kept.num_rows, report.kept.proc_s - outside.proc_s)
     changed = replace(report, kept=counted, set_aside={**report.set_aside, OUTSIDE: outside}, facts=facts)
     return kept, unreadable, changed.check()
 
 
-def _in_window(jobs: pa.Table, window_s: Window) -> Bools:
-    """Jobs without a known submit are outside every window."""
+Places = dict[tuple[str, int], tuple[int, float, float]]
+"""By log and line of a record without a submit: the line of the last record before it that has one, its submit, and
+when it was over."""
+
+
+def _before_undated(jobs: LargeTable) -> Places:
+    """The record before each one without a submit; infinitely early where there is none."""
+    undated = [part.filter(pc.is_null(part["submit_s"])) for part in parts_of(jobs, _PLACE)]
+    where = [
+        (row["source_file"], row["source_line"]) for part in undated for row in part.select(_PLACE[:2]).to_pylist()
+    ]
+    found: Places = dict.fromkeys(where, (-1, -np.inf, -np.inf))
+    if not where:
+        return found
+    for part in parts_of(jobs, _PLACE):
+        dated = part.filter(pc.is_valid(part["submit_s"])).sort_by("source_line")
+        for file in {name for name, _ in where}:
+            own = dated.filter(pc.equal(dated["source_file"].cast(pa.string()), file))
+            lines, submit_s, over_s = integers(own["source_line"])[0], floats(own, "submit_s"), _over_s(own)
+            asked = [line for name, line in where if name == file]
+            for line, place in zip(asked, np.searchsorted(lines, asked) - 1, strict=True):
+                if place >= 0:
+                    before = (int(lines[place]), float(submit_s[place]), float(over_s[place]))
+                    found[file, line] = max(found[file, line], before)
+    return found
+
+
+_PLACE = ["source_file", "source_line", "submit_s", "start_s", "end_s", "runtime_s"]
+
+
+def _over_s(jobs: pa.Table) -> Floats:
+    """The last instant that each record tells; NaN where it has no submit."""
+    submit_s, start_s, end_s, runtime_s = (floats(jobs, name) for name in _PLACE[2:])
+    began_s = np.fmax(submit_s, start_s)
+    return np.fmax(began_s, np.where(np.isnan(end_s), began_s + np.nan_to_num(runtime_s), end_s)) + 0 * submit_s
+
+
+def _in_window(jobs: pa.Table, window_s: Window, preceding: Places) -> Bools:
+    submit_s, over_s = floats(jobs, "submit_s"), _over_s(jobs)
+    undated = np.flatnonzero(np.isnan(submit_s))
+    for row, own in zip(undated, jobs.select(_PLACE[:2]).take(undated).to_pylist(), strict=True):
+        _, submit_s[row], over_s[row] = preceding[own["source_file"], own["source_line"]]
     begin_s, end_s = window_s
-    submit_s, ended_s, runtime_s = (floats(jobs, name) for name in ("submit_s", "end_s", "runtime_s"))
-    known_s = np.where(np.isnan(ended_s), submit_s + np.nan_to_num(runtime_s), ended_s)
-    chosen: Bools = np.isfinite(submit_s)
+    chosen: Bools = np.ones(jobs.num_rows, np.bool_)
     if begin_s is not None:
         chosen &= submit_s >= begin_s
     if end_s is not None:
-        chosen &= (submit_s < end_s) & (known_s < end_s)
+        chosen &= over_s < end_s
     return chosen
 
 
