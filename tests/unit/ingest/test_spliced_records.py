@@ -113,3 +113,34 @@ def test_a_pbs_record_whose_beginning_is_lost_is_set_aside(tmp_path: Path) -> No
     record = pbs(42)
     lost = record[: record.index("user=")] + record[record.index("=1795168000 qtime") :]
     assert fates(tmp_path / "20261120", pbs(41) + lost)[1] == ["cut_short"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason"),
+    [
+        ((" qtime=1795168000", ""), "cut_short"),
+        ((" exec_host=n1/0", ""), "cut_short"),
+        ((" exec_host=n1/0 Resource_List.walltime=01:00:00", " exec_h2+n3/0"), "word_without_key"),
+        ((" Resource_List.walltime=", " exec_vnode=(n1:ncpus=2)+(n2:nc Resource_List.walltime="), "cut_short"),
+    ],
+)
+def test_a_pbs_record_that_lost_a_part_in_its_middle_is_set_aside(
+    tmp_path: Path, lost: tuple[str, str], reason: str
+) -> None:
+    damaged = pbs(2).replace(*lost, 1)
+    assert damaged != pbs(2)
+    jobs, reasons = fates(tmp_path / "20261120", pbs(1) + damaged + pbs(3) + pbs(4))
+    assert [job["job_id"] for job in jobs] == ["1.head", "3.head", "4.head"] and reasons == [reason]
+
+
+def test_a_pbs_server_that_never_writes_a_key_is_read_whole(tmp_path: Path) -> None:
+    text = "".join(pbs(job).replace(" qtime=1795168000", "").replace(" exec_host=n1/0", "") for job in range(1, 9))
+    jobs, reasons = fates(tmp_path / "20261120", text)
+    assert len(jobs) == 8 and not reasons
+
+
+def test_a_pbs_job_that_never_ran_is_read_among_those_that_did(tmp_path: Path) -> None:
+    idle = pbs(2).replace(" start=1795168200 exec_host=n1/0", "").replace(" resources_used.walltime=00:10:00", "")
+    assert idle != pbs(2)
+    jobs, reasons = fates(tmp_path / "20261120", pbs(1) + idle + pbs(3))
+    assert len(jobs) == 3 and not reasons

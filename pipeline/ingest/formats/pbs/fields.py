@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats, Ints, arrow
 from pipeline.ingest import spans
 from pipeline.ingest.formats.pbs import records
-from pipeline.ingest.formats.pbs.find_values import value_spans
+from pipeline.ingest.formats.pbs.find_values import LOOSE, REPEATED, value_spans
 from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, REASONS, Scanned
 from pipeline.ingest.reader import JOB, NODE, Remarks, constant, requested_memory
@@ -134,7 +134,10 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     written = spans.instants_s(scanned.data, scanned.start, scanned.start + DATE_BYTES, timezone)
     reason = records.damage_of(scanned, said.values, said.span, _NEEDED, takes_last=takes_last)
     reason[written.invalid] = REASONS.index("bad_date") + 1
-    reason[said.is_repeated & (reason == 0)] = REASONS.index("repeated_key") + 1
+    for code, name in ((REPEATED, "repeated_key"), (LOOSE, "word_without_key")):
+        reason[(said.broken == code) & (reason == 0)] = REASONS.index(name) + 1
+    lacks = records.lacks_what_most_tell(scanned.kind, {key: said.span(key)[1] > 0 for key in records.TOLD})
+    reason[lacks & (reason == 0)] = REASONS.index("cut_short") + 1
     is_bad = reason > 0
     dates_s, remarks = records.record_dates(written, scanned.kind, said.values, ~is_bad)
     n_rows = len(scanned.line)
@@ -158,7 +161,7 @@ class _Said:
 
     def __init__(self, scanned: Scanned) -> None:
         self._scanned = scanned
-        found, self.is_repeated = value_spans(scanned, list(KEYS))
+        found, self.broken = value_spans(scanned, list(KEYS))
         self._spans: dict[str, Ints] = dict(zip(KEYS, found, strict=True))
         self.values: dict[str, Any] = {
             name: key.read(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.read

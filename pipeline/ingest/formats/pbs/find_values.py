@@ -20,13 +20,16 @@ FREE_TEXT = ("account", "project", "jobname")
 BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
 """Written before a free text can end, so the first of each is PBS's own. Another key that comes twice is damage."""
 
+REPEATED, LOOSE = 1, 2
+
 _N_WITH_KEYS = KINDS.index("E") + 1
 _SPACES = np.uint64(0x2121212121212121)
 
 
-def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bools]:
+def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bytes]:
     """Start and end of each key's value in each record, int64 (keys, 2, records), equal where there is none; and which
-    records have a key twice that PBS writes once: two records ran together there.
+    records are broken, uint8 (records,): REPEATED where a key is there twice that PBS writes once, LOOSE where a word
+    has no key behind a value that holds no blank. Two records ran together there.
     """
     words, sizes, is_free, first_wins = _keys(tuple(names))
     # Pages of keys that no record has are never written, so they cost nothing.
@@ -34,12 +37,12 @@ def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bools]:
     follower = np.full((_N_WITH_KEYS, len(names) + 1), -1, np.int64)
     data = scanned.data
     text = data[: data.size & ~7].view(np.uint64)
-    is_repeated = np.zeros(len(scanned.line), np.bool_)
+    broken = np.zeros(len(scanned.line), np.uint8)
     _find(
         data, text, scanned.message, scanned.end, scanned.kind, words, sizes, is_free, first_wins, follower, spans,
-        is_repeated,
+        broken,
     )  # fmt: skip
-    return spans, is_repeated
+    return spans, broken
 
 
 @lru_cache(maxsize=1)
@@ -69,9 +72,9 @@ def _find(
     first_wins: Bools,
     follower: Ints,
     spans: Ints,
-    is_repeated: Bools,
+    broken: Bytes,
 ) -> None:
-    """Fills spans and is_repeated; kinds below follower's first axis have `key=value` pairs, from message to end.
+    """Fills spans and broken; kinds below follower's first axis have `key=value` pairs, from message to end.
 
     text: the data eight bytes at a time, the first in the lowest bits. follower: by kind and key + 1, the key that
     followed it last, or -1. The other arrays are those of `_keys`.
@@ -97,25 +100,28 @@ def _find(
                 follower[kind[row], before] = found
                 before = found + 1
             if value > 0 and (found >= 0 or key < 0 or not is_free[key] or _is_resource(data, at, stop)):
-                _keep(spans, row, key, low, high, first_wins, is_repeated)
+                _keep(spans, row, key, low, high, first_wins, broken)
                 key, low, high = found, value, after
                 closing = 0
                 if key >= 0 and is_free[key] and spans[key, 1, row] == 0:
                     closing = _closing_quote(data, text, value, stop, words, sizes)
                 if closing:
-                    _keep(spans, row, key, value + 1, closing, first_wins, is_repeated)
+                    _keep(spans, row, key, value + 1, closing, first_wins, broken)
                     key, after = -1, closing + 1
             elif key >= 0 and is_free[key]:
                 high = after
+            elif value == 0 and key >= 0 and not first_wins[key] and broken[row] == 0:
+                broken[row] = LOOSE
             at = after
-        _keep(spans, row, key, low, high, first_wins, is_repeated)
+        _keep(spans, row, key, low, high, first_wins, broken)
 
 
 @uncounted
-def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, is_repeated: Bools) -> None:
+def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, broken: Bytes) -> None:
     if key < 0 or (first_wins[key] and spans[key, 1, row] > 0):
         return
-    is_repeated[row] |= spans[key, 1, row] > 0
+    if spans[key, 1, row] > 0:
+        broken[row] = REPEATED
     spans[key, 0, row], spans[key, 1, row] = low, high
 
 

@@ -32,8 +32,8 @@ def damage_of(
     """1 + index into REASONS of each record that is not whole, else 0.
 
     A record without a line end may be cut anywhere, so that no value of it can be relied on. One that has an end is cut
-    where it lacks what its type always tells (S: user and start; E: user, end and Exit_status), or ends within a time
-    as in 00:1.
+    where it lacks what its type always tells (S: user and start; E: user, end and Exit_status), ends within a time as
+    in 00:1, or has a list of chunks without its last bracket.
     needed: keys whose values must be numbers.
     """
     damage = np.zeros(len(scanned.line), np.int64)
@@ -41,6 +41,7 @@ def damage_of(
     is_cut |= (scanned.kind == _S) & said["start"].missing
     low, high = span_of("user")
     is_cut |= np.isin(scanned.kind, (_S, _E)) & (low == high)
+    is_cut |= _lacks_its_bracket(scanned, *span_of("exec_vnode"))
     for key in _DURATIONS:
         is_cut |= _ends_within_a_time(scanned, *span_of(key))
     damage[is_cut] = _CUT_SHORT
@@ -49,6 +50,32 @@ def damage_of(
     if not takes_last and len(scanned.data) and scanned.data[-1] != ord("\n"):
         damage[scanned.end == len(scanned.data)] = _NO_LINE_END
     return damage
+
+
+TOGETHER = (
+    ("user", "group", "jobname", "queue", "ctime", "qtime", "etime"),
+    ("start", "exec_host", "exec_vnode"),
+    ("resources_used.cput", "resources_used.mem", "resources_used.walltime"),
+    ("Resource_List.place", "Resource_List.select"),
+)
+"""Keys that a server writes together: all of them, or none, as of a job that never ran."""
+
+TOLD = frozenset(key for keys in TOGETHER for key in keys)
+
+
+def lacks_what_most_tell(kind: Ints, has: Mapping[str, Bools]) -> Bools:
+    """Whether a start or end lacks a key beside one that is written with it, as most records of its type have both.
+
+    A part of such a record was lost, and the rest ran together. Versions of the server differ in the keys they write.
+    """
+    lacks = np.zeros(len(kind), np.bool_)
+    for own in (kind == _S, kind == _E):
+        for keys in TOGETHER:
+            in_use = [key for key in keys if 2 * np.count_nonzero(has[key] & own) > np.count_nonzero(own)]
+            told = [has[key] for key in in_use]
+            if len(in_use) > 1:
+                lacks |= own & np.logical_or.reduce(told) & ~np.logical_and.reduce(told)
+    return lacks
 
 
 def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
@@ -60,6 +87,13 @@ def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
     for row in rows[~is_clock].tolist():
         is_cut[row] = b":" in scanned.data[low[row] : high[row]].tobytes()
     return is_cut
+
+
+def _lacks_its_bracket(scanned: Scanned, low: Ints, high: Ints) -> Bools:
+    """Whether a list of chunks as in (n1:ncpus=4)+(n2:ncpus=4) begins with a bracket and does not end with one."""
+    is_there, last = high > low, np.maximum(high - 1, 0)
+    lacks: Bools = is_there & (scanned.data[low] == ord("(")) & (scanned.data[last] != ord(")"))
+    return lacks
 
 
 def _has_zeros(scanned: Scanned) -> Bools:

@@ -17,7 +17,7 @@ from pipeline.kernels import uncounted
 
 REASONS = (
     "not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long", "nul_bytes",
-    "no_line_end", "repeated_key",
+    "no_line_end", "repeated_key", "word_without_key",
 )  # fmt: skip
 _NOT_A_RECORD, _NO_TYPE, _NO_ID, _CUT_SHORT, _BAD_DATE, _BAD_NUMBER, _TOO_LONG = range(1, 8)
 KINDS = "QSREDAz"
