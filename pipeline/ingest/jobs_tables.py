@@ -92,8 +92,7 @@ Write = Callable[[Path, Iterable[pa.Table], TableKind, Mapping[str, str]], Path]
 
 OTHER_SITE = "other_site"
 OWN_TABLE = (
-    "walltime run, backtest and clean take a table that walltime ingest wrote, and `import walltime` in Python the "
-    "data frame of any other"
+    "walltime run, backtest and clean take a table of jobs that walltime ingest wrote"
 )
 
 
