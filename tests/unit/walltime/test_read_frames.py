@@ -39,7 +39,7 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "polars": lambda _: pl.from_pandas(FRAME),
     "arrow": lambda _: pa.Table.from_pandas(FRAME),
     "dataset": _dataset,
-    "duckdb": lambda folder: (_dataset(folder), duckdb.sql(f"select * from '{folder}/*.parquet'"))[1],
+    "duckdb": lambda _: duckdb.from_df(FRAME),
 }
 
 

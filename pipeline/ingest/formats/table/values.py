@@ -50,7 +50,7 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        return plain(array.dictionary).take(array.indices)
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type) or pa.types.is_binary(array.type):
@@ -139,6 +139,9 @@ def durations(array: pa.Array, factor: float) -> Read:
         missing = nulls(array)
         values = integers(array.cast(pa.int64()))[0] / per_s
         return Read(np.where(missing, np.nan, values), missing, np.zeros(len(values), np.bool_))
+    if pa.types.is_interval(array.type):
+        took_s = [None if one is None else 86_400 * (30 * one[0] + one[1]) + one[2] / 1e9 for one in array.to_pylist()]
+        return numbers(pa.array(took_s, pa.float64()))
     if pa.types.is_string(array.type) and not is_numeric(array):
         dashed = pc.replace_substring_regex(array, _PANDAS_DAYS, r"\1-")
         typed = spans.duration_s(*spans_of(dashed))
