@@ -191,6 +191,49 @@ def test_rows_that_cannot_be_read_are_set_aside_with_line_and_reason(tmp_path: P
     assert report.set_aside["blank"].rows == 1 and report.set_aside["continued"].rows == 2
 
 
+def test_exit_codes_are_numbers_or_slurm_s(tmp_path: Path) -> None:
+    text = csv_of(
+        {"submit": [NOON] * 4, "runtime": [5] * 4, "exit_code": ["0:0", "2:0", "0:9", "odd"], "id": [1, 2, 3, 4]}
+    )
+    assert [job["exit_code"] for job in read(tmp_path / "a.csv", text)[0]] == [0, 2, 137, None]
+    text = csv_of({"submit": [NOON], "runtime": [5], "exit_code": [-11]})
+    assert read(tmp_path / "a.csv", text)[0][0]["exit_code"] == -11
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "1e300", "9223372036854775807", "[1, 2]", "\x00", "1e-400"])
+@pytest.mark.parametrize("column", ["submit", "runtime", "cores", "energy", "memory_mib", "id"])
+def test_an_absurd_value_sets_at_most_its_row_aside(tmp_path: Path, column: str, value: str) -> None:
+    table = {"id": [1, 2], "submit": [NOON] * 2, "runtime": [5] * 2, "cores": [1] * 2, "energy": [2.0] * 2}
+    table |= {"memory_mib": [8] * 2}
+    table[column] = [table[column][0], f'"{value}"']
+    jobs, unreadable, _ = read(tmp_path / "a.csv", csv_of(table))
+    assert len(jobs) + len(unreadable) == 2 and jobs[0]["runtime_s"] == 5.0
+    assert all(abs(job["end_s"] or 0) < 2**41 for job in jobs)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.bool_(), pa.decimal128(20, 3)]
+)
+def test_a_column_of_another_type_is_no_crash(tmp_path: Path, kind: pa.DataType) -> None:
+    for name in ("submit", "runtime", "id", "state", "cores"):
+        table = pa.table({"submit": [NOON], "runtime": [5], "id": ["7"], "state": ["ok"], "cores": [2]})
+        odd = (
+            pa.nulls(1, kind)
+            if pa.types.is_decimal(kind)
+            else pa.array([{"a": 1}], kind)
+            if pa.types.is_struct(kind)
+            else pa.array([[1]], kind)
+            if pa.types.is_list(kind)
+            else pa.array([True])
+        )
+        pq.write_table(table.set_column(table.column_names.index(name), name, odd), tmp_path / "a.parquet")
+        try:
+            jobs, unreadable, _ = read(tmp_path / "a.parquet")
+        except InputError:
+            continue
+        assert len(jobs) + len(unreadable) == 1
+
+
 def test_a_last_row_without_a_line_end_is_taken_where_the_log_is_finished(tmp_path: Path) -> None:
     text = csv_of({"submit": [NOON, NOON], "runtime": [5, 6]}).rstrip("\n")
     assert len(read(tmp_path / "a.csv", text)[0]) == 1
@@ -229,6 +272,17 @@ def test_a_wrong_map_is_one_clear_sentence(tmp_path: Path, columns: dict[str, An
 def test_a_table_without_runtimes_says_which_columns_it_needs(tmp_path: Path) -> None:
     pq.write_table(pa.table({"node": [1], "watts": [2.0]}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=r"columns node, watts, expected columns for submit_s.*\[ingest.columns\]"):
+        read(tmp_path / "a.parquet")
+
+
+def test_a_text_that_repeats_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.ingest.formats.table.values.MAX_TEXT_BYTES", 10_000)
+    table = pa.table({"submit": [NOON] * 99, "runtime": [5] * 99, "job_name": ["x" * 1000] * 99})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="99,000 bytes of text in 99 rows, expected at most 10,000"):
+        read(tmp_path / "a.parquet")
+    monkeypatch.setattr("pipeline.ingest.formats.table.parts.MAX_GROUP_BYTES", 100)
+    with pytest.raises(InputError, match="bytes in one part of the table, expected at most 100"):
         read(tmp_path / "a.parquet")
 
 

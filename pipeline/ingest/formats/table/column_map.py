@@ -10,15 +10,14 @@ from pipeline.settings import IngestSettings, LogColumn
 
 INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
 DURATIONS = ("runtime_s", "requested_s", "suspended_s", "wait_s", "cpu_s")
-COUNTS = (
-    "procs", "nodes", "gpus", "requested_procs", "requested_nodes", "exit_code", "derived_exit_code",
-)  # fmt: skip
+COUNTS = ("procs", "nodes", "gpus", "requested_procs", "requested_nodes")
+EXIT_CODES = ("exit_code", "derived_exit_code")
 MEMORY = ("requested_mem_kib", "used_mem_kib", "max_rss_kib")
 CATEGORIES = (
     "user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size", "array_id", "state",
 )  # fmt: skip
 TEXTS = ("job_id", "job_name", "preceding_job_id", "comment", "submit_line", "work_dir")
-TARGETS = (*INSTANTS, *DURATIONS, *COUNTS, *MEMORY, "energy_j", *CATEGORIES, *TEXTS)
+TARGETS = (*INSTANTS, *DURATIONS, *COUNTS, *EXIT_CODES, *MEMORY, "energy_j", *CATEGORIES, *TEXTS)
 """What a column of a table may hold: columns of JOBS, texts that rules read, and `wait_s`, from submit to start (s)."""
 
 TIME_UNITS = {

@@ -76,8 +76,12 @@ class Rows:
         return self._marked(found.read, "not_a_time")
 
     def durations(self, target: str) -> Floats:
-        """Seconds, NaN where unknown."""
+        """Seconds (of energy: J), NaN where unknown."""
         return self._read(target, values.durations, "not_a_duration")
+
+    def exit_codes(self, target: str) -> Floats:
+        """Codes, NaN where unknown."""
+        return self._read(target, lambda array, _: values.exit_codes(array), "not_a_number")
 
     def counts(self, target: str) -> Floats:
         """Whole numbers, rounded up, as a part of a GPU keeps it from others; NaN where unknown."""
@@ -120,7 +124,7 @@ def jobs_of_rows(rows: Rows, source: Source, line: Ints) -> pa.Table:
     rows.remarks.update({f"{MISSING}{name}": n for name in COSTS if not rows.has(name)})
     typed = _times(rows) | _sizes(rows) | _texts(rows, source, line)
     if rows.has("energy_j"):
-        typed["energy_j"] = _real(rows._read("energy_j", values.durations, "not_a_number"))
+        typed["energy_j"] = _real(rows.durations("energy_j"))
     typed |= {
         "site": constant(rows.site.name, n),
         "restart": arrow(np.zeros(n, np.int64)),
@@ -155,6 +159,7 @@ def _sizes(rows: Rows) -> dict[str, pa.Array]:
     procs = _first_known(_positive(number["procs"]), _positive(number["requested_procs"]))
     nodes = _first_known(_positive(number["nodes"]), _positive(number["requested_nodes"]))
     found = {name: _whole(one) for name, one in number.items()}
+    found |= {name: _whole(rows.exit_codes(name)) for name in ("exit_code", "derived_exit_code")}
     for name in MEMORY[:2]:
         own, typed, per = rows.memory(name, procs, nodes)
         found[name] = _real(own)

@@ -24,6 +24,9 @@ from pipeline.ingest.sources import ARROW, MAX_LINE_BYTES, PARQUET, Block, Sourc
 from pipeline.settings import IngestSettings
 
 PART_ROWS = 1 << 16
+MAX_GROUP_BYTES = 1 << 31
+"""Of one row group of Parquet, unpacked."""
+
 _UNKNOWN = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT", "nat", "\\N"]
 _BETWEEN = re.compile(r"[\s,]*")
 _DELIMITERS = (",", "\t", ";", "|")
@@ -93,10 +96,22 @@ def parts(source: Source, names: Sequence[str], used: Sequence[str], settings: I
 def _opened(source: Source, start: bytes) -> Any:
     try:
         if start.startswith(PARQUET):
-            return pq.ParquetFile(source.path)
+            return _parquet(source)
         return pa.ipc.open_file(source.opened() if source.opened else pa.memory_map(str(source.path)))
     except (pa.ArrowException, OSError) as error:
         raise _damaged(source, error) from None
+
+
+def _parquet(source: Source) -> pq.ParquetFile:
+    """A file whose texts stay dictionaries, so that one that repeats is in memory once."""
+    schema = pq.read_schema(source.path)
+    texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    file = pq.ParquetFile(source.path, read_dictionary=texts)
+    groups = (file.metadata.row_group(place) for place in range(file.num_row_groups))
+    if (largest := max((max(one.total_byte_size, 8 * one.num_rows) for one in groups), default=0)) > MAX_GROUP_BYTES:
+        found, expected = f"{largest:,} bytes in one part of the table", f"at most {MAX_GROUP_BYTES:,}"
+        raise InputError(printable(source.label), found, expected, "write it with smaller row groups")
+    return file
 
 
 def _damaged(source: Source, error: Exception) -> InputError:

@@ -74,7 +74,7 @@ PUBLIC_SETS = (
         "MIT Supercloud", ("id_job", "id_user", "time_submit", "time_start", "time_end", "timelimit", "cpus_req"),
         _plain(
             "job_id=id_job user=id_user queue=partition requested_procs=cpus_req nodes=nodes_alloc gpus=gres_used "
-            "state=state exit_code=exit_code derived_exit_code=derived_ec"
+            "state=state"
         )
         | {name: _of(f"time_{name.removesuffix('_s')}", "s") for name in ("submit_s", "eligible_s", "start_s", "end_s")}
         | {"requested_s": _of("timelimit", "min"), "suspended_s": _of("time_suspended", "s")},

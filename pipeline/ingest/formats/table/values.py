@@ -11,15 +11,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, arrow, floats_of, integers, nulls, words_of
+from pipeline.errors import InputError
 from pipeline.ingest import spans
 from pipeline.ingest.reader import categories
 from pipeline.ingest.spans.instants import utc_of_local
 from pipeline.ingest.spans.kernels import Bytes
 
+MAX_TEXT_BYTES = 1 << 29
+"""Of one column in one part of a table."""
+
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _PANDAS_DAYS = r"^(-?\d+) days?,? \+?"
 _LATEST_S = 7_258_118_400
 """2200-01-01."""
+
+_MOST = 2.0**40
+"""More s, processors or GiB is an error in the table."""
 
 
 class Read(NamedTuple):
@@ -50,12 +57,24 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(array.type):
-        return plain(array.dictionary).take(array.indices)
+        words = plain(array.dictionary)
+        if pa.types.is_string(words.type):
+            _check_unpacked(words, array.indices)
+        return words.take(array.indices)
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type) or pa.types.is_binary(array.type):
         array = array.cast(pa.string())
     return array
+
+
+def _check_unpacked(words: pa.Array, places: pa.Array) -> None:
+    """InputError where a column's texts would take more than memory should: a long one may repeat in every row."""
+    sizes = integers(pc.binary_length(words.fill_null("")))[0]
+    n_bytes = int(sizes[integers(places.drop_null())[0]].sum()) if len(words) else 0
+    if n_bytes > MAX_TEXT_BYTES:
+        found, expected = f"{n_bytes:,} bytes of text in {len(places):,} rows", f"at most {MAX_TEXT_BYTES:,}"
+        raise InputError("a column of a table", found, expected, "see who wrote this file")
 
 
 def is_numeric(array: pa.Array) -> bool:
@@ -76,7 +95,7 @@ def numbers(array: pa.Array) -> Read:
         known = ~nulls(array)
         return Read(np.zeros(len(array)), np.ones(len(array), np.bool_), known)
     values = floats_of(array.cast(pa.float64()))
-    return Read(values, np.isnan(values), np.zeros(len(values), np.bool_))
+    return Read(values, ~np.isfinite(values), np.isinf(values))
 
 
 def _numbers_of_text(array: pa.Array) -> Read:
@@ -86,12 +105,12 @@ def _numbers_of_text(array: pa.Array) -> Read:
     except pa.ArrowInvalid:
         is_number = pc.match_substring_regex(trimmed, _NUMBER)
         values = floats_of(pc.if_else(is_number, trimmed, pa.scalar(None, pa.string())).cast(pa.float64()))
-    invalid = np.isnan(values) & ~nulls(array)
+    invalid = ~np.isfinite(values) & ~nulls(array)
     if invalid.any():
         invalid[np.flatnonzero(invalid)] = [
             word.strip().lower() not in spans.NO_LIMIT for word in array.filter(arrow(invalid)).to_pylist()
         ]
-    return Read(values, np.isnan(values), invalid)
+    return Read(values, ~np.isfinite(values), invalid)
 
 
 def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero_is_known: bool) -> InstantsRead:
@@ -148,7 +167,10 @@ def durations(array: pa.Array, factor: float) -> Read:
         return Read(np.where(typed.missing, np.nan, typed.values), typed.missing, typed.invalid)
     read = numbers(array)
     unknown = read.missing | (read.values == -1)
-    return Read(np.where(unknown, np.nan, read.values * factor), unknown, read.invalid)
+    values = np.where(unknown, np.nan, read.values) * factor
+    with np.errstate(invalid="ignore"):
+        too_long = np.abs(values) > _MOST
+    return Read(np.where(too_long, np.nan, values), unknown | too_long, read.invalid | too_long)
 
 
 def counts(array: pa.Array, factor: float) -> Read:
@@ -157,8 +179,20 @@ def counts(array: pa.Array, factor: float) -> Read:
     with np.errstate(invalid="ignore"):
         unknown = read.missing | (read.values < 0)
     values = np.where(unknown, 0.0, read.values) * factor
-    too_many = values > 2.0**40
+    too_many = values > _MOST
     return Read(values, unknown | too_many, read.invalid | too_many)
+
+
+def exit_codes(array: pa.Array) -> Read:
+    """Codes of numbers, or of texts such as `1:0` and `0:9`, where 128 + the signal is the code; else unknown."""
+    if pa.types.is_string(array.type) and not is_numeric(array):
+        parts = pc.extract_regex(array, r"^\s*(?P<code>\d{1,9})(?::(?P<signal>\d{1,9}))?\s*$")
+        code, signal = (numbers(pc.struct_field(parts, name)) for name in ("code", "signal"))
+        ended = np.where(~signal.missing & (signal.values > 0), 128 + signal.values, code.values)
+        return Read(ended, code.missing, np.zeros(len(array), np.bool_))
+    read = numbers(array)
+    unknown = read.missing | (np.abs(np.where(read.missing, 0.0, read.values)) > _MOST)
+    return Read(read.values, unknown, np.zeros(len(array), np.bool_))
 
 
 def gpus(array: pa.Array, factor: float) -> Read:
@@ -184,7 +218,7 @@ def memory(array: pa.Array, factor: float | None) -> MemoryRead:
         return MemoryRead(Read(typed.values, typed.missing, typed.invalid), typed.per)
     read = numbers(array)
     with np.errstate(invalid="ignore"):
-        unknown = read.missing | (read.values < 0) | np.bool_(factor is None)
+        unknown = read.missing | (read.values < 0) | (read.values > _MOST * 1024**2) | np.bool_(factor is None)
     return MemoryRead(Read(read.values * (factor or 1.0), unknown, read.invalid), np.zeros(len(array), np.uint8))
 
 
