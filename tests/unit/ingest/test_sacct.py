@@ -183,7 +183,7 @@ def test_headers_again_and_another_header(tmp_path: Path) -> None:
 
 
 def test_comma_separated_export_with_quotes(tmp_path: Path) -> None:
-    names = "job_id,user,wallclock_req,processors_req,start_time,run_time,state,name"
+    names = "JobID,User,Timelimit,ReqCPUS,Start,ElapsedRaw,State,JobName"
     row = '5,u1,172800.0,10,2019-01-01 08:55:56,99825.0,COMPLETED,"a, ""b"""'
     job = Read(tmp_path, f"{names}\n{row}\n").job
     assert (job["requested_s"], job["requested_procs"], job["runtime_s"], job["job_name"]) == (

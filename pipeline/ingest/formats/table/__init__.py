@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipeline.errors import InputError, printable
 from pipeline.ingest.formats.table.column_map import TARGETS, MappedColumns, guessed, mapped_columns
 from pipeline.ingest.formats.table.jobs import COSTS, LOCAL, MISSING, REASONS, SIZES, Rows, jobs_of_rows
-from pipeline.ingest.formats.table.parts import Part, is_binary, names_in, names_of, parts
+from pipeline.ingest.formats.table.parts import Part, is_binary, names_in, names_of, read_parts
 from pipeline.ingest.formats.table.public_sets import public_set
 from pipeline.ingest.formats.table.units import Units, units_in
 from pipeline.ingest.reader import (
@@ -65,7 +65,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     """A table's chunks; InputError where it names no columns, or none that tell when jobs ran, or is damaged."""
     names, mapped = _mapped(source, settings)
     units: Units | None = None
-    for part in parts(source, names, mapped.used, settings):
+    for part in read_parts(source, names, mapped.used, settings):
         remarks = Remarks()
         if units is None and part.rows.num_rows:
             units = units_in(part.rows, mapped)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints, arrow
 from pipeline.ingest import spans
@@ -198,7 +199,7 @@ def _texts(rows: Rows, source: Source, line: Ints) -> dict[str, pa.Array]:
         missing = found["job_id"].is_null().to_numpy(zero_copy_only=False)
         rows.bad[missing & (rows.bad == 0)] = _CODE["no_job_id"]
     else:
-        found["job_id"] = pa.array([f"{place}@{source.label}" for place in line.tolist()], pa.string())
+        found["job_id"] = pc.binary_join_element_wise(arrow(line).cast(pa.string()), f"@{source.label}", "")
     return found
 
 

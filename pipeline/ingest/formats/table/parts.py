@@ -80,7 +80,7 @@ def names_of(source: Source, settings: IngestSettings) -> list[str]:
         return list(schema.names)
 
 
-def parts(source: Source, names: Sequence[str], used: Sequence[str], settings: IngestSettings) -> Iterator[Part]:
+def read_parts(source: Source, names: Sequence[str], used: Sequence[str], settings: IngestSettings) -> Iterator[Part]:
     """The rows of a table in parts of some thousands, with the columns that are used."""
     start = head(source)
     if is_binary(start):
