@@ -54,7 +54,7 @@ class SourceSettings(Section):
     """Where the jobs of a run come from: the config's logs, this machine's sacct, a folder of logs, or a table."""
 
     kind: Literal["logs", "sacct", "folder", "jobs"] = Field(
-        "logs", description="logs: the config's logs; sacct: this machine's; folder: logs in it; jobs: a table JOBS."
+        "logs", description="logs: the config's logs; sacct: this machine's; folder: logs in it; jobs: a table of jobs."
     )
     since: str | None = Field(
         None,

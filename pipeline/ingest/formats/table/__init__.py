@@ -13,8 +13,9 @@ import pyarrow as pa
 from pipeline.errors import InputError, printable
 from pipeline.ingest.formats.table.column_map import TARGETS, MappedColumns, guessed, mapped_columns
 from pipeline.ingest.formats.table.jobs import COSTS, LOCAL, MISSING, REASONS, SIZES, Rows, jobs_of_rows
-from pipeline.ingest.formats.table.parts import Part, is_binary, names_in, names_of, read_parts
+from pipeline.ingest.formats.table.parts import is_binary, names_of, read_parts
 from pipeline.ingest.formats.table.public_sets import public_set
+from pipeline.ingest.formats.table.text_parts import Part, names_in
 from pipeline.ingest.formats.table.units import Units, units_in
 from pipeline.ingest.reader import (
     Chunk,
