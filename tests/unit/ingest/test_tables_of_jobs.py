@@ -191,6 +191,22 @@ def test_rows_that_cannot_be_read_are_set_aside_with_line_and_reason(tmp_path: P
     assert report.set_aside["blank"].rows == 1 and report.set_aside["continued"].rows == 2
 
 
+def test_a_stray_quote_loses_no_other_row(tmp_path: Path) -> None:
+    rows = [f"{NOON + i},5,disk" for i in range(400)]
+    rows[3], rows[390] = f'{NOON},5,5" disk', "soon,5,x,y"
+    jobs, unreadable, _ = read(tmp_path / "a.csv", "submit,runtime,name\n" + "\n".join(rows) + "\n")
+    assert len(jobs) == 399 == len({job["job_id"] for job in jobs}) and [job["restart"] for job in jobs] == [0] * 399
+    assert [row["reason"] for row in unreadable] == ["number_of_values"]
+
+
+def test_bytes_that_are_no_utf_8_are_escapes(tmp_path: Path) -> None:
+    text = csv_of({"submit": [NOON], "runtime": [5], "user": ["J\xf6rg"]}).encode("latin-1")
+    assert read(tmp_path / "a.csv", text)[0][0]["user"] == "J\\xf6rg"
+    names = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\4\0\0\0"), pa.py_buffer(b"J\xf6rg"))
+    pq.write_table(pa.table({"submit": [NOON], "runtime": [5], "user": names}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet")[0][0]["user"] == "J\\xf6rg"
+
+
 def test_exit_codes_are_numbers_or_slurm_s(tmp_path: Path) -> None:
     text = csv_of(
         {"submit": [NOON] * 4, "runtime": [5] * 4, "exit_code": ["0:0", "2:0", "0:9", "odd"], "id": [1, 2, 3, 4]}

@@ -51,7 +51,9 @@ def names_in(start: bytes, settings: IngestSettings | None = None) -> list[str]:
         return list(value) if value else []
     delimiter = _delimiter(first, settings)
     try:
-        named = pc_csv.read_csv(io.BytesIO(first + b"\n"), parse_options=pc_csv.ParseOptions(delimiter=delimiter))
+        named = pc_csv.read_csv(
+            io.BytesIO(_utf8(first) + b"\n"), parse_options=pc_csv.ParseOptions(delimiter=delimiter)
+        )
         names: list[str] = named.column_names
     except (pa.ArrowInvalid, ValueError):
         return []
@@ -80,7 +82,7 @@ def _csv_part(
 
     starts, is_open = _record_starts(block.data), not block.data.endswith(b"\n") and settings.last_line == "set_aside"
     end = starts[-2] if is_open else len(block.data)
-    body = block.data[starts[min(n_headers, len(starts) - 1)] : end]
+    body = _utf8(block.data[starts[min(n_headers, len(starts) - 1)] : end])
     rows = pc_csv.read_csv(
         io.BytesIO(body or b"\n"),
         pc_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=max(len(body), 1) + 1),
@@ -100,9 +102,14 @@ def _with_lines(
     source: Source, block: Block, rows: pa.Table, starts: Ints, n_headers: int, bad: Sequence[tuple[int, str]], *,
     is_open: bool,
 ) -> Part:  # fmt: skip
+    n_records = rows.num_rows + len(bad)
+    is_sure = len(starts) - 1 - n_headers - is_open == n_records
+    if not is_sure:
+        # A stray quote: Arrow's records are others than those of all quotes, and each is placed at a line of its own.
+        starts = np.append(np.concatenate([[0], _line_ends(block.data) + 1]), len(block.data))
     line_of = block.line + np.searchsorted(_line_ends(block.data), starts[:-1], side="left")
-    is_row = np.zeros(max(len(starts) - 1, 0), np.bool_)
-    is_row[n_headers : len(is_row) - is_open] = True
+    is_row = np.zeros(len(starts) - 1, np.bool_)
+    is_row[n_headers : n_headers + n_records] = True
     blank, unreadable = 0, []
     for number, text in bad:
         at = n_headers + number - 1
@@ -116,12 +123,10 @@ def _with_lines(
         begin = int(starts[-2])
         where = int(line_of[-1]), block.offset + begin
         unreadable.append(unreadable_row(source, *where, "no_line_end", block.data[begin:]))
-    is_blank = _are_blank(block.data, starts) & is_row
-    if is_row.sum() == rows.num_rows:
+    if is_sure and (is_blank := _are_blank(block.data, starts) & is_row).any():
         rows, is_row = rows.filter(arrow(~is_blank[is_row])), is_row & ~is_blank
         blank += int(is_blank.sum())
-    # A stray quote makes the two readings of a block differ: then a row's place in the block is all that is known.
-    place = np.flatnonzero(is_row) if is_row.sum() == rows.num_rows else np.zeros(rows.num_rows, np.int64)
+    place = np.flatnonzero(is_row)
     n_other = block.n_lines - rows.num_rows - len(unreadable) - blank - n_headers
     lines = {"header": n_headers, "blank": blank, "continued": n_other}
     said = {name: n for name, n in lines.items() if n}
@@ -222,6 +227,11 @@ def first_line(start: bytes) -> bytes:
 def has_header(start: bytes, settings: IngestSettings) -> bool:
     """Whether the first line names the columns; where the settings name them, it may do so as well."""
     return not settings.fields or names_in(start, settings) == list(settings.fields)
+
+
+def _utf8(data: bytes) -> bytes:
+    """The bytes, with escapes in place of those that are no UTF-8."""
+    return data if data.isascii() else data.decode("utf-8", "backslashreplace").encode()
 
 
 def _delimiter(first: bytes, settings: IngestSettings | None) -> str:

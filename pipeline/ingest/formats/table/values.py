@@ -64,7 +64,18 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type) or pa.types.is_binary(array.type):
-        array = array.cast(pa.string())
+        array = (array.cast(pa.binary()) if pa.types.is_string_view(array.type) else array).cast(
+            pa.string(), safe=False
+        )
+    return _utf8(array) if pa.types.is_string(array.type) else array
+
+
+def _utf8(array: pa.Array) -> pa.Array:
+    """Texts, with escapes in place of bytes that are no UTF-8: whoever writes Parquet need not check them."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return spans.texts(*spans_of(array))
     return array
 
 
