@@ -60,7 +60,7 @@ class SourceSettings(Section):
     """Where the jobs of a run come from: the config's logs, this machine's sacct, a folder of logs, or a table."""
 
     kind: Literal["logs", "sacct", "folder", "jobs"] = Field(
-        "logs", description="logs: the config's logs; sacct: this machine's; folder: logs in it; jobs: a table JOBS."
+        "logs", description="logs: the config's logs; sacct: this machine's; folder: logs in it; jobs: a table of jobs."
     )
     since: str | None = Field(
         None,
@@ -392,7 +392,7 @@ def _known_zone(name: str) -> str:
     return name
 
 
-LOG_FORMATS = ("swf", "pbs", "sacct_json", "sacct")
+LOG_FORMATS = ("swf", "pbs", "sacct_json", "table", "sacct")
 """The names in FORMATS of pipeline/ingest, which a setting cannot ask: ingest stands above the settings."""
 
 
@@ -442,14 +442,34 @@ class TextRule(Section):
     gives: str | None = Field(None, description="The value, with \\1 for groups of `find`; default: its group 1.")
 
 
+class LogColumn(Section):
+    """A column of a table of jobs, and in which unit and zone its values are."""
+
+    column: str = Field(min_length=1, description="The column's name in the table.")
+    unit: str | None = Field(
+        None,
+        description="ns, us, ms, s, min, h, days; B, kB, MB, GB, KiB, MiB, GiB, TiB; J, kJ, MJ, Wh, kWh; %, milli.",
+    )
+    timezone: Annotated[str, AfterValidator(_known_zone)] | None = Field(
+        None, description="IANA zone of times without one; default: site.timezone."
+    )
+    per: Literal["processor", "node", "job"] | None = Field(None, description="What memory is per; default: job.")
+    times: str | None = Field(None, description="A column by which a count is multiplied, as tasks by processors.")
+
+
 class IngestSettings(Section):
     """How logs are read."""
 
     format: Annotated[str, AfterValidator(_known_format)] = Field(
         "auto", description="The log's format; auto: by content."
     )
-    fields: tuple[str, ...] = Field((), description="Fields of a sacct dump without a header, in order.")
-    delimiter: str | None = Field(None, min_length=1, description="Delimiter of a sacct dump; default: found.")
+    columns: dict[str, LogColumn | str | int] = Field(
+        default_factory=dict,
+        description="Which column of a table holds what, as in {submit_s = 'submit_time'}; of SWF which field (1-18), "
+        "as in {requested_s = 6}.",
+    )
+    fields: tuple[str, ...] = Field((), description="Columns of a dump or CSV without a header, in order.")
+    delimiter: str | None = Field(None, min_length=1, description="Delimiter of a dump or CSV; default: found.")
     day_first: Switch = Field(False, description="Whether 03/04/2026 is the third of April.")
     sacct_command: str = Field(
         "sacct", min_length=1, description="The sacct program that --live runs: a name or a path."
@@ -463,9 +483,6 @@ class IngestSettings(Section):
     )
     swf_status: Literal["auto", "standard", "exit_code"] = Field(
         "auto", description="SWF field 11; auto: decided for each file by the shares of its values."
-    )
-    swf_fields: dict[str, int] = Field(
-        default_factory=dict, description="SWF dialects: which field (1-18) holds a value, as in {requested_s = 6}."
     )
     last_line: Literal["set_aside", "take"] = Field(
         "set_aside",

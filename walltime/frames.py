@@ -6,11 +6,13 @@ stream interface (`__arrow_c_stream__`), as does any other library that implemen
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from pipeline.errors import InputError, did_you_mean, nearest_name, printable
+from pipeline.ingest.sources import Source
 from pipeline.schema import TableKind
 from pipeline.tables import JOBS
 
@@ -32,11 +34,26 @@ def arrow_of(frame: Any, what: str) -> tuple[pa.Table, FrameKind]:
         return _usual(frame), FrameKind.ARROW
     if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
         return _usual(pa.table(frame)), FrameKind.POLARS if library == "polars" else FrameKind.ARROW
+    if library == "duckdb" and hasattr(frame, "fetch_arrow_table"):
+        return _usual(frame.fetch_arrow_table()), FrameKind.ARROW
+    if library == "pyarrow" and hasattr(frame, "to_batches") and hasattr(frame, "schema"):
+        return _usual(frame.to_table()), FrameKind.ARROW
     found = printable(f"{type(frame).__module__}.{type(frame).__qualname__}")
     # A reader is empty after its first use, so that it is not read here: a second call would see no rows.
     calls = {"LazyFrame": "collect", "RecordBatchReader": "read_all"}
     do = f"call its {calls[name]}() first" if (name := type(frame).__name__) in calls else ""
-    raise InputError(what, found, "a data frame of pandas, polars or Arrow", do)
+    raise InputError(
+        what, found, "a data frame of pandas or polars, a table or dataset of Arrow, or a relation of DuckDB", do
+    )
+
+
+def source_of(frame: Any, label: str) -> Source:
+    """A frame as a log in memory."""
+    table, sink = arrow_of(frame, label)[0].unify_dictionaries(), pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    data = sink.getvalue()
+    return Source(Path(label), label, opened=lambda: cast(BinaryIO, pa.BufferReader(data)))
 
 
 def _usual(table: pa.Table) -> pa.Table:

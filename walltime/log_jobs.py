@@ -18,11 +18,11 @@ from pipeline.clean import SET
 from pipeline.clean import clean as clean_jobs
 from pipeline.config_file import load_settings, parse_settings
 from pipeline.errors import InputError, printable
-from pipeline.ingest import ingest
+from pipeline.ingest import Source, ingest
 from pipeline.schema import INSTANT_UNIT, Column, TableKind, as_array
 from pipeline.settings import RunSettings
 from pipeline.tables import JOBS
-from walltime.frames import FrameKind, arrow_of, frame_kind, frame_of, plain, require, with_column
+from walltime.frames import FrameKind, arrow_of, frame_kind, frame_of, plain, require, source_of, with_column
 
 Site = str | Mapping[str, Any] | None
 
@@ -40,7 +40,7 @@ class UnreadableLinesWarning(UserWarning):
 
 
 def read(
-    path: str | Path | Sequence[str | Path],
+    path: Any,
     site: Site = None,
     *,
     config: str | Path | None = None,
@@ -49,13 +49,15 @@ def read(
     """The jobs of accounting logs, one row per record of one allocation, in order of submit.
 
     Formats are found by content: `sacct` dumps and JSON, accounting files of OpenPBS and TORQUE, the Standard Workload
-    Format, and tables that `walltime ingest` wrote; each may be compressed. `walltime show --columns
-    jobs` explains the columns.
+    Format, tables that `walltime ingest` wrote, and any other table of jobs; each may be compressed. Which column of
+    such a table holds what is guessed, or declared in the config's `[ingest.columns]`. `walltime show --columns jobs`
+    explains the columns of the result.
 
     Parameters
     ----------
-    path : str, Path or sequence of these
-        Logs, folders or globs of one site.
+    path : str, Path, list of these, or a frame
+        Logs, folders or globs of one site; or a frame of pandas or polars, a table or dataset of Arrow, or a relation
+        of DuckDB, with a row for each job.
     site : str or mapping, optional
         The site's name, or values of the section `[site]` of a config, such as `timezone` and `max_procs`.
     config : str or Path, optional
@@ -87,8 +89,12 @@ def read(
     """
     kind = frame_kind(frame)
     settings = settings_for(config, site)
-    paths = [path] if isinstance(path, str | Path) else list(path)
-    jobs, unreadable, _ = ingest([Path(one) for one in paths], settings.site, settings.ingest)
+    sources: list[Path | Source]
+    if isinstance(path, str | Path | list | tuple):
+        sources = [Path(one) for one in (path if isinstance(path, list | tuple) else [path])]
+    else:
+        sources = [source_of(path, "frame")]
+    jobs, unreadable, _ = ingest(sources, settings.site, settings.ingest)
     if unreadable.num_rows:
         reasons = ", ".join(sorted({printable(reason) for reason in unreadable.column("reason").to_pylist()}))
         found = f"{unreadable.num_rows} lines could not be read ({reasons}) and are missing here"

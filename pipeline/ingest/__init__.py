@@ -61,7 +61,15 @@ def _sacct_json() -> Reader:
     return SACCT_JSON
 
 
-FORMATS: Mapping[str, Callable[[], Reader]] = {"swf": _swf, "pbs": _pbs, "sacct_json": _sacct_json, "sacct": _sacct}
+def _table() -> Reader:
+    from pipeline.ingest.formats.table import TABLE  # noqa: PLC0415
+
+    return TABLE
+
+
+FORMATS: Mapping[str, Callable[[], Reader]] = {
+    "swf": _swf, "pbs": _pbs, "sacct_json": _sacct_json, "table": _table, "sacct": _sacct,
+}  # fmt: skip
 """By the name that `ingest.format` gives it (LOG_FORMATS of the settings), how each format's Reader is imported; `auto`
 asks them in this order."""
 

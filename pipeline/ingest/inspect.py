@@ -15,7 +15,7 @@ from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.read_sources import candidates_of, read_logs, reader_of
 from pipeline.ingest.reader import Layout
-from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_sources, head, is_table
+from pipeline.ingest.sources import ARROW, PARQUET, Source, byte_blocks, compression_of, find_sources, head, is_table
 from pipeline.large_tables import rows_of
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
@@ -70,11 +70,11 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
     seen = Inspection(source.label, packed, None, True, site.timezone, Layout(), *nothing)
     try:
         if is_table(source):
-            raise InputError(printable(source.label), "a table, not a log", "a log", OWN_TABLE)
+            raise InputError(printable(source.label), "a table of Walltime, not a log", "a log", OWN_TABLE)
         reader = reader_of(replace(source, is_named=True), candidates_of(FORMATS, settings))
         assert reader is not None  # nosec B101 # for the type checker
         shown, is_whole = (source, True) if is_all else _bounded(source)
-        layout = reader.layout(head(source), site, settings) if reader.layout else Layout()
+        layout = reader.layout(shown, site, settings) if reader.layout else Layout()
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
         alone = settings.model_copy(update={"format": reader.name})
         jobs, unreadable, report = read_logs([shown], FORMATS, site, alone, None, None)
@@ -87,9 +87,23 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
 
 
 def _bounded(source: Source) -> tuple[Source, bool]:
-    """The source's first bytes, up to the end of a line, as a source; whether they are all."""
+    """The source's first bytes, up to the end of a line, or of a table the first rows; whether they are all."""
+    if head(source).startswith((PARQUET, ARROW)):
+        return _first_rows(source)
     blocks = list(islice(byte_blocks(source, BOUND_BYTES), 2))
     first = blocks[0] if blocks else b""
     is_whole = len(blocks) < 2
     shown = first if is_whole else first[: first.rfind(b"\n") + 1] or first
     return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(shown))), is_whole
+
+
+def _first_rows(source: Source) -> tuple[Source, bool]:
+    """The first rows of a table, as a table in memory; whether they are all."""
+    from pipeline.ingest.formats.table.parts import row_batches  # noqa: PLC0415  (kernels that text does without)
+
+    rows = list(islice(row_batches(source), 2))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows[0].schema) as file:
+        file.write(rows[0])
+    data = sink.getvalue().to_pybytes()
+    return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(data))), len(rows) < 2

@@ -91,10 +91,7 @@ Write = Callable[[Path, Iterable[pa.Table], TableKind, Mapping[str, str]], Path]
 """Writes tables of one kind, one after another, as one file with these facts in its metadata."""
 
 OTHER_SITE = "other_site"
-OWN_TABLE = (
-    "walltime run, backtest and clean take a table that walltime ingest wrote, and `import walltime` in Python the "
-    "data frame of any other"
-)
+OWN_TABLE = "walltime run, backtest and clean take a table of jobs that walltime ingest wrote"
 
 
 def _write_between_steps(path: Path, batches: Iterable[pa.Table], kind: TableKind, _facts: Mapping[str, str]) -> Path:

@@ -21,7 +21,7 @@ from pipeline.ingest.ingest_report import Account, report
 from pipeline.ingest.jobs_tables import OnDisk
 from pipeline.ingest.merge import joined, merged, write_run
 from pipeline.ingest.reader import EXTRAS, PART, Chunk, Reader, Remarks, chunks_of
-from pipeline.ingest.sources import Source, check_is_text, head
+from pipeline.ingest.sources import ARROW, PARQUET, Source, check_is_text, head
 from pipeline.ingest.spill import PartitionedRows, Room, SpooledTables, id_keys, partitions_for
 from pipeline.ingest.update import FATE, EarlierTable, Fates, updated
 from pipeline.large_tables import LargeTable, StoredTable
@@ -212,8 +212,11 @@ def parts_kind(reader: Reader) -> str:
 
 
 def candidates_of(formats: Formats, settings: IngestSettings) -> Sequence[Callable[[], Reader]]:
-    """The formats that a source may be of."""
-    return list(formats.values()) if settings.format == "auto" else [formats[settings.format]]
+    """The formats that a source may be of; columns named by the settings are those of a table."""
+    if settings.format != "auto":
+        return [formats[settings.format]]
+    is_table = any(not isinstance(said, int) for said in settings.columns.values())
+    return [formats["table"]] if is_table else list(formats.values())
 
 
 def with_readers(
@@ -239,7 +242,7 @@ def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Rea
     A named source goes to the only candidate unseen, because a reader says best what is wrong with its own format.
     """
     start = head(source, is_empty_ok=not source.is_named)
-    if source.is_named:
+    if source.is_named and not start.startswith((PARQUET, ARROW)):
         check_is_text(source, start)
     if source.is_named and len(candidates) == 1:
         return candidates[0]()

@@ -129,7 +129,7 @@ class Reader:
     PART column. notes: sentences on the dialect; they may quote the log only where nothing of it is personal.
     reasons: why a line may be unreadable, in the report's order. same_record: columns that, equal for one job_id, make
     two records the same one read twice (of two, the later-ending is kept, then the one with the longer runtime).
-    layout: for `walltime ingest --dry-run`, from a source's first bytes. advice: what to do about a source of which no
+    layout: for `walltime ingest --dry-run`. advice: what to do about a source of which no
     record can be read, by the reason of the first one.
     """
 
@@ -143,7 +143,7 @@ class Reader:
     notes: Callable[[Remarks, IngestSettings], list[str]]
     parts: pa.Schema | None = None
     fold: Callable[[pa.Table, pa.Table, SiteSettings, IngestSettings], Folded] | None = None
-    layout: Callable[[bytes, SiteSettings, IngestSettings], Layout] | None = None
+    layout: Callable[[Source, SiteSettings, IngestSettings], Layout] | None = None
     advice: Mapping[str, str] = field(default_factory=dict)
 
 

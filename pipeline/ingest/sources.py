@@ -27,7 +27,8 @@ MAX_LINE_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
 _STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
-_PARQUET = b"PAR1"
+PARQUET, ARROW = b"PAR1", b"ARROW1"
+"""What files of Parquet and of Arrow (Feather) begin with."""
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
 """What reading a file that is cut off or damaged may raise."""
@@ -226,10 +227,13 @@ def compression_of(source: Source) -> str:
 
 
 def is_table(source: Source) -> bool:
-    """Whether a source is a Parquet file."""
+    """Whether a source is a Parquet table that Walltime wrote; one of others is a log."""
+    from pipeline.storage import read_metadata  # noqa: PLC0415  (pyarrow.parquet, which logs of text do without)
+
     try:
-        return not source.opened and _first_bytes(source.path).startswith(_PARQUET)
-    except OSError:
+        is_parquet = not source.opened and _first_bytes(source.path).startswith(PARQUET)
+        return is_parquet and "table" in read_metadata(source.path)
+    except (OSError, pa.ArrowException):
         # The reader of logs says what is wrong with the file.
         return False
 

@@ -132,7 +132,7 @@ def _swf_job(one: JobAttempt) -> Job:
 def day_truth(attempts: Sequence[JobAttempt]) -> dict[str, Any]:
     """What made the day, and every attempt in the order of the files; times are UTC epoch seconds."""
     return {
-        "logs": {"swf": "millrace.swf", "sacct": "millrace.sacct.txt", "pbs": "millrace.pbs"},
+        "logs": {"swf": "millrace.swf", "sacct": "millrace.sacct.txt", "pbs": "millrace.pbs", "table": "millrace.csv"},
         "seed": SEED,
         "max_procs": MAX_PROCS,
         "procs_per_node": PROCS_PER_NODE,

@@ -25,16 +25,16 @@ them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This 
 
 {files}
 
-## One day in three formats
+## One day in four formats
 
 `millrace` is a day of a cluster of {day_procs} processors: {day_jobs} jobs in {day_attempts} attempts to run one. It
-stands here as SWF, as the output of `sacct -a -P -D` and as an accounting file of OpenPBS, so that each format can be
-tried without a cluster:
+stands here as SWF, as the output of `sacct -a -P -D`, as an accounting file of OpenPBS and as a CSV, so that
+each format can be tried without a cluster:
 
     walltime run configs/slurm.toml --plain
     walltime run configs/pbs.toml --plain
 
-The same jobs come out of all three. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
+The same jobs come out of all four. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
 each attempt; the PBS file has the same as Q, S, R, E and D records. Job names carry an input parameter, as in
 `heat-n512.sh`. [A rule](../docs/how-to/problem-sizes.md) can find it; the configs show one as a comment. Ten names are
 hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
@@ -135,6 +135,7 @@ def _files(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[
         (day["logs"]["swf"], f"{len(day['attempts'])} records of one day, {day['max_procs']} processors, as SWF"),
         (day["logs"]["sacct"], "the same day as the output of `sacct -a -P -D`; the log of `configs/slurm.toml`"),
         (day["logs"]["pbs"], "the same day as an accounting file of OpenPBS; the log of `configs/pbs.toml`"),
+        (day["logs"]["table"], "the same day as a CSV with column names and units of its own"),
         ("millrace.truth.json", "its laws, and every attempt to run a job"),
         (
             "steps.here.csv.gz, steps.there.csv.gz",

@@ -22,6 +22,7 @@ from tests.simulation.readme import readme
 from tests.simulation.riverbend import SEED, simulated_riverbend
 from tests.simulation.sacct_text import sacct_dump
 from tests.simulation.solver_runs import solver_runs
+from tests.simulation.table_text import table_of_attempts
 from tests.simulation.workload import DAY_S, Application, Job
 
 INPUTS_JOBS, INPUTS_SEED = 800, 17
@@ -55,6 +56,7 @@ def sample_files() -> dict[str, bytes]:
         "README.md": readme(truths["riverbend"], truths["traps"], day).encode(),
         "millrace.pbs": pbs_accounting(millrace).encode(),
         "millrace.sacct.txt": sacct_dump(millrace, UNIX_START_S + DAY_S).encode(),
+        "millrace.csv": table_of_attempts(millrace).encode(),
         "millrace.swf": swf_log(millrace).data,
         "millrace.truth.json": as_json(day).encode(),
         "inputs.sacct.gz": zipped(named_inputs_log(INPUTS_JOBS, INPUTS_SEED).encode()),

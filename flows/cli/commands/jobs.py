@@ -32,7 +32,7 @@ def ingest(
         False,
     ),
     all: bool = option("--all", "With --dry-run: read each log to its end, not its first megabyte.", False),
-    rows: int = option("--rows", "With --dry-run: number of jobs to show per log.", 5, min=0),
+    rows: int = option("--rows", "With --dry-run: number of jobs to show per log.", 10, min=0),
 ) -> Answer:
     """Read accounting logs into one typed, checked table of jobs.
 

@@ -1,11 +1,13 @@
 """Small SWF logs for the tests, and how they are read."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.ingest import ingest
+from pipeline.ingest.sources import Source
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -16,6 +18,11 @@ FIELDS = (
     "requested_mem_kib", "status", "user", "user_group", "application", "queue", "partition", "preceding_job_id",
     "think_s",
 )  # fmt: skip
+
+
+def in_memory(data: bytes) -> Source:
+    """A log that is no file."""
+    return Source(Path("log"), "log", opened=lambda: io.BytesIO(data))
 
 
 def row(**changed: Any) -> str:

@@ -31,7 +31,8 @@ JSON = json.dumps(
     {"jobs": [{"job_id": 31, "user": "ada", "name": "y", "state": {"current": "COMPLETED"}, "time": {
         "submission": 1767225600, "start": 1767225660, "end": 1767226260, "elapsed": 600}}]}
 )  # fmt: skip
-LOGS = {"swf": SWF_LOG, "sacct": SACCT, "pbs": PBS, "sacct_json": JSON}
+TABLE = "id,owner,submit_time,start,end,cores\n41,ada,2026-01-01T00:00:00,2026-01-01T00:01:00,2026-01-01T00:11:00,4\n"
+LOGS = {"swf": SWF_LOG, "sacct": SACCT, "pbs": PBS, "sacct_json": JSON, "table": TABLE}
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
@@ -73,9 +74,9 @@ def test_several_formats_of_one_site_in_one_go(tmp_path: Path) -> None:
         (tmp_path / f"{name}.log").write_text(text)
     (tmp_path / "notes.md").write_text("# nothing of use\n")
     jobs, _, report = ingest([tmp_path], SiteSettings(), IngestSettings())
-    assert sorted(jobs["job_id"].to_pylist()) == ["1", "11", "2", "21.srv", "31"]
+    assert sorted(jobs["job_id"].to_pylist()) == ["1", "11", "2", "21.srv", "31", "41"]
     assert report.facts["format"] == "+".join(name for name in FORMATS if name in LOGS)
-    assert report.facts["files"] == 4 and any("notes.md" in note for note in report.notes)
+    assert report.facts["files"] == 5 and any("notes.md" in note for note in report.notes)
 
 
 def test_the_same_job_in_two_dumps_of_one_system_is_one(tmp_path: Path) -> None:
@@ -100,11 +101,11 @@ def test_inspecting_says_why_a_file_is_no_log(tmp_path: Path) -> None:
     assert all(seen.error and not seen.jobs.num_rows for seen in found.values()) and len(found) == 3
 
 
-def test_inspecting_a_table_says_what_takes_it(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"cores": [1]}), tmp_path / "mine.parquet")
+def test_inspecting_a_table_of_walltime_says_what_takes_it(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"cores": [1]}).replace_schema_metadata({"table": "groups"}), tmp_path / "mine.parquet")
     (found,) = inspect([tmp_path / "mine.parquet"], SiteSettings(), IngestSettings())
     assert found.error is not None and "PAR1" not in found.error
-    assert "found a table, not a log" in found.error and "the data frame of any other" in found.error
+    assert "found a table of Walltime, not a log" in found.error and "backtest and clean" in found.error
 
 
 def test_inspecting_reads_the_beginning_only_unless_asked_for_all(tmp_path: Path) -> None:

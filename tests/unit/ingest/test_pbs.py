@@ -8,6 +8,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.ingest.formats.pbs import PBS, layout, looks_right
 from pipeline.settings import IngestSettings, SiteSettings
+from tests.unit.ingest.logs import in_memory
 from tests.unit.ingest.pbs_logs import DATE, T0, ended, queued, read, read_paths, record, started
 
 
@@ -341,7 +342,7 @@ def test_a_source_is_known_by_its_first_records() -> None:
 
 
 def test_inspect_is_told_of_the_keys() -> None:
-    told = layout(ended("Resource_List.software=x").encode(), SiteSettings(), IngestSettings())
+    told = layout(in_memory(ended("Resource_List.software=x").encode()), SiteSettings(), IngestSettings())
     assert {"user", "ctime", "exec_host"} < set(told.found)
     assert "account" in told.missing
     assert told.ignored == ("Resource_List.software",)

@@ -79,7 +79,7 @@ def test_known_facts_of_known_logs() -> None:
 
 
 def test_the_argonne_dialect_has_its_request_in_field_six() -> None:
-    settings = IngestSettings(swf_fields={"requested_s": 6, "nodes": 5})
+    settings = IngestSettings(columns={"requested_s": 6, "nodes": 5})
     jobs, _, _ = ingest([DATA / "swf" / "ALCF-Mira-2018.swf.gz"], SiteSettings(), settings)
     first = jobs.slice(0, 1).to_pylist()[0]
     assert (first["requested_s"], first["cpu_s"], first["nodes"]) == (18000.0, None, 512)

@@ -11,6 +11,7 @@ from pipeline.ingest.formats.sacct import SACCT
 from pipeline.ingest.reader import STEPS, chunks_of, jobs_table
 from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
+from tests.unit.ingest.logs import in_memory
 
 NAMES = "JobID|JobName|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|NNodes|ReqMem|State|ExitCode"
 ROW = "7|hello|ada|2026-03-01T10:00:00|2026-03-01T10:00:05|2026-03-01T10:01:05|60|10|4|4|2|4000M|COMPLETED|0:0"
@@ -182,7 +183,7 @@ def test_headers_again_and_another_header(tmp_path: Path) -> None:
 
 
 def test_comma_separated_export_with_quotes(tmp_path: Path) -> None:
-    names = "job_id,user,wallclock_req,processors_req,start_time,run_time,state,name"
+    names = "JobID,User,Timelimit,ReqCPUS,Start,ElapsedRaw,State,JobName"
     row = '5,u1,172800.0,10,2019-01-01 08:55:56,99825.0,COMPLETED,"a, ""b"""'
     job = Read(tmp_path, f"{names}\n{row}\n").job
     assert (job["requested_s"], job["requested_procs"], job["runtime_s"], job["job_name"]) == (
@@ -334,7 +335,7 @@ def test_what_looks_right() -> None:
 
 def test_columns_shown_for_inspection() -> None:
     assert SACCT.layout is not None
-    shown = SACCT.layout(f"{NAMES}|Foo\n{ROW}|x\n".encode(), SiteSettings(), IngestSettings())
+    shown = SACCT.layout(in_memory(f"{NAMES}|Foo\n{ROW}|x\n".encode()), SiteSettings(), IngestSettings())
     assert ("foo" in shown.ignored, "jobid" in shown.found, "suspended" in shown.missing) == (True, True, True)
 
 

@@ -23,6 +23,7 @@ from pipeline.ingest.formats.sacct.json_reader import (
 )
 from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
+from tests.unit.ingest.logs import in_memory
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data/sacct"
 
@@ -339,7 +340,7 @@ def test_memory_as_typed_in_the_real_document_is_what_submit_lines_say(folder: s
 
 def test_the_layout_names_what_is_found_and_who_wrote_it() -> None:
     data = json.dumps({"meta": {"Slurm": {"release": "22.05.8"}}, "jobs": [old_job(qos=None), old_job()]}).encode()
-    layout = SACCT_JSON.layout(data, SiteSettings(), IngestSettings())
+    layout = SACCT_JSON.layout(in_memory(data), SiteSettings(), IngestSettings())
     assert layout.said == ("Slurm 22.05.8",)
     assert "time.elapsed" in layout.found
     assert set(layout.missing) == {

@@ -272,14 +272,14 @@ def test_absent_wait_times_leave_starts_unknown(tmp_path: Path) -> None:
 
 
 def test_a_dialect_moves_fields(tmp_path: Path) -> None:
-    job = only(tmp_path, ROW, swf_fields={"requested_s": 6, "nodes": 5, "procs": 5})
+    job = only(tmp_path, ROW, columns={"requested_s": 6, "nodes": 5, "procs": 5})
     assert (job["requested_s"], job["cpu_s"], job["nodes"], job["procs"]) == (250.0, None, 16, 16)
 
 
 @pytest.mark.parametrize("moved", [{"requested_time": 6}, {"requested_s": 0}, {"requested_s": 19}])
 def test_a_dialect_that_cannot_be_is_a_config_error(tmp_path: Path, moved: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="swf_fields"):
-        read(tmp_path, ROW + "\n", swf_fields=moved)
+    with pytest.raises(ConfigError, match="columns"):
+        read(tmp_path, ROW + "\n", columns=moved)
 
 
 @pytest.mark.parametrize("n_lines", [1, 99, 100, 250])

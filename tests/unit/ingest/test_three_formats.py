@@ -1,4 +1,4 @@
-"""One simulated day as SWF, sacct dump and PBS accounting: the same jobs come out, and they are those of the truth."""
+"""One simulated day as SWF, sacct dump, PBS accounting and CSV: the same jobs come out, those of the truth."""
 
 import json
 from pathlib import Path
@@ -63,15 +63,15 @@ def test_a_format_gives_the_jobs_of_the_truth(name: str, formats: dict[str, dict
 
 
 def test_the_same_jobs_come_out_of_all_formats(formats: dict[str, dict[Key, dict[str, Any]]]) -> None:
-    swf, sacct, pbs = (formats[name] for name in ("swf", "sacct", "pbs"))
-    assert swf.keys() == sacct.keys() == pbs.keys()
+    swf, sacct, pbs, table = (formats[name] for name in ("swf", "sacct", "pbs", "table"))
+    assert swf.keys() == sacct.keys() == pbs.keys() == table.keys()
     for key, job in sacct.items():
         for name in SAME:
             has_run = job["start_s"] is not None and job["state"] != "RUNNING"
             if has_run or name not in ("procs", "runtime_s"):
-                assert swf[key][name] == job[name] == pbs[key][name], (key, name)
+                assert swf[key][name] == job[name] == pbs[key][name] == table[key][name], (key, name)
         for name in ("application", "problem_size", "user_group", "account"):
-            assert job[name] == pbs[key][name], (key, name)
+            assert job[name] == pbs[key][name] == table[key][name], (key, name)
 
 
 def test_job_names_carry_input_parameters(formats: dict[str, dict[Key, dict[str, Any]]]) -> None:
@@ -99,6 +99,6 @@ def test_the_day_holds_what_its_page_promises() -> None:
     assert peak <= TRUTH["max_procs"]
 
 
-def test_the_samples_of_three_formats_are_small() -> None:
+def test_the_samples_of_all_formats_are_small() -> None:
     names = [*TRUTH["logs"].values(), "millrace.truth.json"]
     assert sum((SAMPLES / name).stat().st_size for name in names) < 300 * 1024

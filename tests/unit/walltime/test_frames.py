@@ -118,7 +118,7 @@ def test_times_with_a_zone_and_durations_become_seconds(name: str, unit: str) ->
 
 @pytest.mark.parametrize("frame", [RUNS, [1, 2], None, pl.LazyFrame(RUNS)])
 def test_what_is_no_frame_is_refused(frame: object) -> None:
-    with pytest.raises(wt.WalltimeError, match="a data frame of pandas, polars or Arrow"):
+    with pytest.raises(wt.WalltimeError, match="a data frame of pandas or polars"):
         wt.observe(frame)
 
 

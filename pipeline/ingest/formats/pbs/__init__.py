@@ -36,7 +36,7 @@ from pipeline.ingest.reader import (
     unreadable_row,
     unreadable_table,
 )
-from pipeline.ingest.sources import Block, Source, line_blocks
+from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.ingest.spans import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -133,10 +133,10 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     return [sentence for holds, sentence in said if holds]
 
 
-def layout(head: bytes, site: SiteSettings, settings: IngestSettings) -> Layout:
+def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:
     """The keys that a source's first records have, for `walltime ingest --dry-run`."""
     del site, settings
-    there = dict.fromkeys(decoded(key) for key in _KEY.findall(head))
+    there = dict.fromkeys(decoded(key) for key in _KEY.findall(head(source)))
     found = tuple(key for key in there if key in KEYS)
     missing = tuple(key for key in KEYS if key not in there)
     return Layout(found, missing, tuple(key for key in there if key not in KEYS))

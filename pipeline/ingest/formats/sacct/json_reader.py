@@ -25,7 +25,7 @@ from pipeline.ingest.formats.sacct.json_elements import ARRAY, CUT_OFF, NOT_JSON
 from pipeline.ingest.formats.sacct.records import Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
 from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, as_whole, unreadable_row, unreadable_table
-from pipeline.ingest.sources import Source, byte_blocks
+from pipeline.ingest.sources import Source, byte_blocks, head
 from pipeline.ingest.spans import as_bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -334,11 +334,12 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     return said
 
 
-def layout(head: bytes, _site: SiteSettings, _settings: IngestSettings) -> Layout:
+def layout(source: Source, _site: SiteSettings, _settings: IngestSettings) -> Layout:
     """What the document's first job holds of what is read, and which Slurm wrote it, if its heading stands before."""
-    first = next((e.value for e in elements(iter([head]), Progress()) if isinstance(e.value, dict)), {})
+    start = head(source)
+    first = next((e.value for e in elements(iter([start]), Progress()) if isinstance(e.value, dict)), {})
     present = [path for path in _PATHS if _has(first, path)]
-    said = [f"Slurm {found[1].decode()}" for found in (_RELEASE.search(head),) if found]
+    said = [f"Slurm {found[1].decode()}" for found in (_RELEASE.search(start),) if found]
     return Layout(tuple(present), tuple(path for path in _PATHS if path not in present), (), tuple(said))
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pipeline.errors import InputError, printable
 from pipeline.ingest.formats.sacct.columns import COLUMNS, XDMOD, Kind, kind_of
 from pipeline.ingest.reader import Layout as Columns
+from pipeline.ingest.sources import Source, head
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "sacct: columns named in a first line as by `sacct -P`, or in ingest.fields"
@@ -82,9 +83,9 @@ def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
     raise InputError(where, found, EXPECTS, "set ingest.fields to the fields of the dump, in its order")
 
 
-def inspected_columns(start: bytes, _site: SiteSettings, settings: IngestSettings) -> Columns:
+def inspected_columns(source: Source, _site: SiteSettings, settings: IngestSettings) -> Columns:
     """For `walltime ingest --dry-run`: the columns of a dump that are read, that are missing and that are ignored."""
-    layout = find_layout(start, settings, "the dump")
+    layout = find_layout(head(source), settings, "the dump")
     used = {layout.names[column] for column in layout.sources.values()}
     delimiter = repr(layout.delimiter.decode("utf-8", "backslashreplace"))
     given_by = "the first line" if layout.has_header else "ingest.fields or a known layout"

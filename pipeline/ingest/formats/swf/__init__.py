@@ -69,9 +69,9 @@ _TELLING_LINES = 25
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A log's chunks, one per block of the source; InputError where the source is no SWF log, or is damaged."""
-    numbers = field_numbers(settings.swf_fields)
+    numbers = field_numbers(settings.columns)
     header, remarks = Header(), Remarks(files=1)
-    extra = _ExtraFields(numbers, settings.swf_fields)
+    extra = _ExtraFields(numbers, settings.columns)
     exact = {numbers[name] for name in REALS if name in numbers}
     last_submit, width, n_shown, has_18_fields = None, 0, 0, False
     for block in line_blocks(source):
@@ -131,7 +131,7 @@ class _ExtraFields:
     """
 
     numbers: dict[str, int]
-    moved: Mapping[str, int]
+    moved: Mapping[str, object]
     n_long: int = 0
     _dialect: Dialect | None = None
     _is_decided: bool = field(default=False)

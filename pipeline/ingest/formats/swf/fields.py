@@ -36,20 +36,20 @@ NAMED_CATEGORIES = {"queue": "Queue", "partition": "Partition"}
 _KNOWN = sorted({*STANDARD, *COUNTS, *PLAIN_CATEGORIES})
 
 
-def field_numbers(moved: Mapping[str, int]) -> dict[str, int]:
+def field_numbers(moved: Mapping[str, object]) -> dict[str, int]:
     """Field number by name: the standard's, with a dialect's moves; ConfigError for an unknown name or number.
 
     A field that a move has taken no longer holds what the standard says, unless that is moved there by name as well.
     """
     for name, number in moved.items():
-        where = f"ingest.swf_fields.{printable(name)}"
+        where = f"ingest.columns.{printable(name)}"
         if name not in _KNOWN:
             raise ConfigError(where, "an unknown name", f"one of {', '.join(_KNOWN)}", "correct or remove it")
-        if not 1 <= number <= N_FIELDS:
-            raise ConfigError(where, f"field {number}", f"a field number from 1 to {N_FIELDS}")
-    taken = set(moved.values())
-    left = {name: number for name, number in STANDARD.items() if number not in taken and name not in moved}
-    return left | dict(moved)
+        if not isinstance(number, int) or not 1 <= number <= N_FIELDS:
+            raise ConfigError(where, f"field {printable(str(number))}", f"a field number from 1 to {N_FIELDS}")
+    numbers = {name: number for name, number in moved.items() if isinstance(number, int)}
+    left = {name: n for name, n in STANDARD.items() if n not in numbers.values() and name not in numbers}
+    return left | numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             "a last line has no line end: it may have been cut, or is still being written; read the log again when it "
             'is whole, or set ingest.last_line = "take" if it is',
         ),
-        (settings.swf_fields, f"fields read by a dialect: {_moves(settings)}"),
+        (settings.columns, f"fields read by a dialect: {_moves(settings)}"),
     ]
     return [
         *status_notes(remarks, settings),
@@ -180,4 +180,4 @@ def _dialect_note(dialect: Dialect, remarks: Remarks) -> str:
 
 
 def _moves(settings: IngestSettings) -> str:
-    return ", ".join(f"{name} = {number}" for name, number in sorted(settings.swf_fields.items()))
+    return ", ".join(f"{name} = {number}" for name, number in sorted(settings.columns.items()))
