@@ -1,7 +1,7 @@
 """What a limit may rest on: a submitter's own ended jobs of one kind, and the longest of the latest of them.
 
-A kind is a template's values. The application is part of it, and any request and size may be; where a log's names do
-not tell applications, the request and the size are. GPUs always are. Memory and QOS are where the submit tells them: a
+A kind is a template's values. The application and the size are part of it, and any request may be; where a log's names
+do not tell applications, the request is too. GPUs always are. Memory and QOS are where the submit tells them: a
 submit that does not is answered by the kind without them.
 """
 
@@ -21,7 +21,7 @@ OPTIONAL = ("memory_class_kib", "qos")
 
 BASES = (
     ("who", "what", "queue", "requested_s", "procs", "gpus"),
-    ("who", "what", "gpus"),
+    ("who", "what", "procs", "gpus"),
     ("who", "queue", "requested_s", "procs", "gpus"),
 )
 """Columns of a kind before the optional ones. The last base is used where names do not tell applications, and there

@@ -10,7 +10,7 @@ from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.limit_choice import LimitSettings, no_books
 from pipeline.estimate.limits import limits, limits_table, make_limits, nights, nth_of, rows_at
-from pipeline.estimate.own_jobs import LEAST_JOBS, kinds_of, names_tell
+from pipeline.estimate.own_jobs import LEAST_JOBS, TEMPLATES, kinds_of, names_tell
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.limit_advice import limit_figures, limits_read, outcomes, second_half
 from pipeline.settings import SiteSettings
@@ -222,3 +222,8 @@ def test_figures_of_limits_on_jobs_to_check_by_hand() -> None:
     assert figures["n_limited"] == 2
     assert figures["removed_share"] == pytest.approx(8000 / (9000 + 4000 + 1000))
     assert figures["lost_share"] == pytest.approx(5000 / 16_000)
+
+
+def test_every_kind_of_jobs_that_a_limit_rests_on_has_one_size() -> None:
+    """A limit from short runs on many processors would end a long one on few."""
+    assert all("procs" in columns and "who" in columns for columns in TEMPLATES)
