@@ -189,14 +189,16 @@ def test_without_credit_a_lowered_limit_becomes_what_was_asked_for(walltime: Wal
     assert (change["job_id"], change["to_s"]) == ("7", 4 * HOUR_S) and found["left"] == {"its user has no credit": 1}
 
 
-def test_a_damaged_table_changes_nothing(walltime: Walltime, site: Site) -> None:
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.95])
+def test_a_damaged_table_changes_nothing(walltime: Walltime, site: Site, share: float) -> None:
     site.pending(slurm_job(7))
     (path,) = site.out.rglob("limits.parquet")
     path.chmod(0o600)
     whole = path.read_bytes()
-    path.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    at = int(share * len(whole))
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     shown = walltime("apply", site.config(), "--yes")
-    assert shown.code == 2 and "a damaged table" in shown.err and shown.err.count("\n") == 1
+    assert shown.code == 2 and str(path) in shown.err and shown.err.count("\n") == 1
     assert site.scontrol.calls == []
 
 
