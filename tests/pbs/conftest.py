@@ -68,7 +68,7 @@ def history(cluster: Cluster) -> dict[str, Kind]:
 
 @pytest.fixture(scope="session")
 def site(cluster: Cluster, history: dict[str, Kind], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a config, and tables that the nightly flow made of the accounting files, with the laws as limits."""
+    """A folder with a config, and tables that the nightly flow made of the accounting, with the laws as limits."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "site.toml").write_text(CONFIG.format(accounting=cluster.accounting), "utf-8")
     walltime(cluster, folder, "run", "site.toml")
