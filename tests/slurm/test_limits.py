@@ -116,22 +116,6 @@ def test_a_requeued_job_is_left_alone_by_apply(cluster: Cluster) -> None:
     call(cluster.environment, "scancel", job_id)
 
 
-def test_a_job_that_its_node_s_failure_requeued_keeps_its_limit_and_is_left_alone(cluster: Cluster) -> None:
-    environment = cluster.environment
-    job_id = submit(environment, "-Jrelax_1.sh", "-t60", "--requeue", script="sleep 300")
-    state = ("squeue", "-h", "-j", job_id, "-o", "%T %N")
-    wait_for("a start", 60, lambda: call(environment, *state).startswith("RUNNING"))
-    node = call(environment, *state).split()[1]
-    call(environment, "scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-    try:
-        wait_for("the queue", 60, lambda: call(environment, *state).startswith("PENDING"))
-        (job,) = [job for job in SLURM.pending(environment) if job.job_id == job_id]
-    finally:
-        call(environment, "scontrol", "update", f"NodeName={node}", "State=RESUME")
-    assert (job.fault, cluster.minutes(job_id)) == ("it was requeued", ["12"])
-    call(environment, "scancel", job_id)
-
-
 BROKEN: Mapping[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda _: None,
     "half-written": lambda whole: whole[: len(whole) // 2],
