@@ -1,4 +1,4 @@
-"""Submissions to a real Slurm with the plug-in and a look-up of 1,000,000 rows, beside submissions without a plug-in.
+"""Submissions to a real Slurm with the plug-in and a look-up of 1,000,000 estimates and limits, beside ones without it.
 
 python benchmarks/bench_lua.py [--rows 1000000] [--slurm CONF --slurm CONF] [--json]
 
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import plugin
@@ -52,6 +53,18 @@ def table_of(n_rows: int) -> pa.Table:
     )  # fmt: skip
 
 
+def limits_of(n_rows: int) -> pa.Table:
+    """LIMITS of many users with 40 applications each, and of each user alone, read on the day of their newest job."""
+    rows = table_of(n_rows).filter(pc.less(pc.field("chain_rank"), 8))
+    n = rows.num_rows
+    keys = {name: rows.column(name) for name in ("site", "template", "chain_rank", "who", "what", "queue")}
+    return LIMITS.build(
+        **keys, requested_s=rows.column("requested_s"), procs=rows.column("procs"), limit_s=[600.0] * n,
+        status=["limited"] * n, most_jobs=[9] * n, n_jobs=[20] * n, newest_end_s=[int(time.time())] * n,
+        run_id=["bench"] * n,
+    )  # fmt: skip
+
+
 LUA = """
 slurm = { SUCCESS = 0, log_info = function() end, log_user = function() end,
   log_error = function(...) io.stderr:write(string.format(...), "\\n") end }
@@ -78,7 +91,7 @@ print(("load_ms=%.1f known_name_us=%.0f new_name_us=%.0f long_name_us=%.0f memor
 
 def in_lua(folder: Path) -> dict[str, float]:
     """Figures of the plug-in in each interpreter that is there."""
-    (folder / "job_submit.lua").write_text(plugin(ExportSettings(), False, str(folder / "walltime.lookup")))
+    (folder / "job_submit.lua").write_text(plugin(ExportSettings(mode="limit"), False, str(folder / "walltime.lookup")))
     (folder / "bench.lua").write_text(LUA)
     found = {}
     for name in ("lua5.1", "lua5.3", "lua5.4"):
@@ -103,7 +116,7 @@ class Slurm:
     def configure(self, has_plugin: bool) -> None:
         """Use our plug-in, or none."""
         self.conf.write_text(("JobSubmitPlugins=lua\n" if has_plugin else "") + self.plain)
-        (self.conf.parent / "job_submit.lua").write_text(plugin(ExportSettings(), False))
+        (self.conf.parent / "job_submit.lua").write_text(plugin(ExportSettings(mode="limit"), False))
         self.call("scontrol", "reconfigure")
         time.sleep(1.0)
         for number in range(5):
@@ -160,9 +173,9 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="walltime-lua-") as name:
         folder = Path(name)
-        table = table_of(given.rows)
+        table, limits = table_of(given.rows // 2), limits_of(given.rows // 2)
         began = time.perf_counter()
-        content = lookup_file(table, LIMITS.empty(), {})
+        content = lookup_file(table, limits, {})
         found = {"rows": given.rows, "mib": len(content) / 2**20, "write_s": time.perf_counter() - began}
         (folder / "walltime.lookup").write_bytes(content)
         found |= in_lua(folder)

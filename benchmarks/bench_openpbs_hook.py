@@ -23,14 +23,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from benchmarks.bench_lua import table_of
+from benchmarks.bench_lua import limits_of
 from pipeline.export.published_tables import Files, PublishedTables
 from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, QMGR_FILE, openpbs_files
 from pipeline.settings import ExportSettings
-from pipeline.tables import ESTIMATES, LIMITS
+from pipeline.tables import ESTIMATES
 
 N_JOBS, N_BLOCKS, PER_BLOCK = 3000, 8, 40
 
@@ -40,18 +37,6 @@ class Resources(dict[str, Any]):
 
     def __missing__(self, name: str) -> None:
         return None
-
-
-def limits_of(n_rows: int) -> pa.Table:
-    """LIMITS of many users with 40 applications each, and of each user alone, read on the day of their newest job."""
-    rows = table_of(n_rows).filter(pc.less(pc.field("chain_rank"), 8))
-    n = rows.num_rows
-    keys = {name: rows.column(name) for name in ("site", "template", "chain_rank", "who", "what", "queue")}
-    return LIMITS.build(
-        **keys, requested_s=rows.column("requested_s"), procs=rows.column("procs"), limit_s=[600.0] * n,
-        status=["limited"] * n, most_jobs=[9] * n, n_jobs=[20] * n, newest_end_s=[int(time.time())] * n,
-        run_id=["bench"] * n,
-    )  # fmt: skip
 
 
 def in_process(files: Files, home: Path, n_users: int) -> dict[str, float]:
@@ -119,7 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     limits = limits_of(options.rows)
     tables = PublishedTables(ESTIMATES.empty(), limits, {}, has_hashed_names=False, has_own_name_rules=False)
-    files = openpbs_files(tables, ExportSettings())
+    files = openpbs_files(tables, ExportSettings(mode="limit"))
     found: dict[str, float] = {"rows": options.rows, "look_up_mib": len(files[LOOKUP_FILE]) / 2**20}
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         found |= in_process(files, Path(one), len(limits.column("who").unique()))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from flows.services.published.published_folder import live_path
 from flows.services.schedulers import PROGRAM_TIMEOUT_S, Change, PendingJob, Scheduler
 from pipeline.arrays import Value
 from pipeline.errors import ConfigError, InputError, printable
+from pipeline.estimate.limit_harm import EVERYBODY
 from pipeline.estimate.own_jobs import memory_class_kib
 from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.ingest.live import run
@@ -32,8 +33,28 @@ LEFT = {
 }  # fmt: skip
 """Why a job has no limit, as it is counted."""
 JOURNAL = "applied.json"
-"""Beside the live State: the times that were set for jobs that still wait."""
+"""Beside the live State: the times that were set for jobs that still wait, and whom the present limits have limited."""
 _DO = "see whether you may change other users' jobs"
+
+
+class Journal(NamedTuple):
+    """What apply itself has done. Jobs are named by `key_of`."""
+
+    set_s: Mapping[str, float]
+    """By pending job the time (s) that was set last; 0 where somebody has raised it since."""
+    stamp: str
+    """The limits that apply has used last,"""
+    limited: Mapping[str, str]
+    """and the users of all jobs that it has limited by them, pending or not."""
+
+
+class Standing(NamedTuple):
+    """What has become of users' limits since the table was made."""
+
+    n_limited: Counter[Value]
+    """Jobs that the table has limited, by user."""
+    off: frozenset[str]
+    """Users whose limits are off since, or EVERYBODY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +90,18 @@ class Applied:
 
 
 def apply_estimates(
-    settings: RunSettings, scheduler: Scheduler, now_s: float, environment: Mapping[str, str], *, is_dry_run: bool
+    settings: RunSettings,
+    scheduler: Scheduler,
+    now_s: float,
+    environment: Mapping[str, str],
+    *,
+    is_dry_run: bool,
+    off: frozenset[str] = frozenset(),
 ) -> Applied:
     """Change the pending jobs' times to the published limits, or only say so.
 
-    A job's time is never above what its user asked for. ConfigError for changes under another mode than `limit`.
+    A job's time is never above what its user asked for. `off` are users who are limited no more since the limits were
+    published, or EVERYBODY. ConfigError for changes under another mode than `limit`.
     InputError where nothing is published, where the limits are too old or damaged, or where the scheduler's programs
     fail.
     """
@@ -91,12 +119,17 @@ def apply_estimates(
         raise InputError(printable(settings.output_dir), found, f"at most {most_days:g} days", do)
     left: Counter[str] = Counter()
     able = [job for job in jobs if not _is_left(job, settings.export, journal, left)]
-    changes = _changes(able, limits, settings.apply.most_changes, scheduler, left)
+    # A job that has a limit keeps it before another one of its user gets one.
+    able.sort(key=lambda job: key_of(job) not in journal.set_s)
+    journal = journal if limits.file and journal.stamp == limits.file.stamp.stamp else journal._replace(limited={})
+    waiting = set(map(key_of, able))
+    gone = Counter[Value](user for key, user in journal.limited.items() if key not in waiting)
+    changes = _changes(able, limits, Standing(gone, off), settings.apply.most_changes, scheduler, left)
     failures = {} if is_dry_run else _make(changes, scheduler, environment)
     if not is_dry_run:
-        made = {key_of(one.job): one.to_s for one in changes if one.job.job_id not in failures}
+        made = [one for one in changes if one.job.job_id not in failures]
         path.parent.mkdir(exist_ok=True)
-        write_text(path, json.dumps(journal | made))
+        write_text(path, json.dumps(_with(journal, made, limits)._asdict()))
     return Applied(
         scheduler, changes, failures, dict(sorted(left.items())), len(jobs), is_dry_run, as_of_s, limits.run_id,
     )  # fmt: skip
@@ -107,22 +140,31 @@ def key_of(job: PendingJob) -> str:
     return f"{re.split(r'[_[]', job.job_id)[0]} {job.submit_s or 0:.0f}"
 
 
-def read_journal(path: Path, jobs: Sequence[PendingJob]) -> dict[str, float]:
-    """By key the time (s) that was set last for each of the pending jobs; 0 where somebody has raised it since.
+def read_journal(path: Path, jobs: Sequence[PendingJob]) -> Journal:
+    """The journal at a path, with the times of these pending jobs alone.
 
     The scheduler's own comments may be lost or, in OpenPBS, are not there; what is kept here is only a file beside the
     live State. Where it cannot be read nothing is known.
     """
     try:
         known = json.loads(path.read_text("utf-8"))
-        found = {key: float(known[key]) for key in map(key_of, jobs) if key in known}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
+        set_s, stamp, limited = known["set_s"], str(known["stamp"]), dict(known["limited"])
+        found = {key: float(set_s[key]) for key in map(key_of, jobs) if key in set_s}
+    except (OSError, ValueError, TypeError, KeyError):
+        return Journal({}, "", {})
     raised = {key_of(job) for job in jobs if (job.planned_s or 0) > found.get(key_of(job), math.inf)}
-    return {key: 0.0 if key in raised else set_s for key, set_s in found.items()}
+    return Journal({key: 0.0 if key in raised else one for key, one in found.items()}, stamp, limited)
 
 
-def _is_left(job: PendingJob, export: ExportSettings, journal: Mapping[str, float], left: Counter[str]) -> bool:
+def _with(journal: Journal, made: Sequence[Change], limits: PublishedLimits) -> Journal:
+    """The journal with changes that were made."""
+    set_s = {key_of(one.job): one.to_s for one in made}
+    lowered = {key_of(one.job): str(one.job.values["user"]) for one in made if one.to_s < (one.job.asked_s or 0)}
+    limited = {key: user for key, user in journal.limited.items() if key not in set_s} | lowered
+    return Journal({**journal.set_s, **set_s}, limits.file.stamp.stamp if limits.file else "", limited)
+
+
+def _is_left(job: PendingJob, export: ExportSettings, journal: Journal, left: Counter[str]) -> bool:
     """Whether a job is left alone whatever its estimate; the reason is counted."""
     named = {"user": export.opt_out.users, "account": export.opt_out.accounts, "queue": export.opt_out.partitions}
     for column, opted_out in named.items():
@@ -130,7 +172,7 @@ def _is_left(job: PendingJob, export: ExportSettings, journal: Mapping[str, floa
         if set(str(job.values.get(column) or "").split(",")) & set(opted_out):
             left[f"{column} has opted out"] += 1
             return True
-    is_raised = journal.get(key_of(job)) == 0.0
+    is_raised = journal.set_s.get(key_of(job)) == 0.0
     reason = job.fault or ("its limit was raised" if is_raised else "")
     reason = reason or ("no time limit of its own" if not job.asked_s or not job.planned_s else "")
     left.update([reason] if reason else [])
@@ -138,11 +180,16 @@ def _is_left(job: PendingJob, export: ExportSettings, journal: Mapping[str, floa
 
 
 def _changes(
-    jobs: Sequence[PendingJob], limits: PublishedLimits, most_changes: int, scheduler: Scheduler, left: Counter[str]
+    jobs: Sequence[PendingJob],
+    limits: PublishedLimits,
+    standing: Standing,
+    most_changes: int,
+    scheduler: Scheduler,
+    left: Counter[str],
 ) -> list[Change]:
-    n_limited, changes = Counter[Value](), list[Change]()
+    changes = list[Change]()
     for job in jobs:
-        limit_s, why = _limit(job, limits, n_limited)
+        limit_s, why = _limit(job, limits, standing)
         asked_s, planned_s = float(job.asked_s or 0), float(job.planned_s or 0)
         to_s = asked_s if limit_s is None else _target_s(job, limit_s, scheduler.step_s)
         if abs(to_s - planned_s) < max(LEAST_CHANGE_S, scheduler.step_s):
@@ -155,9 +202,11 @@ def _changes(
     return changes
 
 
-def _limit(job: PendingJob, limits: PublishedLimits, n_limited: Counter[Value]) -> tuple[float | None, str]:
+def _limit(job: PendingJob, limits: PublishedLimits, standing: Standing) -> tuple[float | None, str]:
     """The limit of a pending job, s, None where its request stands; and why."""
-    values = job.values
+    values, n_limited = job.values, standing.n_limited
+    if standing.off & {values.get("user"), EVERYBODY}:
+        return None, LEFT[LimitStatus.SITE_OFF if EVERYBODY in standing.off else LimitStatus.USER_OFF]
     memory_kib = np.array([values.get("requested_mem_kib") or np.nan], np.float64)
     submit = {
         "who": values.get("user"), "what": limits.what(_text(values.get("job_name"))), "queue": values.get("queue"),

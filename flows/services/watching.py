@@ -3,7 +3,7 @@
 import fcntl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,19 @@ import pyarrow.compute as pc
 from flows.services.applying import Applied, apply_estimates
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.logs.ingesting import accumulated_jobs
-from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state
+from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state, read_columns
 from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
+from pipeline.estimate.limit_harm import READ, make_harm, switched_off
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest
 from pipeline.large_tables import StoredTable, parts_of
-from pipeline.publish import load_manifest, reading
+from pipeline.publish import Manifest, load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
-from pipeline.settings import RunSettings
+from pipeline.settings import ExportSettings, RunSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS, STATE
 from pipeline.version import code_version
@@ -70,6 +71,12 @@ class Watch:
     """What the source held when it was read last."""
     _state: pa.Table | None = None
     _of_version: str = ""
+    _limited: pa.Table | None = None
+    """The jobs with a limit that was set, as the version has them."""
+    _again_s: Mapping[str, float] = field(default_factory=dict)
+    """Since when limiting is switched on again, as the version was made with."""
+    _off: frozenset[str] = frozenset()
+    """The users for whom limiting is off since the version was made, or EVERYBODY."""
     _number: int = 0
     n_failures: int = 0
     """Failed rounds in a row."""
@@ -106,7 +113,9 @@ class Watch:
         self.is_applying = not self.is_dry_run
         try:
             chosen = SCHEDULERS[self.scheduler]
-            applied = apply_estimates(self.settings, chosen, now_s, self.environment, is_dry_run=self.is_dry_run)
+            applied = apply_estimates(
+                self.settings, chosen, now_s, self.environment, is_dry_run=self.is_dry_run, off=self._off
+            )
         finally:
             self.is_applying = False
         run_id = self._of_version.partition(" ")[0]
@@ -119,6 +128,9 @@ class Watch:
                 return False
             path = live_state(manifest) or manifest.path(STATE.name)
             self._state, self._of_version = read_table(path, STATE), continued(manifest)
+            # The limits of this version say themselves who was switched off before.
+            self._limited, self._off = _limited_jobs(manifest), frozenset()
+            self._again_s = ExportSettings.model_validate(manifest.settings.get("export", {})).again_s
         if manifest.code != code_version():
             # Its settings and its format are checked, so that an older version fails in a sentence.
             loaded_state(self._state, printable(str(path)))
@@ -149,12 +161,33 @@ class Watch:
         jobs = self._recent_jobs(int(as_of_s) - LOOK_BACK_S, now_s, is_forced=is_forced)
         if jobs is None or not jobs.num_rows:
             return {"n_new": 0, "n_open": 0, "as_of_s": int(as_of_s)}
+        self._count_harm(jobs, int(as_of_s) - LOOK_BACK_S)
         flagged, *_ = clean(jobs, self.settings.clean, self.settings.site)
         state, report = update_state(self._state, flagged)
         path = live_path(Path(self.settings.output_dir))
         write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
         self._state = state
         return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open", "as_of_s")}
+
+    def _count_harm(self, recent: pa.Table, first_s: int) -> None:
+        """Find for whom limiting is off, by the version's jobs and by those that were submitted at `first_s` or later.
+
+        A job that ended at a limit of ours counts in this round, and not only in the next night's table.
+        """
+        if self._limited is None:
+            return
+        before = self._limited.filter(pc.less(self._limited["submit_s"], first_s))
+        newer = recent.filter(pc.is_valid(recent["limit_set_s"])).select(before.column_names).cast(before.schema)
+        harm, _ = make_harm(pa.concat_tables([before, newer]), self.settings.site.name, self._again_s)
+        self._off = switched_off(harm)
+
+
+def _limited_jobs(manifest: Manifest) -> pa.Table | None:
+    """The jobs of a version whose limit was set; None where it has no table of jobs."""
+    if JOBS.name not in manifest.tables:
+        return None
+    jobs = read_columns(manifest.path(JOBS.name), JOBS, (*READ, "submit_s"))
+    return jobs.filter(pc.is_valid(jobs["limit_set_s"]))
 
 
 def _later(table: Path, first_s: int) -> pa.Table:

@@ -9,6 +9,8 @@ queuejob   sets soft_walltime, never above walltime
 modifyjob  lowers soft_walltime where a walltime is lowered below it, which OpenPBS would refuse
 runjob     sets it anew where the job waited long and the look-up knows jobs that ended since, or where it has none
 
+Under another mode than "limit" nothing is set, and the server's log has what would be set.
+
 Left alone are jobs without a walltime, jobs with a range of walltimes (OpenPBS refuses soft_walltime for them), jobs
 that were submitted with a soft_walltime, interactive jobs, those of the opt-out lists, and those whose user says so by
 `qsub -v WALLTIME=off`. After an error the job is accepted as it is, and one line is logged.
@@ -110,9 +112,14 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: "
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: the newest job of the look-up ended {age_s / 86400:.0f} days ago")
         return
     soft_s = lookup.limit_s(with_program(facts, settings, lookup))
-    if LEAST_S <= soft_s < walltime_s:
+    if not LEAST_S <= soft_s < walltime_s:
+        return
+    what = f"soft_walltime {soft_s} of {walltime_s} s"
+    if settings["mode"] == "limit":
         job.Resource_List["soft_walltime"] = pbs.duration(soft_s)
-        pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: soft_walltime {soft_s} of {walltime_s} s")
+        pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: {what}")
+    else:
+        pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: nothing is set (mode {settings['mode']}), else {what}")
 
 
 def kept(name: str, mark: Any, make: "Callable[[], Any]") -> Any:

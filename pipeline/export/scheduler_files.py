@@ -103,6 +103,7 @@ def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[st
     opt_out = settings.opt_out
     return {
         "look_up": LOOKUP_FILE,
+        "mode": settings.mode,
         "max_age_s": DAY_S * settings.max_age_days,
         "renew_after_s": RENEW_AFTER_S,
         "opt_out": {"user": opt_out.users, "account": opt_out.accounts, "queue": opt_out.partitions},

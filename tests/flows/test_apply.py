@@ -181,6 +181,22 @@ def test_one_version_limits_no_more_jobs_of_a_user_than_it_says(walltime: Wallti
     assert found["left"] == {"its user has no credit": 2}
 
 
+def test_jobs_that_one_version_has_limited_count_in_later_rounds_although_they_wait_no_more(
+    walltime: Walltime, site: Site
+) -> None:
+    site.publish(limited("ada", 2400.0, **KIND | {"most_jobs": 2}))
+    site.pending(slurm_job(1), slurm_job(2))
+    assert applied(walltime, site)["n_changed"] == 2
+    # One has started. The other one keeps its limit, whoever comes before it in the queue.
+    waits = slurm_job(2, time_limit=40, admin_comment=ours(40, 240))
+    site.pending(slurm_job(3), waits)
+    assert applied(walltime, site)["left"] == {"its user has no credit": 1, "no change": 1}
+    site.pending(slurm_job(3), slurm_job(4))
+    assert applied(walltime, site)["left"] == {"its user has no credit": 2}
+    site.publish(limited("ada", 2460.0, **KIND | {"most_jobs": 2}))
+    assert applied(walltime, site)["n_changed"] == 2
+
+
 def test_without_credit_a_lowered_limit_becomes_what_was_asked_for(walltime: Walltime, site: Site) -> None:
     site.publish(limited("ada", None, **KIND | {"status": "no_credit"}))
     site.pending(slurm_job(7, time_limit=40, admin_comment=ours(40, 240)), slurm_job(8))
@@ -189,14 +205,16 @@ def test_without_credit_a_lowered_limit_becomes_what_was_asked_for(walltime: Wal
     assert (change["job_id"], change["to_s"]) == ("7", 4 * HOUR_S) and found["left"] == {"its user has no credit": 1}
 
 
-def test_a_damaged_table_changes_nothing(walltime: Walltime, site: Site) -> None:
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.95])
+def test_a_damaged_table_changes_nothing(walltime: Walltime, site: Site, share: float) -> None:
     site.pending(slurm_job(7))
     (path,) = site.out.rglob("limits.parquet")
     path.chmod(0o600)
     whole = path.read_bytes()
-    path.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    at = int(share * len(whole))
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     shown = walltime("apply", site.config(), "--yes")
-    assert shown.code == 2 and "a damaged table" in shown.err and shown.err.count("\n") == 1
+    assert shown.code == 2 and str(path) in shown.err and shown.err.count("\n") == 1
     assert site.scontrol.calls == []
 
 

@@ -63,3 +63,29 @@ def test_a_file_is_hashed_once_for_each_state(published: Path, monkeypatch: pyte
     os.utime(path, (2, 2))
     manifest.path("fits")
     assert read == [path, path]
+
+
+def test_a_served_night_makes_a_damaged_table_again(published: Path, tmp_path: Path) -> None:
+    """The served flow calls `run_and_publish`: nothing new to read is no reason to publish damaged bytes again."""
+    store, config = tmp_path / "store", tmp_path / "site.toml"
+    shutil.copytree(published, store)
+    config.write_text(f"logs = ['{SAMPLES / 'traps.swf'}']\noutput_dir = '{store}'\n[site]\nname = 'oxbow'\n")
+    path = load_manifest(store).place("estimates")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:])
+    run_and_publish(str(config))
+    assert load_manifest(store).path("estimates").read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["a/../../b", "a\nb", "a\x00b", "a\r", ".."])
+@pytest.mark.parametrize("words", [("run",), ("rerun", "--name", "try-7"), ("ingest",)], ids=lambda words: words[0])
+def test_a_site_name_that_leaves_its_folder_is_one_sentence(
+    walltime: Walltime, tmp_path: Path, words: tuple[str, ...], name: str
+) -> None:
+    config = tmp_path / "site.toml"
+    config.write_text(f"logs = ['{SAMPLES / 'traps.swf'}']\noutput_dir = '{tmp_path / 'out'}'\n")
+    given = (SAMPLES / "traps.swf", "--out", tmp_path / "out") if words == ("ingest",) else (config, "--plain")
+    done = walltime(words[0], *given, *words[1:], "--site", name)
+    assert done.code == 2 and "expected a valid value" in done.err, done
+    assert done.err.count("\n") == 1 and done.err.strip().isprintable()
+    assert not (tmp_path / "out").exists()

@@ -24,6 +24,7 @@ from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
 from pipeline.estimate import limits
 from pipeline.estimate.limit_choice import LimitSettings
+from pipeline.ingest.live import limit_comment
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome
@@ -184,6 +185,46 @@ def test_pending_jobs_are_changed_only_where_that_is_asked_for(site: Site) -> No
     site.watch(is_dry_run=False).run_round(JANUARY_S + 3 * DAY_S)
     (update,) = site.scontrol.updates
     assert update[0] == "JobId=7"
+
+
+def test_jobs_that_ended_at_our_limit_switch_it_off_in_the_same_round(site: Site) -> None:
+    """The user's waiting job gets back what was asked for; other users keep their limits."""
+    ours = limit_comment("limit", "stamp=1 row=2 jobs=7 median_s=5", 29, 120)
+    waiting = [slurm_job(n, user_name=user, time_limit=120, name="solver.sh") for n, user in ((7, "ada"), (8, "bob"))]
+    site.pending(*waiting)
+    watch = site.watch(is_dry_run=False)
+    assert len(watch.run_round(JANUARY_S + 3 * DAY_S).applied.changes) == 2
+    known = [job(k, day=1 + k // 20) for k in range(N_FIRST)]
+    fine = [
+        job(k, day=3, User="bob", AdminComment=ours, Timelimit="00:29:00", TimelimitRaw="29") for k in range(60, 260)
+    ]
+    fine = [one | {"End": one["Start"], "ElapsedRaw": "0", "Elapsed": "00:00:00"} for one in fine]
+    harmed = [
+        job(k, day=3, state="TIMEOUT", User="ada", AdminComment=ours, Timelimit="00:29:00", TimelimitRaw="29")
+        for k in range(40, 43)
+    ]
+    site.sacct.knows([*known, *fine, *harmed])
+    found = watch.run_round(JANUARY_S + 4 * DAY_S)
+    assert found.failure == ""
+    (change,) = found.applied.changes
+    assert (change.job.job_id, change.to_s, change.why) == ("7", 7200.0, "limits are off for its user")
+    assert found.applied.left == {"no change": 1}
+    # The next round has nothing new to read, and knows it still.
+    assert watch.run_round(JANUARY_S + 4 * DAY_S).applied.left == {"limits are off for its user": 1, "no change": 1}
+
+
+def test_a_person_switches_them_on_again_for_the_next_version(site: Site) -> None:
+    ours = limit_comment("limit", "stamp=1 row=2 jobs=7 median_s=5", 29, 120)
+    site.pending(slurm_job(7, time_limit=120, name="solver.sh"))
+    known = [job(k, day=1 + k // 20) for k in range(N_FIRST)]
+    harmed = [job(k, day=3, state="TIMEOUT", User="ada", AdminComment=ours, TimelimitRaw="29") for k in range(40, 45)]
+    site.sacct.knows([*known, *harmed])
+    assert site.watch().run_round(JANUARY_S + 4 * DAY_S).applied.left == {"limits are off": 1}
+    path = load_manifest(site.out).root / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["settings"]["export"]["limits_again"] = {"ada": "2026-01-04", "*": "2026-01-04"}
+    path.write_text(json.dumps(manifest))
+    assert len(site.watch().run_round(JANUARY_S + 4 * DAY_S).applied.changes) == 1
 
 
 def test_a_second_watch_is_refused(site: Site) -> None:

@@ -5,15 +5,13 @@ import os
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pipeline.export.scheduler_files import LOOKUP_FILE
 from tests.pbs.cluster import Cluster
-from tests.pbs.mix import KINDS, Kind, Ran, look_up, mix, walltime
+from tests.pbs.mix import KINDS, Kind, Ran, mix, publish_laws, walltime
 
 SWITCH = "WALLTIME_TEST_PBS"
 collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
@@ -70,10 +68,11 @@ def history(cluster: Cluster) -> dict[str, Kind]:
 
 @pytest.fixture(scope="session")
 def site(cluster: Cluster, history: dict[str, Kind], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a config, and the tables that the nightly flow published from the accounting files."""
+    """A folder with a config, and tables that the nightly flow made of the accounting, with the laws as limits."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "site.toml").write_text(CONFIG.format(accounting=cluster.accounting), "utf-8")
     walltime(cluster, folder, "run", "site.toml")
+    publish_laws(folder / "tables", tmp_path_factory.mktemp("staged"))
     return folder
 
 
@@ -88,7 +87,6 @@ def hook(cluster: Cluster, site: Path, with_requests: list[Ran]) -> Path:
     """The exported files, installed by the commands that stand in them."""
     exported = site / "exported"
     walltime(cluster, site, "export", "exported", "--for", "pbs", "--from", "tables")
-    (exported / LOOKUP_FILE).write_bytes(look_up(site / "tables", int(time.time())))
     # A job of the tests waits for seconds, and is renewed all the same.
     config = exported / "walltime_hook.json"
     config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"renew_after_s": 0}), "utf-8")

@@ -1,14 +1,21 @@
 """Jobs with known laws, and a mix in which only small jobs that the scheduler expects to be short start early."""
 
+import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
+from pipeline.application_names import application_of
 from pipeline.export.lookup_file import lookup_file
-from pipeline.publish import load_manifest
-from pipeline.tables import ESTIMATES
+from pipeline.publish import Manifest, Retention, RunFacts, load_manifest
+from pipeline.storage import write_table
+from pipeline.tables import ESTIMATES, LIMITS
 from tests.pbs.cluster import Cluster, seconds_of
+from tests.publishing import publish
 from tests.unit.export.slurm_plugin import limited, limits_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -34,6 +41,7 @@ class Kind:
 BLOCKER = Kind("dave", "fft", "2:ncpus=8", 600, 25, 8)
 WIDE = Kind("alice", "relax", "4:ncpus=8", 600, 6, 8)
 MD = Kind("bob", "md", "1:ncpus=4", 900, 3, 16)
+LIMIT = ("-l", f"walltime={MD.walltime_s}")
 SMALL = (MD, Kind("carol", "post", "1:ncpus=2", 900, 2, 16))
 KINDS = (BLOCKER, WIDE, *SMALL)
 
@@ -50,15 +58,34 @@ class Ran:
     soft_s: int | None
 
 
-def look_up(tables: Path, newest_end_s: int, md_s: float = MD.runs_s) -> bytes:
-    """The look-up with the laws as limits: a history of minutes has no night that could have tried a limit."""
-    manifest = load_manifest(tables)
+NAMES = ("007", "1e5", "null", "true", "NaN", "-1", "md+4", "0x1f")
+"""Names that qsub takes and JSON may take for numbers. qsub refuses every name that a shell could read otherwise."""
+
+
+def laws(manifest: Manifest, newest_end_s: int, md_s: float = MD.runs_s) -> pa.Table:
+    """The laws as LIMITS, also for bob's odd names: a history of minutes has no night that tried a limit."""
     facts = {"site": manifest.site, "run_id": manifest.run_id, "newest_end_s": newest_end_s, "gpus": 0, "most_jobs": 99}
+    names = {(MD.user, application_of(name) or f"job_name {name}"): md_s for name in NAMES}
+    known = {(kind.user, kind.name): md_s if kind is MD else kind.runs_s for kind in KINDS}
     rows = [
-        limited(kind.user, md_s if kind is MD else kind.runs_s, template="who+what+gpus", what=kind.name, **facts)
-        for kind in KINDS
+        limited(user, runs_s, template="who+what+gpus", what=what, **facts)
+        for (user, what), runs_s in (names | known).items()
     ]
-    return lookup_file(ESTIMATES.empty(), limits_of(*rows), {})
+    return limits_of(*rows)
+
+
+def look_up(tables: Path, newest_end_s: int, md_s: float = MD.runs_s) -> bytes:
+    """The look-up with the laws as limits."""
+    return lookup_file(ESTIMATES.empty(), laws(load_manifest(tables), newest_end_s, md_s), {})
+
+
+def publish_laws(tables: Path, folder: Path) -> None:
+    """Publish the current version again, with the laws as its limits."""
+    manifest, now_s = load_manifest(tables), int(time.time())
+    staged = {name: Path(shutil.copy(manifest.path(name), folder / f"{name}.parquet")) for name in manifest.tables}
+    staged["limits"] = write_table(folder / "laws.parquet", laws(manifest, now_s), LIMITS)
+    facts = RunFacts("laws", manifest.site, dict(manifest.settings), [], manifest.code)
+    publish(staged, [], facts, output_dir=tables, created_s=now_s, retention=Retention(newest=5))
 
 
 def walltime(cluster: Cluster, folder: Path, *words: str) -> str:
@@ -88,20 +115,27 @@ def ran_of(kind: Kind, record: dict[str, str]) -> Ran:
     )
 
 
-def small(mixed: list[Ran]) -> list[Ran]:
-    return [one for one in mixed if one.kind in SMALL]
-
-
-def wide(mixed: list[Ran]) -> Ran:
-    return next(one for one in mixed if one.kind is WIDE)
-
-
 def soft_s_of(cluster: Cluster, job_id: str) -> int | None:
     soft = cluster.job(job_id)["Resource_List"].get("soft_walltime")
     return soft and seconds_of(soft)
 
 
-def held_job(cluster: Cluster, *options: str, name: str = "md_3") -> str:
-    """The id of a job of bob that is held back; empty where qsub refuses it."""
-    done = cluster.tried("qsub", "-h", "-N", name, *options, "--", "/bin/true", user="bob")
+def held_job(cluster: Cluster, *options: str, name: str = "md_3", user: str = "bob") -> str:
+    """The id of a job that is held back; empty where qsub refuses it."""
+    done = cluster.tried("qsub", "-h", "-N", name, *options, "--", "/bin/true", user=user)
     return done.stdout.strip()
+
+
+def left_alone(cluster: Cluster) -> list[str]:
+    """Ids of held jobs to leave alone: of a new user or application, opted out, without one walltime."""
+    ids = [
+        held_job(cluster, *LIMIT, user="carol"),
+        held_job(cluster, *LIMIT, name="never_ran"),
+        held_job(cluster, *LIMIT, user="erin"),
+        held_job(cluster, *LIMIT, "-P", "own"),
+        held_job(cluster, *LIMIT, "-v", "WALLTIME=off"),
+        held_job(cluster, "-l", "min_walltime=10", "-l", "max_walltime=900"),
+        held_job(cluster),
+    ]
+    assert all(ids)
+    return ids

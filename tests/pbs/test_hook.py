@@ -1,14 +1,15 @@
 """The hook on a real OpenPBS: what it renews, lowers and leaves alone, and what its faults cost (nothing)."""
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.pbs.cluster import Cluster, seconds_of, wait_for
-from tests.pbs.mix import MD, held_job, look_up, soft_s_of
+from tests.pbs.mix import LIMIT, MD, held_job, left_alone, look_up, soft_s_of
 
 
 @pytest.fixture
@@ -57,20 +58,61 @@ def test_whatever_fails_costs_nobody_a_job(cluster: Cluster, hook: Path) -> None
     cluster.call("qdel", job_id)
 
 
+BROKEN: Mapping[str, Callable[[bytes, Path], bytes | None]] = {
+    "missing": lambda *_: None,
+    "half-written": lambda whole, _: whole[: len(whole) // 2],
+    "damaged digits": lambda whole, _: whole.replace(b"|md|0\t3\t", b"|md|0\t2\t"),
+    "huge": lambda whole, _: whole + b"x" * 300_000_000,
+    "stale": lambda _, tables: look_up(tables, int(time.time()) - 30 * 86_400),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_look_up_that_is_not_whole_and_new_limits_nothing(cluster: Cluster, hook: Path, how: str) -> None:
+    lookup = cluster.home / "server_priv" / "walltime.lookup"
+    whole = lookup.read_bytes()
+    broken = BROKEN[how](whole, hook.parent / "tables")
+    assert broken != whole
+    try:
+        lookup.unlink()
+        if broken is not None:
+            lookup.write_bytes(broken)
+        left = held_job(cluster, *LIMIT)
+    finally:
+        lookup.write_bytes(whole)
+    found = held_job(cluster, *LIMIT)
+    assert (soft_s_of(cluster, left), soft_s_of(cluster, found)) == (None, MD.runs_s)
+    cluster.call("qdel", left, found)
+
+
+def test_under_a_dry_run_nothing_is_set_and_the_log_says_what_would_be(cluster: Cluster, hook: Path) -> None:
+    config = hook / "walltime_hook.json"
+    trial = hook / "trial.json"
+    trial.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"mode": "dry_run"}), "utf-8")
+    said = "walltime: nothing is set (mode dry_run), else soft_walltime 3 of 900 s"
+    n_lines = len(cluster.log_lines(said))
+    try:
+        cluster.call("qmgr", "-c", f"import hook walltime application/x-config default {trial}")
+        job_id = held_job(cluster, *LIMIT)
+    finally:
+        cluster.call("qmgr", "-c", f"import hook walltime application/x-config default {config}")
+    assert soft_s_of(cluster, job_id) is None
+    assert len(cluster.log_lines(said)) == n_lines + 1
+    cluster.call("qdel", job_id)
+
+
 def test_other_ways_to_ask_are_looked_up_or_left_alone(cluster: Cluster, hook: Path) -> None:
     ways = {
         "nodes": ("-l", "nodes=1:ppn=4", "-l", f"walltime={MD.walltime_s}"),
         "arrays": ("-J", "1-3", "-l", "ncpus=4", "-l", f"walltime={MD.walltime_s}"),
-        "none": ("-l", "ncpus=4"),
-        "range": ("-l", "min_walltime=10", "-l", "max_walltime=900"),
     }
     ids = {way: held_job(cluster, *options) for way, options in ways.items()}
     assert {way: soft_s_of(cluster, job_id) for way, job_id in ids.items()} == {
-        "nodes": 3, "arrays": 3, "none": None, "range": None,
+        "nodes": 3, "arrays": 3,
     }  # fmt: skip
-    ids["opted out"] = replace(MD, user="erin").submit(cluster, 4, "-h")
-    assert soft_s_of(cluster, ids["opted out"]) is None
-    cluster.call("qdel", *ids.values())
+    alone = left_alone(cluster)
+    assert {soft_s_of(cluster, job_id) for job_id in alone} == {None}
+    cluster.call("qdel", *ids.values(), *alone)
 
 
 def test_a_killed_server_loses_neither_jobs_nor_hook(cluster: Cluster, hook: Path, held: str) -> None:

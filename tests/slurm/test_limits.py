@@ -160,3 +160,21 @@ def test_five_jobs_killed_at_their_limits_switch_limiting_off_for_their_user(clu
     assert {one["user"] for one in found["off"]} == {"alice", None}
     (own,) = [row for row in found["weeks"] if row["user"] == "alice"]
     assert own["n_beyond"] == own["n_limited"] == 5
+
+
+def test_a_job_that_its_node_s_failure_requeued_keeps_its_limit_and_is_left_alone(cluster: Cluster) -> None:
+    environment = cluster.environment
+    job_id = submit(environment, "-Jrelax_1.sh", "-t60", "--requeue", script="sleep 300")
+    state = ("squeue", "-h", "-j", job_id, "-o", "%T %N")
+    wait_for("a start", 60, lambda: call(environment, *state).startswith("RUNNING"))
+    node = call(environment, *state).split()[1]
+    call(environment, "scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    try:
+        wait_for("the queue", 60, lambda: call(environment, *state).startswith("PENDING"))
+        (job,) = [job for job in SLURM.pending(environment) if job.job_id == job_id]
+    finally:
+        # A node that has registered again is back already.
+        if "down" in call(environment, "sinfo", "-h", "-n", node, "-o", "%T"):
+            call(environment, "scontrol", "update", f"NodeName={node}", "State=RESUME")
+    assert (job.fault, cluster.minutes(job_id)) == ("it was requeued", ["12"])
+    call(environment, "scancel", job_id)

@@ -194,7 +194,7 @@ def run_mix(environment: Mapping[str, str], *, kill_slurmctld: bool) -> Mix:
         wait_for(
             "the small jobs", 120, lambda: not call(environment, "squeue", "-h", f"-j{','.join(small)}", "-t", LIVE)
         )
-        wait_until_saved(environment)
+        wait_until_saved(environment, wide[1])
         restarted(environment)
         late = submit_small(environment)
     wait_for("the mix", 180, lambda: not call(environment, "squeue", "-h"), lambda: queue_and_log(environment))
@@ -209,10 +209,14 @@ def submit_small(environment: Mapping[str, str]) -> list[str]:
     ]
 
 
-def wait_until_saved(environment: Mapping[str, str]) -> None:
-    """Slurm itself forgets jobs that it had no time to save, which it does some seconds after each change."""
-    state, submitted_s = Path(environment["SLURM_WORK"]) / "state" / "job_state", time.time()
-    wait_for("saving the queue", 30, lambda: state.exists() and state.stat().st_mtime > submitted_s)
+def wait_until_saved(environment: Mapping[str, str], job_id: str) -> None:
+    """Slurm itself forgets jobs that it had no time to save, which it does some seconds after each change.
+
+    The change is made here, of a job that waits: the last one of the mix may be saved already.
+    """
+    state, changed_s = Path(environment["SLURM_WORK"]) / "state" / "job_state", time.time()
+    call(environment, "scontrol", "update", f"JobId={job_id}", "Comment=saved")
+    wait_for("saving the queue", 60, lambda: state.exists() and state.stat().st_mtime > changed_s)
 
 
 def accounting(environment: Mapping[str, str], ids: list[str]) -> dict[str, dict[str, str]]:

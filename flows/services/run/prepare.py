@@ -92,7 +92,8 @@ def run_settings(config: Path, site: str | None = None, out: str | None = None) 
         raise ConfigError("--out", "an empty path", "the folder that tables go to")
     changes: dict[str, object] = {"output_dir": out} if out else {}
     if site:
-        changes["site"] = settings.site.model_copy(update={"name": site})
+        name = parse_settings({"site": {"name": site}}, "--site").site.name
+        changes["site"] = settings.site.model_copy(update={"name": name})
     return settings.model_copy(update=changes)
 
 

@@ -40,6 +40,7 @@ NAMES = (
     "$(reboot)", '"; qmgr -c "delete queue workq', "\x1b[31m",
 )  # fmt: skip
 OWN_RULE = {"prod": "the production"}
+LIMITING = ExportSettings(mode="limit")
 
 
 def a_limited_job() -> Job:
@@ -85,7 +86,7 @@ def published(jobs: pa.Table) -> PublishedTables:
 
 @pytest.fixture
 def server(published: PublishedTables, tmp_path: Path) -> Server:
-    return installed(openpbs_files(published, ExportSettings()), tmp_path)
+    return installed(openpbs_files(published, LIMITING), tmp_path)
 
 
 def test_every_soft_walltime_is_the_limit_of_the_file(server: Server, published: PublishedTables, log: History) -> None:
@@ -116,6 +117,17 @@ def test_a_user_without_jobs_of_his_own_gets_no_soft_walltime(server: Server) ->
     assert server.call(QUEUEJOB, submit(4800, ncpus=1), user="stranger").soft_s is None
 
 
+@pytest.mark.parametrize("mode", ["dry_run", "priority"])
+def test_under_another_mode_nothing_is_set_and_the_log_says_what_would_be(
+    published: PublishedTables, tmp_path: Path, mode: str
+) -> None:
+    server = installed(openpbs_files(published, ExportSettings(mode=mode)), tmp_path)
+    for event in (QUEUEJOB, RUNJOB):
+        assert server.call(event, a_limited_job()).soft_s is None
+    assert len(server.log) == 2
+    assert all(line.startswith(f"walltime: nothing is set (mode {mode}), else soft_walltime ") for line in server.log)
+
+
 def test_an_old_look_up_sets_nothing_and_says_so(server: Server) -> None:
     server.now_s = NOW_S + 9 * 86_400
     assert server.call(QUEUEJOB, a_limited_job()).soft_s is None
@@ -125,7 +137,7 @@ def test_an_old_look_up_sets_nothing_and_says_so(server: Server) -> None:
 
 def test_gpus_are_part_of_the_kind(published: PublishedTables, tmp_path: Path) -> None:
     table = limits_of(limited("u1", 600.0, template="who+gpus", gpus=4))
-    server = installed(openpbs_files(replace(published, limits=table), ExportSettings()), tmp_path)
+    server = installed(openpbs_files(replace(published, limits=table), LIMITING), tmp_path)
     asks = [{"select": "2:ncpus=4:ngpus=2"}, {"ncpus": 8, "ngpus": 4}, {"select": "2:ncpus=4"}, {"select": "2:ngpus=4"}]
     assert [server.call(QUEUEJOB, submit(3600, **asked)).soft_s for asked in asks] == [600, 600, None, None]
 
@@ -139,7 +151,7 @@ def test_gpus_are_part_of_the_kind(published: PublishedTables, tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_such_a_job_is_left_alone(published: PublishedTables, tmp_path: Path, job: Job) -> None:
-    settings = ExportSettings(opt_out=OptOut(accounts=("phys",), partitions=("long",), users=("u2",)))
+    settings = ExportSettings(mode="limit", opt_out=OptOut(accounts=("phys",), partitions=("long",), users=("u2",)))
     server = installed(openpbs_files(published, settings), tmp_path)
     assert server.call(QUEUEJOB, job).soft_s is None
     assert server.call(RUNJOB, job).soft_s is None
@@ -211,7 +223,7 @@ def test_a_start_renews_what_waited_while_runtimes_became_known(
 )  # fmt: skip
 def test_ten_processors_are_asked_for_in_many_ways(published: PublishedTables, tmp_path: Path, asked: dict) -> None:
     table = limits_of(limited("u1", 123.0, template="who+procs", procs=10))
-    server = installed(openpbs_files(replace(published, limits=table), ExportSettings()), tmp_path)
+    server = installed(openpbs_files(replace(published, limits=table), LIMITING), tmp_path)
     assert server.call(QUEUEJOB, submit(3600, **asked)).soft_s == 123
     assert server.call(QUEUEJOB, submit(3600, ncpus=9)).soft_s is None
 
@@ -245,7 +257,7 @@ def test_a_hostile_name_neither_fails_nor_reaches_the_log(
     published: PublishedTables, tmp_path: Path, name: str
 ) -> None:
     rows = limits_of(limited(name.encode("utf-8", "backslashreplace").decode(), 600.0), limited("u1", 600.0))
-    server = installed(openpbs_files(replace(published, limits=rows), ExportSettings()), tmp_path)
+    server = installed(openpbs_files(replace(published, limits=rows), LIMITING), tmp_path)
     server.call(QUEUEJOB, submit(Job_Name=name, Account_Name=name, queue=name), user=name)
     job = server.call(QUEUEJOB, submit(Job_Name=name, Account_Name=name, queue=name), user="u1")
     assert job.soft_s == 600
@@ -253,8 +265,8 @@ def test_a_hostile_name_neither_fails_nor_reaches_the_log(
 
 
 def test_what_is_exported_holds_names_in_the_look_up_alone(published: PublishedTables) -> None:
-    files = openpbs_files(published, ExportSettings(opt_out=OptOut(users=('eve"\n; import os',))))
-    others = openpbs_files(published, ExportSettings())
+    files = openpbs_files(published, ExportSettings(mode="limit", opt_out=OptOut(users=('eve"\n; import os',))))
+    others = openpbs_files(published, LIMITING)
     assert {name for name in files if files[name] != others[name]} == {CONFIG_FILE}
     assert all(content.isascii() for content in files.values())
     assert b"relax" not in b"".join(content for name, content in files.items() if name != LOOKUP_FILE)
@@ -264,13 +276,13 @@ def test_rules_of_the_site_leave_unlisted_names_unknown(published: PublishedTabl
     rows = limits_of(*(limited("u1", 600.0, template="who+what", what=one) for one in ("the production", "prep")))
     for own, wanted in ((True, [600, None]), (False, [600, 600])):
         tables = replace(published, limits=rows, has_own_name_rules=own)
-        server = installed(openpbs_files(tables, ExportSettings()), tmp_path / str(own))
+        server = installed(openpbs_files(tables, LIMITING), tmp_path / str(own))
         assert [server.call(QUEUEJOB, submit(1200, Job_Name=name)).soft_s for name in ("prod", "prep")] == wanted
 
 
 def test_the_hook_is_python_3_6(published: PublishedTables) -> None:
     # pbs_server has the Python of its system; a hook that does not compile makes it refuse every job.
-    code = ast.parse(openpbs_files(published, ExportSettings())[HOOK_FILE], feature_version=(3, 6))
+    code = ast.parse(openpbs_files(published, LIMITING)[HOOK_FILE], feature_version=(3, 6))
     functions = [node for node in ast.walk(code) if isinstance(node, ast.FunctionDef)]
     evaluated = [one.annotation for node in functions for one in node.args.args] + [node.returns for node in functions]
     assert not any(isinstance(one, ast.Subscript | ast.BinOp) for one in evaluated)
@@ -279,4 +291,4 @@ def test_the_hook_is_python_3_6(published: PublishedTables) -> None:
 
 def test_hashed_names_are_refused(published: PublishedTables) -> None:
     with pytest.raises(InputError, match="hashed names"):
-        openpbs_files(replace(published, has_hashed_names=True), ExportSettings())
+        openpbs_files(replace(published, has_hashed_names=True), LIMITING)
