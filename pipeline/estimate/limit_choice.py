@@ -7,8 +7,9 @@ request if the job ends in time, less what the job has used if it does not, in p
 jobs exceed their limits and falls when they do not, so that their share of all jobs tends to its aim (as in
 ensemble.py).
 
-Beyond that each submitter has a credit. A limited job borrows 1 of it and returns it when it ends in time. So a
-submitter's jobs beyond their limits are never more than the credit gained: some at first, and a share of ended jobs.
+Beyond that each submitter has a credit: some at first, and a share of each ended job. A job beyond its limit costs 1. A
+limited job borrows a multiple of its chance until it ends. Jobs that are submitted together may fail together, so no
+more of them are limited at a time than the largest credit, whatever they borrow.
 """
 
 import math
@@ -47,12 +48,14 @@ class LimitSettings(NamedTuple):
     """Credit (jobs) of a new submitter,"""
     credit_rate: float = 0.05
     """what an ended job adds to it, at a promise of 97%,"""
-    credit_per_job: float = 0.1
-    """and how much each recent job beyond `credit_jobs` adds to its upper bound, which is `first_credit` else."""
-    credit_jobs: float = 100.0
-    """So who submits few jobs cannot lose in one week what was earned in many."""
+    credit_per_job: float = 0.05
+    """and how much each recent job adds to its upper bound, which is `first_credit` without any."""
     credit_days: float = 10.0
     """Half-life of the number of recent jobs (days)."""
+    borrow_times: float = 2.0
+    """What a limited job borrows, in times of its chance to exceed the limit,"""
+    least_borrow: float = 0.05
+    """and at least (jobs)."""
     prior_jobs: float = 20.0
     """Weight of the rate of all jobs in a submitter's (jobs)."""
     first_rate: float = 0.1
@@ -60,6 +63,8 @@ class LimitSettings(NamedTuple):
     rate_days: float = 60.0
     """Half-life of jobs in these rates (days)."""
     first_log_price: float = 2.0
+    poor_log_price: float = 2.0
+    """What is added to the log price where a submitter's credit is spent, and in part where a part of it is."""
     step: float = 0.02
     """Change of the log price per job beyond its limit, at first;"""
     step_jobs: float = 10_000.0
@@ -162,9 +167,8 @@ class Books:
         self.credit = np.minimum(self.credit, self.most_credit())
 
     def most_credit(self) -> Floats:
-        """The upper bound of each submitter's credit (jobs)."""
-        many = np.maximum(self.recent - self.settings.credit_jobs, 0.0)
-        found: Floats = self.settings.first_credit + self.settings.credit_per_job * many
+        """The upper bound of each submitter's credit, and of the limited jobs at a time (jobs)."""
+        found: Floats = self.settings.first_credit + self.settings.credit_per_job * self.recent
         return found
 
     def see_work(self, work: Floats) -> None:
@@ -174,10 +178,18 @@ class Books:
             part = max(len(work) / self.n_work, min(len(work) / WORK_JOBS, 1.0))
             self.mean_work += (float(work.mean()) - self.mean_work) * part
 
-    def most_jobs(self, who: Ints) -> Ints:
-        """How many more jobs of each submitter may be limited."""
-        free = np.minimum(self.credit, self.most_credit())
-        return np.maximum(np.floor((free - self.lent)[who] + 1e-9), 0.0).astype(np.int64)
+    def prices(self, who: Ints) -> Floats:
+        """The price of an exceedance for each submitter."""
+        spent = 1.0 - np.clip(self.credit / np.maximum(self.most_credit(), 1e-9), 0.0, 1.0)
+        found: Floats = np.exp(self.log_price + self.settings.poor_log_price * spent)[who]
+        return found
+
+    def most_jobs(self, who: Ints, chance: Floats) -> Ints:
+        """How many more jobs of each submitter may be limited, at their chance of being exceeded."""
+        most = self.most_credit()[who]
+        each = np.clip(self.settings.borrow_times * chance, self.settings.least_borrow, 1.0)
+        at_a_time = np.minimum(np.minimum(self.credit[who], most) / each, most)
+        return np.maximum(np.floor(at_a_time - self.lent[who] + 1e-9), 0.0).astype(np.int64)
 
 
 def no_books(n_who: int, at_s: float, settings: LimitSettings) -> Books:
@@ -206,11 +218,11 @@ def choose(offers: Offers, books: Books) -> Chosen:
     chance = np.maximum(chance, settings.least_chance)
     share = limits_s / offers.requested_s[:, None]
     worth = (offers.work / books.mean_work)[:, None]
-    gain = worth * ((1.0 - share) * (1.0 - chance) - share * chance) - math.exp(books.log_price) * chance
+    gain = worth * ((1.0 - share) * (1.0 - chance) - share * chance) - books.prices(offers.who)[:, None] * chance
     is_possible = (chance <= settings.riskiest) & (limits_s <= offers.requested_s[:, None] - TICK_S)
     gain = np.where(is_possible, gain, -np.inf)
     best, nth = gain.argmax(axis=1), np.arange(len(gain))
-    is_worth, most = gain[nth, best] > 0, books.most_jobs(offers.who)
+    is_worth, most = gain[nth, best] > 0, books.most_jobs(offers.who, chance[nth, best])
     status: Array = np.full(len(gain), str(LimitStatus.NO_GAIN), object)
     status[is_worth] = np.where(most[is_worth] > 0, str(LimitStatus.LIMITED), str(LimitStatus.NO_CREDIT))
     is_limited = is_worth & (most > 0)

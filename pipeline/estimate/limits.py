@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -167,7 +168,7 @@ class Pass:
                 self.kind[places[own]], self.place[places[own]] = number, newest
                 waiting[own] = False
         is_shorter = found_s <= log.requested_s[places] - TICK_S
-        found_s[~is_shorter | (nth_of(held.who[places], is_shorter) >= most)] = np.nan
+        found_s[~within_most(held.who[places], most, is_shorter)] = np.nan
         self.limit_s[places] = found_s
         np.add.at(self.books.lent, held.who[places[~np.isnan(found_s)]], 1.0)
         asks = places[log.requested_s[places] > 0]
@@ -208,13 +209,12 @@ def is_exceeded(log: History, places: Ints, limit_s: Floats) -> Bools:
     return found
 
 
-def nth_of(who: Ints, counts: Bools) -> Ints:
-    """Per job how many of its submitter's jobs before it count."""
-    order = np.argsort(who, kind="stable")
-    before: Ints = np.cumsum(counts[order]) - counts[order]
-    is_first = np.append(True, np.diff(who[order]) != 0)[: len(who)]
-    found = np.empty(len(who), np.int64)
-    found[order] = before - np.maximum.accumulate(np.where(is_first, before, 0))
+def within_most(who: Ints, most: Ints, wants: Bools) -> Bools:
+    """Per job whether it wants a limit and fewer than `most` of its submitter's jobs before it got one."""
+    found, n_limited = np.zeros(len(who), np.bool_), Counter[int]()
+    for nth in np.flatnonzero(wants).tolist():
+        found[nth] = n_limited[int(who[nth])] < most[nth]
+        n_limited[int(who[nth])] += int(found[nth])
     return found
 
 

@@ -111,7 +111,7 @@ def test_a_damaged_table_is_not_exported(walltime: Walltime, published: Path, tm
     path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     for scheduler in ("slurm", "pbs", "csv"):
         done = walltime("export", "--for", scheduler, tmp_path / "files", "--from", copied)
-        assert done.code != 0 and "a damaged table" in done.err and done.err.count("\n") == 1
+        assert done.code != 0 and "SHA-256" in done.err and done.err.count("\n") == 1
     assert not (tmp_path / "files").exists()
 
 

@@ -9,7 +9,7 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.limit_choice import LimitSettings, no_books
-from pipeline.estimate.limits import limits, limits_table, make_limits, nights, nth_of, rows_at
+from pipeline.estimate.limits import limits, limits_table, make_limits, nights, rows_at, within_most
 from pipeline.estimate.own_jobs import LEAST_JOBS, TEMPLATES, kinds_of, names_tell
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.limit_advice import limit_figures, limits_read, outcomes, second_half
@@ -197,22 +197,36 @@ def test_no_limit_stands_for_a_reason() -> None:
     assert set(rows_at(long, float(long.end_s.max()), LimitSettings())["status"]) == {LimitStatus.NO_GAIN}
 
 
-def test_the_nth_of_each_submitter_is_counted_in_order() -> None:
-    who, counts = np.array([1, 0, 1, 1, 0, 1]), np.array([True, False, True, False, True, True])
-    assert nth_of(who, counts).tolist() == [0, 0, 1, 2, 0, 2]
+def test_a_job_that_is_not_limited_does_not_count_for_the_next() -> None:
+    """As the plug-in counts: rows of one submitter may allow different numbers of jobs."""
+    who, most, wants = np.array([0, 0, 1, 0, 0]), np.array([2, 1, 1, 2, 2]), np.array([True, True, False, True, True])
+    assert within_most(who, most, wants).tolist() == [True, False, False, True, False]
 
 
-def test_credit_returns_with_ends_and_is_bounded() -> None:
-    settings = LimitSettings()
-    books = no_books(1, 0.0, settings)
-    assert books.most_jobs(np.array([0])).tolist() == [2]
+def test_credit_is_borrowed_by_chance_and_never_for_more_jobs_at_a_time_than_its_bound() -> None:
+    books, who = no_books(1, 0.0, LimitSettings()), np.array([0, 0, 0])
+    chance = np.array([0.01, 0.25, 0.9])
+    assert books.most_jobs(who, chance).tolist() == [2, 2, 2]
     books.lent[0] = 2.0
-    assert books.most_jobs(np.array([0])).tolist() == [0]
+    assert books.most_jobs(who, chance).tolist() == [0, 0, 0]
     books.lent[0] = 0.0
     books.earn(np.zeros(1000, np.int64))
-    assert books.most_jobs(np.array([0])).tolist() == [52]
+    assert books.most_jobs(who, chance).tolist() == [52, 52, 52]
+    books.credit[0] = 4.0
+    assert books.most_jobs(who, chance).tolist() == [52, 8, 4]
+    books.lent[0] = 6.0
+    assert books.most_jobs(who, chance).tolist() == [46, 2, 0]
+    books.credit[0] = -1.0
+    assert books.most_jobs(who, chance).tolist() == [0, 0, 0]
     books.pass_time(1000 * DAY_S)
-    assert books.most_jobs(np.array([0])).tolist() == [2]
+    books.credit[0], books.lent[0] = 52.0, 0.0
+    assert books.most_jobs(who, chance).tolist() == [2, 2, 2]
+
+
+def test_an_exceedance_costs_more_where_credit_is_spent() -> None:
+    books, who = no_books(2, 0.0, LimitSettings(poor_log_price=np.log(4.0))), np.array([0, 1, 2])
+    books.credit[:] = [2.0, 1.0, -3.0]
+    assert books.prices(who) == pytest.approx(books.prices(who)[0] * np.array([1.0, 2.0, 4.0]))
 
 
 def test_figures_of_limits_on_jobs_to_check_by_hand() -> None:
