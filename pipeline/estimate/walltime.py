@@ -195,7 +195,9 @@ def _between(found: Answers, around: list[Answers], limit_s: Floats, settings: E
     is_beyond = (log_s < np.minimum(*ends_log_s)) | (log_s > np.maximum(*ends_log_s))
     within_s = np.clip(median_s, np.minimum(*ends_s), np.maximum(*ends_s))
     changed = shifted(found.quantiles_s, within_s, limit_s, 60.0 * settings.grace_min)
-    return np.where((is_beyond | np.isclose(within_s, median_s, rtol=1e-9, atol=0.0))[:, None], found.quantiles_s, changed)
+    return np.where(
+        (is_beyond | np.isclose(within_s, median_s, rtol=1e-9, atol=0.0))[:, None], found.quantiles_s, changed
+    )
 
 
 def _answers(state: State, questions: History, settings: EstimateRules) -> Answers:
