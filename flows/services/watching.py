@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from flows.services.applying import Applied, apply_estimates
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.logs.ingesting import accumulated_jobs
-from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state, read_columns
+from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state
 from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
-from pipeline.estimate.limit_harm import READ, make_harm, switched_off
+from pipeline.estimate.limit_harm import READ, jobs_since_limits, make_harm, switched_off
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest
@@ -177,17 +177,16 @@ class Watch:
         if self._limited is None:
             return
         before = self._limited.filter(pc.less(self._limited["submit_s"], first_s))
-        newer = recent.filter(pc.is_valid(recent["limit_set_s"])).select(before.column_names).cast(before.schema)
+        newer = recent.select(before.column_names).cast(before.schema)
         harm, _ = make_harm(pa.concat_tables([before, newer]), self.settings.site.name, self._again_s)
         self._off = switched_off(harm)
 
 
 def _limited_jobs(manifest: Manifest) -> pa.Table | None:
-    """The jobs of a version whose limit was set; None where it has no table of jobs."""
+    """The jobs of a version since a limit was set first; None where it has no table of jobs."""
     if JOBS.name not in manifest.tables:
         return None
-    jobs = read_columns(manifest.path(JOBS.name), JOBS, (*READ, "submit_s"))
-    return jobs.filter(pc.is_valid(jobs["limit_set_s"]))
+    return jobs_since_limits(StoredTable(manifest.path(JOBS.name), JOBS), (*READ, "submit_s"))
 
 
 def _later(table: Path, first_s: int) -> pa.Table:

@@ -1,6 +1,6 @@
 """What the limits that Walltime set have done to jobs, and for whom limiting is switched off: LIMIT_HARM."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,10 @@ FIRST_MONDAY_S = 4 * 86_400
 """1970-01-05."""
 
 PROMISED_BEYOND = 0.03
-"""The share of limited jobs that may exceed their limits: the promise is 97%."""
+"""The share of jobs that may exceed a limit that was set: the promise is 97%."""
+
+MOST_BEYOND, MANY_JOBS = 0.09, 200
+"""The same share of a user with so many jobs or more."""
 
 CHANCE = 0.01
 """Limiting ends where so many jobs beyond their limits, or more, have at most this chance under the promise."""
@@ -44,32 +47,36 @@ def make_harm(jobs: LargeTable, site: str, again: Mapping[str, float]) -> tuple[
     Returns
     -------
     pa.Table, Report
-        A user's limiting is off from the first job at which the jobs beyond their limits were more than chance explains
-        (binomial, PROMISED_BEYOND, CHANCE); the site's where the jobs of one week were. It stays off until a person
-        acts. The facts: jobs limited and beyond, hours freed, users switched off, and whether the site is.
+        A user's limiting is off from the first job at which more of the user's jobs were beyond their limits than
+        chance explains (binomial, PROMISED_BEYOND, CHANCE), and with MANY_JOBS more than MOST_BEYOND; the site's where
+        more jobs of one week were than chance explains. It stays off until a person acts. All ended jobs with a request
+        count, as in the promise, from the first limited one on. The facts: jobs limited and beyond, hours freed, users
+        switched off, and whether the site is.
     """
-    limited = pa.concat_tables([_limited(part) for part in parts_of(jobs, READ)]).sort_by([("end_s", "ascending")])
-    users = limited["user"].to_pylist()
-    names = sorted({name for name in users if name is not None})
-    number = {name: n for n, name in enumerate(names)} | {None: -1}
-    code = np.array([number[name] for name in users], np.int64)
-    end_s, is_beyond = floats(limited, "end_s"), _beyond(limited)
+    counted = jobs_since_limits(jobs).sort_by([("end_s", "ascending")])
+    is_limited = np.isfinite(floats(counted, "limit_set_s"))
+    names = sorted(pc.unique(counted["user"].filter(pa.array(is_limited))).drop_null().to_pylist())
+    places = pc.index_in(counted["user"], value_set=pa.array(names, pa.string()))
+    code = pc.fill_null(places, -1).to_numpy().astype(np.int64)
+    end_s, is_beyond = floats(counted, "end_s"), is_limited & _beyond(counted)
     week = np.floor((end_s - FIRST_MONDAY_S) / WEEK_S).astype(np.int64)
-    off_s = {name: _off_s(end_s, is_beyond, code == n, again.get(name, -np.inf)) for n, name in enumerate(names)}
-    weekly = [_off_s(end_s, is_beyond, week == one, again.get(EVERYBODY, -np.inf)) for one in np.unique(week)]
+    off_s = {
+        name: _off_s(end_s, is_beyond, code == n, again.get(name, -np.inf), MOST_BEYOND) for n, name in enumerate(names)
+    }
+    weekly = [_off_s(end_s, is_beyond, week == one, again.get(EVERYBODY, -np.inf), 0.0) for one in np.unique(week)]
     site_off_s = min((one for one in weekly if one is not None), default=None)
-    freed = (floats(limited, "requested_s") - floats(limited, "limit_set_s")) * floats(limited, "procs") / 3600
+    freed = (floats(counted, "requested_s") - floats(counted, "limit_set_s")) * floats(counted, "procs") / 3600
     rows = [
         {"site": site, "user": name, "off_since_s": since_s, **row}
         for name, since_s, chosen in [
             (None, site_off_s, np.ones(len(code), bool)),
             *((name, off_s[name], code == n) for n, name in enumerate(names)),
         ]
-        for row in _weeks(week[chosen], freed[chosen], is_beyond[chosen])
+        for row in _weeks(*(one[chosen & is_limited] for one in (week, freed, is_beyond)))
     ]
     n_off = sum(since_s is not None for since_s in off_s.values())
     facts = {
-        "limited": len(code), "beyond": int(is_beyond.sum()), "freed_proc_hours": float(np.nansum(freed)),
+        "limited": int(is_limited.sum()), "beyond": int(is_beyond.sum()), "freed_proc_hours": float(np.nansum(freed)),
         "users_off": n_off, "site_off": int(site_off_s is not None),
     }  # fmt: skip
     table = LIMIT_HARM.build(**{column.name: [row[column.name] for row in rows] for column in LIMIT_HARM.columns})
@@ -102,26 +109,43 @@ def with_switched_off(made: tuple[pa.Table, Report], harm: pa.Table) -> tuple[pa
     return found, replace(report, facts=dict(report.facts) | facts)
 
 
-def _limited(part: pa.Table) -> pa.Table:
-    is_limited = np.isfinite(floats(part, "limit_set_s")) & np.isfinite(floats(part, "end_s"))
-    texts = [part.schema.get_field_index(name) for name in ("user", "state")]
-    for place in texts:
+def jobs_since_limits(jobs: LargeTable, columns: Sequence[str] = READ) -> pa.Table:
+    """The ended jobs with a request, from the end of the first job whose limit was set on; none where no limit was."""
+    limited_s = [_first_limited_s(part) for part in parts_of(jobs, ("end_s", "limit_set_s"))]
+    return pa.concat_tables([_ended_since(part, min(limited_s)) for part in parts_of(jobs, columns)])
+
+
+def _first_limited_s(part: pa.Table) -> float:
+    end_s = floats(part, "end_s")[np.isfinite(floats(part, "limit_set_s"))]
+    return float(np.min(end_s[np.isfinite(end_s)], initial=np.inf))
+
+
+def _ended_since(part: pa.Table, first_s: float) -> pa.Table:
+    end_s = floats(part, "end_s")
+    has_run = np.isfinite(end_s) & (end_s >= first_s)
+    is_counted = has_run & ((floats(part, "requested_s") > 0) | np.isfinite(floats(part, "limit_set_s")))
+    part = part.filter(pa.array(is_counted))
+    for place in [part.schema.get_field_index(name) for name in ("user", "state")]:
         part = part.set_column(place, part.schema.field(place).name, part.column(place).cast(pa.string()))
-    return part.filter(pa.array(is_limited))
+    return part
 
 
-def _beyond(limited: pa.Table) -> Bools:
+def _beyond(jobs: pa.Table) -> Bools:
     """Which jobs ended at their limit, as Slurm says it, or ran longer, as they may beyond a soft_walltime."""
-    has_timed_out = np.array([state == "TIMEOUT" for state in limited["state"].to_pylist()], bool)
-    found: Bools = has_timed_out | (floats(limited, "runtime_s") > floats(limited, "limit_set_s"))
+    has_timed_out = pc.fill_null(pc.equal(jobs["state"], "TIMEOUT"), False).to_numpy()
+    found: Bools = has_timed_out | (floats(jobs, "runtime_s") > floats(jobs, "limit_set_s"))
     return found
 
 
-def _off_s(end_s: Floats, is_beyond: Bools, chosen: Bools, since_s: float) -> int | None:
-    """The end of the first job at which the jobs beyond were too many to be chance; None where they never were."""
+def _off_s(end_s: Floats, is_beyond: Bools, chosen: Bools, since_s: float, most_beyond: float) -> int | None:
+    """The end of the first job at which the jobs beyond were too many to be chance; None where they never were.
+
+    Of MANY_JOBS they have to be more than the share `most_beyond`, too.
+    """
     places = np.flatnonzero(chosen & (end_s > since_s))
     n_jobs, n_beyond = np.arange(1, len(places) + 1), np.cumsum(is_beyond[places])
-    too_many = np.flatnonzero(n_beyond >= _first_too_many(n_jobs))
+    is_allowed = (n_jobs >= MANY_JOBS) & (n_beyond <= most_beyond * n_jobs)
+    too_many = np.flatnonzero((n_beyond >= _first_too_many(n_jobs)) & ~is_allowed)
     return int(end_s[places[too_many[0]]]) if len(too_many) else None
 
 

@@ -41,14 +41,26 @@ def test_harm_is_counted_by_user_and_week() -> None:
 
 @pytest.mark.parametrize(
     ("n_jobs", "n_beyond", "is_off"),
-    [(1, 1, False), (5, 5, True), (5, 2, True), (6, 2, False), (20, 3, False), (15, 3, True), (200, 12, False),
-     (200, 13, True)],
+    [(1, 1, False), (5, 5, True), (5, 2, True), (6, 2, False), (20, 3, False), (15, 3, True), (199, 12, False),
+     (199, 13, True), (200, 13, False)],
 )  # fmt: skip
 def test_more_than_chance_explains_switches_off(n_jobs: int, n_beyond: int, is_off: bool) -> None:
-    """Of 200 jobs up to 12 may exceed limits that hold for 97%, at 99%; of 5 one."""
+    """Of 199 jobs up to 12 may exceed limits that hold for 97%, at 99%; of 5 one; of 200 and more 9%."""
     rows = [job(n, beyond=n > n_jobs - n_beyond) for n in range(1, n_jobs + 1)]
     table, report = make_harm(jobs_of(rows), "here", {})
     assert ("ada" in switched_off(table)) is is_off and report.facts["users_off"] == int(is_off)
+
+
+def test_jobs_that_were_not_limited_count_as_in_the_promise() -> None:
+    """Three of three limited jobs are beyond: too many of three jobs, and not of 60 of the same user."""
+    limited = [job(n, beyond=n > 0) for n in range(4)]
+    others = [job(n, limit_set_s=None, state="TIMEOUT", runtime_s=14_400.0) for n in range(4, 60)]
+    assert "ada" in switched_off(make_harm(jobs_of(limited), "here", {})[0])
+    earlier = [one | {"end_s": one["end_s"] - WEEK_S} for one in others]
+    assert "ada" in switched_off(make_harm(jobs_of(earlier + limited), "here", {})[0])
+    late = [one | {"end_s": MONDAY_S + 60_000 + one["end_s"]} for one in limited[1:]]
+    table, report = make_harm(jobs_of([limited[0], *others, *late]), "here", {})
+    assert "ada" not in switched_off(table) and report.facts["beyond"] == 3 and report.facts["limited"] == 4
 
 
 def test_it_stays_off_until_a_person_switches_it_on_again() -> None:
