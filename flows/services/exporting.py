@@ -27,12 +27,20 @@ class Exported:
     run_id: str
     site: str
     n_estimates: int
+    n_limits: int
+    """Kinds of jobs that get a limit."""
     n_names: int
     """Job names that are listed with their application."""
     files: Mapping[str, int]
     """Bytes, by path."""
     install: str
     """How to install them; empty where nothing is to be installed."""
+    mode: str
+    """What the scheduler does with them."""
+    newest_end_s: int
+    """End of the newest job behind them, s since 1970."""
+    max_age_days: float
+    """How long after it they limit jobs (days)."""
 
 
 def export(published: Path, kind: str, folder: Path, config: Path | None = None) -> Exported:
@@ -43,13 +51,19 @@ def export(published: Path, kind: str, folder: Path, config: Path | None = None)
     with reading(published) as manifest:
         own = ExportSettings.model_validate(manifest.settings.get("export", {}))
         tables = published_tables(manifest)
-    files = WRITERS[kind](tables, own if config is None else config_settings(config).export)
+    settings = own if config is None else config_settings(config).export
+    files = WRITERS[kind](tables, settings)
     for name, content in files.items():
         with naming_path(folder / name):
             write_bytes(folder / name, content)
     sizes = {str(folder / name): len(content) for name, content in files.items()}
     install = files.get(INSTALL_FILE, b"").decode("utf-8")
-    return Exported(manifest.run_id, manifest.site, tables.estimates.num_rows, len(tables.applications), sizes, install)
+    n_limits = tables.limits.num_rows - tables.limits.column("limit_s").null_count
+    ends = [one for table in (tables.estimates, tables.limits) for one in table.column("newest_end_s").to_pylist()]
+    return Exported(
+        manifest.run_id, manifest.site, tables.estimates.num_rows, n_limits, len(tables.applications), sizes, install,
+        settings.mode, max(ends, default=0), settings.max_age_days,
+    )  # fmt: skip
 
 
 def published_tables(manifest: Manifest) -> PublishedTables:

@@ -223,6 +223,10 @@ def _one_rank(job: tuple[Path, _Archive, int]) -> dict[str, Ints]:
     path, archive, rank = job
     where = printable(path.name, 200)
     found = RankRecords(archive.regions)
+    events = path.with_suffix("") / f"{archive.locations[rank]}.evt"
+    if events.is_file() and not events.stat().st_size:
+        # The package's own code, which is not Python, can end the process on such a file.
+        raise _damaged(f"{where}, rank {rank}, event 0", EOFError("an empty file of events"))
     try:
         with redirect_stderr(StringIO()):
             _read_location(path, archive.locations[rank], found)

@@ -319,3 +319,9 @@ def test_a_request_unlike_the_submitter_s_others_is_said_to_be(tmp_path: Path, w
         found = asked(walltime, published, *unknown)
         assert not found["is_unusual_request"] and found["n_near_request"] == 0
     assert asked(walltime, published, "--user", "nobody", "--requested", "1h")["usual_runtime_s"] is None
+
+
+def test_a_request_that_most_such_jobs_would_reach_is_said_to_be(published: Path, walltime: Walltime) -> None:
+    given = ("query", "--from", published, "--user", "u1", "--requested")
+    assert "would reach the requested 2 s and be stopped" in walltime(*given, "2s").out
+    assert "be stopped" not in walltime(*given, "90d").out

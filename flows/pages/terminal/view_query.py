@@ -49,9 +49,21 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     when = f"{span(found['age_s'])} before the submit" if found["age_s"] else "the assumed submit time"
     yield f"The known log ends at {instant(found['as_of_s'])}, {when}."
     if requested_s := found["job"].get("requested_s"):
-        share = found["runtime_s_q95"] / requested_s
-        yield f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
+        yield _of_the_request(found, requested_s)
     yield from found["notes"]
+
+
+def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
+    """How much of the request is enough, or how many jobs would be stopped at it."""
+    reached = next((q for q in (10, 50, 80, 90, 95) if found[_quantile(q)] >= requested_s), None)
+    if reached is None:
+        share = found["runtime_s_q95"] / requested_s
+        return f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
+    return f"At least {100 - reached}% of such jobs would reach the requested {span(requested_s)} and be stopped."
+
+
+def _quantile(percent: int) -> str:
+    return "runtime_s" if percent == 50 else f"runtime_s_q{percent}"
 
 
 def accuracy(facts: Mapping[str, Any]) -> str:

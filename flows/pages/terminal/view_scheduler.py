@@ -28,7 +28,12 @@ CHANGES = (
 def view_exported(exported: Exported) -> Iterator[Block]:
     """What was written, from which run, and how to install it."""
     names = f", {exported.n_names:,} job names" if exported.n_names else ""
-    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates{names}"
+    limits = f"{exported.n_limits:,} kinds of jobs with a limit"
+    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates, {limits}{names}"
+    if exported.install:
+        done = {"limit": "limits are lowered", "priority": "site factors are set"}.get(exported.mode, "no job changes")
+        until_s = exported.newest_end_s + int(exported.max_age_days * 86_400)
+        yield f"export.mode is {exported.mode}: {done}. The limits hold until {instant(until_s)}."
     yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in exported.files.items())
     if exported.install:
         yield ""

@@ -45,10 +45,10 @@ LIMITING = ExportSettings(mode="limit")
 
 def a_limited_job() -> Job:
     """A job of a kind that has a limit for the user u1."""
-    return submit(4800, Job_Name="prep", select="8:ncpus=1")
+    return submit(4800, Job_Name="prep", select="4:ncpus=1")
 
 
-def made_jobs(n_jobs: int = 1500) -> pa.Table:
+def made_jobs(n_jobs: int = 6000) -> pa.Table:
     """Jobs whose runtimes go with user and name; the queue of one in three is not the default one."""
     random = np.random.default_rng(4)
     user, name = random.integers(0, 6, n_jobs), random.integers(0, len(NAMES), n_jobs)
