@@ -104,9 +104,13 @@ def with_switched_off(made: tuple[pa.Table, Report], harm: pa.Table) -> tuple[pa
         columns[name] = pc.if_else(is_off, pa.scalar(None, limits[name].type), limits[name])
     columns["status"] = pc.if_else(is_off, reason, limits["status"].cast(pa.string()))
     found = LIMITS.build(**columns)
-    status = found["status"].to_pylist()
-    facts = {f"rows {one}": status.count(str(one)) for one in LimitStatus}
-    return found, replace(report, facts=dict(report.facts) | facts)
+    return found, replace(report, facts=dict(report.facts) | rows_by_status(found))
+
+
+def rows_by_status(limits: pa.Table) -> dict[str, int]:
+    """The facts of a report on LIMITS: its number of rows of each status."""
+    status = limits["status"].to_pylist()
+    return {f"rows {one}": status.count(str(one)) for one in LimitStatus}
 
 
 def jobs_since_limits(jobs: LargeTable, columns: Sequence[str] = READ) -> pa.Table:
