@@ -160,17 +160,22 @@ def views_of(
     return Views(method_s, rungs_s.copy(), *alike_s[:, len(SHARES) + 2 :].T)
 
 
-def answered(views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Events, settings: EstimateRules) -> Outputs:
-    """The estimates from views; updates the record with the events.
+def centers(views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Events) -> Floats:
+    """(jobs,) estimates, s, from views; updates the record's errors with the events."""
+    blend_s = blended(jobs, past, events, views.method_s, record.outputs.method_s, record.errors)
+    return capped((blend_s + median(views.method_s[:, MIDDLE], axis=1)) / 2, jobs.limit_s)
+
+
+def answered(
+    views: Views, center_s: Floats, record: Learnt, jobs: Jobs, past: Jobs, events: Events, settings: EstimateRules
+) -> Outputs:
+    """The quantiles around estimates from views; updates the record with the events.
 
     Where the submits are part of the earlier jobs, its outputs get their rows.
     """
     widths, past_outputs = live_widths(len(METHODS), len(QUANTILES), KINDS), record.outputs
     outputs = no_outputs(len(jobs.who), widths)
     outputs.method_s[:] = views.method_s
-    _keep(past_outputs, outputs, events, "method_s")
-    blend_s = blended(jobs, past, events, outputs.method_s, past_outputs.method_s, record.errors)
-    center_s = capped((blend_s + median(outputs.method_s[:, MIDDLE], axis=1)) / 2, jobs.limit_s)
     ladder = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min)
     outputs.kinds[:] = _kinds(views)
     _keep(past_outputs, outputs, events, "kinds")

@@ -35,18 +35,20 @@ where no run of the size is remembered; the next smaller and larger counts of pr
 class LawCurves(NamedTuple):
     """Curves end to end: curve c has the sizes from `offsets[c]` to `offsets[c + 1]`, by size, and log runtimes there.
 
-    `of_group`: the curve of each of the State's groups, -1 for none; the last one is a blank key.
+    `of_group`: the curve of each of the State's groups, -1 for none; the last one is a blank key. `group_key`: which of
+    GROUP_KEYS the groups of PREDICTIONS have, one number.
     """
 
     of_group: Ints
     offsets: Ints
     log_procs: Floats
     log_s: Floats
+    group_key: Ints
 
 
 def no_curves() -> LawCurves:
     """No group has a curve."""
-    return LawCurves(np.full(1, -1, np.int64), np.zeros(1, np.int64), np.empty(0), np.empty(0))
+    return LawCurves(np.full(1, -1, np.int64), np.zeros(1, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64))
 
 
 @entry_kernel

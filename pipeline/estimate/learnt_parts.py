@@ -11,21 +11,21 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
-from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, Views, answered, views_of
+from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, Views, answered, centers, views_of
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.nightly.rows import (
     AGES_DAYS,
     DAY_S,
-    FEW_JOBS,
     SERVED_DAYS,
     Rows,
+    as_asked,
+    classes_of,
     distinct,
-    midnights_s,
     pruned,
     questions_of_rows,
     ratio_base_s,
-    read,
+    read_each,
     taken,
     touched,
 )
@@ -161,10 +161,12 @@ def _extended(
     own_codes = chains.numbered(chain, chains.digests_of(asked.jobs))
     views = views_of(state, asked.jobs, past, asked.events, (own_codes, codes), settings)
     live = views.take(asked.submits)
-    outputs = answered(live, state.live, jobs, past, events, settings)
+    state.live.outputs.method_s[first:] = live.method_s
+    center_s = centers(views, state.live, asked.jobs, past, asked.events)
+    outputs = answered(live, center_s[asked.submits], state.live, jobs, past, events, settings)
     past.answered_s[first:] = outputs.quantiles_s[:, QUANTILES.index(0.5)]
     if rows_days is not None:
-        _serve(rows, asked, views, past, first, state, settings)
+        _serve(rows, asked, views, center_s, past, first, state, settings)
         state = replace(state, rows=pruned(rows, until_s, max(rows_days, *AGES_DAYS)))
     state = replace(
         state, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
@@ -188,9 +190,10 @@ class Asked(NamedTuple):
 
 def _asked(rows: Rows, jobs: Jobs, past: Jobs, events: Events, state: State, until_s: float) -> Asked:
     own = np.flatnonzero((rows.at_s > state.as_of_s) & (rows.at_s <= until_s))
-    first, number = distinct(taken(rows, own))
-    at_s = rows.at_s[own[first]]
-    more = with_numbers(questions_of_rows(taken(rows, own[first]), at_s), state)
+    own_rows = as_asked(taken(rows, own))
+    first, number = distinct(own_rows)
+    at_s = own_rows.at_s[first]
+    more = with_numbers(questions_of_rows(taken(own_rows, first), at_s), state)
     known_s = np.concatenate([events.known_s, at_s])
     order = np.argsort(known_s, kind="stable")
     place = np.empty(len(order), np.int64)
@@ -215,24 +218,24 @@ def with_views(rows: Rows, places: Ints, views: Views) -> Rows:
 
 
 def with_quantiles(rows: Rows, places: Ints, found: Floats) -> Rows:
-    """The rows with the quantiles of those at these places; `found` is (rows, 2, quantiles), s, by `is_few`."""
-    is_few = (rows.n_jobs[places] < FEW_JOBS).astype(np.int64)
-    rows.quantiles_s[places] = found[np.arange(len(places)), is_few]
+    """The rows with the quantiles of those at these places; `found` is (rows, classes, quantiles), s."""
+    rows.quantiles_s[places] = found[np.arange(len(places)), classes_of(as_asked(taken(rows, places)))]
     return rows
 
 
 def _serve(
-    rows: Rows, asked: Asked, views: Views, past: Jobs, first: int, state: State, settings: EstimateRules
-) -> None:
+    rows: Rows, asked: Asked, views: Views, center_s: Floats, past: Jobs, first: int, state: State,
+    settings: EstimateRules,
+) -> None:  # fmt: skip
     """Ask the rows at their midnights, and learn from what each submit reads; the rows and the state get it."""
     jobs = part(past, slice(first, None))
     with_views(rows, asked.rows, views.take(asked.questions))
-    place = np.stack([read(rows, jobs, midnights_s(jobs.submit_s, DAY_S * days)) for days in AGES_DAYS], axis=1)
+    place = read_each(rows, jobs)
     a_day = place[:, AGES_DAYS.index(SERVED_DAYS)]
     state.served.outputs.method_s[first:] = _methods_read(rows, jobs, a_day, views.take(asked.submits))
     reading = reading_of(rows, place, jobs, first, len(asked.jobs.who), asked.submits)
     reading.question[asked.rows] = asked.questions
-    found = served(views, state.served, asked.jobs, past, asked.events, reading, settings)
+    found = served(views, center_s, state.served, asked.jobs, past, asked.events, reading, settings)
     with_quantiles(rows, asked.rows, found[asked.questions])
 
 

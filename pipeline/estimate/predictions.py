@@ -26,6 +26,7 @@ from pipeline.estimate.law_curves import (
     speaks,
 )
 from pipeline.estimate.learnt_parts import group_digests, recoded
+from pipeline.estimate.nightly.rows import NEWEST, group_key
 from pipeline.estimate.questions import completed, questions_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import Record, State
@@ -41,9 +42,6 @@ CURVE_SIZES = 3
 
 TYPICAL = ("requested_s", "requested_mem_kib", "queue")
 """What a question has from the group's newest jobs on the nearest size, where NEWEST of them agree."""
-
-NEWEST = 5
-"""Where so many jobs differ in a value, the next one's is unknown."""
 
 WIDEST = 2.5
 """How many times the 80% interval of an ok row spans at most."""
@@ -125,7 +123,9 @@ def law_curves(state: State, past: History, group_id: Array, laws: pa.Table, gro
     for place, number in zip(known[is_held], own[is_held], strict=True):
         of_group[number] = code[group_id[place]]
     offsets = np.append(0, np.cumsum(count)).astype(np.int64)
-    return LawCurves(of_group, offsets, np.log(floats(laws, "procs")), np.log(floats(laws, "runtime_s")))
+    template = {name for name in TEMPLATE_COLUMNS if groups.column(name).null_count < groups.num_rows}
+    key = np.array([group_key(template)])
+    return LawCurves(of_group, offsets, np.log(floats(laws, "procs")), np.log(floats(laws, "runtime_s")), key)
 
 
 def row_questions(
@@ -165,7 +165,8 @@ def answers_at(
 ) -> tuple[Answers, Floats]:
     """The answers to the first `n` jobs at the State's time, and the medians of the others, s."""
     submit_s = np.full(len(asked), state.as_of_s)
-    found = answers(state, completed(state, questions_of(asked, submit_s, state.site["timezone"])), settings)
+    questions = completed(state, questions_of(asked, submit_s, state.site["timezone"]))
+    found = answers(state, questions, settings, np.ones(len(asked), np.bool_))
     return Answers(*(column[:n] for column in found)), found.quantiles_s[n:, QUANTILES.index(0.5)]
 
 

@@ -16,7 +16,7 @@ from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import MASK, Keys, grown, no_keys
 from pipeline.estimate.law_curves import LawCurves, no_curves
-from pipeline.estimate.nightly.rows import AGES_DAYS, Rows, no_rows
+from pipeline.estimate.nightly.rows import N_CLASSES, N_READ, Rows, no_rows
 from pipeline.estimate.similar_jobs import Memory
 from pipeline.estimate.submits import ATTRIBUTES, TRAITS, Events, Jobs, LastSubmits, Use, no_submits, no_use, part
 
@@ -33,10 +33,10 @@ class Outputs(NamedTuple):
     rung_s: Floats
     """(jobs, quantiles) positions of the calibrated quantiles on the ladder."""
     quantiles_s: Floats
-    """(jobs, quantiles) the estimate; (jobs, ages x quantiles) what rows of each age said."""
+    """(jobs, quantiles) the estimate; (jobs, columns x quantiles) what the rows read said."""
     kinds: Floats
-    """(jobs, kinds) 1 where a job is of a kind whose quantiles are calibrated apart, else 0; (jobs, ages) 1 where the
-    row read rests on few jobs, else 0; NaN: no row."""
+    """(jobs, kinds) 1 where a job is of a kind whose quantiles are calibrated apart, else 0; (jobs, columns) the
+    class of each row read; NaN: no row."""
 
 
 class Learnt(NamedTuple):
@@ -44,7 +44,7 @@ class Learnt(NamedTuple):
 
     errors: Errors
     rungs: Floats
-    """(kinds, quantiles); of rows (2, quantiles + 1): positions, what rows on few jobs add, numbers learnt from."""
+    """(kinds, quantiles); of rows (classes, quantiles + 1): positions, what rows on few jobs add, numbers learnt from."""
     outputs: Outputs
 
 
@@ -101,11 +101,11 @@ def no_state(n_methods: int, first_rungs: Floats) -> State:
     """Nothing learnt yet."""
     none, (n_kinds, n_quantiles) = np.empty(0, np.int64), first_rungs.shape
 
-    widths, n_ages = live_widths(n_methods, n_quantiles, n_kinds), len(AGES_DAYS)
+    widths = live_widths(n_methods, n_quantiles, n_kinds)
     live = Learnt(no_errors(n_methods), first_rungs.copy(), no_outputs(0, widths))
-    rungs = np.zeros((2, n_quantiles + 1))
-    rungs[0, :-1] = first_rungs[0]
-    served = Learnt(no_errors(n_methods), rungs, no_outputs(0, (n_methods, 0, n_ages * n_quantiles, n_ages)))
+    rungs = np.zeros((N_CLASSES, n_quantiles + 1))
+    rungs[::2, :-1] = first_rungs[0]
+    served = Learnt(no_errors(n_methods), rungs, no_outputs(0, (n_methods, 0, N_READ * n_quantiles, N_READ)))
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, live=live, served=served, rows=no_rows(n_methods, n_quantiles),

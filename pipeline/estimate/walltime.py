@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate import chains
-from pipeline.estimate.ensemble import Views, answered, views_of
+from pipeline.estimate.ensemble import Views, answered, centers, ladder_around, views_of
 from pipeline.estimate.history import History
 from pipeline.estimate.law_curves import (
     ABOVE,
@@ -28,6 +28,8 @@ from pipeline.estimate.law_curves import (
     with_laws,
 )
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
+from pipeline.estimate.nightly.rows import group_classes
+from pipeline.estimate.nightly.serving import row_quantiles
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
 from pipeline.estimate.submits import Events, Jobs, jobs_of, with_known_programs, with_meant_requests, with_sessions
@@ -170,19 +172,23 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
     return answers(state, questions, settings).quantiles_s
 
 
-def answers(state: State, questions: History, settings: EstimateRules) -> Answers:
+def answers(state: State, questions: History, settings: EstimateRules, is_later: Bools | None = None) -> Answers:
     """What `estimate` gives, and what it rests on.
+
+    Quantiles of a job that is submitted later (`is_later`), at any time of the next seven days, are those of such jobs;
+    the median is the same.
 
     The median of a count between two that the group ran on lies between the answers to these where the group's jobs
     were answered closely, unless its law says otherwise there, as it does where a pattern of counts is established.
     Where runtimes scatter, the answers around are no better than the one between them.
     """
-    found = _answers(state, questions, settings)
+    later = np.zeros(len(questions), np.bool_) if is_later is None else is_later
+    found = _answers(state, questions, settings, later)
     error, around = found.law[:, [CURVE_ERROR, ESTIMATE_ERROR]].min(axis=1), found.law[:, [BELOW, ABOVE]]
     rows = np.flatnonzero((error <= FARTHEST) & np.isfinite(around).all(axis=1))
     if len(rows):
         asked = (replace(questions.take(rows), procs=procs) for procs in around[rows].T)
-        ends = [_answers(state, one, settings) for one in asked]
+        ends = [_answers(state, one, settings, later[rows]) for one in asked]
         limit_s = np.nan_to_num(questions.requested_s[rows], nan=np.inf)
         found.quantiles_s[rows] = _between(found.take(rows), ends, limit_s, settings)
     return found
@@ -200,7 +206,7 @@ def _between(found: Answers, around: list[Answers], limit_s: Floats, settings: E
     )
 
 
-def _answers(state: State, questions: History, settings: EstimateRules) -> Answers:
+def _answers(state: State, questions: History, settings: EstimateRules, is_later: Bools) -> Answers:
     questions = recoded(questions, state.names)
     n_names = np.maximum(questions.codes["what"] + 1, len(state.names["what"]))
     jobs = with_known_programs(jobs_of(questions), n_names, np.full(len(questions), state.n_submits + 1))
@@ -208,7 +214,12 @@ def _answers(state: State, questions: History, settings: EstimateRules) -> Answe
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=False)
     jobs, events = understood(state, jobs)
     views = views_now(state, jobs, events, settings)
-    quantiles_s = answered(views, state.live, jobs, state.jobs, events, settings).quantiles_s
+    center_s = centers(views, state.live, jobs, state.jobs, events)
+    quantiles_s = answered(views, center_s, state.live, jobs, state.jobs, events, settings).quantiles_s
+    if is_later.any():
+        ladder, found_s = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min), quantiles_s.copy()
+        row_quantiles(ladder, center_s, group_classes(state.rows, jobs, int(state.laws.group_key[0])), state.served.rungs, found_s)
+        quantiles_s = np.where(is_later[:, None], found_s, quantiles_s)
     law = judged(jobs, state.jobs, state.memory.newest, state.memory.before, state.laws)
     limit_s = np.where(jobs.limit_s > 0, jobs.limit_s, np.inf)
     return Answers(with_laws(quantiles_s, law, limit_s, 60.0 * settings.grace_min), law)

@@ -2,21 +2,31 @@
 
 A row asks as if the newest ended job of its key were submitted again. A job that is submitted later reads the row that
 stood at an earlier midnight: its errors are those of estimates of that age.
+
+Beside these stand rows of groups, as PREDICTIONS answer them: what the newest jobs differ in is unknown. They are in no
+table. They are asked at some midnights only, and a later job reads the last one before it.
 """
 
+from collections.abc import Container
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.keys import mixed
-from pipeline.estimate.submits import TRAITS, Events, Jobs, derived, part
+from pipeline.estimate.submits import MEMORY, PROBLEM_SIZE, TRAITS, Events, Jobs, derived, part
 
 ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
 """Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors."""
 
 UAQRP, UARP, URP, UAR, UR, UP, U, R, ALL = range(len(ROW_KEYS))
 WITH_APPLICATION = (UAQRP, UARP, UAR)
+GROUP_KEYS = ("uamsp", "urp", "up")
+"""Keys of rows of groups: m memory, s problem size. PREDICTIONS have one of them, by how jobs are grouped."""
+
+GROUP = len(ROW_KEYS)
+"""The first kind of these rows."""
+
 WITHOUT_REQUEST = (UP, U, ALL)
 """Kinds whose rows also have ratios to the request."""
 
@@ -26,13 +36,21 @@ AGES_DAYS = (0.0, 1.0, 7.0)
 
 SERVED_DAYS = AGES_DAYS[1]
 
+GROUP_DAYS = 7.0
+"""Every how many days rows of groups are asked: a later job reads them at any age up to this."""
+
 FEW_JOBS = 5
 """A row of fewer ended jobs has upper quantiles of its own."""
+
+NEWEST = 5
+"""Where so many newest jobs of a group differ in a value, the next one's is unknown."""
 
 KEPT_DAYS = 1095.0
 """Time after which a key without an ended job has no row (days)."""
 
 QUEUE = TRAITS.index("queue")
+SHARED = (0, QUEUE, MEMORY, PROBLEM_SIZE)
+"""The traits that a question of a group has where its newest jobs share them."""
 
 
 class Rows(NamedTuple):
@@ -52,6 +70,8 @@ class Rows(NamedTuple):
     newest_end_s: Floats
     n_jobs: Ints
     """Ended jobs of the key."""
+    n_same: Ints
+    """(rows, values) newest ended jobs of the key, one after another, with the same request and traits."""
     method_s: Floats
     quantiles_s: Floats
     follows: Floats
@@ -65,7 +85,7 @@ def no_rows(n_methods: int, n_quantiles: int) -> Rows:
     none, some = np.empty(0, np.int64), np.empty(0)
     traits = np.empty((0, len(TRAITS)), np.int64)
     return Rows(
-        none, none, some, none, traits, some, some, none, some, none,
+        none, none, some, none, traits, some, some, none, some, none, np.empty((0, 1 + len(TRAITS)), np.int64),
         np.empty((0, n_methods)), np.empty((0, n_quantiles)), some, some,
     )  # fmt: skip
 
@@ -76,12 +96,18 @@ def taken(rows: Rows, places: Ints) -> Rows:
 
 
 def keys_of(jobs: Jobs) -> Ints:
-    """(kinds, jobs) hashes of the jobs' keys; -1 where a value is unknown. No request is a value."""
-    values = {"u": jobs.who, "a": jobs.traits[:, 0], "q": jobs.traits[:, QUEUE], "r": jobs.limit_s, "p": jobs.procs}
+    """(kinds, jobs) hashes of the jobs' keys; -1 where a value is unknown. No request is a value.
+
+    In a group an unknown value is one too, except for its submitter.
+    """
+    values = {
+        "u": jobs.who, "a": jobs.traits[:, 0], "q": jobs.traits[:, QUEUE], "r": jobs.limit_s, "p": jobs.procs,
+        "m": jobs.traits[:, MEMORY], "s": jobs.traits[:, PROBLEM_SIZE],
+    }  # fmt: skip
     found = []
-    for kind, letters in enumerate(ROW_KEYS):
+    for kind, letters in enumerate((*ROW_KEYS, *GROUP_KEYS)):
         columns = [np.ascontiguousarray(values[letter]) for letter in letters] if kind != ALL else []
-        codes = [column for column in columns if column.dtype == np.int64]
+        codes = [column for column in columns if column.dtype == np.int64] if kind < GROUP else [jobs.who]
         is_known = np.min([np.zeros(len(jobs.who), np.int64), *codes], axis=0) >= 0
         found.append(np.where(is_known, mixed(np.full(len(jobs.who), kind), *columns), -1))
     return np.stack(found)
@@ -93,13 +119,14 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
     keys = keys_of(part(past, over))
     kind, nth = np.nonzero(keys >= 0)
     job, n_new = over[nth], len(nth)
-    first_s = (np.floor(as_of_s / DAY_S) + 1) * DAY_S
-    at_s = np.maximum(np.ceil(past.end_s[job] / DAY_S) * DAY_S, first_s)
+    step_s = np.where(kind < GROUP, DAY_S, GROUP_DAYS * DAY_S)
+    at_s = np.maximum(np.ceil(past.end_s[job] / step_s), np.floor(as_of_s / step_s) + 1) * step_s
     before = np.append(0, rows.n_jobs[:-1]) * (np.append(-1, rows.key[:-1]) == rows.key)
     more = np.concatenate([rows.n_jobs - before, np.ones(n_new, np.int64)])
     fresh = Rows(
-        keys[kind, nth], kind, at_s, np.where(kind < R, past.who[job], -1), past.traits[job], past.limit_s[job],
+        keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job], past.limit_s[job],
         past.procs[job], past.local_s[job], past.end_s[job], np.zeros(n_new, np.int64),
+        np.ones((n_new, rows.n_same.shape[1]), np.int64),
         np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
         np.full(n_new, np.nan), np.full(n_new, np.nan),
     )  # fmt: skip
@@ -108,9 +135,29 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
     both, total = taken(both, order), np.cumsum(more[order])
     is_first = np.append(True, both.key[1:] != both.key[:-1])[: len(order)]
     start = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
-    both = both._replace(n_jobs=total - (total - more[order])[start])
+    both = both._replace(
+        n_jobs=total - (total - more[order])[start], n_same=_alike(both, is_first | (order < len(rows.key)))
+    )
     is_last = np.append((both.key[1:] != both.key[:-1]) | (both.at_s[1:] != both.at_s[:-1]), True)[: len(order)]
     return taken(both, np.flatnonzero(is_last))
+
+
+def _alike(rows: Rows, is_known: Bools) -> Ints:
+    """`n_same` of the rows, of which some are known and the others follow from the row before."""
+    values = np.column_stack([rows.limit_s.view(np.int64), rows.traits])
+    goes_on = np.vstack([np.zeros((1, values.shape[1]), np.bool_), values[1:] == values[:-1]])[: len(values)]
+    places = np.arange(len(values))[:, None]
+    start = np.maximum.accumulate(np.where(goes_on & ~is_known[:, None], 0, places), axis=0)
+    return np.take_along_axis(rows.n_same, start, axis=0) + places - start
+
+
+def as_asked(rows: Rows) -> Rows:
+    """The rows with the values that their questions have: in rows of groups those that the newest jobs share."""
+    is_shared = rows.n_same >= np.minimum(rows.n_jobs, NEWEST)[:, None]
+    may_share = is_shared[:, 1:] & np.isin(np.arange(len(TRAITS)), SHARED)
+    is_known = (rows.kind < GROUP)[:, None] | may_share
+    limit_s = np.where((rows.kind < GROUP) | is_shared[:, 0], rows.limit_s, 0.0)
+    return rows._replace(limit_s=limit_s, traits=np.where(is_known, rows.traits, -1))
 
 
 def pruned(rows: Rows, as_of_s: float, age_days: float) -> Rows:
@@ -122,9 +169,10 @@ def pruned(rows: Rows, as_of_s: float, age_days: float) -> Rows:
 
 
 def newest(rows: Rows, as_of_s: float) -> Rows:
-    """The last row of each key that had an ended job in the time kept."""
+    """The last row of each key of the table that had an ended job in the time kept."""
     is_last = np.append(rows.key[1:] != rows.key[:-1], True)[: len(rows.key)]
-    return taken(rows, np.flatnonzero(is_last & (rows.newest_end_s >= as_of_s - DAY_S * KEPT_DAYS)))
+    is_kept = is_last & (rows.kind < GROUP) & (rows.newest_end_s >= as_of_s - DAY_S * KEPT_DAYS)
+    return taken(rows, np.flatnonzero(is_kept))
 
 
 def midnights_s(submit_s: Floats, age_s: float) -> Floats:
@@ -133,8 +181,8 @@ def midnights_s(submit_s: Floats, age_s: float) -> Floats:
     return found
 
 
-def read(rows: Rows, jobs: Jobs, at_s: Floats) -> Ints:
-    """Per job the place of the first row of the chain that stood at a midnight; -1: none did."""
+def read(rows: Rows, jobs: Jobs, at_s: Floats, kinds: slice = slice(GROUP)) -> Ints:
+    """Per job the place of the first row of these kinds that stood at a midnight; -1: none did."""
     found = np.full(len(at_s), -1, np.int64)
     if not len(rows.key):
         return found
@@ -142,7 +190,7 @@ def read(rows: Rows, jobs: Jobs, at_s: Floats) -> Ints:
     known, number = np.unique(rows.key, return_inverse=True)
     order = number * days + (rows.at_s / DAY_S).astype(np.int64)
     wanted = np.maximum(at_s / DAY_S, 0).astype(np.int64)
-    for keys in keys_of(jobs)[::-1]:
+    for keys in keys_of(jobs)[kinds][::-1]:
         own = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         place = np.searchsorted(order, own * days + wanted, side="right") - 1
         is_there = (place >= 0) & (known[own] == keys) & (number[place] == own)
@@ -162,6 +210,47 @@ def questions_of_rows(rows: Rows, at_s: Floats) -> Jobs:
         traits=rows.traits, request=unset, group=unset, size=unset, burst=unset, place=np.zeros(n), session=unset,
         answered_s=np.full(n, np.nan), **derived(rows.limit_s, rows.procs, rows.local_s),
     )  # fmt: skip
+
+
+def read_each(rows: Rows, jobs: Jobs) -> Ints:
+    """(jobs, columns) the row that each job reads at each of AGES_DAYS, and of each of GROUP_KEYS; -1: none."""
+    places = [read(rows, jobs, midnights_s(jobs.submit_s, DAY_S * days)) for days in AGES_DAYS]
+    week_s = GROUP_DAYS * DAY_S
+    at_s = np.floor(jobs.submit_s / week_s) * week_s
+    kinds = range(GROUP, GROUP + len(GROUP_KEYS))
+    return np.stack([*places, *(read(rows, jobs, at_s, slice(kind, kind + 1)) for kind in kinds)], axis=1)
+
+
+N_READ = len(AGES_DAYS) + len(GROUP_KEYS)
+N_CLASSES = 2 * (1 + 2 * len(GROUP_KEYS))
+"""Of rows whose quantiles are learnt apart: of the table, of each of GROUP_KEYS without and with a request; of each
+rows on many jobs and on few."""
+
+
+def classes_of(rows: Rows) -> Ints:
+    """Per row, with the values of its question, its class; a row on few jobs has an odd one."""
+    return class_of(np.clip(rows.kind - GROUP + 1, 0, None), rows.limit_s, rows.n_jobs)
+
+
+def class_of(nth: Ints, limit_s: Floats, n_jobs: Ints) -> Ints:
+    """The class of questions of the nth of GROUP_KEYS, from 1 on; 0 for the table."""
+    found: Ints = 2 * np.where(nth > 0, 2 * nth - 1 + (limit_s > 0), 0) + (n_jobs < FEW_JOBS)
+    return found
+
+
+def group_classes(rows: Rows, jobs: Jobs, nth: int) -> Ints:
+    """Per job the class of the row of its group, which has the nth of GROUP_KEYS."""
+    last_s = np.full(len(jobs.who), rows.at_s.max(initial=0.0))
+    place = read(rows, jobs, last_s, slice(GROUP + nth, GROUP + nth + 1))
+    return class_of(np.full(len(place), nth + 1), jobs.limit_s, np.append(rows.n_jobs, 0)[place])
+
+
+def group_key(template: Container[str]) -> int:
+    """Which of GROUP_KEYS is nearest to the columns of a template."""
+    if "requested_s" in template:
+        return GROUP_KEYS.index("urp")
+    is_fine = any(name in template for name in ("application", "requested_mem_kib", "problem_size"))
+    return GROUP_KEYS.index("uamsp" if is_fine else "up")
 
 
 def ratio_base_s(rows: Rows) -> Floats:

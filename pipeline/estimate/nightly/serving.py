@@ -13,7 +13,7 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.blend import blended
 from pipeline.estimate.ensemble import SLACK, Views, is_above, ladder_around, on_ladder
 from pipeline.estimate.estimate_rules import EstimateRules
-from pipeline.estimate.nightly.rows import FEW_JOBS, Rows, ratio_base_s
+from pipeline.estimate.nightly.rows import AGES_DAYS, N_CLASSES, Rows, as_asked, classes_of, ratio_base_s
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import Learnt
 from pipeline.estimate.submits import Events, Jobs, capped
@@ -23,6 +23,7 @@ FIRST_STEPS, LONGEST_STEP = 5.0, 0.05
 """A step of a position is at least this over the jobs learnt from, and at most so long, in rungs."""
 
 MIDDLE = QUANTILES.index(0.5)
+N_AGES = len(AGES_DAYS)
 
 
 class Reading(NamedTuple):
@@ -31,14 +32,14 @@ class Reading(NamedTuple):
     job: Ints
     """Per question the place of its submit among the jobs; -1: it asks a row."""
     place: Ints
-    """(jobs, ages) per submit the place of the row that it reads; -1: none."""
+    """(jobs, columns) per submit the places of the rows that it reads; -1: none."""
     divisor_s: Floats
     factor_s: Floats
-    """(jobs, ages) what a row's quantiles are divided by and multiplied with for the job."""
+    """(jobs, columns) what a row's quantiles are divided by and multiplied with for the job."""
     question: Ints
     """Per row its question; -1: it was asked before."""
-    is_few: Bools
-    """Per row whether it rests on few jobs."""
+    own_class: Ints
+    """Per row its class."""
     quantiles_s: Floats
     """Per row the quantiles it has, s."""
 
@@ -52,67 +53,76 @@ def reading_of(rows: Rows, place: Ints, jobs: Jobs, first: int, n_questions: int
     is_scaled = ~np.isnan(base_s) & (limit_s > 0)
     return Reading(
         job, place, np.where(is_scaled, base_s, 1.0), np.where(is_scaled, limit_s, 1.0),
-        np.full(len(rows.key), -1, np.int64), rows.n_jobs < FEW_JOBS, rows.quantiles_s,
+        np.full(len(rows.key), -1, np.int64), classes_of(as_asked(rows)), rows.quantiles_s,
     )  # fmt: skip
 
 
 def served(
-    views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Events, reading: Reading, settings: EstimateRules
-) -> Floats:
-    """(questions, 2, 6) quantiles, s, of a row on many jobs and of one on few; updates the record with the events."""
-    errors_s = record.outputs.method_s
+    views: Views, live_s: Floats, record: Learnt, jobs: Jobs, past: Jobs, events: Events, reading: Reading,
+    settings: EstimateRules,
+) -> Floats:  # fmt: skip
+    """(questions, classes, 6) quantiles, s, of a row of each class; updates the record with the events.
+
+    Rows of groups lie around `live_s`, the estimates of the questions, rows of the table around a blend of their own.
+    """
+    errors_s, grace_s = record.outputs.method_s, 60.0 * settings.grace_min
     center_s = capped(blended(jobs, past, events, views.method_s, errors_s, record.errors), jobs.limit_s)
-    ladder = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min)
-    found = np.full((len(ladder), 2, len(QUANTILES)), np.nan)
+    centers_s = np.stack([center_s, live_s])
+    ladders = np.stack([ladder_around(one_s, views.rung_s, jobs, grace_s) for one_s in centers_s])
+    found = np.full((len(center_s), N_CLASSES, len(QUANTILES)), np.nan)
     _serve(
-        past, events, ladder, center_s, reading, found, record.outputs.kinds, record.outputs.quantiles_s, record.rungs,
-        np.array(QUANTILES), settings.coverage_step,
+        past, events, ladders, centers_s, reading, found, record.outputs.kinds, record.outputs.quantiles_s,
+        record.rungs, np.array(QUANTILES), settings.coverage_step,
     )  # fmt: skip
     return found
 
 
 @entry_kernel
 def _serve(
-    past: Jobs, events: Events, ladder: Floats, center_s: Floats, reading: Reading, found: Floats, few: Floats,
+    past: Jobs, events: Events, ladders: Floats, centers_s: Floats, reading: Reading, found: Floats, classes: Floats,
     read_s: Floats, rungs: Floats, shares: Floats, step: float,
 ) -> None:  # fmt: skip
-    n, n_over = len(ladder), 0
+    n, n_over = len(found), 0
     for question in range(n + 1):
         while n_over < events.ended[question]:
             over = events.by_end[n_over]
             if past.is_learnt[over]:
-                _learn(over, past, read_s[over], few[over], rungs, shares, step, ladder.shape[1])
+                _learn(over, past, read_s[over], classes[over], rungs, shares, step, ladders.shape[2])
             n_over += 1
         if question == n:
             break
-        for is_few in range(2):
-            _row(ladder[question], center_s[question], is_few, rungs, found[question, is_few])
+        for one in range(found.shape[1]):
+            own = 0 if one < 2 else 1
+            _row(ladders[own, question], centers_s[own, question], one, rungs, found[question, one])
         job = reading.job[question]
         if job >= 0:
-            _read(job - (len(few) - len(reading.place)), past.limit_s[job], reading, found, few[job], read_s[job])
+            submit = job - (len(classes) - len(reading.place))
+            _read(submit, past.limit_s[job], reading, found, classes[job], read_s[job])
 
 
 @kernel
-def _read(submit: int, limit_s: float, reading: Reading, found: Floats, few: Floats, read_s: Floats) -> None:
-    """Set what the rows of each age say to a submit."""
+def _read(submit: int, limit_s: float, reading: Reading, found: Floats, classes: Floats, read_s: Floats) -> None:
+    """Set what the rows say that a submit reads."""
     n_shares = found.shape[2]
-    for age in range(len(few)):
-        row = reading.place[submit, age]
+    for column in range(len(classes)):
+        row = reading.place[submit, column]
         if row < 0:
             continue
-        asked, is_few = reading.question[row], 1 if reading.is_few[row] else 0
-        few[age] = is_few
+        asked, own = reading.question[row], reading.own_class[row]
+        classes[column] = own
         for k in range(n_shares):
-            row_s = found[asked, is_few, k] if asked >= 0 else reading.quantiles_s[row, k]
-            row_s = row_s / reading.divisor_s[submit, age] * reading.factor_s[submit, age]
-            read_s[age * n_shares + k] = min(row_s, limit_s) if k <= MIDDLE and limit_s > 0 else row_s
+            row_s = found[asked, own, k] if asked >= 0 else reading.quantiles_s[row, k]
+            row_s = row_s / reading.divisor_s[submit, column] * reading.factor_s[submit, column]
+            is_capped = own < 2 and k <= MIDDLE and limit_s > 0
+            read_s[column * n_shares + k] = min(row_s, limit_s) if is_capped else row_s
 
 
 @kernel
-def _row(ladder: Floats, center_s: float, is_few: int, rungs: Floats, found: Floats) -> None:
+def _row(ladder: Floats, center_s: float, own: int, rungs: Floats, found: Floats) -> None:
     """Set the quantiles in order, with the estimate as the middle one."""
+    first = own - own % 2
     for k in range(len(found)):
-        found[k] = on_ladder(ladder, rungs[0, k] + is_few * rungs[1, k])
+        found[k] = on_ladder(ladder, rungs[first, k] + (rungs[own, k] if own > first else 0.0))
     found[MIDDLE] = center_s
     for k in range(MIDDLE):
         found[k] = min(found[k], center_s)
@@ -120,26 +130,35 @@ def _row(ladder: Floats, center_s: float, is_few: int, rungs: Floats, found: Flo
         found[k] = max(found[k], found[k - 1])
 
 
+@entry_kernel
+def row_quantiles(ladder: Floats, center_s: Floats, classes: Ints, rungs: Floats, found: Floats) -> None:
+    """Set the quantiles, s, of questions that are answered as rows of their class."""
+    for question in range(len(ladder)):
+        _row(ladder[question], center_s[question], classes[question], rungs, found[question])
+
+
 @kernel
 def _learn(
-    over: int, past: Jobs, read_s: Floats, few: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int
+    over: int, past: Jobs, read_s: Floats, classes: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int
 ) -> None:
-    """Move the positions by what rows of each age had said; what rows on few jobs add is never below 0."""
-    n_shares, weight = len(shares), 1.0 / len(few)
-    for age in range(len(few)):
-        if np.isnan(few[age]):
+    """Move the positions by what the rows had said; what rows on few jobs add is never below 0."""
+    n_shares = len(shares)
+    for column in range(len(classes)):
+        if np.isnan(classes[column]):
             continue
-        for is_few in range(2 if few[age] > 0 else 1):
-            rungs[is_few, n_shares] += weight
+        own, weight = int(classes[column]), 1.0 / N_AGES if column < N_AGES else 1.0
+        first = own - own % 2
+        for row in range(first, own + 1):
+            rungs[row, n_shares] += weight
         for k in range(n_shares):
-            above = is_above(over, past, read_s[age * n_shares + k], shares[k])
+            above = is_above(over, past, read_s[column * n_shares + k], shares[k])
             if np.isnan(above):
                 continue
             off = weight * (above - (1 - shares[k]))
-            moved = rungs[0, k] + _step(rungs[0, n_shares], step) * off
-            rungs[0, k] = min(max(moved, -SLACK), n_rungs - 1.0 + SLACK)
-            if few[age] > 0 and k > MIDDLE:
-                rungs[1, k] = min(max(rungs[1, k] + _step(rungs[1, n_shares], step) * off, 0.0), SLACK)
+            moved = rungs[first, k] + _step(rungs[first, n_shares], step) * off
+            rungs[first, k] = min(max(moved, -SLACK), n_rungs - 1.0 + SLACK)
+            if own > first and k > MIDDLE:
+                rungs[own, k] = min(max(rungs[own, k] + _step(rungs[own, n_shares], step) * off, 0.0), SLACK)
 
 
 @kernel

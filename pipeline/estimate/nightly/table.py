@@ -16,8 +16,8 @@ from pipeline.estimate.history import History
 from pipeline.estimate.learnt_parts import learnt_parts, recoded, with_numbers, with_quantiles, with_views
 from pipeline.estimate.nightly import rows as held_rows
 from pipeline.estimate.nightly.rows import (
-    AGES_DAYS,
     DAY_S,
+    N_READ,
     QUEUE,
     ROW_KEYS,
     distinct,
@@ -81,9 +81,9 @@ def _held_now(state: State, settings: EstimateRules) -> held_rows.Rows:
     asked, n = taken(held, waiting[first]), len(first)
     questions = held_rows.questions_of_rows(asked, np.full(n, max(state.as_of_s, 0.0)))
     jobs, events = understood(state, with_numbers(questions, state))
-    views, no_place = views_now(state, jobs, events, settings), np.empty((0, len(AGES_DAYS)), np.int64)
+    views, no_place = views_now(state, jobs, events, settings), np.empty((0, N_READ), np.int64)
     reading = reading_of(held, no_place, part(jobs, slice(0)), 0, n, np.empty(0, np.int64))
-    found = served(views, state.served, jobs, state.jobs, events, reading, settings)
+    found = served(views, np.full(n, np.nan), state.served, jobs, state.jobs, events, reading, settings)
     return with_quantiles(with_views(held, waiting, views.take(number)), waiting, found[number])
 
 
