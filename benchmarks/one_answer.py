@@ -2,7 +2,8 @@
 
     .venv/bin/python -m benchmarks.one_answer FOLDER ...
 
-unequal: rows whose median, or an end of the 80% interval, differs from the answer to a job with the row's values;
+unequal: rows whose median, or an end of the 80% interval, differs from the answer to a job with the row's values that
+is submitted at any time of the next seven days;
 speedup: rows whose runtime times speed-up differs from that of the group's first row by more than rounding; between:
 pairs of neighbouring counts with a count between them, and those whose answer there lies outside theirs; in law: those
 of them where the law says so (a pattern of counts, or a minimum between the two); beyond: rows whose median lies above
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from flows.services.query.answers import answers, load_state
+from flows.services.query.answers import LATER, answers, load_state
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.predictions import TYPICAL
 from pipeline.publish import load_manifest
@@ -62,7 +63,7 @@ def disagreements(folder: Path) -> Disagreements:
 
 def _job(group: Row, row: Row) -> Row:
     known = group | {name: value for name, value in row.items() if value is not None}
-    return {name: known[name] for name in NAMES if known.get(name) is not None}
+    return {name: known[name] for name in NAMES if known.get(name) is not None} | {"at": LATER}
 
 
 def _is_equal(found: Row, row: Row) -> bool:

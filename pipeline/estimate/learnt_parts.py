@@ -16,7 +16,6 @@ from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.nightly.rows import (
     AGES_DAYS,
-    DAY_S,
     SERVED_DAYS,
     Rows,
     as_asked,

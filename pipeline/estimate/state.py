@@ -44,7 +44,7 @@ class Learnt(NamedTuple):
 
     errors: Errors
     rungs: Floats
-    """(kinds, quantiles); of rows (classes, quantiles + 1): positions, what rows on few jobs add, numbers learnt from."""
+    """(kinds, quantiles); of rows (classes, quantiles + 1): positions, what those on few jobs add, jobs learnt from."""
     outputs: Outputs
 
 

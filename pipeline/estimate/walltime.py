@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate import chains
-from pipeline.estimate.ensemble import Views, answered, centers, ladder_around, views_of
+from pipeline.estimate.ensemble import Views, answered, centers, views_of
 from pipeline.estimate.history import History
 from pipeline.estimate.law_curves import (
     ABOVE,
@@ -28,8 +28,7 @@ from pipeline.estimate.law_curves import (
     with_laws,
 )
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
-from pipeline.estimate.nightly.rows import group_classes
-from pipeline.estimate.nightly.serving import row_quantiles
+from pipeline.estimate.nightly.serving import later_quantiles
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
 from pipeline.estimate.submits import Events, Jobs, jobs_of, with_known_programs, with_meant_requests, with_sessions
@@ -217,9 +216,8 @@ def _answers(state: State, questions: History, settings: EstimateRules, is_later
     center_s = centers(views, state.live, jobs, state.jobs, events)
     quantiles_s = answered(views, center_s, state.live, jobs, state.jobs, events, settings).quantiles_s
     if is_later.any():
-        ladder, found_s = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min), quantiles_s.copy()
-        row_quantiles(ladder, center_s, group_classes(state.rows, jobs, int(state.laws.group_key[0])), state.served.rungs, found_s)
-        quantiles_s = np.where(is_later[:, None], found_s, quantiles_s)
+        later_s = later_quantiles(state, views, center_s, jobs, settings)
+        quantiles_s = np.where(is_later[:, None], later_s, quantiles_s)
     law = judged(jobs, state.jobs, state.memory.newest, state.memory.before, state.laws)
     limit_s = np.where(jobs.limit_s > 0, jobs.limit_s, np.inf)
     return Answers(with_laws(quantiles_s, law, limit_s, 60.0 * settings.grace_min), law)

@@ -47,7 +47,7 @@ def query(
     requested: str | None = option("--requested TIME", "Time requested, as in 4h, 1h30m or 1-04:00:00."),
     memory: str | None = option("--memory SIZE", "Memory requested for the whole job, as in 4G."),
     mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
-    at: str | None = option("--at TIME", "Submit time (ISO); default: the end of the log."),
+    at: str | None = option("--at TIME", "Submit time (ISO), or `later`: within 7 days; default: the end of the log."),
     batch: Path | None = option(
         "--batch FILE.csv", "A file of jobs, one per line; its columns are named like the options."
     ),

@@ -19,7 +19,7 @@ from flows.services.published.published_folder import (
 )
 from flows.services.quantities import instant, instant_s
 from flows.services.query.jobs import as_ingested
-from pipeline.arrays import Value
+from pipeline.arrays import Bools, Value
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
 from pipeline.estimate.hypotheses import spoken
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
 
 METHOD = "walltime"
+LATER = "later"
+"""The value `at` of a job that is submitted at any time of the next seven days, as PREDICTIONS ask it."""
+
 INPUTS = "inputs"
 """What says that a model over inputs answered."""
 
@@ -81,8 +84,8 @@ def answer(
 ) -> dict[str, Any]:
     """The answer to one job, given as values of JOBS columns, in plain values; `seconds` is the time it took.
 
-    The value `at` is the submit time, by default the time of the State. `as_of_s` chooses an earlier version, as
-    `reading` does. InputError where tables are missing or empty.
+    The value `at` is the submit time, by default the time of the State, or LATER. `as_of_s` chooses an earlier version,
+    as `reading` does. InputError where tables are missing or empty.
     """
     began = time.perf_counter()
     with reading(published, as_of_s) as manifest:
@@ -105,7 +108,8 @@ def answers(
     basis = basis_of(loaded.state, questions)
     columns = (submit_s, questions.procs, is_open, *basis)
     own = model_answers(loaded.manifest, jobs, questions)
-    found = _answered(loaded, questions)
+    is_later = np.array([job.get("at") == LATER for job in jobs])
+    found = _answered(loaded, questions, is_later)
     estimates = [mine or usual for mine, usual in zip(own, found.quantiles_s.tolist(), strict=True)]
     methods = [INPUTS if mine else METHOD for mine in own]
     rows = zip(known, estimates, methods, *(column.tolist() for column in columns), strict=True)
@@ -136,13 +140,13 @@ def facts_of(loaded: LoadedState) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _answered(loaded: LoadedState, questions: History) -> Answers:
+def _answered(loaded: LoadedState, questions: History, is_later: Bools) -> Answers:
     with interpreted() if len(questions) <= FEW else nullcontext():
-        return estimate_answers(loaded.state, questions, loaded.settings)
+        return estimate_answers(loaded.state, questions, loaded.settings, is_later)
 
 
 def _submit_s(loaded: LoadedState, at: Value) -> float:
-    if at is None:
+    if at is None or at == LATER:
         return loaded.state.as_of_s
     found = float(instant_s("--at", at, loaded.state.site["timezone"]) if isinstance(at, str) else at)
     if found < loaded.state.as_of_s:

@@ -36,7 +36,7 @@ AGES_DAYS = (0.0, 1.0, 7.0)
 
 SERVED_DAYS = AGES_DAYS[1]
 
-GROUP_DAYS = 7.0
+GROUP_DAYS = AGES_DAYS[-1]
 """Every how many days rows of groups are asked: a later job reads them at any age up to this."""
 
 FEW_JOBS = 5
@@ -124,7 +124,8 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
     before = np.append(0, rows.n_jobs[:-1]) * (np.append(-1, rows.key[:-1]) == rows.key)
     more = np.concatenate([rows.n_jobs - before, np.ones(n_new, np.int64)])
     fresh = Rows(
-        keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job], past.limit_s[job],
+        keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job],
+        past.limit_s[job],
         past.procs[job], past.local_s[job], past.end_s[job], np.zeros(n_new, np.int64),
         np.ones((n_new, rows.n_same.shape[1]), np.int64),
         np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
@@ -223,8 +224,8 @@ def read_each(rows: Rows, jobs: Jobs) -> Ints:
 
 N_READ = len(AGES_DAYS) + len(GROUP_KEYS)
 N_CLASSES = 2 * (1 + 2 * len(GROUP_KEYS))
-"""Of rows whose quantiles are learnt apart: of the table, of each of GROUP_KEYS without and with a request; of each
-rows on many jobs and on few."""
+"""Classes of rows whose quantiles are learnt apart: rows of the table, and rows of each of GROUP_KEYS without and with
+a request; of each of these, rows on many jobs and on few."""
 
 
 def classes_of(rows: Rows) -> Ints:

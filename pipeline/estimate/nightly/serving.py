@@ -1,21 +1,30 @@
 """Quantiles of rows: positions on a row's ladder, learnt from rows that were as old when they were read.
 
 A row keeps the quantiles of the midnight at which it was asked. A job that ends moves the positions by what the rows
-of each age had said to it at its submit. The shares that hold are thus those of rows as they are read, however late
-their errors are known: they balance over the moves (Gibbs & Candes 2021, Adaptive conformal inference, section 4).
+of each age had said to it at its submit, and so do the rows of its groups, which are those of PREDICTIONS. The shares
+that hold are thus those of rows as they are read, however late their errors are known: they balance over the moves
+(Gibbs & Candes 2021, Adaptive conformal inference, section 4).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate.blend import blended
 from pipeline.estimate.ensemble import SLACK, Views, is_above, ladder_around, on_ladder
 from pipeline.estimate.estimate_rules import EstimateRules
-from pipeline.estimate.nightly.rows import AGES_DAYS, N_CLASSES, Rows, as_asked, classes_of, ratio_base_s
+from pipeline.estimate.nightly.rows import (
+    AGES_DAYS,
+    N_CLASSES,
+    Rows,
+    as_asked,
+    classes_of,
+    group_classes,
+    ratio_base_s,
+)
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.state import Learnt
+from pipeline.estimate.state import Learnt, State
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.kernels import entry_kernel, kernel
 
@@ -130,9 +139,17 @@ def _row(ladder: Floats, center_s: float, own: int, rungs: Floats, found: Floats
         found[k] = max(found[k], found[k - 1])
 
 
+def later_quantiles(state: State, views: Views, center_s: Floats, jobs: Jobs, settings: EstimateRules) -> Floats:
+    """(questions, 6) quantiles, s, around the estimates of questions, as rows of their groups have them."""
+    classes = group_classes(state.rows, jobs, int(state.laws.group_key[0]))
+    ladder = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min)
+    found = np.full((len(center_s), len(QUANTILES)), np.nan)
+    _rows(ladder, center_s, classes, state.served.rungs, found)
+    return found
+
+
 @entry_kernel
-def row_quantiles(ladder: Floats, center_s: Floats, classes: Ints, rungs: Floats, found: Floats) -> None:
-    """Set the quantiles, s, of questions that are answered as rows of their class."""
+def _rows(ladder: Floats, center_s: Floats, classes: Ints, rungs: Floats, found: Floats) -> None:
     for question in range(len(ladder)):
         _row(ladder[question], center_s[question], classes[question], rungs, found[question])
 

@@ -22,7 +22,7 @@ SIZES = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 def with_law(state: State, power: float) -> State:
     """The State with a law for its only group, at a level of its own."""
     one = np.array([0, -1]), np.array([0, len(SIZES)])
-    return replace(state, laws=LawCurves(*one, np.log(SIZES), 3.0 + power * np.log(SIZES)))
+    return replace(state, laws=LawCurves(*one, np.log(SIZES), 3.0 + power * np.log(SIZES), np.zeros(1, np.int64)))
 
 
 def asked(state: State, procs: float, more: dict[str, float] | None = None) -> Answers:
