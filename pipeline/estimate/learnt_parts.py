@@ -19,7 +19,6 @@ from pipeline.estimate.nightly.rows import (
     SERVED_DAYS,
     Rows,
     as_asked,
-    classes_of,
     distinct,
     pruned,
     questions_of_rows,
@@ -28,7 +27,7 @@ from pipeline.estimate.nightly.rows import (
     taken,
     touched,
 )
-from pipeline.estimate.nightly.serving import reading_of, served
+from pipeline.estimate.nightly.serving import reading_of, serve
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import (
     NAMED,
@@ -216,12 +215,6 @@ def with_views(rows: Rows, places: Ints, views: Views) -> Rows:
     return rows
 
 
-def with_quantiles(rows: Rows, places: Ints, found: Floats) -> Rows:
-    """The rows with the quantiles of those at these places; `found` is (rows, classes, quantiles), s."""
-    rows.quantiles_s[places] = found[np.arange(len(places)), classes_of(as_asked(taken(rows, places)))]
-    return rows
-
-
 def _serve(
     rows: Rows, asked: Asked, views: Views, center_s: Floats, past: Jobs, first: int, state: State,
     settings: EstimateRules,
@@ -232,10 +225,8 @@ def _serve(
     place = read_each(rows, jobs)
     a_day = place[:, AGES_DAYS.index(SERVED_DAYS)]
     state.served.outputs.method_s[first:] = _methods_read(rows, jobs, a_day, views.take(asked.submits))
-    reading = reading_of(rows, place, jobs, first, len(asked.jobs.who), asked.submits)
-    reading.question[asked.rows] = asked.questions
-    found = served(views, center_s, state.served, asked.jobs, past, asked.events, reading, settings)
-    with_quantiles(rows, asked.rows, found[asked.questions])
+    reading = reading_of(rows, place, jobs, first, len(asked.jobs.who), asked.submits, asked.rows, asked.questions)
+    serve(views, center_s, state.served, asked.jobs, past, asked.events, reading, settings)
 
 
 def _methods_read(rows: Rows, jobs: Jobs, place: Ints, instead: Views) -> Floats:

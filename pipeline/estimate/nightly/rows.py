@@ -182,16 +182,17 @@ def midnights_s(submit_s: Floats, age_s: float) -> Floats:
     return found
 
 
-def read(rows: Rows, jobs: Jobs, at_s: Floats, kinds: slice = slice(GROUP)) -> Ints:
-    """Per job the place of the first row of these kinds that stood at a midnight; -1: none did."""
+def read(rows: Rows, keys_of_jobs: Ints, at_s: Floats) -> Ints:
+    """Per job the place of the first row with one of its keys that stood at a midnight; -1: none did."""
     found = np.full(len(at_s), -1, np.int64)
     if not len(rows.key):
         return found
     days = 1 << 20
-    known, number = np.unique(rows.key, return_inverse=True)
+    is_first = np.append(True, rows.key[1:] != rows.key[:-1])
+    known, number = rows.key[is_first], np.cumsum(is_first) - 1
     order = number * days + (rows.at_s / DAY_S).astype(np.int64)
     wanted = np.maximum(at_s / DAY_S, 0).astype(np.int64)
-    for keys in keys_of(jobs)[kinds][::-1]:
+    for keys in keys_of_jobs[::-1]:
         own = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         place = np.searchsorted(order, own * days + wanted, side="right") - 1
         is_there = (place >= 0) & (known[own] == keys) & (number[place] == own)
@@ -215,11 +216,10 @@ def questions_of_rows(rows: Rows, at_s: Floats) -> Jobs:
 
 def read_each(rows: Rows, jobs: Jobs) -> Ints:
     """(jobs, columns) the row that each job reads at each of AGES_DAYS, and of each of GROUP_KEYS; -1: none."""
-    places = [read(rows, jobs, midnights_s(jobs.submit_s, DAY_S * days)) for days in AGES_DAYS]
-    week_s = GROUP_DAYS * DAY_S
+    keys, week_s = keys_of(jobs), GROUP_DAYS * DAY_S
+    places = [read(rows, keys[:GROUP], midnights_s(jobs.submit_s, DAY_S * days)) for days in AGES_DAYS]
     at_s = np.floor(jobs.submit_s / week_s) * week_s
-    kinds = range(GROUP, GROUP + len(GROUP_KEYS))
-    return np.stack([*places, *(read(rows, jobs, at_s, slice(kind, kind + 1)) for kind in kinds)], axis=1)
+    return np.stack([*places, *(read(rows, own[None], at_s) for own in keys[GROUP:])], axis=1)
 
 
 N_READ = len(AGES_DAYS) + len(GROUP_KEYS)
@@ -242,7 +242,7 @@ def class_of(nth: Ints, limit_s: Floats, n_jobs: Ints) -> Ints:
 def group_classes(rows: Rows, jobs: Jobs, nth: int) -> Ints:
     """Per job the class of the row of its group, which has the nth of GROUP_KEYS."""
     last_s = np.full(len(jobs.who), rows.at_s.max(initial=0.0))
-    place = read(rows, jobs, last_s, slice(GROUP + nth, GROUP + nth + 1))
+    place = read(rows, keys_of(jobs)[GROUP + nth : GROUP + nth + 1], last_s)
     return class_of(np.full(len(place), nth + 1), jobs.limit_s, np.append(rows.n_jobs, 0)[place])
 
 

@@ -16,7 +16,6 @@ from pipeline.estimate.ensemble import SLACK, Views, is_above, ladder_around, on
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.nightly.rows import (
     AGES_DAYS,
-    N_CLASSES,
     Rows,
     as_asked,
     classes_of,
@@ -25,7 +24,7 @@ from pipeline.estimate.nightly.rows import (
 )
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import Learnt, State
-from pipeline.estimate.submits import Events, Jobs, capped
+from pipeline.estimate.submits import Events, Jobs, capped, part
 from pipeline.kernels import entry_kernel, kernel
 
 FIRST_STEPS, LONGEST_STEP = 5.0, 0.05
@@ -45,53 +44,57 @@ class Reading(NamedTuple):
     divisor_s: Floats
     factor_s: Floats
     """(jobs, columns) what a row's quantiles are divided by and multiplied with for the job."""
+    asked: Ints
+    """The rows that are asked, by place, in order of their questions."""
     question: Ints
-    """Per row its question; -1: it was asked before."""
+    """Of each of these its question."""
     own_class: Ints
     """Per row its class."""
     quantiles_s: Floats
-    """Per row the quantiles it has, s."""
+    """Per row its quantiles, s; those of rows that are asked are set."""
 
 
-def reading_of(rows: Rows, place: Ints, jobs: Jobs, first: int, n_questions: int, submits: Ints) -> Reading:
-    """The Reading of a part before its rows are asked; its submits are the jobs from `first` on."""
+def reading_of(
+    rows: Rows, place: Ints, jobs: Jobs, first: int, n_questions: int, submits: Ints, asked: Ints, question: Ints
+) -> Reading:
+    """The Reading of a part, whose submits are the jobs from `first` on; `question`: per row `asked`."""
     job = np.full(n_questions, -1, np.int64)
     job[submits] = first + np.arange(len(submits))
     base_s = np.append(ratio_base_s(rows), np.nan)[place]
     limit_s = np.broadcast_to(jobs.limit_s[:, None], place.shape)
+    order = np.argsort(question, kind="stable")
     is_scaled = ~np.isnan(base_s) & (limit_s > 0)
     return Reading(
         job, place, np.where(is_scaled, base_s, 1.0), np.where(is_scaled, limit_s, 1.0),
-        np.full(len(rows.key), -1, np.int64), classes_of(as_asked(rows)), rows.quantiles_s,
+        asked[order], question[order], classes_of(as_asked(rows)), rows.quantiles_s,
     )  # fmt: skip
 
 
-def served(
+def serve(
     views: Views, live_s: Floats, record: Learnt, jobs: Jobs, past: Jobs, events: Events, reading: Reading,
     settings: EstimateRules,
-) -> Floats:  # fmt: skip
-    """(questions, classes, 6) quantiles, s, of a row of each class; updates the record with the events.
+) -> None:  # fmt: skip
+    """Set the quantiles, s, of the rows that are asked; updates the record with the events.
 
     Rows of groups lie around `live_s`, the estimates of the questions, rows of the table around a blend of their own.
     """
     errors_s, grace_s = record.outputs.method_s, 60.0 * settings.grace_min
     center_s = capped(blended(jobs, past, events, views.method_s, errors_s, record.errors), jobs.limit_s)
-    centers_s = np.stack([center_s, live_s])
-    ladders = np.stack([ladder_around(one_s, views.rung_s, jobs, grace_s) for one_s in centers_s])
-    found = np.full((len(center_s), N_CLASSES, len(QUANTILES)), np.nan)
+    of_rows = np.flatnonzero(reading.job < 0)
+    centers_s, asking = np.stack([center_s, live_s])[:, of_rows], part(jobs, of_rows)
+    ladders = np.stack([ladder_around(one_s, views.rung_s[of_rows], asking, grace_s) for one_s in centers_s])
     _serve(
-        past, events, ladders, centers_s, reading, found, record.outputs.kinds, record.outputs.quantiles_s,
-        record.rungs, np.array(QUANTILES), settings.coverage_step,
+        past, events, ladders, centers_s, reading, record.outputs.kinds, record.outputs.quantiles_s, record.rungs,
+        np.array(QUANTILES), settings.coverage_step,
     )  # fmt: skip
-    return found
 
 
 @entry_kernel
 def _serve(
-    past: Jobs, events: Events, ladders: Floats, centers_s: Floats, reading: Reading, found: Floats, classes: Floats,
-    read_s: Floats, rungs: Floats, shares: Floats, step: float,
+    past: Jobs, events: Events, ladders: Floats, centers_s: Floats, reading: Reading, classes: Floats, read_s: Floats,
+    rungs: Floats, shares: Floats, step: float,
 ) -> None:  # fmt: skip
-    n, n_over = len(found), 0
+    n, n_over, n_asked, n_rows = len(reading.job), 0, 0, 0
     for question in range(n + 1):
         while n_over < events.ended[question]:
             over = events.by_end[n_over]
@@ -100,29 +103,31 @@ def _serve(
             n_over += 1
         if question == n:
             break
-        for one in range(found.shape[1]):
-            own = 0 if one < 2 else 1
-            _row(ladders[own, question], centers_s[own, question], one, rungs, found[question, one])
         job = reading.job[question]
         if job >= 0:
             submit = job - (len(classes) - len(reading.place))
-            _read(submit, past.limit_s[job], reading, found, classes[job], read_s[job])
+            _read(submit, past.limit_s[job], reading, len(shares), classes[job], read_s[job])
+            continue
+        while n_rows < len(reading.asked) and reading.question[n_rows] == question:
+            row = reading.asked[n_rows]
+            own = reading.own_class[row]
+            around = 0 if own < 2 else 1
+            _row(ladders[around, n_asked], centers_s[around, n_asked], own, rungs, reading.quantiles_s[row])
+            n_rows += 1
+        n_asked += 1
 
 
 @kernel
-def _read(submit: int, limit_s: float, reading: Reading, found: Floats, classes: Floats, read_s: Floats) -> None:
+def _read(submit: int, limit_s: float, reading: Reading, n_shares: int, classes: Floats, read_s: Floats) -> None:
     """Set what the rows say that a submit reads."""
-    n_shares = found.shape[2]
     for column in range(len(classes)):
         row = reading.place[submit, column]
         if row < 0:
             continue
-        asked, own = reading.question[row], reading.own_class[row]
-        classes[column] = own
+        classes[column] = reading.own_class[row]
         for k in range(n_shares):
-            row_s = found[asked, own, k] if asked >= 0 else reading.quantiles_s[row, k]
-            row_s = row_s / reading.divisor_s[submit, column] * reading.factor_s[submit, column]
-            is_capped = own < 2 and k <= MIDDLE and limit_s > 0
+            row_s = reading.quantiles_s[row, k] / reading.divisor_s[submit, column] * reading.factor_s[submit, column]
+            is_capped = classes[column] < 2 and k <= MIDDLE and limit_s > 0
             read_s[column * n_shares + k] = min(row_s, limit_s) if is_capped else row_s
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History
-from pipeline.estimate.learnt_parts import learnt_parts, recoded, with_numbers, with_quantiles, with_views
+from pipeline.estimate.learnt_parts import learnt_parts, recoded, with_numbers, with_views
 from pipeline.estimate.nightly import rows as held_rows
 from pipeline.estimate.nightly.rows import (
     DAY_S,
@@ -26,7 +26,7 @@ from pipeline.estimate.nightly.rows import (
     ratio_base_s,
     taken,
 )
-from pipeline.estimate.nightly.serving import reading_of, served
+from pipeline.estimate.nightly.serving import reading_of, serve
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
@@ -82,9 +82,11 @@ def _held_now(state: State, settings: EstimateRules) -> held_rows.Rows:
     questions = held_rows.questions_of_rows(asked, np.full(n, max(state.as_of_s, 0.0)))
     jobs, events = understood(state, with_numbers(questions, state))
     views, no_place = views_now(state, jobs, events, settings), np.empty((0, N_READ), np.int64)
-    reading = reading_of(held, no_place, part(jobs, slice(0)), 0, n, np.empty(0, np.int64))
-    found = served(views, np.full(n, np.nan), state.served, jobs, state.jobs, events, reading, settings)
-    return with_quantiles(with_views(held, waiting, views.take(number)), waiting, found[number])
+    held = with_views(held, waiting, views.take(number))
+    unset = np.empty(0, np.int64)
+    reading = reading_of(held, no_place, part(jobs, slice(0)), 0, n, unset, waiting, number)
+    serve(views, np.full(n, np.nan), state.served, jobs, state.jobs, events, reading, settings)
+    return held
 
 
 def estimates(rows: Rows, site: str, run_id: str) -> pa.Table:
@@ -174,7 +176,7 @@ def answered_nightly(history: History, settings: EstimateRules) -> tuple[Floats,
         start = sum(len(n_jobs) for _, n_jobs in found)
         own = log.take(np.arange(start, start + len(one.quantiles_s)))
         jobs = jobs_of(recoded(own, one.state.names))
-        place = held_rows.read(one.rows, jobs, midnights_s(jobs.submit_s, age_s))
+        place = held_rows.read(one.rows, held_rows.keys_of(jobs)[: held_rows.GROUP], midnights_s(jobs.submit_s, age_s))
         held, place = taken(one.rows, place[place >= 0]), np.where(place >= 0, np.cumsum(place >= 0) - 1, -1)
         ratios = held.quantiles_s / ratio_base_s(held)[:, None]
         found.append((_found(held.quantiles_s, ratios, place, jobs.limit_s), np.append(held.n_jobs, 0)[place]))
