@@ -71,7 +71,7 @@ class Rows(NamedTuple):
     n_jobs: Ints
     """Ended jobs of the key."""
     n_same: Ints
-    """(rows, values) newest ended jobs of the key, one after another, with the same request and traits."""
+    """(rows, values) newest ended jobs of the key, one after another, with the same request, and with the same of SHARED."""
     method_s: Floats
     quantiles_s: Floats
     follows: Floats
@@ -85,7 +85,7 @@ def no_rows(n_methods: int, n_quantiles: int) -> Rows:
     none, some = np.empty(0, np.int64), np.empty(0)
     traits = np.empty((0, len(TRAITS)), np.int64)
     return Rows(
-        none, none, some, none, traits, some, some, none, some, none, np.empty((0, 1 + len(TRAITS)), np.int64),
+        none, none, some, none, traits, some, some, none, some, none, np.empty((0, 1 + len(SHARED)), np.int64),
         np.empty((0, n_methods)), np.empty((0, n_quantiles)), some, some,
     )  # fmt: skip
 
@@ -145,7 +145,7 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
 
 def _alike(rows: Rows, is_known: Bools) -> Ints:
     """`n_same` of the rows, of which some are known and the others follow from the row before."""
-    values = np.column_stack([rows.limit_s.view(np.int64), rows.traits])
+    values = np.column_stack([rows.limit_s.view(np.int64), rows.traits[:, SHARED]])
     goes_on = np.vstack([np.zeros((1, values.shape[1]), np.bool_), values[1:] == values[:-1]])[: len(values)]
     places = np.arange(len(values))[:, None]
     start = np.maximum.accumulate(np.where(goes_on & ~is_known[:, None], 0, places), axis=0)
@@ -155,10 +155,12 @@ def _alike(rows: Rows, is_known: Bools) -> Ints:
 def as_asked(rows: Rows) -> Rows:
     """The rows with the values that their questions have: in rows of groups those that the newest jobs share."""
     is_shared = rows.n_same >= np.minimum(rows.n_jobs, NEWEST)[:, None]
-    may_share = is_shared[:, 1:] & np.isin(np.arange(len(TRAITS)), SHARED)
-    is_known = (rows.kind < GROUP)[:, None] | may_share
-    limit_s = np.where((rows.kind < GROUP) | is_shared[:, 0], rows.limit_s, 0.0)
-    return rows._replace(limit_s=limit_s, traits=np.where(is_known, rows.traits, -1))
+    is_of_table, traits = rows.kind < GROUP, np.full_like(rows.traits, -1)
+    traits[:, SHARED] = np.where(is_shared[:, 1:], rows.traits[:, SHARED], -1)
+    return rows._replace(
+        limit_s=np.where(is_of_table | is_shared[:, 0], rows.limit_s, 0.0),
+        traits=np.where(is_of_table[:, None], rows.traits, traits),
+    )
 
 
 def pruned(rows: Rows, as_of_s: float, age_days: float) -> Rows:
