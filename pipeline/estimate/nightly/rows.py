@@ -71,7 +71,7 @@ class Rows(NamedTuple):
     n_jobs: Ints
     """Ended jobs of the key."""
     n_same: Ints
-    """(rows, values) newest ended jobs of the key, one after another, with the same request, and with the same of SHARED."""
+    """(rows, values) newest ended jobs of the key, one after another, with one request, and with one of SHARED."""
     method_s: Floats
     quantiles_s: Floats
     follows: Floats
