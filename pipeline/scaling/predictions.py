@@ -262,8 +262,8 @@ def predict(
     ends = within_log(ends, runtime_s, curves, procs, observations)
     reliability, advice = without_bound(ends, found.reliability, found.advice)
     speedup = _speedup(found.observed, found.rows, runtime_s, curves["n_points"] == 1)
-    more = {**ends, "speedup": speedup, "efficiency": speedup / procs, "reliability": reliability, "advice": advice}
-    table = found.table(run_id, patterns, **more)
+    more: dict[str, Floats | Words] = {**ends, "speedup": speedup, "efficiency": speedup / procs}
+    table = found.table(run_id, patterns, **more, reliability=reliability, advice=advice)
     return table, _report(found.sizes, table, found.observed)
 
 
