@@ -150,7 +150,8 @@ def check_unpacked(path: Path, n_bytes: int) -> None:
     """InputError where a part of a table would take more than MAX_UNPACKED_BYTES in memory."""
     if n_bytes > MAX_UNPACKED_BYTES:
         found, expected = f"{n_bytes:,} bytes in one part of the table", f"at most {MAX_UNPACKED_BYTES:,}"
-        raise InputError(printable(str(path)), found, expected, "see who wrote this file")
+        do = "see who wrote this file, or write it with smaller row groups"
+        raise InputError(printable(str(path)), found, expected, do)
 
 
 def without_empty_columns(table: pa.Table) -> pa.Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.published.published_folder import read_columns
-from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lookup_file import lookup_file, newest_end_of
 from pipeline.export.lookup_reader import Lookup, open_lookup
 from pipeline.export.published_tables import PublishedTables, Writer, csv_files, known_applications
 from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
@@ -59,10 +59,9 @@ def export(published: Path, kind: str, folder: Path, config: Path | None = None)
     sizes = {str(folder / name): len(content) for name, content in files.items()}
     install = files.get(INSTALL_FILE, b"").decode("utf-8")
     n_limits = tables.limits.num_rows - tables.limits.column("limit_s").null_count
-    ends = [one for table in (tables.estimates, tables.limits) for one in table.column("newest_end_s").to_pylist()]
     return Exported(
         manifest.run_id, manifest.site, tables.estimates.num_rows, n_limits, len(tables.applications), sizes, install,
-        settings.mode, max(ends, default=0), settings.max_age_days,
+        settings.mode, newest_end_of((tables.estimates, tables.limits)), settings.max_age_days,
     )  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from flows.services.quantities import clock, instant, share
 from flows.services.run.prepare import settings_and_logs
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History
+from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.evaluate.backtest import past_of
-from pipeline.evaluate.limit_advice import MANY_JOBS, figures_of_rules, recommended_limits
+from pipeline.evaluate.limit_advice import figures_of_rules, recommended_limits
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_text

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Array, Floats, Ints
+from pipeline.estimate.limit_harm import PROMISED_BEYOND
 from pipeline.estimate.own_jobs import DAY_S, WINDOWS
 from pipeline.tables import LimitStatus
 
@@ -37,7 +38,7 @@ N_CANDIDATES = len(WINDOWS) * len(FACTORS)
 class LimitSettings(NamedTuple):
     """How limits are chosen; shares are of jobs, prices are in the mean requested work of a job."""
 
-    share: float = 0.03
+    share: float = PROMISED_BEYOND
     """Largest share of jobs that may run beyond their limit: 1 - the promise."""
     aim: float = 0.9
     """Part of that share that is aimed at."""
@@ -47,7 +48,7 @@ class LimitSettings(NamedTuple):
     first_credit: float = 2.0
     """Credit (jobs) of a new submitter,"""
     credit_rate: float = 0.05
-    """what an ended job adds to it, at a promise of 97%,"""
+    """what an ended job adds to it, at a share of PROMISED_BEYOND,"""
     credit_per_job: float = 0.05
     """and how much each recent job adds to its upper bound, which is `first_credit` without any."""
     credit_days: float = 10.0
@@ -76,9 +77,6 @@ HIGHEST, LOWEST = 12.0, -8.0
 
 WORK_JOBS = 1000.0
 """Jobs over which the mean work is taken."""
-
-PROMISED = 0.03
-"""The share for which `credit_rate` stands."""
 
 
 class Offers(NamedTuple):
@@ -151,7 +149,7 @@ class Books:
 
     def earn(self, who: Ints) -> None:
         """Ended jobs of these submitters."""
-        rate = self.settings.credit_rate * self.settings.share / PROMISED
+        rate = self.settings.credit_rate * self.settings.share / PROMISED_BEYOND
         np.add.at(self.credit, who, rate)
         np.add.at(self.recent, who, 1.0)
 

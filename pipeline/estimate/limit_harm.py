@@ -19,8 +19,8 @@ FIRST_MONDAY_S = 4 * 86_400
 PROMISED_BEYOND = 0.03
 """The share of jobs that may exceed a limit that was set: the promise is 97%."""
 
-MOST_BEYOND, MANY_JOBS = 0.09, 200
-"""The same share of a user with so many jobs or more."""
+USER_TIMES, MANY_JOBS = 3.0, 200
+"""Of a user with so many jobs or more the share may be so many times the promised one."""
 
 CHANCE = 0.01
 """Limiting ends where so many jobs beyond their limits, or more, have at most this chance under the promise."""
@@ -48,10 +48,10 @@ def make_harm(jobs: LargeTable, site: str, again: Mapping[str, float]) -> tuple[
     -------
     pa.Table, Report
         A user's limiting is off from the first job at which more of the user's jobs were beyond their limits than
-        chance explains (binomial, PROMISED_BEYOND, CHANCE), and with MANY_JOBS more than MOST_BEYOND; the site's where
-        more jobs of one week were than chance explains. It stays off until a person acts. All ended jobs with a request
-        count, as in the promise, from the first limited one on. The facts: jobs limited and beyond, hours freed, users
-        switched off, and whether the site is.
+        chance explains (binomial, PROMISED_BEYOND, CHANCE), and with MANY_JOBS more than USER_TIMES the promised
+        share; the site's where more jobs of one week were than chance explains. It stays off until a person acts. All
+        ended jobs with a request count, as in the promise, from the first limited one on. The facts: jobs limited and
+        beyond, hours freed, users switched off, and whether the site is.
     """
     counted = jobs_since_limits(jobs).sort_by([("end_s", "ascending")])
     is_limited = np.isfinite(floats(counted, "limit_set_s"))
@@ -61,7 +61,8 @@ def make_harm(jobs: LargeTable, site: str, again: Mapping[str, float]) -> tuple[
     end_s, is_beyond = floats(counted, "end_s"), is_limited & _beyond(counted)
     week = np.floor((end_s - FIRST_MONDAY_S) / WEEK_S).astype(np.int64)
     off_s = {
-        name: _off_s(end_s, is_beyond, code == n, again.get(name, -np.inf), MOST_BEYOND) for n, name in enumerate(names)
+        name: _off_s(end_s, is_beyond, code == n, again.get(name, -np.inf), USER_TIMES * PROMISED_BEYOND)
+        for n, name in enumerate(names)
     }
     weekly = [_off_s(end_s, is_beyond, week == one, again.get(EVERYBODY, -np.inf), 0.0) for one in np.unique(week)]
     site_off_s = min((one for one in weekly if one is not None), default=None)
@@ -104,9 +105,13 @@ def with_switched_off(made: tuple[pa.Table, Report], harm: pa.Table) -> tuple[pa
         columns[name] = pc.if_else(is_off, pa.scalar(None, limits[name].type), limits[name])
     columns["status"] = pc.if_else(is_off, reason, limits["status"].cast(pa.string()))
     found = LIMITS.build(**columns)
-    status = found["status"].to_pylist()
-    facts = {f"rows {one}": status.count(str(one)) for one in LimitStatus}
-    return found, replace(report, facts=dict(report.facts) | facts)
+    return found, replace(report, facts=dict(report.facts) | rows_by_status(found))
+
+
+def rows_by_status(limits: pa.Table) -> dict[str, int]:
+    """The facts of a report on LIMITS: its number of rows of each status."""
+    status = limits["status"].to_pylist()
+    return {f"rows {one}": status.count(str(one)) for one in LimitStatus}
 
 
 def jobs_since_limits(jobs: LargeTable, columns: Sequence[str] = READ) -> pa.Table:

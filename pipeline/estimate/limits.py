@@ -24,21 +24,21 @@ from pipeline.estimate.limit_choice import (
     choose,
     no_books,
 )
+from pipeline.estimate.limit_harm import rows_by_status
 from pipeline.estimate.own_jobs import (
     Kinds,
-    columns_of,
     has_row,
     is_nameless,
     kinds_of,
     names_tell,
     newest_known,
-    told_columns,
+    run_s_of,
     values_of,
 )
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.settings import SiteSettings
-from pipeline.tables import LIMITS, LimitStatus
+from pipeline.tables import LIMITS
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -58,7 +58,9 @@ class Held(NamedTuple):
     who: Ints
     """The submitter's number; unknown ones share the last."""
     run_s: Floats
-    """Runtimes; of a job that was cut short its request, if that is longer."""
+    """As `run_s_of` gives them."""
+    values: dict[str, Array]
+    """As `values_of` gives them."""
     has_names: Bools
     """Per job whether names of the log up to it tell applications."""
 
@@ -81,9 +83,9 @@ class Night(NamedTuple):
 def held_of(log: History) -> Held:
     """The log's jobs and kinds."""
     n_who = int(log.codes["who"].max(initial=-1)) + 1
-    run_s = np.where(log.is_lower_bound, np.fmax(log.runtime_s, log.requested_s), log.runtime_s)
+    run_s, values = run_s_of(log), values_of(log)
     who = np.where(log.codes["who"] < 0, n_who, log.codes["who"])
-    return Held(log, kinds_of(log), who, run_s, names_tell(values_of(log)["what"]))
+    return Held(log, kinds_of(log, values, run_s), who, run_s, values, names_tell(values["what"]))
 
 
 def nights(log: History, settings: LimitSettings, first_s: float = -np.inf) -> Iterator[Night]:
@@ -185,8 +187,6 @@ class Pass:
     def table(self, at_s: float) -> Rows:
         """The rows of the table at a time, in order of template and key."""
         log, found = self.held.log, list[Rows]()
-        values = values_of(log)
-        told = told_columns(values)
         for _, kinds in self._used(at_s):
             n_kinds = int(kinds.of_job.max(initial=-1)) + 1
             ended = np.flatnonzero(log.end_s[kinds.job] <= at_s)
@@ -194,9 +194,8 @@ class Pass:
             newest[kinds.of_job[kinds.job[ended]]] = ended
             newest = newest[newest >= 0]
             newest = newest[has_row(kinds, log.end_s, newest, np.full(len(newest), at_s))]
-            columns = columns_of(kinds.template, told)
             chosen = choose(self.held.offers(kinds, newest), self.books)
-            found.append(_rows(log, values, kinds, newest, columns, chosen))
+            found.append(_rows(log, self.held.values, kinds, newest, chosen))
         return {name: np.concatenate([rows[name] for rows in found]) for name in found[0]} if found else {}
 
 
@@ -218,10 +217,8 @@ def within_most(who: Ints, most: Ints, wants: Bools) -> Bools:
     return found
 
 
-def _rows(
-    log: History, values: dict[str, Array], kinds: Kinds, newest: Ints, columns: tuple[str, ...], chosen: Chosen
-) -> Rows:
-    job, n = kinds.job[newest], len(newest)
+def _rows(log: History, values: dict[str, Array], kinds: Kinds, newest: Ints, chosen: Chosen) -> Rows:
+    job, n, columns = kinds.job[newest], len(newest), kinds.columns
     found: Rows = {
         "template": np.full(n, "+".join(columns), object), "chain_rank": np.full(n, kinds.template),
         "limit_s": chosen.limit_s, "status": chosen.status, "chance_beyond": chosen.chance,
@@ -299,10 +296,8 @@ def make_limits(
     log = history_of(newest, site.timezone, without_flagged=True)
     at_s = newest_s(newest, log.row) if as_of_s is None else as_of_s
     found = limits_table(rows_at(log, at_s, LimitSettings()), site.name, run_id)
-    whole, status = Tally(found.num_rows), found.column("status").to_pylist()
-    return found, Report(
-        "limits", "row", whole, whole, {}, {f"rows {one}": status.count(str(one)) for one in LimitStatus}
-    )
+    whole = Tally(found.num_rows)
+    return found, Report("limits", "row", whole, whole, {}, rows_by_status(found))
 
 
 def limits(history: History, _settings: EstimateRules) -> Floats:

@@ -52,6 +52,8 @@ class Kinds(NamedTuple):
     """The kinds of one template; the last four are of ended jobs, in order of kind and end."""
 
     template: int
+    columns: tuple[str, ...]
+    """Those of the template that the log tells."""
     of_job: Ints
     """Per job the number of its kind, -1 where a value is unknown."""
     reads: Bools
@@ -104,38 +106,42 @@ def _is_known(values: Array) -> Bools:
     return found
 
 
-def columns_of(template: int, told: set[str]) -> tuple[str, ...]:
-    """The template's columns that the log tells."""
-    return tuple(name for name in TEMPLATES[template] if name in told)
+def run_s_of(history: History) -> Floats:
+    """Runtimes, s; of a job that was cut short its request, if that is longer."""
+    found: Floats = np.where(history.is_lower_bound, np.fmax(history.runtime_s, history.requested_s), history.runtime_s)
+    return found
 
 
-def kinds_of(history: History) -> list[Kinds]:
-    """The kinds of each template that the log tells, in order of look-up."""
-    values = values_of(history)
+def kinds_of(history: History, values: dict[str, Array], run_s: Floats) -> list[Kinds]:
+    """The kinds of each template that the log tells, in order of look-up.
+
+    `values` and `run_s` are those of `values_of` and `run_s_of`.
+    """
     told = told_columns(values)
     has_ended = history.has_run & history.is_learnt & (history.requested_s > 0)
-    run_s = np.where(history.is_lower_bound, np.fmax(history.runtime_s, history.requested_s), history.runtime_s)
     found = []
-    for template, columns in enumerate(TEMPLATES):
-        if {name for name in columns if name in (*OPTIONAL, "what", "who", "requested_s")} <= told:
-            keys = [np.ascontiguousarray(values[name]) for name in columns_of(template, told)]
+    for template, wanted in enumerate(TEMPLATES):
+        if {name for name in wanted if name in (*OPTIONAL, "what", "who", "requested_s")} <= told:
+            columns = tuple(name for name in wanted if name in told)
+            keys = [np.ascontiguousarray(values[name]) for name in columns]
             is_known = np.logical_and.reduce([_is_known(one) for one in keys])
             left = [name for name in OPTIONAL if name in told and name not in columns]
             is_open = np.logical_and.reduce([np.full(len(history), True)] + [~_is_known(values[one]) for one in left])
             reads = is_known & is_open & (history.requested_s > 0)
             number = np.unique(np.where(is_known, mixed(*keys), -1), return_inverse=True)[1]
             of_job = np.where(is_known, number, -1)
-            found.append(_with_ended(template, of_job, reads, has_ended & is_known, history.end_s, run_s))
+            places = np.flatnonzero(has_ended & is_known)
+            found.append(Kinds(template, columns, of_job, reads, *_ended_of(of_job, places, history.end_s, run_s)))
     return found
 
 
-def _with_ended(template: int, of_job: Ints, reads: Bools, chosen: Bools, end_s: Floats, run_s: Floats) -> Kinds:
-    places = np.flatnonzero(chosen)
+def _ended_of(of_job: Ints, places: Ints, end_s: Floats, run_s: Floats) -> tuple[Ints, Ints, Ints, Array]:
+    """The last four of Kinds."""
     job = places[np.lexsort((end_s[places], of_job[places]))]
     kind, nth = of_job[job], np.arange(len(job))
     first = np.maximum.accumulate(np.where(np.append(True, kind[1:] != kind[:-1])[: len(job)], nth, 0))
     known = kind * _DAYS + np.ceil(end_s[job] / DAY_S).astype(np.int64)
-    return Kinds(template, of_job, reads, job, first, known, _longest_s(np.ceil(run_s[job]), first))
+    return job, first, known, _longest_s(np.ceil(run_s[job]), first)
 
 
 def _longest_s(run_s: Floats, first: Ints) -> Array:

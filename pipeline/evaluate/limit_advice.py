@@ -17,6 +17,7 @@ from pipeline.estimate.baselines import largest_of_5, largest_of_15
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.estimate.limit_choice import LimitSettings
+from pipeline.estimate.limit_harm import MANY_JOBS, USER_TIMES
 from pipeline.estimate.limits import Rows, limits_table, nights, rows_at
 from pipeline.estimate.own_jobs import DAY_S, values_of
 from pipeline.estimate.score import QUANTILES
@@ -24,11 +25,6 @@ from pipeline.estimate.walltime import walltime
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup, Value, open_lookup
 from pipeline.tables import ESTIMATES
-
-MANY_JOBS = 200
-"""Jobs from which on a submitter's own share beyond the limits is compared with USER_TIMES the promised share."""
-
-USER_TIMES = 3.0
 
 
 class Outcomes(NamedTuple):

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.arrays import Ints
 from pipeline.errors import InputError
@@ -31,6 +32,8 @@ LIMIT_KIND = "l"
 """in rows of LIMITS behind this letter."""
 FORMAT = "#walltime-lookup 2"
 CHECK = " check="
+NO_STAMP = "0" * 16
+"""In place of the stamp where the stamp is computed."""
 ALL = "all"
 QUANTILE_NAMES = ("q10", "q50", "q80", "q90", "q95", "q99")
 COLUMNS = ("key", "n_jobs", *QUANTILE_NAMES, *(f"ratio_{name}" for name in QUANTILE_NAMES))
@@ -111,30 +114,38 @@ def lookup_file(estimates: pa.Table, limits: pa.Table, applications: Mapping[str
     buckets = max(1, len(keys) // ROWS_PER_BUCKET)
     lines, sizes = _in_buckets(keys, values, multiplier, buckets)
     heading = f"#chain {_chain(estimate_kinds)}\n#limits {_chain(limit_kinds)}\n#columns {' '.join(COLUMNS)}\n"
-    ends = [one for table in both for one in table.column("newest_end_s").to_pylist()]
     facts = {
-        "run": run, "site": quoted(site), "newest_end_s": max(ends), "rows": estimates.num_rows,
+        "run": run, "site": quoted(site), "newest_end_s": newest_end_of(both), "rows": estimates.num_rows,
         "limits": limits.num_rows, "names": len(applications), "buckets": buckets, "multiplier": multiplier,
     }  # fmt: skip
     return _assembled(facts, heading, lines, sizes, multiplier)
+
+
+def newest_end_of(tables: Sequence[pa.Table]) -> int:
+    """End of the newest job behind tables with a column newest_end_s, s since 1970; 0 where none has a row."""
+    return max((pc.max(table["newest_end_s"]).as_py() or 0 for table in tables), default=0)
 
 
 def _chain(kinds: Mapping[int, str]) -> str:
     return " ".join(f"{rank}:{template}" for rank, template in kinds.items())
 
 
+def stamp_of(first: str, rest: bytes) -> str:
+    """The stamp of a file: a hash of line 1, with NO_STAMP and without its checksum, and of all that follows it."""
+    return hashlib.sha256(first.encode("ascii", "replace") + rest).hexdigest()[: len(NO_STAMP)]
+
+
 def _assembled(
     facts: Mapping[str, object], heading: str, lines: Sequence[str], sizes: Sequence[int], multiplier: int
 ) -> bytes:
     """The file; offsets in line 1 have a fixed width, so that its length does not depend on them."""
-    first = f"{FORMAT} stamp={'0' * 16} " + " ".join(f"{name}={value}" for name, value in facts.items())
+    first = f"{FORMAT} stamp={NO_STAMP} " + " ".join(f"{name}={value}" for name, value in facts.items())
     directory = len(first) + len(f" directory={0:012d} bytes={0:012d}{CHECK}{0:010d}\n") + len(heading)
     rows_from = directory + ENTRY_BYTES * (len(sizes) + 1)
     offsets = np.cumsum([rows_from, *sizes]).tolist()
     first += f" directory={directory:012d} bytes={offsets[-1]:012d}"
     rest = "".join(f"{offset:012d}\n" for offset in offsets) + "".join(lines)
-    stamp = hashlib.sha256((first + heading + rest).encode("ascii")).hexdigest()[:16]
-    first = first.replace("0" * 16, stamp, 1)
+    first = first.replace(NO_STAMP, stamp_of(first, (heading + rest).encode("ascii")), 1)
     check = hashes_of([f"{first}\n{heading}"], multiplier)[0]
     return f"{first}{CHECK}{check:010d}\n{heading}{rest}".encode("ascii")
 

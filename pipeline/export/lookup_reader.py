@@ -1,6 +1,5 @@
 """Reads the look-up file as the plug-ins in Lua and for OpenPBS do: what is scored, and applied, is what they find."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,10 +14,12 @@ from pipeline.export.lookup_file import (
     FORMAT,
     LIMIT_KIND,
     NAME_KIND,
+    NO_STAMP,
     PRIME,
     QUANTILE_NAMES,
     key_columns,
     key_of,
+    stamp_of,
 )
 from pipeline.tables import LimitStatus
 
@@ -167,11 +168,10 @@ class Lookup:
 
 def is_whole(content: bytes) -> bool:
     """Whether the bytes of a look-up file are those that its stamp was made of."""
-    first, _, rest = content.partition(b"\n")
-    first = first.rpartition(CHECK.encode())[0]
-    stamp = first.partition(b"stamp=")[2][:16]
-    plain = first.replace(stamp, b"0" * len(stamp), 1) + rest
-    return first.startswith(FORMAT.encode()) and hashlib.sha256(plain).hexdigest()[:16].encode() == stamp
+    line, _, rest = content.partition(b"\n")
+    first = line.decode("ascii", "replace").rpartition(CHECK)[0]
+    stamp = first.partition("stamp=")[2][: len(NO_STAMP)]
+    return first.startswith(FORMAT) and stamp == stamp_of(first.replace(stamp, NO_STAMP, 1), rest)
 
 
 def open_lookup(file: BinaryIO, where: str = "the look-up file") -> Lookup:

@@ -9,8 +9,8 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.limit_choice import LimitSettings, no_books
-from pipeline.estimate.limits import limits, limits_table, make_limits, nights, rows_at, within_most
-from pipeline.estimate.own_jobs import LEAST_JOBS, TEMPLATES, kinds_of, names_tell
+from pipeline.estimate.limits import held_of, limits, limits_table, make_limits, nights, rows_at, within_most
+from pipeline.estimate.own_jobs import LEAST_JOBS, TEMPLATES, names_tell
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.limit_advice import limit_figures, limits_read, outcomes, second_half
 from pipeline.settings import SiteSettings
@@ -179,7 +179,7 @@ def test_planted_futures_change_nothing() -> None:
 
 def test_the_longest_of_the_latest_jobs() -> None:
     run_s = np.random.default_rng(1).integers(1, 1000, 150).astype(float)
-    kinds = kinds_of(log_of(run_s, np.zeros(150, np.int64)))[0]
+    kinds = held_of(log_of(run_s, np.zeros(150, np.int64))).kinds[0]
     ordered = run_s[kinds.job]
     for nth in (0, 3, 17, 60, 149):
         wanted = [ordered[max(nth + 1 - window, 0) : nth + 1].max() for window in (5, 10, 20, 50, 100)]

@@ -297,7 +297,7 @@ def test_a_text_that_repeats_without_end_is_refused(tmp_path: Path, monkeypatch:
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(InputError, match="99,000 bytes of text in 99 rows, expected at most 10,000"):
         read(tmp_path / "a.parquet")
-    monkeypatch.setattr("pipeline.ingest.formats.table.parts.MAX_GROUP_BYTES", 100)
+    monkeypatch.setattr("pipeline.storage.MAX_UNPACKED_BYTES", 100)
     with pytest.raises(InputError, match="bytes in one part of the table, expected at most 100"):
         read(tmp_path / "a.parquet")
 

@@ -22,10 +22,9 @@ from pipeline.ingest.formats.table.text_parts import (
 )
 from pipeline.ingest.sources import ARROW, PARQUET, Source, head
 from pipeline.settings import IngestSettings
+from pipeline.storage import parquet_file
 
 PART_ROWS = 1 << 16
-MAX_GROUP_BYTES = 1 << 31
-"""Of one row group of Parquet, unpacked."""
 
 
 def is_binary(start: bytes) -> bool:
@@ -71,12 +70,7 @@ def _parquet(source: Source) -> pq.ParquetFile:
     """A file whose texts stay dictionaries, so that one that repeats is in memory once."""
     schema = pq.read_schema(source.path)
     texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    file = pq.ParquetFile(source.path, read_dictionary=texts)
-    groups = (file.metadata.row_group(place) for place in range(file.num_row_groups))
-    if (largest := max((max(one.total_byte_size, 8 * one.num_rows) for one in groups), default=0)) > MAX_GROUP_BYTES:
-        found, expected = f"{largest:,} bytes in one part of the table", f"at most {MAX_GROUP_BYTES:,}"
-        raise InputError(printable(source.label), found, expected, "write it with smaller row groups")
-    return file
+    return parquet_file(source.path, read_dictionary=texts)
 
 
 def _damaged(source: Source, error: Exception) -> InputError:
