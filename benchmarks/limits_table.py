@@ -33,7 +33,7 @@ SHARE = 0.03
 FEW_JOBS, NEW_JOBS, CHANCE = 20, 10, 0.01
 AGES_DAYS = (0.0, 1.0, 6.0)
 HEADER = (
-    "log", "age (days)", "limited", "beyond", "worst", "20 to 200", "new", "freed at 97%", "freed at its own",
+    "log", "age (days)", "limited", "beyond", "worst", "20 to 200", "new", "freed at 97%", "freed as it is",
 )  # fmt: skip
 
 
