@@ -45,6 +45,8 @@ class SilentRequest(NamedTuple):
     n_jobs: int
     longest_s: float
     """The longest run of these jobs, s."""
+    is_endless: bool
+    """Whether it is over four times the longest run of the log. Others bound the runtime, if far above it."""
 
 
 def silent_requests(jobs: LargeTable) -> list[SilentRequest]:
@@ -62,7 +64,7 @@ def silent_requests(jobs: LargeTable) -> list[SilentRequest]:
     for (queue, _), (n, _, _) in found.items():
         of_queue[queue] = of_queue.get(queue, 0.0) + n
     silent = [
-        SilentRequest(queue, asked_s, int(n), longest_s)
+        SilentRequest(queue, asked_s, int(n), longest_s, asked_s > LONGEST_REQUEST * longest_log_s)
         for (queue, asked_s), (n, runs, longest_s) in found.items()
         # Without a share of the queue a request counts only where it is longer than any run explains.
         if is_unused(asked_s, runs if n >= BULK * of_queue[queue] else 0.0, longest_s, n_log, longest_log_s)

@@ -27,8 +27,8 @@ class Convention(StrEnum):
 
     NATURAL = "natural"
     """Runtimes are cut at the request; jobs without a positive runtime or size are left out; a job without a request
-    has the largest request of the log, or its own runtime where that is longer, so that it is never cut. A request that
-    says nothing counts as none, where any other is left."""
+    has the largest request of the log, or its own runtime where that is longer, so that it is never cut. A request over
+    four times the longest run counts as none, where any other is left."""
     PYSS = "pyss"
     """As the simulators pyss and predictsim: of runtime and request the longer is the request and the shorter the
     runtime; a job without a positive runtime or allocated processors stays, with a runtime and a request of 1 s."""
@@ -147,6 +147,8 @@ def workload_of_jobs(
     """
     order = np.argsort(floats(jobs, "source_line"), kind="stable")
     users, _ = category_codes(jobs, "user")
+    # A default of minutes says nothing of a runtime of seconds, and yet lets a scheduler fill a gap.
+    endless = [one for one in silent_requests(jobs) if one.is_endless] if convention is Convention.NATURAL else []
     made = workload(
         floats(jobs, "submit_s")[order],
         floats(jobs, "runtime_s")[order],
@@ -157,7 +159,7 @@ def workload_of_jobs(
         capacity,
         convention,
         procs_per_node,
-        says_nothing(jobs, silent_requests(jobs))[order] if convention is Convention.NATURAL else None,
+        says_nothing(jobs, endless)[order],
     )
     made = replace(made, row=order[made.row])
     if own_rows is None or convention is Convention.PYSS:

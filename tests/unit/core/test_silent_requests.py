@@ -11,7 +11,7 @@ MEANT = [{"queue": "short", "requested_s": 7200.0, "runtime_s": 3600.0, "submit_
 
 
 def test_the_default_of_an_unlimited_queue_is_listed() -> None:
-    assert silent_requests(jobs_of(BULK + MEANT)) == [SilentRequest("long", YEAR_S, 150, 3749.0)]
+    assert silent_requests(jobs_of(BULK + MEANT)) == [SilentRequest("long", YEAR_S, 150, 3749.0, is_endless=True)]
     is_silent = says_nothing(jobs_of(MEANT + BULK), silent_requests(jobs_of(BULK + MEANT)))
     assert is_silent.tolist() == [False] * 150 + [True] * 150
 
@@ -31,7 +31,10 @@ def test_other_requests_count() -> None:
 def test_a_default_within_the_longest_run_is_one_of_its_queue_alone() -> None:
     default = [{**job, "requested_s": DAY_S} for job in BULK]
     others = [{**MEANT[0], "queue": "wide", "requested_s": DAY_S, "runtime_s": DAY_S - 60}] * 20
-    assert [(one.queue, one.n_jobs) for one in silent_requests(jobs_of(default + others))] == [("long", 150)]
+    found = silent_requests(jobs_of(default + others))
+    assert [(one.queue, one.n_jobs, one.is_endless) for one in found] == [("long", 150, False)]
+    asked = [{**job, "requested_procs": 4} for job in default + others]
+    assert set(workload_of_jobs(jobs_of(asked), 8).request_s.tolist()) == {int(DAY_S)}
 
 
 def test_nobody_reserves_by_a_request_that_says_nothing() -> None:
