@@ -269,3 +269,9 @@ def with_numbers(jobs: Jobs, state: State) -> Jobs:
 
 def gaps_s(settings: EstimateRules) -> tuple[float, float]:
     return 60.0 * settings.burst_gap_min, 60.0 * settings.session_gap_min
+
+
+def views_now(state: State, jobs: Jobs, events: Events, settings: EstimateRules) -> Views:
+    """What each method says of questions that are understood."""
+    codes = chains.numbered(state.chain, chains.digests_of(jobs))
+    return views_of(state, jobs, state.jobs, events, (codes, codes), settings)

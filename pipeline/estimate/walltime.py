@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.estimate import chains
-from pipeline.estimate.ensemble import Views, answered, centers, views_of
+from pipeline.estimate.ensemble import answered, centers
 from pipeline.estimate.history import History
 from pipeline.estimate.law_curves import (
     ABOVE,
@@ -27,7 +26,7 @@ from pipeline.estimate.law_curves import (
     shifted,
     with_laws,
 )
-from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
+from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, views_now, with_numbers
 from pipeline.estimate.nightly.serving import later_quantiles
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
@@ -215,9 +214,7 @@ def _answers(state: State, questions: History, settings: EstimateRules, is_later
     views = views_now(state, jobs, events, settings)
     center_s = centers(views, state.live, jobs, state.jobs, events)
     quantiles_s = answered(views, center_s, state.live, jobs, state.jobs, events, settings).quantiles_s
-    if is_later.any():
-        later_s = later_quantiles(state, views, center_s, jobs, settings)
-        quantiles_s = np.where(is_later[:, None], later_s, quantiles_s)
+    quantiles_s = later_quantiles(state, views, center_s, quantiles_s, jobs, is_later, settings)
     law = judged(jobs, state.jobs, state.memory.newest, state.memory.before, state.laws)
     limit_s = np.where(jobs.limit_s > 0, jobs.limit_s, np.inf)
     return Answers(with_laws(quantiles_s, law, limit_s, 60.0 * settings.grace_min), law)
@@ -230,12 +227,6 @@ def understood(state: State, jobs: Jobs) -> tuple[Jobs, Events]:
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
     events = Events(none, none, none, nothing, nothing, nothing, known_s, -1)
     return with_meant_requests(jobs, state.jobs, events, state.use), events
-
-
-def views_now(state: State, jobs: Jobs, events: Events, settings: EstimateRules) -> Views:
-    """What each method says of questions that are understood."""
-    codes = chains.numbered(state.chain, chains.digests_of(jobs))
-    return views_of(state, jobs, state.jobs, events, (codes, codes), settings)
 
 
 def update(

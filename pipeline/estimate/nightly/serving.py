@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.blend import blended
 from pipeline.estimate.ensemble import SLACK, Views, is_above, ladder_around, on_ladder
 from pipeline.estimate.estimate_rules import EstimateRules
@@ -144,13 +144,21 @@ def _row(ladder: Floats, center_s: float, own: int, rungs: Floats, found: Floats
         found[k] = max(found[k], found[k - 1])
 
 
-def later_quantiles(state: State, views: Views, center_s: Floats, jobs: Jobs, settings: EstimateRules) -> Floats:
-    """(questions, 6) quantiles, s, around the estimates of questions, as rows of their groups have them."""
+def later_quantiles(
+    state: State, views: Views, center_s: Floats, now_s: Floats, jobs: Jobs, is_later: Bools, settings: EstimateRules
+) -> Floats:
+    """(questions, 6) quantiles, s, around their estimates: where `is_later`, as rows of their groups have them.
+
+    Nobody is surer of a later job than of one now: they lie at least as far from the estimate as those of now.
+    """
+    if not is_later.any():
+        return now_s
     classes = group_classes(state.rows, jobs, int(state.laws.group_key[0]))
     ladder = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min)
     found = np.full((len(center_s), len(QUANTILES)), np.nan)
     _rows(ladder, center_s, classes, state.served.rungs, found)
-    return found
+    wider_s = np.where(np.arange(len(QUANTILES)) < MIDDLE, np.minimum(found, now_s), np.maximum(found, now_s))
+    return np.where(is_later[:, None], wider_s, now_s)
 
 
 @entry_kernel

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History
-from pipeline.estimate.learnt_parts import learnt_parts, recoded, with_numbers, with_views
+from pipeline.estimate.learnt_parts import learnt_parts, recoded, views_now, with_numbers, with_views
 from pipeline.estimate.nightly import rows as held_rows
 from pipeline.estimate.nightly.rows import (
     DAY_S,
@@ -31,7 +31,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.submits import jobs_of, part
-from pipeline.estimate.walltime import PART_JOBS, understood, views_now
+from pipeline.estimate.walltime import PART_JOBS, understood
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES
 

@@ -61,6 +61,16 @@ def test_the_median_of_a_later_job_is_that_of_one_now() -> None:
     assert (found[0] == answers(state_at(log), asked, SETTINGS).quantiles_s[0]).all()
 
 
+def test_nobody_is_surer_of_a_later_job_than_of_one_now() -> None:
+    state = state_at(weekly_log(12))
+    certain = np.zeros_like(state.served.rungs)
+    certain[::2, 0] = 99.0
+    narrow = replace(state, served=state.served._replace(rungs=certain))
+    asked = questions_of([JOB, JOB], np.full(2, 12.0 * WEEK_S), "UTC")
+    now_s, later_s = answers(narrow, asked, SETTINGS, np.array([False, True])).quantiles_s
+    assert (now_s == later_s).all() and len(set(now_s)) > 1
+
+
 def group_rows(state: State, key: str) -> tuple[list[float], list[int]]:
     """Requests of the questions of a key's rows, s (0: unknown), and their ended jobs, the oldest first."""
     rows = as_asked(taken(state.rows, np.flatnonzero(state.rows.kind == GROUP + GROUP_KEYS.index(key))))
