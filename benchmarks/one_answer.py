@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from flows.services.query.answers import LATER, answers, load_state
+from flows.services.quantities import LATER
+from flows.services.query.answers import answers, load_state
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.predictions import TYPICAL
 from pipeline.publish import load_manifest

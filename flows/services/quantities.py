@@ -75,6 +75,10 @@ def processor_counts(text: str | None, option: str) -> list[int]:
     return sorted({int(word) for word in given})
 
 
+LATER = "later"
+"""The submit time of a job that comes at any time of the next seven days, as PREDICTIONS ask it."""
+
+
 def instant_s(option: str, text: str, timezone: str) -> int:
     """UTC epoch seconds of an ISO date or instant, in `timezone` where it names no zone; InputError or ConfigError."""
     try:

@@ -278,6 +278,8 @@ def test_a_query_with_the_values_of_a_row_of_predictions_is_answered_by_that_row
     shown = asked(walltime, published, *given, "--requested", f"{job['requested_s']:.0f}s")
     assert shown["runtime_s"] == row["runtime_s"] and shown["hypothesis"] in ("law", "law_here")
     assert "law of the group" in walltime("query", "--from", published, *given).out
+    later = walltime("query", "--from", published, *given, "--at", "later").out
+    assert "seven days before the submit or less" in later
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 from flows.pages.formats import any_value, number, percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
-from flows.services.quantities import instant
+from flows.services.quantities import LATER, instant
 
 PERCENT = (10, 50, 80, 90, 95, 99)
 QUANTILES = (
@@ -53,6 +53,7 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
         yield _unusual(found)
     yield accuracy(found)
     when = f"{span(found['age_s'])} before the submit" if found["age_s"] else "the assumed submit time"
+    when = "seven days before the submit or less" if found["job"].get("at") == LATER else when
     yield f"The known log ends at {instant(found['as_of_s'])}, {when}."
     if requested_s := found["job"].get("requested_s"):
         yield _of_the_request(found, requested_s)

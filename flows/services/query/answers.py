@@ -17,7 +17,7 @@ from flows.services.published.published_folder import (
     read_columns,
     unreliability_note,
 )
-from flows.services.quantities import instant, instant_s
+from flows.services.quantities import LATER, instant, instant_s
 from flows.services.query.jobs import as_ingested
 from pipeline.arrays import Bools, Value
 from pipeline.errors import InputError
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
 
 METHOD = "walltime"
-LATER = "later"
-"""The value `at` of a job that is submitted at any time of the next seven days, as PREDICTIONS ask it."""
-
 QUEUES = ("queue", "partition")
 INPUTS = "inputs"
 """What says that a model over inputs answered."""
