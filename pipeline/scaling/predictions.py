@@ -8,8 +8,10 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from pipeline.arrays import Floats, Ints, floats
+from pipeline.axes import Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
+from pipeline.scaling.by_axis import of_axis, on_each_axis
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.patterns import unlevel
@@ -126,6 +128,8 @@ def predict(
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
+    Each axis is predicted by itself; counts are of processors, nodes or GPUs, as `axis` of the observations says.
+
     Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
     `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
     known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
@@ -162,15 +166,26 @@ def predict(
     >>> set(table.column("procs").to_pylist())
     {64}
     """
+
+    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
+        return _predict(axis, observed, fitted, rules, of_axis(site, axis), run_id, at, application or {}, patterns)
+
+    return on_each_axis(observations, fits, stage, PREDICTIONS, ("drift_log_sd", "stretch_80", "stretch_95"))
+
+
+def _predict(
+    axis: Axis, observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings, run_id: str,
+    at: Sequence[int] | None, application: Mapping[str, str], patterns: pa.Table | None,
+) -> tuple[pa.Table, Report]:  # fmt: skip
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
     rows, procs = prediction_grid(chosen, sizes, rules, max_procs, at)
-    observed = ObservedSeries.of(chosen, observations, application or {}, rules)
+    observed = ObservedSeries.of(chosen, observations, application, rules)
     curves, curve = chosen.take(rows), observed.curve(rows, procs)
     runtime_s = np.exp(curve.log_s[:, 2])
-    machine = site.max_procs, site.procs_per_node
+    machine = axis, site.max_procs, site.procs_per_node
     case = case_of(every, chosen, observed, rows, procs, observations, rules, *machine, patterns)
     reliability, advice = judged(case)
     ends = intervals(curves, curve, observed.run_sd[rows], rules)
@@ -179,6 +194,7 @@ def predict(
     speedup = _speedup(observed, rows, runtime_s, curves["n_points"] == 1)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
+        axis=[axis] * len(rows),
         procs=procs.astype(np.int64),
         runtime_s=runtime_s,
         **ends,
@@ -206,15 +222,19 @@ def groups_by_application(groups: pa.Table) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Site and application of each group_id whose application is known.
+        Site, application and type of GPUs of each group_id whose application is known.
 
     Examples
     --------
     >>> set(groups_by_application(tables["groups"])) <= set(tables["groups"].column("group_id").to_pylist())
     True
     """
-    columns = [groups.column(name).to_pylist() for name in ("group_id", "site", "application")]
-    return {group: f"{site}\n{name}" for group, site, name in zip(*columns, strict=True) if name is not None}
+    columns = [groups.column(name).to_pylist() for name in ("group_id", "site", "application", "gpu_type")]
+    return {
+        group: "\n".join([site, name, *([] if card is None else [card])])
+        for group, site, name, card in zip(*columns, strict=True)
+        if name is not None
+    }
 
 
 def _speedup(observed: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
