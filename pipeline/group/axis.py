@@ -44,7 +44,7 @@ def axes_and_counts(jobs: pa.Table, codes: Ints, n_groups: int, wanted: AxisChoi
         is_gpus = _over_gpus(codes, floats(jobs, "gpus"), procs, n_groups, is_always=wanted == "gpus")
     if wanted == "nodes":
         nodes = floats(jobs, "nodes")
-        is_nodes = _all(codes, nodes > 0, n_groups) & (_alike(codes, procs / nodes, n_groups) >= MOST)
+        is_nodes = _all(codes, nodes > 0, n_groups) & (_alike(codes, _ratio(procs, nodes), n_groups) >= MOST)
     axes = [
         Axis.GPUS if gpus else Axis.NODES if nodes else Axis.PROCS
         for gpus, nodes in zip(is_gpus, is_nodes, strict=True)
@@ -65,11 +65,14 @@ def _over_gpus(codes: Ints, gpus: Floats, procs: Floats, n_groups: int, *, is_al
     most, least = np.zeros(n_groups), np.full(n_groups, np.inf)
     np.fmax.at(most, codes, gpus)
     np.fmin.at(least, codes, gpus)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = procs / gpus
-    follows = np.maximum(_alike(codes, ratio, n_groups), _alike(codes, procs, n_groups)) >= MOST
+    follows = np.maximum(_alike(codes, _ratio(procs, gpus), n_groups), _alike(codes, procs, n_groups)) >= MOST
     found: Bools = has_gpus & (most > least) & follows
     return found
+
+
+def _ratio(procs: Floats, counts: Floats) -> Floats:
+    """Processors on each of what is counted; 0 where nothing is."""
+    return np.where(counts > 0, procs / np.where(counts > 0, counts, 1.0), 0.0)
 
 
 def _all(codes: Ints, holds: Bools, n_groups: int) -> Bools:
