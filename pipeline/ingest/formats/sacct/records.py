@@ -72,9 +72,9 @@ class Fields:
         found = spans.category(rows.data, *rows.span(what))
         if COLUMNS[what].kind is Kind.NAME:
             words = found.dictionary.to_pylist()
-            is_time = [len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None for word in words]
-            if any(is_time):
-                self._mark(np.array(pa.array(is_time).take(found.indices).fill_null(False)), "shifted_fields")
+            is_other = [word in STATES or _is_stamp(word) for word in words]
+            if any(is_other):
+                self._mark(np.array(pa.array(is_other).take(found.indices).fill_null(False)), "shifted_fields")
         return found
 
     def text(self, what: str) -> pa.Array:
@@ -84,7 +84,11 @@ class Fields:
 
     def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
         """A function's value of each text, which it sees once; NaN where there is no text, or None."""
-        words = self.category(what)
+        return self.of_words(self.category(what), value_of)
+
+    @staticmethod
+    def of_words(words: pa.Array, value_of: Callable[[str], float | None]) -> Floats:
+        """A function's value of each word of a category, as by_word."""
         values = np.array([*map(value_of, words.dictionary.to_pylist()), None], np.float64)
         return values[np.where(nulls(words), -1, integers(words.indices)[0])]
 
@@ -148,6 +152,11 @@ class Fields:
         code, (start, end) = self.by_word(what, _exit_code), self.rows.span(what)
         self._mark(np.isnan(code) & (end > start), "not_an_exit_code")
         return code
+
+    def check_same(self, one: Floats, other: Floats) -> None:
+        """Mark the records of a text of which two columns tell different numbers of what Slurm writes from one."""
+        if self.context.is_text:
+            self._mark(~np.isnan(one) & ~np.isnan(other) & (one != other), "shifted_fields")
 
     def _mark(self, invalid: Bools, reason: str) -> None:
         if invalid.any():
@@ -247,6 +256,12 @@ def _positive(values: Floats) -> Floats:
 
 _SHORT_DIGITS = 8
 _STAMP = re.compile(columns.STAMP)
+
+
+def _is_stamp(word: str | None) -> bool:
+    return word is not None and len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None
+
+
 _CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")
 
 
@@ -293,11 +308,10 @@ def _gpu_type(text: str) -> str:
     return "+".join(sorted({found[1] for found in map(_TYPE.match, text.split(",")) if found}))
 
 
-def _gpu_types(fields: Fields, gpus: Floats, listed: Floats) -> pa.Array:
+def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -> pa.Array:
     """The type of each job's GPUs: as allocated, else as asked for; null where it has none or the log does not tell."""
     if not (gpus > 0).any():
         return pa.nulls(len(gpus), CATEGORY)
-    given, asked = fields.category("alloc_tres"), fields.category("req_tres")
     has_given = arrow(~np.isnan(listed))
     text = pc.if_else(has_given, given.cast(pa.string()), asked.cast(pa.string()))
     return categories(pc.if_else(arrow(gpus > 0), _named_types(text), None), str)
@@ -308,12 +322,18 @@ def _named_types(text: pa.Array) -> pa.Array:
     return texts([_gpu_type(word) or None for word in encoded.dictionary.to_pylist()]).take(encoded.indices)
 
 
-_NODES = re.compile(r"(?:^|,)node=([0-9]{1,9})(?:,|\Z)")
+_NODES, _CPUS = (re.compile(rf"(?:^|,){name}=([0-9]{{1,9}})(?:,|\Z)") for name in ("node", "cpu"))
 
 
 def _nodes(text: str) -> float | None:
     """The nodes of a TRES string."""
     found = _NODES.search(text)
+    return int(found[1]) if found else None
+
+
+def _cpus(text: str) -> float | None:
+    """The processors of a TRES string."""
+    found = _CPUS.search(text)
     return int(found[1]) if found else None
 
 
@@ -337,11 +357,13 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     else:
         # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
         whole, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
-    listed = fields.by_word("alloc_tres", _gpus)
+    allocated = fields.category("alloc_tres")
+    fields.check_same(fields.of_words(allocated, _cpus), number["procs"])
+    listed = fields.of_words(allocated, _gpus)
     gpus = np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)
     return typed | {
         "gpus": _whole(gpus),
-        "gpu_type": _gpu_types(fields, gpus, listed),
+        "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
         "requested_mem_kib": _real(
             np.select([per == spans.PER_CPU, per == spans.PER_NODE], [kib, kib * per_node], whole)
         ),
