@@ -246,8 +246,8 @@ def test_exit_codes(tmp_path: Path, text: str, code: int | None) -> None:
 def test_the_type_of_gpus_is_what_the_record_names(
     tmp_path: Path, allocated: str, asked: str, named: str | None
 ) -> None:
-    names, job = f"{NAMES}|AllocTRES|ReqTRES", f"{changed()}|{allocated}|{asked}"
-    assert Read(tmp_path, f"{names}\n{job}\n").job["gpu_type"] == named
+    text = f"JobID|State|AllocTRES|ReqTRES\n1|COMPLETED|{allocated}|{asked}\n"
+    assert Read(tmp_path, text).job["gpu_type"] == named
 
 
 @pytest.mark.parametrize(
