@@ -13,6 +13,7 @@ from pipeline.axes import Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.by_axis import of_axis, on_each_axis
+from pipeline.scaling.calibration import RESTS_ON
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.patterns import unlevel
@@ -32,7 +33,7 @@ PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
 _COLUMNS = {"runtime_s_lo95": 0, "runtime_s_lo80": 1, "runtime_s_hi80": 3, "runtime_s_hi95": 4}
-LARGEST = ("drift_log_sd", "stretch_80", "stretch_95")
+LARGEST = ("drift_log_sd", *(f"stretch_{share}_{place}" for share in ("80", "95") for place in RESTS_ON))
 """Facts of the report of which the largest of all axes is stated."""
 
 _SHARES = {"80": 0.9, "95": 0.975}
@@ -363,7 +364,7 @@ def _report(sizes: dict[str, Ints], table: pa.Table, observed: ObservedSeries) -
         "predictions": table.num_rows,
         "predictions_extrapolated": extrapolated,
         "drift_log_sd": observed.calibration.drift_log_sd,
-        "stretch_80": observed.calibration.stretch[0],
-        "stretch_95": observed.calibration.stretch[1],
     }
+    for place, factors in zip(RESTS_ON, observed.calibration.stretch, strict=True):
+        facts |= {f"stretch_80_{place}": factors[0], f"stretch_95_{place}": factors[1]}
     return Report("curves", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()
