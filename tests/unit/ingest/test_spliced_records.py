@@ -104,10 +104,11 @@ NAME_LAST = "JobID|User|Submit|Start|End|State|NCPUS|Elapsed|Partition|JobName"
 NAME_FIRST = "JobID|JobName|Partition|Account|NCPUS|State|Elapsed|Start|End"
 SOUND = (
     "a|b|c|d", "a|b|c|d|e|f|g", "|a|b|c|", "a|b|c|d|1|2|3", "||||", "x|x|x|x", "_|_|_|_", "FAILED|TIMEOUT",
-    "COMPLETED|x", "COMPLETED|y|z", "RUNNING|a|b|c", "5|6|7|8", "0|0|0|0", "n|1|2|3|4", "grid|0.5|1e-3|x|y", "run|v|x|y|2023-11-15",
-    "2023-11-15T10:10:00|x|y|z", "acc1|acc2|normal|gpu", "4000M|4|cpu=4", "x=1|y=2|z=3|w=4", "None|Unknown|x",
-    "a|u7|acc", "CANCELLED by 123|x", "state=COMPLETED|cpu=4", "a\nb|c", "a\n5008", "a\nCOMPLETED\nb", "'a'|\"b\"", "run|v|x|y|z",
-    "relax|", "|relax",
+    "COMPLETED|x", "COMPLETED|y|z", "RUNNING|a|b|c", "5|6|7|8", "0|0|0|0", "n|1|2|3|4", "grid|0.5|1e-3|x|y",
+    "run|v|x|y|2023-11-15", "2023-11-15T10:10:00|x|y|z",
+    "acc1|acc2|normal|gpu", "4000M|4|cpu=4", "x=1|y=2|z=3|w=4", "None|Unknown|x",
+    "a|u7|acc", "CANCELLED by 123|x", "state=COMPLETED|cpu=4", "a\nb|c", "a\n5008", "a\nCOMPLETED\nb", "'a'|\"b\"",
+    "run|v|x|y|z", "relax|", "|relax",
 )  # fmt: skip
 AMBIGUOUS = {
     "a|b|c|COMPLETED": "joined_records",
