@@ -22,13 +22,16 @@ NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGU
 
 ATTRIBUTES = ("user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size")
 
+OTHERS = ("inputs", "array_id")
+"""Columns that are no attributes of a job, but are known of it by their text."""
+
 WHO = ("user", "account", "user_group")
 WHAT = ("application", "job_name", "submit_tokens", "queue")
 """Columns that identify a job's submitter and its program: per job, the first one that is known."""
 
 READ = tuple(dict.fromkeys((
     "site", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
-    "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, "inputs", *WHO, *WHAT,
+    "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, *OTHERS, *WHO, *WHAT,
 )))  # fmt: skip
 """The columns of JOBS that a history and the ids of its records are made of."""
 
@@ -219,10 +222,10 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
 
 
 def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[str]]]:
-    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, "inputs", *WHO, *WHAT))}
+    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, *OTHERS, *WHO, *WHAT))}
     read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
     read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)
-    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "job_name", "inputs", "who", "what")}
+    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "job_name", *OTHERS, "who", "what")}
     return {name: codes for name, (codes, _) in coded.items()}, {name: names for name, (_, names) in coded.items()}
 
 

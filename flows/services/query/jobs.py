@@ -40,7 +40,7 @@ def _positive(text: str, option: str) -> float:
 
 TEXTS = (
     "user", "user_group", "account", "application", "job_name", "comment", "submit_line", "queue", "partition", "qos",
-    "problem_size",
+    "problem_size", "array_id",
 )  # fmt: skip
 JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
     **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _procs), "requested_procs": ("procs", _procs),
