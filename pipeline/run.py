@@ -54,6 +54,7 @@ from pipeline.scaling.rules import (
 )
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
+from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
 from pipeline.storage import FileStamp, file_stamp
@@ -211,6 +212,8 @@ STEPS = (
          lambda run, jobs: make_harm(jobs, run.settings.site.name, run.settings.export.again_s)),
     Step("limits", ("jobs", "limit_harm"), ("limits",), ("site", "run_id"),
          lambda run, jobs, harm: with_switched_off(make_limits(jobs, run.settings.site, run.run_id), harm)),
+    Step("waste", ("jobs",), ("waste",), ("site", "run_id"),
+         lambda run, jobs: waste(jobs, run.settings.site.name, run.run_id)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
          models_over_inputs),
 )  # fmt: skip
@@ -220,7 +223,8 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 
 PUBLISHED = (
     "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
-    "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "state", "input_models",
+    "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "waste", "state",
+    "input_models",
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {

@@ -68,7 +68,7 @@ class History:
     is_learnt: Bools
     """Whether the runtime is one to learn from."""
     codes: dict[str, Ints]
-    """Per attribute, and for `who` and `what`, codes from 0 in order of first submit; -1 unknown."""
+    """Per attribute, and for `who`, `what` and OTHERS, codes from 0 in order of first submit; -1 unknown."""
     names: dict[str, list[str]] = field(default_factory=dict)
     """Per attribute, the text of each code."""
     stale_s: float | None = None

@@ -280,7 +280,7 @@ def _own(
         # A job that is over may have been forgotten, but it keeps its place in the ring.
         if other >= 0 and past.end_s[other] > known_s:
             likeness = weights.running * math.exp(_log_likeness(job, other, jobs, past, weights, sample))
-            is_session = _is_session(job, other, jobs, past, weights)
+            is_session = jobs.submit_s[job] - past.submit_s[other] < weights.session_s
             for pace in range(2):
                 weight = likeness * sample.by_rank[pace, back]
                 sample.weight[pace, size] = weight * math.exp(weights.log_in_session[pace] if is_session else 0.0)
@@ -306,7 +306,7 @@ def _enter(
 ) -> int:  # fmt: skip
     """Put an ended job into the sample, once per hypothesis that makes another runtime of it; the new size."""
     log_weight = _log_likeness(job, other, jobs, past, weights, sample)
-    is_session = _is_session(job, other, jobs, past, weights)
+    is_session = jobs.submit_s[job] - past.submit_s[other] < weights.session_s
     same, ratio, curve = sample.chance[0], sample.chance[1], sample.chance[2]
     by_request = _ratio(job, other, jobs, past)
     by_procs = 0.0
@@ -329,13 +329,6 @@ def _enter(
         sample.of_array[1] += sample.weight[0, size] if _of_array(job, other, jobs, past) else 0.0
         size += 1
     return size
-
-
-@kernel
-def _is_session(job: int, other: int, jobs: Jobs, past: Jobs, weights: Weights) -> bool:
-    """Jobs of one array are of one session, whenever one of them is asked for."""
-    is_near = jobs.submit_s[job] - past.submit_s[other] < weights.session_s
-    return bool(is_near or _of_array(job, other, jobs, past))
 
 
 @kernel
