@@ -142,8 +142,7 @@ def kinds_of(history: History, values: dict[str, Array], run_s: Floats) -> list[
             places = np.flatnonzero(has_ended & is_known)
             ended = _ended_of(of_job, places, history.end_s, run_s)
             apart = _is_apart(of_job[ended[0]], history.codes["array_id"][ended[0]])
-            counted = np.cumsum(apart), np.flatnonzero(apart)
-            found.append(Kinds(template, columns, of_job, reads, *ended, *counted))
+            found.append(Kinds(template, columns, of_job, reads, *ended, np.cumsum(apart), np.flatnonzero(apart)))
     return found
 
 
