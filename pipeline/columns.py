@@ -44,7 +44,12 @@ _DECLARED = (
     category("limit_set_by", "What set it, and from which version: the plug-in with its stamp, or apply with its run."),
     number("requested_mem_kib", "Memory the user asked for, per processor.", "KiB per processor"),
     category("requested_memory", "Memory as the user typed it: an amount per processor, node or job, as in 2GiB/node."),
-    number("used_mem_kib", "Memory the job used, per processor.", "KiB per processor"),
+    number(
+        "used_mem_kib",
+        "Memory the whole job used over its processors: SWF's field 7, PBS's resources_used.mem; of sacct the largest "
+        "step's tasks times AveRSS, or MaxRSS; null: not told.",
+        "KiB per processor",
+    ),
     number("max_rss_kib", "Largest resident memory of any task of the job.", "KiB"),
     number("cpu_s", "CPU time used, mean per processor.", "s per processor"),
     number("energy_j", "Measured energy of the job, else of its largest step.", "J"),

@@ -12,7 +12,7 @@ from flows.services.progress import running_stage
 from flows.services.quantities import instant, memory_text
 from pipeline.errors import InputError, printable
 from pipeline.estimate.job_memory import memory_history
-from pipeline.evaluate.limit_advice import MANY_JOBS
+from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
 
 PEOPLE = ("name", "n_jobs", "requested_gib", "used_gib", "recommended_gib", "n_under", "share_within")

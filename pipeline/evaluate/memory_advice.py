@@ -16,8 +16,9 @@ from pipeline.estimate.chains import CROWD, MAX, OWN, ChainQuery
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.estimate.job_memory import recommended_kib
+from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.estimate.walltime import walltime
-from pipeline.evaluate.limit_advice import MANY_JOBS, shares_of_submitters
+from pipeline.evaluate.limit_advice import shares_of_submitters
 
 SCORED_FROM = 2 / 3
 """The later third of the jobs is scored."""

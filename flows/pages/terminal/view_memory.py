@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.pages.formats import fixed, percent
-from flows.pages.terminal.blocks import Block, Column, Grid, text
-from flows.pages.terminal.view_scheduler import MOST_ROWS, wrote
+from flows.pages.terminal.blocks import Block, Column, Grid, text, wrote
+from flows.pages.terminal.view_scheduler import MOST_ROWS
 from flows.services.quantities import memory_text
 
 
