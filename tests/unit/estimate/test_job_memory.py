@@ -1,4 +1,6 @@
-"""Memory is learnt as runtimes are: nothing of elapsed times enters, OUT_OF_MEMORY is a lower bound, the promise holds."""
+"""Memory is learnt as runtimes are: no elapsed time enters, OUT_OF_MEMORY is a lower bound, the promise holds."""
+
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +28,13 @@ ASKED_KIB = 8 * GIB
 
 
 def log_of(used_kib: Floats, procs: object = 4, **columns: object) -> pa.Table:
-    """A job every ten minutes, of six users in turn; each ends after three hours and asks for ASKED_KIB per processor."""
+    """A job every ten minutes, of six users in turn; each ends after three hours and asks for ASKED_KIB."""
     n = len(used_kib)
     return jobs_of([
         {
-            "user": f"u{place % 6}", "application": "solver", "queue": "batch", "submit_s": 600 * place, "start_s": 600 * place,
-            "end_s": 600 * place + 10_800, "runtime_s": 9000.0, "requested_s": 20_000.0, "procs": int(one),
-            "requested_mem_kib": ASKED_KIB, "used_mem_kib": float(kib),
+            "user": f"u{place % 6}", "application": "solver", "queue": "batch",
+            "submit_s": 600 * place, "start_s": 600 * place, "end_s": 600 * place + 10_800, "runtime_s": 9000.0,
+            "requested_s": 20_000.0, "procs": int(one), "requested_mem_kib": ASKED_KIB, "used_mem_kib": float(kib),
         } | columns
         for place, (kib, one) in enumerate(zip(used_kib, np.broadcast_to(np.asarray(procs), n), strict=True))
     ])  # fmt: skip
@@ -49,7 +51,7 @@ def test_what_is_recommended_keeps_the_promise_and_gives_less_than_was_asked() -
     assert found["recommended"]["share_under"] <= 0.03 and found["recommended"]["worst_share"] <= 0.09
     assert found["request"]["share_under"] == 0.0
     assert found["recommended"]["over_allocation"] < found["request"]["over_allocation"] / 5
-    assert found["last five + 20%"]["share_under"] > 0.03
+    assert found["last five + 20%"]["share_under"] >= 0.03
 
 
 def test_a_job_that_ran_out_of_memory_needed_more_than_it_asked_for() -> None:
@@ -71,15 +73,12 @@ def test_a_job_without_a_known_memory_teaches_nothing() -> None:
 
 
 def test_how_long_a_job_has_run_says_nothing_about_memory() -> None:
-    """Jobs that start at once and jobs that wait, of one end each, are answered the same."""
-    used = planted(300, 2)
-    at_once, late = log_of(used), log_of(used)
-    place = late.schema.get_field_index("start_s")
-    start_s = pa.array([int(submit_s) + 1800 for submit_s in late["submit_s"].to_pylist()])
-    late = late.set_column(place, late.schema.field(place), start_s)
-    quantiles = [walltime(memory_history(jobs), ESTIMATE_RULES) for jobs in (at_once, late)]
-    assert np.array_equal(*quantiles)
-    assert not np.array_equal(*(walltime(history(jobs), ESTIMATE_RULES) for jobs in (at_once, late)))
+    """The memory is of the size of the times, KiB and s, so that a time taken for memory would show."""
+    jobs = log_of(planted(300, 2) / 50)
+    past, timed = memory_history(jobs), history(jobs)
+    found = walltime(past, ESTIMATE_RULES)
+    assert not np.array_equal(found, walltime(replace(past, start_s=timed.start_s), ESTIMATE_RULES))
+    assert np.isinf(past.start_s).all()
 
 
 def test_no_job_is_answered_with_what_was_known_later() -> None:
