@@ -52,11 +52,13 @@ test-crash: $(STAMP)
 test-wheel: $(STAMP)
 	@WALLTIME_TEST_WHEEL=1 $(PYTHON) -m pytest -rs tests/wheel
 
-# The locked packages as CycloneDX JSON, for scanners.
+# The wheel, and a list of what it is made of and needs as CycloneDX JSON, for scanners.
 sbom: $(STAMP)
-	@mkdir -p build
-	@$(PYTHON) -m tools.sbom requirements.lock pyproject.toml > build/walltime.cdx.json
-	@echo "build/walltime.cdx.json has the locked packages."
+	@rm -rf build/wheel && mkdir -p build/wheel
+	@$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation \
+	    --wheel-dir build/wheel .
+	@$(PYTHON) -m tools.sbom requirements.lock pyproject.toml build/wheel/walltime-*.whl > build/walltime.cdx.json
+	@echo "build/walltime.cdx.json describes the wheel in build/wheel, with its hash and the locked packages."
 
 # The collector of MPI traces under a real Open MPI; as root where its packages have to be installed.
 test-mpi: $(STAMP)

@@ -42,7 +42,7 @@ from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.report import Report
 from pipeline.scaling.anomalies import screen
 from pipeline.scaling.patterns import find_patterns, level
-from pipeline.scaling.predictions import groups_by_application, predict
+from pipeline.scaling.predictions import groups_by_application, law_medians
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.rules import (
     ACROSS_RULES,
@@ -193,9 +193,9 @@ STEPS = (
     Step("fit", ("levelled",), ("fits",), ("scaling",),
          lambda run, levelled: fit(levelled, fit_rules(run.settings.scaling))),
     Step("curves", ("levelled", "fits", "groups", "patterns"), ("curves",), ("site", "scaling", "run_id"),
-         lambda run, observed, fits, groups, patterns: predict(
+         lambda run, observed, fits, groups, patterns: law_medians(
              observed, fits, predict_rules(run.settings.scaling), run.settings.site, run.run_id,
-             application=groups_by_application(groups), patterns=patterns)),
+             groups_by_application(groups), patterns)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
          ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(

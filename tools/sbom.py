@@ -1,9 +1,11 @@
-"""`python -m tools.sbom requirements.lock pyproject.toml`: the locked packages as a CycloneDX 1.6 document on stdout.
+"""`python -m tools.sbom requirements.lock pyproject.toml WHEEL`: a wheel and the locked packages as CycloneDX 1.6.
 
-The same lock gives the same bytes: the serial number is a hash of the content, and there is no time of making. The lock
-also has the tools of the tests, which an installed Walltime does not need. Specification: ECMA-424, CycloneDX 1.6.
+The wheel is the component that is described, with the hash of its file. The same lock and wheel give the same bytes:
+the serial number is a hash of the content, and there is no time of making. The lock also has the tools of the tests,
+which an installed Walltime does not need. Specification: ECMA-424, CycloneDX 1.6.
 """
 
+import hashlib
 import json
 import re
 import sys
@@ -19,9 +21,16 @@ _PINNED = re.compile(
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 
 
-def sbom(lock: str, project: dict[str, Any]) -> dict[str, Any]:
-    """The CycloneDX document of a lock's text and the table `project` of pyproject.toml; ValueError for a bad line."""
+def sbom(lock: str, project: dict[str, Any], wheel: Path) -> dict[str, Any]:
+    """The CycloneDX document of a wheel, a lock's text and the table `project` of pyproject.toml.
+
+    ValueError for a bad line of the lock, and for a wheel of another name or version.
+    """
+    if not wheel.name.startswith(f"{project['name']}-{project['version']}-"):
+        raise ValueError(f"found the wheel {wheel.name!r}, expected one of {project['name']} {project['version']}")
     root = _component("application", project["name"], project["version"])
+    root["hashes"] = [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
+    root["properties"] = [{"name": "walltime:wheel:file", "value": wheel.name}]
     root["licenses"] = [{"license": {"id": project["license"]}}]
     components = sorted(locked(lock), key=lambda one: (one["name"], one["version"]))
     content = json.dumps([root, components], sort_keys=True)
@@ -59,9 +68,10 @@ def _component(kind: str, name: str, version: str) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the document of a lock and a pyproject.toml."""
-    lock, project = (Path(name).read_text(encoding="utf-8") for name in arguments)
-    print(json.dumps(sbom(lock, tomllib.loads(project)["project"]), indent=1))
+    """Print the document of a lock, a pyproject.toml and a wheel."""
+    *texts, wheel = map(Path, arguments)
+    lock, project = (path.read_text(encoding="utf-8") for path in texts)
+    print(json.dumps(sbom(lock, tomllib.loads(project)["project"], wheel), indent=1))
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ class Journal(NamedTuple):
     """By pending job the time (s) that was set last; 0 where somebody has raised it since."""
     stamp: str
     """The limits that apply has used last,"""
-    limited: Mapping[str, str]
-    """and the users of all jobs that it has limited by them, pending or not."""
+    limited: Mapping[str, tuple[str, int]]
+    """and of all jobs that it has limited by them, pending or not, the user and the number of tasks."""
 
 
 class Standing(NamedTuple):
@@ -122,8 +122,12 @@ def apply_estimates(
     # A job that has a limit keeps it before another one of its user gets one.
     able.sort(key=lambda job: key_of(job) not in journal.set_s)
     journal = journal if limits.file and journal.stamp == limits.file.stamp.stamp else journal._replace(limited={})
-    waiting = set(map(key_of, able))
-    gone = Counter[Value](user for key, user in journal.limited.items() if key not in waiting)
+    waiting = Counter[str]()
+    for job in able:
+        waiting[key_of(job)] += job.n_tasks
+    gone = Counter[Value]()
+    for key, (user, n_tasks) in journal.limited.items():
+        gone[user] += max(n_tasks - waiting[key], 0)
     changes = _changes(able, limits, Standing(gone, off), settings.apply.most_changes, scheduler, left)
     failures = {} if is_dry_run else _make(changes, scheduler, environment)
     if not is_dry_run:
@@ -148,7 +152,8 @@ def read_journal(path: Path, jobs: Sequence[PendingJob]) -> Journal:
     """
     try:
         known = json.loads(path.read_text("utf-8"))
-        set_s, stamp, limited = known["set_s"], str(known["stamp"]), dict(known["limited"])
+        set_s, stamp = known["set_s"], str(known["stamp"])
+        limited = {key: (str(user), int(n_tasks)) for key, (user, n_tasks) in known["limited"].items()}
         found = {key: float(set_s[key]) for key in map(key_of, jobs) if key in set_s}
     except (OSError, ValueError, TypeError, KeyError):
         return Journal({}, "", {})
@@ -159,8 +164,14 @@ def read_journal(path: Path, jobs: Sequence[PendingJob]) -> Journal:
 def _with(journal: Journal, made: Sequence[Change], limits: PublishedLimits) -> Journal:
     """The journal with changes that were made."""
     set_s = {key_of(one.job): one.to_s for one in made}
-    lowered = {key_of(one.job): str(one.job.values["user"]) for one in made if one.to_s < (one.job.asked_s or 0)}
-    limited = {key: user for key, user in journal.limited.items() if key not in set_s} | lowered
+    lowered = dict[str, tuple[str, int]]()
+    for one in made:
+        if one.to_s < (one.job.asked_s or 0):
+            key = key_of(one.job)
+            lowered[key] = str(one.job.values["user"]), one.job.n_tasks + lowered.get(key, ("", 0))[1]
+    # Tasks of an array that have started stay counted.
+    lowered = {key: max(own, journal.limited.get(key, own)) for key, own in lowered.items()}
+    limited = {key: own for key, own in journal.limited.items() if key not in set_s} | lowered
     return Journal({**journal.set_s, **set_s}, limits.file.stamp.stamp if limits.file else "", limited)
 
 
@@ -217,9 +228,9 @@ def _limit(job: PendingJob, limits: PublishedLimits, standing: Standing) -> tupl
     row = limits.file.limit(submit) if limits.file else None
     if row is None or limits.file is None:
         return None, LEFT[LimitStatus.FEW_JOBS]
-    limit_s = limits.file.limited_s(submit, n_limited)
+    limit_s = limits.file.limited_s(submit, n_limited, job.n_tasks)
     if limit_s is None:
-        is_used_up = row.limit_s > 0 and n_limited[submit["who"]] >= row.most_jobs
+        is_used_up = row.limit_s > 0 and n_limited[submit["who"]] + job.n_tasks > row.most_jobs
         return None, LEFT[LimitStatus.NO_CREDIT if is_used_up else row.status]
     return limit_s, f"{row.n_jobs} ended jobs of the user and of this kind, chance to exceed it {row.chance_beyond:.1%}"
 

@@ -50,6 +50,8 @@ class PendingJob:
     """The time that the scheduler plans with now (s)."""
     comment: str = ""
     """Slurm's AdminComment."""
+    n_tasks: int = 1
+    """Of an array the tasks that wait, which may all fail."""
     fault: str = ""
     """Why the job cannot be changed; empty where it can."""
 
@@ -121,7 +123,8 @@ def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
         "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), "gpus": _slurm_gpus(job),
     }  # fmt: skip
     fault = fault or _slurm_fault(job, limit_min, comment)
-    return PendingJob(job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, fault)
+    n_tasks = _n_tasks(job_id.partition("[")[2].rstrip("]"))
+    return PendingJob(job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, n_tasks, fault)
 
 
 def _slurm_fault(job: Mapping[str, Any], limit_min: float | None, comment: str) -> str:
@@ -152,6 +155,14 @@ def _slurm_id(job: Mapping[str, Any]) -> tuple[str, str]:
     if het:
         return f"{het}+{int(_number(job.get('het_job_offset')) or 0)}", ""
     return str(number), "" if number else "it has no number"
+
+
+def _n_tasks(listed: str) -> int:
+    """The number of tasks in a list as "1,3-9:2"; 1 without a list."""
+    total = 0
+    for first, last, step in re.findall(r"(\d+)(?:-(\d+))?(?::(\d+))?", listed):
+        total += (int(last or first) - int(first)) // max(int(step or 1), 1) + 1
+    return max(total, 1)
 
 
 def _asked_min(limit_min: float | None, comment: str) -> float | None:
@@ -281,7 +292,9 @@ def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
         "gpus": int(asked["ngpus"]) if str(asked.get("ngpus", "")).isdecimal() else 0,
     }  # fmt: skip
     planned_s = walltime_s if soft_s is None else soft_s
-    return PendingJob(name, values, None, walltime_s, planned_s, fault=_pbs_fault(name, job, asked, times))
+    n_tasks = _n_tasks(_text(job.get("array_indices_remaining")) or "")
+    fault = _pbs_fault(name, job, asked, times)
+    return PendingJob(name, values, None, walltime_s, planned_s, n_tasks=n_tasks, fault=fault)
 
 
 def _pbs_fault(name: str, job: Mapping[str, Any], asked: Mapping[str, Any], times: int) -> str:

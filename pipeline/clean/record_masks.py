@@ -31,7 +31,7 @@ def lower_bounds(arrays: JobArrays) -> tuple[Bools, Bools]:
     """Where a job's runtime is a lower bound, and where that is known.
 
     A runtime is a lower bound if the job was killed at its limit (its state says so, or it did not complete and reached
-    its request), was running when the log ended, or was stopped by a node failure or for another job. It is unknown
+    it), was running when the log ended, or was stopped by a node failure or for another job. It is unknown
     where there is no positive runtime, and where a job of unknown state reached its request. A job that failed, ran out
     of memory or was cancelled before its limit is no lower bound: more time would not have helped it.
     """
@@ -48,10 +48,10 @@ def _lower_bounds(arrays: JobArrays) -> tuple[Bools, Bools]:
 
 
 def reached_limit(arrays: JobArrays) -> Bools:
-    """Where the runtime reached the requested time, less the grace."""
-    requested_s = arrays.requested_s
-    grace_s = np.minimum(LIMIT_GRACE_S, LIMIT_GRACE_SHARE * requested_s)
-    reached: Bools = (requested_s > 0) & (arrays.runtime_s >= requested_s - grace_s)
+    """Where the runtime reached the limit that held at the job's end, less the grace."""
+    limit_s = arrays.limit_s
+    grace_s = np.minimum(LIMIT_GRACE_S, LIMIT_GRACE_SHARE * limit_s)
+    reached: Bools = (limit_s > 0) & (arrays.runtime_s >= limit_s - grace_s)
     return reached
 
 

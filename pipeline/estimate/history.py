@@ -29,7 +29,8 @@ WHAT = ("application", "job_name", "submit_tokens", "queue")
 
 READ = tuple(dict.fromkeys((
     "site", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
-    "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, "inputs", *WHO, *WHAT,
+    "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", "array_id",
+    *ATTRIBUTES, "inputs", *WHO, *WHAT,
 )))  # fmt: skip
 """The columns of JOBS that a history and the ids of its records are made of."""
 
@@ -67,7 +68,8 @@ class History:
     is_learnt: Bools
     """Whether the runtime is one to learn from."""
     codes: dict[str, Ints]
-    """Per attribute, and for `who` and `what`, codes from 0 in order of first submit; -1 unknown."""
+    """Per attribute, and for `who` and `what`, codes from 0 in order of first submit; -1 unknown. Also `array`, the job
+    array, without names."""
     names: dict[str, list[str]] = field(default_factory=dict)
     """Per attribute, the text of each code."""
     stale_s: float | None = None
@@ -235,7 +237,8 @@ def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[
     read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
     read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)
     coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "job_name", "inputs", "who", "what")}
-    return {name: codes for name, (codes, _) in coded.items()}, {name: names for name, (_, names) in coded.items()}
+    by_job = {name: codes for name, (codes, _) in coded.items()} | {"array": category_codes(jobs, "array_id")[0][rows]}
+    return by_job, {name: names for name, (_, names) in coded.items()}
 
 
 def _first_known(read: Mapping[str, tuple[Ints, list[str]]], columns: Sequence[str]) -> tuple[Ints, list[str]]:

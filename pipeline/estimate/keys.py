@@ -100,7 +100,7 @@ def job_hashes(jobs: pa.Table, past: History) -> Ints:
         _hashes_of_names(site_names)[sites[past.row]],
         restarts[past.row],
         *(_bits(getattr(past, name)) for name in ARRAYS if name != "row"),
-        *(_hashes_of_names(past.names[name])[codes] for name, codes in past.codes.items()),
+        *(_hashes_of_names(names)[past.codes[name]] for name, names in past.names.items()),
     ]
     return mixed(np.zeros(len(past), np.int64), *columns)
 

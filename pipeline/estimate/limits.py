@@ -14,6 +14,7 @@ from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.estimate.baselines import points, requests_of
 from pipeline.estimate.history import READ, History, newest_s
 from pipeline.estimate.history import history as history_of
+from pipeline.estimate.keys import mixed
 from pipeline.estimate.limit_choice import (
     TICK_S,
     Chosen,
@@ -63,6 +64,8 @@ class Held(NamedTuple):
     """As `values_of` gives them."""
     has_names: Bools
     """Per job whether names of the log up to it tell applications."""
+    submit: Ints
+    """As `submits_of` gives them."""
 
     def offers(self, kinds: Kinds, places: Ints) -> Offers:
         """The rows whose newest jobs are these places among the ended."""
@@ -85,7 +88,7 @@ def held_of(log: History) -> Held:
     n_who = int(log.codes["who"].max(initial=-1)) + 1
     run_s, values = run_s_of(log), values_of(log)
     who = np.where(log.codes["who"] < 0, n_who, log.codes["who"])
-    return Held(log, kinds_of(log, values, run_s), who, run_s, values, names_tell(values["what"]))
+    return Held(log, kinds_of(log, values, run_s), who, run_s, values, names_tell(values["what"]), submits_of(log))
 
 
 def nights(log: History, settings: LimitSettings, first_s: float = -np.inf) -> Iterator[Night]:
@@ -170,7 +173,7 @@ class Pass:
                 self.kind[places[own]], self.place[places[own]] = number, newest
                 waiting[own] = False
         is_shorter = found_s <= log.requested_s[places] - TICK_S
-        found_s[~within_most(held.who[places], most, is_shorter)] = np.nan
+        found_s[~within_most(held.who[places], most, is_shorter, held.submit[places])] = np.nan
         self.limit_s[places] = found_s
         np.add.at(self.books.lent, held.who[places[~np.isnan(found_s)]], 1.0)
         asks = places[log.requested_s[places] > 0]
@@ -208,12 +211,26 @@ def is_exceeded(log: History, places: Ints, limit_s: Floats) -> Bools:
     return found
 
 
-def within_most(who: Ints, most: Ints, wants: Bools) -> Bools:
-    """Per job whether it wants a limit and fewer than `most` of its submitter's jobs before it got one."""
-    found, n_limited = np.zeros(len(who), np.bool_), Counter[int]()
+def submits_of(log: History) -> Ints:
+    """The number of each job's submit, which the tasks of a job array share."""
+    array = log.codes["array"]
+    own = np.where(array < 0, array.max(initial=-1) + 1 + np.arange(len(log)), array)
+    found: Ints = np.unique(mixed(own, log.submit_s), return_inverse=True)[1]
+    return found
+
+
+def within_most(who: Ints, most: Ints, wants: Bools, submit: Ints) -> Bools:
+    """Per job whether it wants a limit and its submitter has at most `most` limited jobs with it.
+
+    The tasks of an array may all fail, and a scheduler limits all of them or none: `most` has to allow them all.
+    """
+    n_tasks, n_limited, is_limited = Counter(submit[wants].tolist()), Counter[int](), dict[int, bool]()
     for nth in np.flatnonzero(wants).tolist():
-        found[nth] = n_limited[int(who[nth])] < most[nth]
-        n_limited[int(who[nth])] += int(found[nth])
+        one, own = int(submit[nth]), int(who[nth])
+        if one not in is_limited:
+            is_limited[one] = n_limited[own] + n_tasks[one] <= most[nth]
+            n_limited[own] += n_tasks[one] if is_limited[one] else 0
+    found: Bools = wants & np.array([is_limited.get(one, False) for one in submit.tolist()], np.bool_)
     return found
 
 

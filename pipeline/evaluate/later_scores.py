@@ -1,6 +1,6 @@
 """Scores the PREDICTIONS of past nights of a log on the jobs that came after each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.predictions import DAY_S, publish_predictions
 from pipeline.estimate.stage import learn_state
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
+from pipeline.report import Report
 from pipeline.scaling.anomalies import screen
 from pipeline.scaling.patterns import find_patterns, level
-from pipeline.scaling.predictions import groups_by_application, predict
+from pipeline.scaling.predictions import groups_by_application, law_medians
 from pipeline.scaling.rules import ANOMALY_RULES, PATTERN_RULES, PREDICT_RULES, fit_rules
 from pipeline.scaling.stage import fit
 from pipeline.settings import GroupSettings, RunSettings
@@ -99,13 +100,19 @@ def published(
     return table, group
 
 
-def predictions_of(observed: pa.Table, settings: RunSettings, run_id: str, **of_predict: Any) -> pa.Table:
-    """PREDICTIONS by law of OBSERVATIONS, through the steps of a run; `of_predict` goes to `predict`."""
+def predictions_of(
+    observed: pa.Table,
+    settings: RunSettings,
+    run_id: str,
+    by: Callable[..., tuple[pa.Table, Report]] = law_medians,
+    **more: Any,
+) -> pa.Table:
+    """PREDICTIONS by law of OBSERVATIONS, through the steps of a run; `more` goes to the last step, `by`."""
     patterns, _ = find_patterns(observed, PATTERN_RULES, ANOMALY_RULES.noise)
     screened, _ = screen(observed, patterns, ANOMALY_RULES)
     levelled, _ = level(screened, patterns)
     fits, _ = fit(levelled, fit_rules(settings.scaling))
-    return predict(levelled, fits, PREDICT_RULES, settings.site, run_id, patterns=patterns, **of_predict)[0]
+    return by(levelled, fits, PREDICT_RULES, settings.site, run_id, patterns=patterns, **more)[0]
 
 
 def _scored(table: pa.Table, grouped: pa.Table, night_s: float, days: float) -> Scored:

@@ -18,7 +18,7 @@ from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.estimate.limit_choice import LimitSettings
 from pipeline.estimate.limit_harm import MANY_JOBS, USER_TIMES
-from pipeline.estimate.limits import Rows, limits_table, nights, rows_at
+from pipeline.estimate.limits import Rows, limits_table, nights, rows_at, submits_of
 from pipeline.estimate.own_jobs import DAY_S, values_of
 from pipeline.estimate.score import QUANTILES, at_share
 from pipeline.estimate.walltime import walltime
@@ -130,7 +130,7 @@ def look_up_of(rows: Rows) -> Lookup | None:
     return open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), table, {}))) if table.num_rows else None
 
 
-def submits_of(past: History) -> dict[str, list[Value]]:
+def values_of_submits(past: History) -> dict[str, list[Value]]:
     """Per column of a limit's key the values that a plug-in sees at each submit; None where unknown."""
     found: dict[str, list[Value]] = {}
     for name, values in values_of(past).items():
@@ -167,15 +167,19 @@ def limits_read(past: History, settings: LimitSettings, age_days: float, first: 
     >>> limits_read(log, LimitSettings(), age_days=1.0).shape == (len(log),)
     True
     """
-    found, submits = np.full(len(past), np.nan), submits_of(past)
+    found, submits, submit = np.full(len(past), np.nan), values_of_submits(past), submits_of(past)
+    n_tasks = np.bincount(submit)
+    of_submit = np.full(len(n_tasks), np.nan)
     log = replace(past, stale_s=age_days * DAY_S)
     for night in nights(log, settings, float(log.known_s[first]) if len(past) else 0.0):
         file, n_limited = look_up_of(night.rows), Counter[Value]()
         if file is None:
             continue
-        for place in night.places.tolist():
+        for place in night.places[np.sort(np.unique(submit[night.places], return_index=True)[1])].tolist():
             job = {name: values[place] for name, values in submits.items()}
-            found[place] = np.nan if (limit_s := file.limited_s(job, n_limited)) is None else limit_s
+            limit_s = file.limited_s(job, n_limited, int(n_tasks[submit[place]]))
+            of_submit[submit[place]] = np.nan if limit_s is None else limit_s
+        found[night.places] = of_submit[submit[night.places]]
     return found
 
 
@@ -252,7 +256,7 @@ def _recommendations(
     """Per user or account the limits of the table at the log's end, the request with most jobs first."""
     instants = np.concatenate([past.submit_s, past.start_s, past.end_s])
     rows = rows_at(past, float(np.max(instants[np.isfinite(instants)])), chosen)
-    file, submits = look_up_of(rows), submits_of(past)
+    file, submits = look_up_of(rows), values_of_submits(past)
     by_code: dict[int, list[dict[str, Any]]] = {}
     for code, place, n_jobs in again:
         requested_s = float(past.requested_s[place])

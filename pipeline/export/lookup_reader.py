@@ -113,13 +113,18 @@ class Lookup:
                 return Limit(float(limit_s), int(most), int(n_jobs), float(chance), LimitStatus(status))
         return None
 
-    def limited_s(self, job: Mapping[str, Value], n_limited: Counter[Value]) -> float | None:
-        """The limit of a submit, s; None where the request stands. Counts the submitter's limited jobs of this file."""
+    def limited_s(self, job: Mapping[str, Value], n_limited: Counter[Value], n_tasks: int = 1) -> float | None:
+        """The limit of a submit, s; None where the request stands. Counts the submitter's limited jobs of this file.
+
+        An array has `n_tasks`, which may all fail: the file has to allow them all.
+        """
         row = self.limit(job)
         requested_s = float(job["requested_s"] or 0.0)
-        if row is None or not 0 < row.limit_s <= requested_s - LEAST_CHANGE_S or n_limited[job["who"]] >= row.most_jobs:
+        if row is None or not 0 < row.limit_s <= requested_s - LEAST_CHANGE_S:
             return None
-        n_limited[job["who"]] += 1
+        if n_limited[job["who"]] + n_tasks > row.most_jobs:
+            return None
+        n_limited[job["who"]] += n_tasks
         return row.limit_s
 
     def find(self, job: Mapping[str, Value]) -> Found | None:

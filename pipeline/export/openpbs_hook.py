@@ -88,7 +88,7 @@ def modified(job: Any, before: Any) -> None:
     walltime, soft = job.Resource_List["walltime"], before.Resource_List["soft_walltime"]
     if walltime is None or soft is None or job.Resource_List["soft_walltime"] is not None:
         return
-    if LEAST_S <= int(walltime) < int(soft):
+    if LEAST_S <= int(walltime) < int(soft) and read_settings()["mode"] == "limit":
         job.Resource_List["soft_walltime"] = pbs.duration(int(walltime))
 
 

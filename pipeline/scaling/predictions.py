@@ -1,6 +1,7 @@
 """The prediction stage: OBSERVATIONS and FITS -> PREDICTIONS, by the model average over laws."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -114,6 +115,99 @@ def _grid(observed: Ints, rules: PredictRules, max_procs: int, at: Sequence[int]
     return np.union1d(np.union1d(observed, powers[powers >= observed[0] / rules.reach]), asked)
 
 
+class _Averaged(NamedTuple):
+    """The model average at every count asked for: a row of `chosen` per row of the table to be."""
+
+    sizes: dict[str, Ints]
+    chosen: Curves
+    observed: ObservedSeries
+    rows: Ints
+    procs: Floats
+    curve: Averaged
+    reliability: Words
+    advice: Words
+
+    @property
+    def runtime_s(self) -> Floats:
+        """Posterior medians, s."""
+        return np.exp(self.curve.log_s[:, 2])
+
+    def table(self, run_id: str, patterns: pa.Table | None, **more: Floats | Words) -> pa.Table:
+        """PREDICTIONS of the phase, or the kind of count, of each row; columns of `more` replace the average's."""
+        curves = self.chosen.take(self.rows)
+        columns = {
+            "group_id": curves.group_id, "procs": self.procs.astype(np.int64), "runtime_s": self.runtime_s,
+            "is_extrapolated": doublings_beyond(curves, self.procs) > 0,
+            "reliability": self.reliability, "advice": self.advice,
+            "method": _methods(self.observed, self.chosen)[self.rows], "run_id": [run_id] * len(self.rows),
+        }  # fmt: skip
+        table = PREDICTIONS.build(**(columns | more))
+        return table if patterns is None else unlevel(table, patterns)
+
+
+def _averaged(
+    observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings, at: Sequence[int] | None,
+    application: Mapping[str, str] | None, patterns: pa.Table | None,
+) -> _Averaged:  # fmt: skip
+    every = Curves.of(fits)
+    chosen = every.take(fits.column("is_chosen").to_numpy())
+    sizes = _sizes_by_group(observations)
+    max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
+    rows, procs = prediction_grid(chosen, sizes, rules, max_procs, at)
+    observed = ObservedSeries.of(chosen, observations, application or {}, rules)
+    machine = site.max_procs, site.procs_per_node
+    case = case_of(every, chosen, observed, rows, procs, observations, rules, *machine, patterns)
+    return _Averaged(sizes, chosen, observed, rows, procs, observed.curve(rows, procs), *judged(case))
+
+
+def law_medians(
+    observations: pa.Table,
+    fits: pa.Table,
+    rules: PredictRules,
+    site: SiteSettings,
+    run_id: str,
+    application: Mapping[str, str],
+    patterns: pa.Table,
+) -> tuple[pa.Table, Report]:
+    """What a run reads of the laws: `predict` without intervals and speed-ups, which are those of the estimate there.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS: median runtimes in s by group and processors.
+    fits : pa.Table
+        FITS of these observations.
+    rules : PredictRules
+        Settings of the predictions.
+    site : SiteSettings
+        The machine's size and processors per node.
+    run_id : str
+        Id of the run, written to every row.
+    application : mapping of str to str
+        Application of a group_id.
+    patterns : pa.Table
+        PATTERNS of the observations.
+
+    Returns
+    -------
+    table : pa.Table
+        PREDICTIONS by law alone; medians in s, no interval, no speed-up.
+    report : Report
+        Groups with and without predictions.
+
+    Examples
+    --------
+    >>> named = groups_by_application(tables["groups"])
+    >>> rest = PredictRules(), settings.site, "r1", named, tables["patterns"]
+    >>> table, _ = law_medians(tables["levelled"], tables["fits"], *rest)
+    >>> table.column("speedup").null_count == table.num_rows
+    True
+    """
+    found = _averaged(observations, fits, rules, site, None, application, patterns)
+    table = found.table(run_id, patterns)
+    return table, _report(found.sizes, table, found.observed)
+
+
 def predict(
     observations: pa.Table,
     fits: pa.Table,
@@ -162,37 +256,15 @@ def predict(
     >>> set(table.column("procs").to_pylist())
     {64}
     """
-    every = Curves.of(fits)
-    chosen = every.take(fits.column("is_chosen").to_numpy())
-    sizes = _sizes_by_group(observations)
-    max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
-    rows, procs = prediction_grid(chosen, sizes, rules, max_procs, at)
-    observed = ObservedSeries.of(chosen, observations, application or {}, rules)
-    curves, curve = chosen.take(rows), observed.curve(rows, procs)
-    runtime_s = np.exp(curve.log_s[:, 2])
-    machine = site.max_procs, site.procs_per_node
-    case = case_of(every, chosen, observed, rows, procs, observations, rules, *machine, patterns)
-    reliability, advice = judged(case)
-    ends = intervals(curves, curve, observed.run_sd[rows], rules)
+    found = _averaged(observations, fits, rules, site, at, application, patterns)
+    curves, runtime_s, procs = found.chosen.take(found.rows), found.runtime_s, found.procs
+    ends = intervals(curves, found.curve, found.observed.run_sd[found.rows], rules)
     ends = within_log(ends, runtime_s, curves, procs, observations)
-    reliability, advice = without_bound(ends, reliability, advice)
-    speedup = _speedup(observed, rows, runtime_s, curves["n_points"] == 1)
-    table = PREDICTIONS.build(
-        group_id=curves.group_id,
-        procs=procs.astype(np.int64),
-        runtime_s=runtime_s,
-        **ends,
-        speedup=speedup,
-        efficiency=speedup / procs,
-        is_extrapolated=(procs > curves["procs_max"]) | (procs < curves["procs_min"]),
-        reliability=reliability,
-        advice=advice,
-        method=_methods(observed, chosen)[rows],
-        run_id=[run_id] * len(rows),
-    )
-    if patterns is not None:
-        table = unlevel(table, patterns)
-    return table, _report(sizes, table, observed)
+    reliability, advice = without_bound(ends, found.reliability, found.advice)
+    speedup = _speedup(found.observed, found.rows, runtime_s, curves["n_points"] == 1)
+    more: dict[str, Floats | Words] = {**ends, "speedup": speedup, "efficiency": speedup / procs}
+    table = found.table(run_id, patterns, **more, reliability=reliability, advice=advice)
+    return table, _report(found.sizes, table, found.observed)
 
 
 def groups_by_application(groups: pa.Table) -> dict[str, str]:

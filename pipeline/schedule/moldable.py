@@ -14,6 +14,7 @@ from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.evaluate.later_scores import predictions_of
 from pipeline.group.observations import aggregate
 from pipeline.report import count_done
+from pipeline.scaling.predictions import predict
 from pipeline.schedule.engine import Choices, ReplayOptions, Schedule, replay, replay_moldable
 from pipeline.schedule.figures import moldable_figures
 from pipeline.schedule.true_curves import MoldableLog, TrueCurves, World
@@ -78,7 +79,7 @@ def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -
         log.is_bound[past],
     )  # fmt: skip
     observed = OBSERVATIONS.build(group_id=[log.group_ids[code] for code in columns.pop("group_code")], **columns)
-    table = predictions_of(observed, settings, "moldable", at=[int(n) for n in counts])
+    table = predictions_of(observed, settings, "moldable", predict, at=[int(n) for n in counts])
     place = {name: code for code, name in enumerate(log.group_ids)}
     own, ids = category_codes(table, "group_id")
     rows = np.array([place[name] for name in ids], np.int64)[own] if len(ids) else own

@@ -42,7 +42,7 @@ class ReplayResult:
 def sentences(result: ReplayResult) -> list[str]:
     """The answer for one log, a sentence each."""
     rows = result.table.to_pylist()
-    said = [_scope(result, whole(rows)[0]), *_changed(result)]
+    said = [_scope(result, whole(rows)[0]), *_not_counted(result, whole(rows)[0]), *_changed(result)]
     if not result.has_waits:
         said.append("This log states no waits, so that its submits are really starts: its figures count in no average.")
     case = best_case(rows)
@@ -116,6 +116,15 @@ def _scope(result: ReplayResult, row: Row) -> str:
             f"figures are {how}, compared with EASY backfilling with requests.")  # fmt: skip
 
 
+def _not_counted(result: ReplayResult, row: Row) -> Iterator[str]:
+    """How many jobs were replayed beside those that figures are of, and why."""
+    if n := result.n_jobs - row["n_jobs"]:
+        warm_up = "the first 1%, which meet an empty machine"
+        why = "those that the simulator pyss leaves out" if row["convention"] == "pyss" else warm_up
+        before = "" if result.since_s is None else "those submitted before, and "
+        yield f"Figures leave out {n:,} of the {result.n_jobs:,} replayed jobs: {before}{why}."
+
+
 CHANGED = {
     "no_runtime": "without a runtime left out",
     "no_procs": "without processors left out",
@@ -134,7 +143,7 @@ def _changed(result: ReplayResult) -> Iterator[str]:
     """How many jobs were left out or changed, because a replay of other jobs is another log."""
     said = [f"{n:,} {CHANGED[reason]}" for reason, n in result.counts.items()]
     if said:
-        yield f"Jobs of the log that are not replayed as they ran: {'; '.join(said)}."
+        yield f"Jobs of the whole log that are not replayed as they ran: {'; '.join(said)}."
 
 
 def _gain(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:

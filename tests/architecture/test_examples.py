@@ -18,7 +18,7 @@ DOCUMENTED = {
     "pipeline.scaling.stage": ("fit",),
     "pipeline.scaling.anomalies": ("screen",),
     "pipeline.scaling.patterns": ("find_patterns", "level", "unlevel"),
-    "pipeline.scaling.predictions": ("groups_by_application", "predict"),
+    "pipeline.scaling.predictions": ("groups_by_application", "law_medians", "predict"),
     "pipeline.scaling.problem_sizes": ("predict_across", "weak_scaling"),
     "pipeline.scaling.scalability": ("scalability",),
     "pipeline.scaling.advice": ("choices", "cost_of"),

@@ -103,7 +103,8 @@ for line in lines:
         refused.append("slurm_update error: Access denied \x1b[31m for job " + number)
         continue
     for job in known["jobs"]:
-        if str(job["job_id"]) == number:
+        tasks = (job.get("array_task_string") or "").partition("%")[0]
+        if number == (str(job["array_job_id"]) + "_[" + tasks + "]" if tasks else str(job["job_id"])):
             job.update(time_limit=int(limit), admin_comment=comment)
 json.dump(known, open({said!r}, "w"))
 if refused:

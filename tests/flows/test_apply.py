@@ -197,6 +197,22 @@ def test_jobs_that_one_version_has_limited_count_in_later_rounds_although_they_w
     assert applied(walltime, site)["n_changed"] == 2
 
 
+def test_each_waiting_task_of_an_array_counts(walltime: Walltime, site: Site) -> None:
+    site.publish(limited("ada", 2400.0, **KIND | {"most_jobs": 9}))
+    large = slurm_job(3, array_job_id=3, array_task_string="0-9")
+    small = slurm_job(4, array_job_id=4, array_task_string="1,3-9:2%2")
+    site.pending(large, small)
+    found = applied(walltime, site)
+    assert [change["job_id"] for change in found["changes"]] == ["4_[1,3-9:2]"]
+    assert found["left"] == {"its user has no credit": 1}
+    # Two of the five tasks have started: they count, too, and four more jobs are allowed.
+    waits = small | {"array_task_string": "5,7,9", "time_limit": 40, "admin_comment": ours(40, 240)}
+    site.pending(slurm_job(5, array_job_id=5, array_task_string="0-4"), waits)
+    assert applied(walltime, site)["left"] == {"its user has no credit": 1, "no change": 1}
+    site.pending(slurm_job(5, array_job_id=5, array_task_string="0-3"), waits)
+    assert applied(walltime, site)["n_changed"] == 1
+
+
 def test_without_credit_a_lowered_limit_becomes_what_was_asked_for(walltime: Walltime, site: Site) -> None:
     site.publish(limited("ada", None, **KIND | {"status": "no_credit"}))
     site.pending(slurm_job(7, time_limit=40, admin_comment=ours(40, 240)), slurm_job(8))

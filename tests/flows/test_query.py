@@ -94,6 +94,20 @@ def test_the_answer_names_method_score_promise_and_what_it_rests_on(published: P
     assert "does not know user" in nobody and "\x1b[31m" not in nobody
 
 
+def test_an_answer_says_what_the_log_does_not_know_and_what_it_compared(published: Path, walltime: Walltime) -> None:
+    given = ("query", "--from", published, "--user", "u1")
+    named = walltime(
+        *given, "--application", "nosuch", "--partition", "no\x1bsuch", "--procs", "4", "--memory", "4G"
+    ).out
+    assert "The log does not know application nosuch, partition no" in named and "\x1b" not in named
+    assert "counts as 1,024 MiB per processor" in named and "same requested time" not in named
+    known = walltime(*given, "--application", "a1", "--requested", "4h").out
+    assert "does not know" not in known and "MiB" not in known and "same requested time" in known
+    assert "that of the submitter's last job" in known
+    nobody = walltime("query", "--from", published, "--user", "nobody").out
+    assert "the median of all remembered jobs" in nobody and "among them" not in nobody
+
+
 def test_a_script_s_name_finds_the_application_that_ingest_made_of_it(tmp_path: Path, walltime: Walltime) -> None:
     site = SiteSettings(name="slurm")
     jobs, _, _ = ingest([sacct_log(tmp_path)], site, RunSettings().ingest)

@@ -49,7 +49,11 @@ def test_the_first_sentence_states_the_use_of_the_machine_in_the_log_and_in_the_
     (found,) = json.loads(walltime("replay", tmp_path / "a.swf", *QUICK, "--shakes", "0", "--json").out)["logs"]
     assert found["log_utilisation"] == pytest.approx(0.5)
     assert "of which the log used 50% and its replay with EASY and requests 30%" in found["sentences"][0]
-    assert "100 cut at their requests" in found["sentences"][1]
+    first = "the first 1%, which meet an empty machine."
+    assert found["sentences"][1] == f"Figures leave out 2 of the 200 replayed jobs: {first}"
+    assert "Jobs of the whole log" in found["sentences"][2] and "100 cut at their requests" in found["sentences"][2]
+    last = walltime("replay", tmp_path / "a.swf", *QUICK, "--shakes", "0", "--days", "1").out
+    assert f"Figures leave out 113 of the 200 replayed jobs: those submitted before, and {first}" in last
 
 
 def test_the_same_seed_gives_the_same_json(tmp_path: Path, walltime: Walltime) -> None:

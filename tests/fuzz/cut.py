@@ -15,26 +15,35 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.ingest import ingest
+from pipeline.ingest import FORMATS
+from pipeline.ingest.reader import chunks_of, jobs_table
+from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.fuzz.mutate import seeds
 
-FORMATS = ("swf", "sacct", "pbs")
+NAMES = ("swf", "sacct", "pbs")
 LINES_A_LOG = 12
 CUTS_A_LOG = 120
 Jobs = dict[tuple[str, int], dict[str, Any]]
 
 
 def jobs_of(name: str, data: bytes, path: Path) -> Jobs:
-    """The jobs of a log by id and restart; none where the log is refused."""
+    """The jobs of a log by id and line, its parts folded; none where the log is refused."""
+    reader, site, settings = FORMATS[name](), SiteSettings(name="fuzz"), IngestSettings.model_validate({"format": name})
     path.write_bytes(data)
     try:
-        jobs, *_ = ingest([path], SiteSettings(name="fuzz"), IngestSettings.model_validate({"format": name}))
+        chunks = list(chunks_of(reader, Source(path, path.name), site, settings))
     except InputError:
         return {}
-    return {(job["job_id"], job["restart"]): job for job in jobs.to_pylist()}
+    tables = [jobs_table(0), *(chunk.jobs for chunk in chunks if chunk.jobs is not None)]
+    jobs = pa.concat_tables(tables, promote_options="default")
+    if reader.fold is not None and reader.parts is not None:
+        parts = [chunk.parts for chunk in chunks if chunk.parts is not None]
+        jobs = reader.fold(jobs, pa.concat_tables([reader.parts.empty_table(), *parts]), site, settings).jobs
+    return {(job["job_id"], job["source_line"]): job for job in jobs.to_pylist()}
 
 
 def invented(cut: Jobs, *whole: Jobs) -> list[tuple[tuple[str, int], str, Any]]:
@@ -79,7 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuts", type=int, default=20_000, help="cuts per reader")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS)
+    parser.add_argument("--formats", nargs="+", default=list(NAMES), choices=NAMES)
     asked = parser.parse_args()
     for name in asked.formats:
         with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from flows.services.schedulers import SLURM
 from pipeline.export.published_tables import PublishedTables
-from pipeline.export.scheduler_files import LOOKUP_FILE, PLUGIN_FILE, slurm_files
+from pipeline.export.scheduler_files import INSTALL_FILE, LOOKUP_FILE, PLUGIN_FILE, slurm_files
 from pipeline.settings import ExportSettings, OptOut
 from tests.slurm.commands import call, submit, wait_for
 from tests.slurm.conftest import SHAPE, first_port, running, started
@@ -72,6 +73,8 @@ def test_a_job_like_its_user_s_own_is_limited_and_the_user_is_told(cluster: Clus
     assert cluster.minutes(done.stdout.strip()) == ["12"]
     assert "time limit lowered from 60 to 12 min" in done.stderr and "--comment=walltime:off" in done.stderr
     assert cluster.submitted("-a1-3", *RELAX) == ["12"]
+    # The look-up allows 1000 limited jobs, and each task of an array is one.
+    assert cluster.submitted("-a0-999%5", *RELAX) == ["60"]
     # The second part of a het job has a name of its own, of which no job has run.
     assert cluster.submitted(*RELAX, "-n2", ":", "-n1", "-t60") == ["12", "60"]
 
@@ -178,3 +181,24 @@ def test_a_job_that_its_node_s_failure_requeued_keeps_its_limit_and_is_left_alon
             call(environment, "scontrol", "update", f"NodeName={node}", "State=RESUME")
     assert (job.fault, cluster.minutes(job_id)) == ("it was requeued", ["12"])
     call(environment, "scancel", job_id)
+
+
+def test_it_is_switched_off_and_removed_as_the_instructions_say(cluster: Cluster) -> None:
+    """The last test: the plug-in is gone after it."""
+    folder = cluster.lookup.parent
+    conf = folder / "slurm.conf"
+    lines = exported(0)[INSTALL_FILE].decode("ascii").replace("/etc/slurm", str(folder)).splitlines()
+    commands = [line.strip() for line in lines if re.match(r" +(mv|rm|scontrol)\b", line)]
+    off, on, reconfigure, remove, give_back = commands[-5:]
+    assert cluster.submitted(*RELAX) == ["12"]
+    subprocess.run(off, shell=True, check=True)
+    assert cluster.submitted(*RELAX) == ["60"]
+    subprocess.run(on, shell=True, check=True)
+    limited_id = submit(cluster.environment, *RELAX)
+    assert cluster.minutes(limited_id) == ["12"]
+    conf.write_text("".join(line for line in conf.open() if not line.startswith("JobSubmitPlugins")))
+    call(cluster.environment, *reconfigure.split())
+    subprocess.run(remove, shell=True, check=True)
+    assert not cluster.lookup.exists() and cluster.submitted(*RELAX) == ["60"]
+    call(cluster.environment, *give_back.replace("JOBID", limited_id).replace("MINUTES", "60").split())
+    assert cluster.minutes(limited_id) == ["60"]

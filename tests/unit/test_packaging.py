@@ -1,5 +1,6 @@
 """The files of a release agree: versions, dates, the list of packages."""
 
+import hashlib
 import json
 import re
 import subprocess
@@ -25,11 +26,27 @@ def test_the_citation_and_the_changelog_name_the_release_and_its_date() -> None:
     assert f"## {version} ({date})" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_list_of_packages_has_every_pin_of_the_lock_and_is_the_same_every_time() -> None:
-    words = [sys.executable, "-m", "tools.sbom", "requirements.lock", "pyproject.toml"]
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    path = tmp_path / f"walltime-{RELEASE}-py3-none-any.whl"
+    path.write_bytes(b"the bytes of a wheel")
+    return path
+
+
+def test_the_list_describes_the_wheel_by_its_version_and_hash(wheel: Path) -> None:
+    described = sbom(LOCK, PROJECT, wheel)["metadata"]["component"]
+    assert (described["name"], described["version"]) == ("walltime", RELEASE)
+    assert described["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
+    other = wheel.with_name("walltime-0.0.1-py3-none-any.whl")
+    with pytest.raises(ValueError, match="expected one of walltime"):
+        sbom(LOCK, PROJECT, other)
+
+
+def test_the_list_of_packages_has_every_pin_of_the_lock_and_is_the_same_every_time(wheel: Path) -> None:
+    words = [sys.executable, "-m", "tools.sbom", "requirements.lock", "pyproject.toml", str(wheel)]
     shown = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     document = json.loads(shown)
-    assert document == sbom(LOCK, PROJECT)
+    assert document == sbom(LOCK, PROJECT, wheel)
     pins = re.findall(r"(?m)^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", LOCK)
     assert len(pins) > 50
     assert sorted((one["name"], one["version"]) for one in document["components"]) == sorted(pins)
@@ -39,9 +56,9 @@ def test_the_list_of_packages_has_every_pin_of_the_lock_and_is_the_same_every_ti
     assert len(hashes) == LOCK.count("--hash=")
 
 
-def test_a_package_without_a_hash_is_refused() -> None:
+def test_a_package_without_a_hash_is_refused(wheel: Path) -> None:
     with pytest.raises(ValueError, match="expected name==version with hashes"):
-        sbom("left-pad==1.0\n", PROJECT)
+        sbom("left-pad==1.0\n", PROJECT, wheel)
 
 
 def test_the_container_is_built_from_the_lock() -> None:

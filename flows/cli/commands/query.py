@@ -45,7 +45,9 @@ def query(
     problem_size: str | None = PROBLEM_SIZE,
     procs: int | None = option("--procs", "Processors requested.", min=1, max=2**53),
     requested: str | None = option("--requested TIME", "Time requested, as in 4h, 1h30m or 1-04:00:00."),
-    memory: str | None = option("--memory SIZE", "Memory requested for the whole job, as in 4G."),
+    memory: str | None = option(
+        "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
+    ),
     mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
     at: str | None = option("--at TIME", "Submit time (ISO); default: the end of the log."),
     batch: Path | None = option(

@@ -103,7 +103,8 @@ def _change(result: BacktestResult, way: Row) -> Iterator[Block]:
 def knowledge(way: Row) -> str:
     """What the estimates of a way knew, in words."""
     days = way["stale_days"]
-    known = "known at the submit" if days is None else f"known at the last midnight at least {days:g} days before"
+    age = "" if days is None else f"{days:g} day{'' if days == 1 else 's'}"
+    known = f"known at the last midnight at least {age} before" if age else "known at the submit"
     return known + ("" if way["learnt_from"] == "all" else ", not learnt from the jobs that cleaning sets aside")
 
 

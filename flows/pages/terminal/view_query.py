@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.pages.formats import any_value, percent, span
+from flows.pages.formats import any_value, number, percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.quantities import instant, memory_text
 
@@ -37,7 +37,13 @@ def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], desc
 def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on the past jobs that the answer rests on, and on the errors on this log."""
     if found["is_usual_procs"]:
-        yield f"--procs is not given: the answer is for {found['procs']:,}, the usual count of similar jobs."
+        whose = "that of the submitter's last job" if found["is_known"] else "the median of all remembered jobs"
+        yield f"--procs is not given: the answer is for {found['procs']:,}, {whose}."
+    if found["unknown_names"]:
+        yield f"The log does not know {', '.join(found['unknown_names'])}: jobs with other values answer."
+    if memory_kib := found["job"].get("requested_mem_kib"):
+        size = f"{number(memory_kib / 1024)} MiB per processor"
+        yield f"The requested memory counts as {size}; jobs with other memory are another kind."
     if found["answered_by"] == "inputs":
         model = "A model over the inputs that the job's texts name answered"
         yield f"{model}; the sentences below are of the method walltime."
@@ -94,14 +100,19 @@ def accuracy(facts: Mapping[str, Any]) -> str:
 
 
 def _basis(found: Mapping[str, Any]) -> str:
+    # Without a request no job has the same one in most logs, and the two counts would be 0 for that reason alone.
+    is_compared = bool(found["job"].get("requested_s"))
     everybody = f"{_jobs(found['n_everybody'])} of all submitters with the same application and requested time"
+    among = f", among them {everybody}" if is_compared else ""
     column = next((name for name in ("user", "account", "user_group") if found["job"].get(name)), None)
     who = f"{column} {found['job'][column]}" if column else ""
     if not column:
-        return f"No submitter is given: the answer rests on the jobs of all submitters, among them {everybody}."
+        return f"No submitter is given: the answer rests on the jobs of all submitters{among}."
     if not found["is_known"]:
-        return f"The log does not know {who}: the answer rests on the jobs of all submitters, among them {everybody}."
+        return f"The log does not know {who}: the answer rests on the jobs of all submitters{among}."
     of_program = f", {found['n_program']:,} of them of this application" if found["n_program"] else ""
+    if not is_compared:
+        return f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}."
     return (
         f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of these "
         f"with the same requested time, memory and processors, and on {everybody}."

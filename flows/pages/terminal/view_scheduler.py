@@ -78,7 +78,11 @@ def print_failure(found: Round, wait_s: float) -> None:
 
 def _recommended(row: Mapping[str, Any]) -> str:
     first = next(iter(row["limits"]), None)
-    return f"{clock(first['limit_s'])} for {clock(first['requested_s'])}" if first else ""
+    if first is None:
+        return ""
+    requested = clock(first["requested_s"])
+    is_shorter = first["limit_s"] < first["requested_s"]
+    return f"{clock(first['limit_s'])} for {requested}" if is_shorter else f"keep {requested}"
 
 
 def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
 
 METHOD = "walltime"
+QUEUES = ("queue", "partition")
 INPUTS = "inputs"
 """What says that a model over inputs answered."""
 
@@ -109,7 +110,10 @@ def answers(
     found = _answered(loaded, questions)
     estimates = [mine or usual for mine, usual in zip(own, found.quantiles_s.tolist(), strict=True)]
     methods = [INPUTS if mine else METHOD for mine in own]
-    rows = zip(known, estimates, methods, *(column.tolist() for column in columns), strict=True)
+    # `known` has a queue as a partition, too, where the log has partitions.
+    named = ({**job, "application": own.get("application")} for job, own in zip(jobs, known, strict=True))
+    unknown = [unknown_names(loaded.state, job) for job in named]
+    rows = zip(known, estimates, methods, unknown, *(column.tolist() for column in columns), strict=True)
     plain = [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
     spoke = spoken(loaded.state, questions, found.law)
     memory = memory_answers(loaded.manifest, known, questions, few=len(questions) <= FEW)
@@ -119,14 +123,26 @@ def answers(
     ]
 
 
+def unknown_names(state: State, job: Mapping[str, Value]) -> list[str]:
+    """The columns and values of a job's application, queue, partition and QOS that no job of the log has."""
+    # A log may have one of queue and partition, which mean the same.
+    names_of = {"application": ("what",), "queue": QUEUES, "partition": QUEUES, "qos": ("qos",)}
+    return [
+        f"{column} {job[column]}"
+        for column, names in names_of.items()
+        if job.get(column) is not None and not any(job[column] in state.names[name] for name in names)
+    ]
+
+
 def _plain(
-    job: dict[str, Value], quantiles_s: list[float], as_of_s: float, method: str, submit_s: float, procs: float,
-    is_usual: bool, *basis: int,
+    job: dict[str, Value], quantiles_s: list[float], as_of_s: float, method: str, unknown: list[str],
+    submit_s: float, procs: float, is_usual: bool, *basis: int,
 ) -> dict[str, Any]:  # fmt: skip
     by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, quantiles_s, strict=True)}
     return {
         "job": job, "answered_by": method, "runtime_s": by_share["runtime_s_q50"], **by_share, "submit_s": submit_s,
         "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs), "is_usual_procs": is_usual,
+        "unknown_names": unknown,
         **dict(zip(Basis._fields, basis, strict=True)),
     }  # fmt: skip
 

@@ -371,7 +371,21 @@ local function has_opted_out(job, names)
   return false
 end
 
--- How many jobs of each user the present look-up has limited. A restart of slurmctld forgets it.
+-- The tasks of a job, which is an array where it has `--array`, as "0-99:2,200%5"; infinite where they cannot be counted.
+local function tasks_of(job)
+  local list = (job.array_inx or ""):gsub("%%%d*$", "")
+  if list == "" then return 1 end
+  local total = 0
+  for one in list:gmatch("[^,]+") do
+    local first, last, step = one:match("^(%d+)-(%d+):?(%d*)$")
+    first = tonumber(first or one:match("^%d+$"))
+    if not first then return math.huge end
+    total = total + math.floor(((tonumber(last) or first) - first) / math.max(tonumber(step) or 1, 1)) + 1
+  end
+  return total
+end
+
+-- How many jobs of each user the present look-up has limited, each task of an array being one. A restart of slurmctld forgets it.
 local limited = { stamp = "", of = {} }
 
 -- Whether the look-up is too old to limit a job; said once.
@@ -398,7 +412,7 @@ end
 -- The limit (min) to lower the job's limit to; nil where it stays.
 local function lowered_min(job, part, asked, row)
   if not row or not is_ours_to_lower(job, part) then return nil end
-  if row.limit_s == 0 or (limited.of[job.user_name] or 0) >= row.most_jobs then return nil end
+  if row.limit_s == 0 or (limited.of[job.user_name] or 0) + tasks_of(job) > row.most_jobs then return nil end
   local limit = math.max(math.ceil(row.limit_s / 60), 1)
   if limit < asked and (asked - limit) * 60 >= SETTINGS.least_change_s then return limit end
 end
@@ -437,7 +451,7 @@ local function adjust(job, parts)
   if limited.stamp ~= stamp then limited = { stamp = stamp, of = {} } end
   local limit = lowered_min(job, part, asked, row)
   if not answer and not limit then return end
-  if limit then limited.of[job.user_name] = (limited.of[job.user_name] or 0) + 1 end
+  if limit then limited.of[job.user_name] = (limited.of[job.user_name] or 0) + tasks_of(job) end
   -- Ingest reads this (pipeline/ingest/live.py): the accounting forgets the limit that was asked for.
   local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%s limit_min=%s asked_min=%s"):format(
     SETTINGS.mode, stamp, answer and answer.rank or "none", limit and row.n_jobs or answer.n_jobs,

@@ -200,7 +200,41 @@ def test_no_limit_stands_for_a_reason() -> None:
 def test_a_job_that_is_not_limited_does_not_count_for_the_next() -> None:
     """As the plug-in counts: rows of one submitter may allow different numbers of jobs."""
     who, most, wants = np.array([0, 0, 1, 0, 0]), np.array([2, 1, 1, 2, 2]), np.array([True, True, False, True, True])
-    assert within_most(who, most, wants).tolist() == [True, False, False, True, False]
+    assert within_most(who, most, wants, np.arange(5)).tolist() == [True, False, False, True, False]
+
+
+def test_the_tasks_of_an_array_are_all_limited_or_none() -> None:
+    who, most, wants = np.zeros(6, np.int64), np.full(6, 3), np.ones(6, np.bool_)
+    assert within_most(who, most, wants, np.array([0, 0, 1, 1, 2, 3])).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert within_most(who, most, wants, np.array([0, 0, 0, 0, 1, 2])).tolist() == [False] * 4 + [True] * 2
+
+
+def test_a_large_array_keeps_its_request_in_a_replay_and_in_the_file_that_is_read() -> None:
+    """Each day an array, and ten jobs; from the 30th day on the credit of a day does not pay for all of its tasks."""
+    rows = []
+    for day in range(60):
+        n_tasks = 3 if day < 30 else 80
+        for nth in range(10 + n_tasks):
+            submit_s = day * DAY_S + (40_000 + nth * 300 if nth < 10 else 300)
+            rows.append(rows_of(np.array([900.0]), np.array([0]))[0] | {
+                "submit_s": int(submit_s), "start_s": int(submit_s), "end_s": int(submit_s) + 900,
+                "array_id": None if nth < 10 else f"{day}",
+            })  # fmt: skip
+    log = history(jobs_of(rows))
+    is_task, is_large, is_known = log.codes["array"] >= 0, log.submit_s >= 30 * DAY_S, log.submit_s >= 10 * DAY_S
+    replayed, read = limits_of(log, LimitSettings()), limits_read(log, LimitSettings(), 0.0)
+    np.testing.assert_array_equal(replayed, read)
+    for code in np.unique(log.codes["array"][is_task]):
+        assert len(set(np.isnan(replayed[log.codes["array"] == code]).tolist())) == 1
+    assert np.isnan(replayed[is_task & is_large]).all() and not np.isnan(replayed[~is_task & is_large]).all()
+    assert np.isfinite(replayed[is_task & is_known & ~is_large]).all()
 
 
 def test_credit_is_borrowed_by_chance_and_never_for_more_jobs_at_a_time_than_its_bound() -> None:

@@ -100,3 +100,49 @@ def test_memory_tells_jobs_of_one_program_apart() -> None:
     past = replace(past, requested_mem_kib=memory, runtime_s=runtime_s, end_s=past.start_s + runtime_s)
     error = np.abs(np.log(walltime(past, SETTINGS)[200:, 1] / runtime_s[200:]))
     assert np.median(error) < 0.05 and np.quantile(error, 0.95) < 0.2
+
+
+def users_log(runtime_s: Floats, submit_s: Floats, n_users: int, requested_s: float | None) -> History:
+    """Jobs of users in turn, who all run one program; each starts at once."""
+    return history(jobs_of([
+        {
+            "user": f"u{job % n_users}", "application": "solver", "submit_s": int(at), "start_s": int(at),
+            "end_s": int(at + took), "runtime_s": float(took), "requested_s": requested_s, "procs": 4,
+        }
+        for job, (at, took) in enumerate(zip(submit_s, runtime_s, strict=True))
+    ]))  # fmt: skip
+
+
+def test_a_morning_when_all_jobs_die_does_not_own_the_next_day() -> None:
+    """Eight users whose jobs take an hour; for a morning each one's fifty jobs die after a minute."""
+    generator = np.random.default_rng(3)
+    usual_s = 3600 * np.exp(generator.normal(0, 0.3, 800))
+    submit_s = np.arange(800) * 3_000.0
+    crash_s = submit_s[-1] + 20_000 + np.arange(400) * 30.0
+    later_s = crash_s[0] + 86_400 + np.arange(80) * 600.0
+    runtime_s = np.concatenate([usual_s, np.full(400, 60.0), usual_s[:80]])
+    past = users_log(runtime_s, np.concatenate([submit_s, crash_s, later_s]), 8, 14_400.0)
+    found = walltime(past, SETTINGS)[-80:]
+    assert np.abs(np.log(np.median(found[8:, 1]) / 3600)) < np.log(2)
+    assert found[:8, 3].min() > 3600, "the first jobs after it may still take their usual time"
+
+
+def test_the_survivors_of_an_unfinished_burst_count() -> None:
+    """Of forty jobs submitted at once ten died after a minute, and thirty have been running for two hours."""
+    earlier_s = np.arange(40) * 20_000.0
+    burst_s = 40 * 20_000.0 + np.arange(41)
+    burst_s[-1] += 7_200
+    runtime_s = np.concatenate([np.full(40, 600.0), np.where(np.arange(41) % 4 == 0, 60.0, 10_000.0)])
+    past = users_log(runtime_s, np.concatenate([earlier_s, burst_s]), 1, 14_400.0)
+    counted, left_out = (walltime(past, replace(SETTINGS, running=weight))[-1] for weight in (SETTINGS.running, 1e-9))
+    assert counted[3] >= 7_200 > left_out[3], "the ended ones alone say little of those that are left"
+
+
+@pytest.mark.parametrize("requested_s", [None, 30 * 86_400.0])
+def test_the_top_quantiles_hold_where_requests_do_not_bind(requested_s: float | None) -> None:
+    """Log-normal runtimes of a log without requests, and of one whose only request nobody uses."""
+    generator = np.random.default_rng(5)
+    runtime_s = 3600 * np.exp(generator.normal(0, 1.0, 4000))
+    past = users_log(runtime_s, np.arange(4000) * 2_000.0, 10, requested_s)
+    held = (runtime_s[:, None] <= walltime(past, SETTINGS))[1500:].mean(axis=0)
+    assert 0.93 < held[4] < 0.97 and 0.98 < held[5] < 0.998

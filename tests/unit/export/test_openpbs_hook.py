@@ -14,7 +14,7 @@ from pipeline.application_names import application_of
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
 from pipeline.estimate.limits import make_limits
-from pipeline.evaluate.limit_advice import submits_of
+from pipeline.evaluate.limit_advice import values_of_submits
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import open_lookup
 from pipeline.export.published_tables import PublishedTables, known_applications
@@ -96,7 +96,7 @@ def test_every_soft_walltime_is_the_limit_of_the_file(server: Server, published:
     asked.requested_s[random.random(len(asked)) < 0.2] = 777.0
     asked.procs[random.random(len(asked)) < 0.2] = 24.0
     file = open_lookup(io.BytesIO(lookup_file(published.estimates, published.limits, published.applications)))
-    job_names, submits, n_set = made_jobs().column("job_name").to_pylist(), submits_of(asked), 0
+    job_names, submits, n_set = made_jobs().column("job_name").to_pylist(), values_of_submits(asked), 0
     for i in range(len(asked)):
         facts = {name: values[i] for name, values in submits.items()}
         job = submit(
@@ -193,6 +193,15 @@ def test_a_lowered_walltime_takes_the_soft_one_with_it(
 ) -> None:
     change, before = Job(Resources(walltime=walltime)), Job(Resources(walltime=100, soft_walltime=soft))
     assert server.call(MODIFYJOB, change, before).soft_s == wanted
+
+
+@pytest.mark.parametrize("mode", ["dry_run", "priority"])
+def test_under_another_mode_a_lowered_walltime_is_refused_as_without_the_hook(
+    published: PublishedTables, tmp_path: Path, mode: str
+) -> None:
+    server = installed(openpbs_files(published, ExportSettings(mode=mode)), tmp_path)
+    before = Job(Resources(walltime=100, soft_walltime=50))
+    assert server.call(MODIFYJOB, Job(Resources(walltime=30)), before).soft_s is None
 
 
 def test_a_manager_s_own_soft_walltime_is_not_changed(server: Server) -> None:

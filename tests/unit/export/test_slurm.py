@@ -87,6 +87,24 @@ def test_one_look_up_limits_no_more_jobs_of_a_user_than_it_says(interpreter: str
 
 @needs_lua
 @each_lua
+def test_each_task_of_an_array_counts(interpreter: str, installed, tmp_path: Path) -> None:
+    text = installed(limits=[limited("ada", 700.0, most_jobs=20)], mode="limit")
+    plain = {
+        "user_name": "ada",
+        "name": "x",
+        "partition": "batch",
+        "time_limit": 60,
+        "min_cpus": 1,
+        "script": "#!/bin/sh",
+    }
+    lists = ("0-999", "1-20,30%2", "1,3,5-9:2%2", "0-29:2", "no list", "1-1000000000000", None, "7", "7")
+    found, _ = submitted(interpreter, text, [plain | {"array_inx": one} for one in lists], PARTS, tmp_path)
+    # 1000 and 21 are too many; 5 and 15 are 20, so that no other job is limited.
+    assert [row["time_limit"] for row in found] == ["60", "60", "12", "12", "60", "60", "60", "60", "60"]
+
+
+@needs_lua
+@each_lua
 def test_gpus_memory_and_qos_are_part_of_the_kind(interpreter: str, installed, tmp_path: Path) -> None:
     key, open_key = "who+gpus+memory_class_kib+qos", "who+gpus"
     text = installed(

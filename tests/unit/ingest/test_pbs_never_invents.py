@@ -36,6 +36,12 @@ def test_a_record_cut_in_a_time_or_an_instant_gives_no_job() -> None:
         assert (sorted(found.rows()), found.unreadable.num_rows) == (["2.srv"], 1)
 
 
+def test_a_log_that_ends_at_an_equals_sign_is_read() -> None:
+    cut = ended(job_id="3.srv")
+    found = read(OTHER + cut[: cut.index(" end=")] + " exec_vnode=")
+    assert (sorted(found.rows()), found.unreadable["reason"].to_pylist()) == (["2.srv"], ["no_line_end"])
+
+
 @pytest.mark.parametrize(
     ("cut", "reason"),
     [

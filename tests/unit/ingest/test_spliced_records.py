@@ -144,3 +144,47 @@ def test_a_pbs_job_that_never_ran_is_read_among_those_that_did(tmp_path: Path) -
     assert idle != pbs(2)
     jobs, reasons = fates(tmp_path / "20261120", pbs(1) + idle + pbs(3))
     assert len(jobs) == 3 and not reasons
+
+
+TWICE = "JobID|JobIDRaw|JobName|User|Account|State|Submit|Start|End|Elapsed|AveRSS|NCPUS|ReqMem|Comment|AllocTRES\n"
+
+
+def told_twice(job: int, name: str = "relax", user: str = "", start: str = "10:11:00") -> str:
+    times = f"2023-11-15T10:10:00|2023-11-15T{start}|2023-11-15T10:21:00|00:10:00"
+    return (
+        f"{job}|{job}|{name}|{user or f'u{job % 7}'}|acc{job % 3}|COMPLETED|{times}||4|4000M||cpu=4,mem=4000M,node=1\n"
+    )
+
+
+DAMAGED = {
+    "a doubled name": ("|relax|", "|relax|relax|"),
+    "a doubled user": ("|u5|", "|u5|u5|"),
+    "a doubled account": ("|acc0|", "|acc0|acc0|"),
+    "a doubled state": ("|COMPLETED|", "|COMPLETED|COMPLETED|"),
+    "a field of another column before the account": ("|acc0|", "|/scratch/a|acc0|"),
+    "a doubled number": ("|4|4000M|", "|4|4|4000M|"),
+    "a doubled size": ("|4000M|", "|4000M|4000M|"),
+    "another id beside it": ("40|40", "40|41"),
+    "two ids that ran together": ("40|40", "1000000001000041|40"),
+    "other processors": ("cpu=4", "cpu=16"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(DAMAGED))
+def test_a_sacct_record_whose_columns_contradict_each_other_is_set_aside(tmp_path: Path, case: str) -> None:
+    damaged = told_twice(40).replace("acc1", "acc0").replace(*DAMAGED[case])
+    text = TWICE + "".join(map(told_twice, range(10, 40))) + damaged + told_twice(41)
+    jobs, reasons = fates(tmp_path / "dump.txt", text)
+    assert [int(job["job_id"]) for job in jobs] == [*range(10, 40), 41]
+    assert reasons == ["shifted_fields"]
+
+
+@pytest.mark.parametrize("name", ["a|b", "|", "a|", "|b", "n|5|6", "x|COMPLETED", "a\nb|c", "grid|2|2", "a|b|c|7"])
+@pytest.mark.parametrize("user", ["u5", "zed", "cpu4"])
+def test_a_sacct_name_with_delimiters_is_read_beside_jobs_that_show_the_columns(
+    tmp_path: Path, name: str, user: str
+) -> None:
+    own = told_twice(40, name, user).replace("acc1", "newacct").replace("00:10:00", "1-00:10:00")
+    text = TWICE + "".join(map(told_twice, range(10, 40))) + own + told_twice(41)
+    jobs, reasons = fates(tmp_path / "dump.txt", text)
+    assert not reasons and [(job["job_name"], job["user"]) for job in jobs][30] == (name, user)

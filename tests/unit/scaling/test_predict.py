@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.predictions import predict
+from pipeline.scaling.predictions import law_medians, predict
 from pipeline.scaling.rules import FitRules, PredictRules, predict_rules
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
 from pipeline.settings import ScalingSettings, SiteSettings
+from pipeline.tables import PATTERNS
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16)
@@ -216,6 +217,19 @@ def test_a_curve_that_rises_again_has_a_fastest_count() -> None:
     assert 24 <= row["time_optimal_procs"] <= 40
     assert row["efficiency_80_procs"] == pytest.approx(15.8, rel=0.15)
     assert row["efficiency_50_procs"] == pytest.approx(31.6, rel=0.15)
+
+
+def test_a_run_reads_the_medians_of_the_laws_without_intervals_that_it_does_not_publish() -> None:
+    """`unbounded` says that upper ends are null. In a run the ends are the estimate's, which are never null."""
+    observations = observations_of({"a": {n: n**2 / 2 for n in SIZES}})
+    fits, patterns = fit(observations, FitRules())[0], PATTERNS.empty()
+    read = law_medians(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", {}, patterns)[0]
+    whole = predict(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", patterns=patterns)[0]
+    for name in ("group_id", "procs", "runtime_s", "is_extrapolated", "method"):
+        assert read.column(name).equals(whole.column(name))
+    codes = [set(table.column("reliability").to_pylist()[-1].split("+")) for table in (read, whole)]
+    assert codes[1] - codes[0] == {"unbounded"} and codes[0] < codes[1]
+    assert read.column("runtime_s_hi95").null_count == read.column("speedup").null_count == read.num_rows
 
 
 def test_no_interval_leaves_the_log_by_more_than_ten_times() -> None:

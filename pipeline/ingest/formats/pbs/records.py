@@ -91,8 +91,9 @@ def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
 
 def _lacks_its_bracket(scanned: Scanned, low: Ints, high: Ints) -> Bools:
     """Whether a list of chunks as in (n1:ncpus=4)+(n2:ncpus=4) begins with a bracket and does not end with one."""
-    is_there, last = high > low, np.maximum(high - 1, 0)
-    lacks: Bools = is_there & (scanned.data[low] == ord("(")) & (scanned.data[last] != ord(")"))
+    lacks = np.zeros(len(low), np.bool_)
+    rows = np.flatnonzero(high > low)
+    lacks[rows] = (scanned.data[low[rows]] == ord("(")) & (scanned.data[high[rows] - 1] != ord(")"))
     return lacks
 
 

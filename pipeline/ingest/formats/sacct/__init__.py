@@ -20,6 +20,7 @@ import numpy as np
 from pipeline.arrays import Bools, Ints
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.fold import fold
+from pipeline.ingest.formats.sacct.habits import Habits
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right
 from pipeline.ingest.formats.sacct.records import CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
@@ -37,7 +38,7 @@ MAX_HELD_BYTES = 1 << 22
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
-    context = Context(source, site, settings)
+    context, habits = Context(source, site, settings), Habits()
     layout: Layout | None = None
     held: Block | None = None
     for block in line_blocks(source, BLOCK_BYTES):
@@ -46,10 +47,10 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             layout = find_layout(joined.data[:HEAD_BYTES], settings, f"{printable(source.label)}, line {joined.line}")
         cut = last_start(joined.data, layout)
         done, held = _split(joined, cut if len(joined.data) - cut <= MAX_HELD_BYTES else len(joined.data))
-        for chunk, named in _chunks(done, layout, context):
+        for chunk, named in _chunks(done, layout, context, habits):
             layout = named
             yield chunk
-    for chunk, _ in _chunks(held, layout, context) if layout is not None else ():
+    for chunk, _ in _chunks(held, layout, context, habits) if layout is not None else ():
         yield chunk
 
 
@@ -70,10 +71,10 @@ def _split(block: Block, cut: int) -> tuple[Block | None, Block | None]:
     )
 
 
-def _chunks(block: Block | None, layout: Layout, context: Context) -> Iterator[tuple[Chunk, Layout]]:
+def _chunks(block: Block | None, layout: Layout, context: Context, habits: Habits) -> Iterator[tuple[Chunk, Layout]]:
     """A block as chunks, one for each layout that a line in it names, and the layout that holds after it."""
     while block is not None:
-        scanned = scan_block(block.data, layout, block.n_lines)
+        scanned = scan_block(block.data, layout, block.n_lines, habits)
         rest = None
         if scanned.cut is not None:
             _, at, layout = scanned.cut

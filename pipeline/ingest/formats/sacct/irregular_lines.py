@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 from pipeline.ingest.formats.sacct.columns import REASONS, STAMP, STATES, Kind
 from pipeline.ingest.formats.sacct.layout import Layout, column_name
@@ -158,6 +159,8 @@ def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
         ways = _ways(tokens, layout, _SUBMIT_LINE) or ways
     if _holds_another(tokens, ways, layout):
         return Ambiguous("joined_records")
+    if _repeats(tokens, ways) or _contradicts(tokens, ways, layout):
+        return Ambiguous("shifted_fields")
     needed = {column for what, column in layout.sources.items() if what not in OPTIONAL}
     if any(len(ways[column]) > 1 for column in needed):
         return Ambiguous()
@@ -182,12 +185,34 @@ def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layou
             return True
     surplus, place = len(tokens) - len(layout.names), layout.id_column
     own, other = _LEADING_ID.match(tokens[place]), _LAST_ID.search(tokens[surplus + place])
+    if place + surplus == layout.raw_id_column and tokens[place] == tokens[place + surplus]:
+        return False
     if not surplus or own is None or other is None or not LEAST_DIGITS <= len(own[0]) <= len(other[1]):
         return False
     if abs(int(own[0]) - int(other[1][-len(own[0]) :])) > NEAR_IDS:
         return False
     columns = [column for column in range(1, len(layout.names)) if column != place]
     return all(_fits(layout.kinds[column], tokens[surplus + column]) for column in columns)
+
+
+def _repeats(tokens: list[bytes], ways: list[list[tuple[int, int]]]) -> bool:
+    """Whether a word stands twice in a row in or beside a text that holds the delimiter: a field that was doubled.
+
+    Numbers may, because a name can end with one; and so may nothing, because a name can end with the delimiter.
+    """
+    for (low, high), *others in ways:
+        near = tokens[max(low - 1, 0) : high + 1] if high > low + 1 and not others else []
+        if any(one == other and one and not one.isdigit() for one, other in pairwise(near)):
+            return True
+    return False
+
+
+def _contradicts(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:
+    """Whether an id of digits alone differs from the id that stands beside it, as Slurm never writes it."""
+    if layout.raw_id_column < 0:
+        return False
+    own, raw = (tokens[ways[column][0][0]] for column in (layout.id_column, layout.raw_id_column))
+    return own.isdigit() and bool(raw) and raw != own
 
 
 def _ways(tokens: list[bytes], layout: Layout, submit_line: re.Pattern[bytes]) -> list[list[tuple[int, int]]] | None:

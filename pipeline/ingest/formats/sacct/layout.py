@@ -17,6 +17,7 @@ _NAME = re.compile(rb"[A-Za-z]\w*(?:%-?\d+)?")
 _WIDTH = re.compile(r"%-?\d+$")
 _DELIMITERS = (b"|", b"\x1f", b"^|^", b"\t", b";", b",")
 _IDS = COLUMNS["id"].names
+_RAW_IDS = ("jobidraw", "job_id_raw")
 _TELLING = re.compile(rb"(?:^|[^\w])(?:JobID(?:Raw)?|job_id)(?:[^\w]|$)", re.IGNORECASE)
 
 
@@ -49,6 +50,12 @@ class Layout:
     def id_column(self) -> int:
         """The column of the job's id."""
         return self.sources["id"]
+
+    @property
+    def raw_id_column(self) -> int:
+        """The column that repeats the id of a job that is in no array and no heterogeneous job; -1 without one."""
+        places = [place for place, name in enumerate(self.names) if name in _RAW_IDS and place != self.id_column]
+        return places[0] if places else -1
 
     @property
     def is_quoted(self) -> bool:

@@ -72,9 +72,9 @@ class Fields:
         found = spans.category(rows.data, *rows.span(what))
         if COLUMNS[what].kind is Kind.NAME:
             words = found.dictionary.to_pylist()
-            is_time = [len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None for word in words]
-            if any(is_time):
-                self._mark(np.array(pa.array(is_time).take(found.indices).fill_null(False)), "shifted_fields")
+            is_other = [word in STATES or _is_stamp(word) for word in words]
+            if any(is_other):
+                self._mark(np.array(pa.array(is_other).take(found.indices).fill_null(False)), "shifted_fields")
         return found
 
     def text(self, what: str) -> pa.Array:
@@ -84,7 +84,11 @@ class Fields:
 
     def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
         """A function's value of each text, which it sees once; NaN where there is no text, or None."""
-        words = self.category(what)
+        return self.of_words(self.category(what), value_of)
+
+    @staticmethod
+    def of_words(words: pa.Array, value_of: Callable[[str], float | None]) -> Floats:
+        """A function's value of each word of a category, as by_word."""
         values = np.array([*map(value_of, words.dictionary.to_pylist()), None], np.float64)
         return values[np.where(nulls(words), -1, integers(words.indices)[0])]
 
@@ -148,6 +152,11 @@ class Fields:
         code, (start, end) = self.by_word(what, _exit_code), self.rows.span(what)
         self._mark(np.isnan(code) & (end > start), "not_an_exit_code")
         return code
+
+    def check_same(self, one: Floats, other: Floats) -> None:
+        """Mark the records of a text of which two columns tell different numbers of what Slurm writes from one."""
+        if self.context.is_text:
+            self._mark(~np.isnan(one) & ~np.isnan(other) & (one != other), "shifted_fields")
 
     def _mark(self, invalid: Bools, reason: str) -> None:
         if invalid.any():
@@ -261,6 +270,12 @@ def _positive(values: Floats) -> Floats:
 
 _SHORT_DIGITS = 8
 _STAMP = re.compile(columns.STAMP)
+
+
+def _is_stamp(word: str | None) -> bool:
+    return word is not None and len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None
+
+
 _CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")
 
 
@@ -299,12 +314,18 @@ def _gpus(text: str) -> float | None:
     return parts if total is None else total
 
 
-_NODES = re.compile(r"(?:^|,)node=([0-9]{1,9})(?:,|\Z)")
+_NODES, _CPUS = (re.compile(rf"(?:^|,){name}=([0-9]{{1,9}})(?:,|\Z)") for name in ("node", "cpu"))
 
 
 def _nodes(text: str) -> float | None:
     """The nodes of a TRES string."""
     found = _NODES.search(text)
+    return int(found[1]) if found else None
+
+
+def _cpus(text: str) -> float | None:
+    """The processors of a TRES string."""
+    found = _CPUS.search(text)
     return int(found[1]) if found else None
 
 
@@ -328,7 +349,9 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     else:
         # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
         whole, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
-    listed = fields.by_word("alloc_tres", _gpus)
+    allocated = fields.category("alloc_tres")
+    fields.check_same(fields.of_words(allocated, _cpus), number["procs"])
+    listed = fields.of_words(allocated, _gpus)
     return typed | {
         "gpus": _whole(np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)),
         "requested_mem_kib": _real(

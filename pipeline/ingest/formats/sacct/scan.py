@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.sacct.columns import Kind
+from pipeline.ingest.formats.sacct.habits import Habits, is_shifted
 from pipeline.ingest.formats.sacct.irregular_lines import Cells, resolve, solve
 from pipeline.ingest.formats.sacct.layout import Layout, header_layout
 from pipeline.ingest.formats.sacct.scan_kernels import EMPTY, Matrix, scan
@@ -107,13 +108,14 @@ def last_start(data: bytes, layout: Layout) -> int:
     return int(rows.at[after[-1] + 1]) if len(after) else 0
 
 
-def scan_block(data: bytes, layout: Layout, n_lines: int | None = None) -> Scanned:
-    """The records of some lines (so many, where it is known), the last of which may lack its end."""
+def scan_block(data: bytes, layout: Layout, n_lines: int, habits: Habits) -> Scanned:
+    """The records of so many lines, the last of which may lack its end."""
     rows, odd = _plain(data, layout, n_lines)
     cut = _other_header(data, odd, layout)
     if cut is not None:
-        return replace(scan_block(data[: cut[1]], layout), cut=cut)
-    return _with_odd(data, layout, rows, odd) if len(odd) else Scanned(rows, [])
+        return replace(scan_block(data[: cut[1]], layout, cut[0], habits), cut=cut)
+    habits.watch(data, layout, rows.at)
+    return _with_odd(data, layout, rows, odd, habits) if len(odd) else Scanned(rows, [])
 
 
 def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> tuple[Rows, Matrix]:
@@ -128,7 +130,8 @@ def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> tuple[Row
     slots[list(layout.sources.values())] = np.arange(len(slot))
     n, n_odd = scan(
         as_bytes(data), as_bytes(layout.delimiter), len(layout.names) + layout.is_trailing, layout.is_trailing,
-        layout.id_column, ord('"') if layout.is_quoted else -1, slots, _starts_well(layout), start, end, line, at, odd,
+        layout.id_column, layout.raw_id_column, ord('"') if layout.is_quoted else -1, slots, _starts_well(layout),
+        start, end, line, at, odd,
     )  # fmt: skip
     return Rows(as_bytes(data), slot, start, end, np.arange(n), line[:n], at[:n], np.ones(n, np.int64)), odd[:n_odd]
 
@@ -155,7 +158,7 @@ def _other_header(data: bytes, odd: Matrix, layout: Layout) -> tuple[int, int, L
     return None
 
 
-def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
+def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix, habits: Habits) -> Scanned:
     """The rows, with those that odd lines make, and without those that odd lines go on with."""
     is_kept = np.ones(len(rows), np.bool_)
     records: list[tuple[int, int, int, Cells]] = []
@@ -170,6 +173,11 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
             lines.insert(0, (int(rows.line[after - 1]), first_byte, _line_end(data, first_byte)))
         found = resolve([data[start:end] for _, start, end in lines], layout)
         made = [(first, last, cells) for first, last, cells in found.records if not (leads and first == last == 0)]
+        spans = [data[lines[first][1] : lines[last][2]] for first, last, _ in made]
+        shifted = [is_shifted(text, own[2], layout, habits) for text, own in zip(spans, made, strict=True)]
+        found.unreadable += [(*own[:2], "shifted_fields") for own, bad in zip(made, shifted, strict=True) if bad]
+        found.unreadable.sort()
+        made = [own for own, bad in zip(made, shifted, strict=True) if not bad]
         if leads and any(first == 0 for first, *_ in (*made, *found.unreadable)):
             is_kept[after - 1] = False
         loose = [

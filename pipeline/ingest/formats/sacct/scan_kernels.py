@@ -11,6 +11,9 @@ EMPTY = 256
 """Row of the table of first bytes that says whether a column may be empty."""
 
 INVALID_ID, JOB, STEP, BATCH_STEP = 0, 1, 2, 3
+MOST_DIGITS = 10
+"""Of a job's number, which has 32 bits in Slurm, a federation's too: longer ones are two that ran together."""
+
 Matrix = npt.NDArray[np.int64]
 
 
@@ -21,6 +24,7 @@ def scan(
     n_cells: int,
     is_trailing: bool,
     id_column: int,
+    raw_id_column: int,
     quote: int,
     slots: Ints,
     starts_well: Bytes,
@@ -32,14 +36,15 @@ def scan(
 ) -> tuple[int, int]:
     """Spans of the lines that have just the right number of cells, each beginning as its column may; the other lines.
 
-    slots: the row of start and end a column's spans go to, or -1. odd: line, start, end, rows before it. Returns how
-    many rows and odd lines.
+    raw_id_column: where the id stands again, or -1. slots: the row of start and end a column's spans go to, or -1.
+    odd: line, start, end, rows before it. Returns how many rows and odd lines.
     """
     size, at, line, rows, n_odd = data.size, 0, 0, 0, 0
     d0, d_size = delimiter[0], delimiter.size
     n_columns = n_cells - 1 if is_trailing else n_cells
     while at < size:
         begin, stop, cell, cell_at, good, is_end = at, at, 0, at, True, False
+        own_at, own_end, raw_at, raw_end = 0, 0, 0, 0
         while not is_end:
             byte = data[at] if at < size else np.uint8(10)
             if byte != 10 and (byte != d0 or (d_size > 1 and not _is_delimiter(data, at, delimiter))):
@@ -56,11 +61,16 @@ def scan(
                 good &= starts_well[data[cell_at] if stop > cell_at else EMPTY, cell] != 0
                 if cell == id_column and good:
                     good = _id(data, cell_at, stop)[0] != INVALID_ID
+                    own_at, own_end = cell_at, stop
+                if cell == raw_id_column:
+                    raw_at, raw_end = cell_at, stop
             else:
                 good &= stop <= cell_at
             cell += 1
             at += 1 if is_end else d_size
             cell_at = at
+        if good and raw_end > raw_at:
+            good = not _contradicts(data, own_at, own_end, raw_at, raw_end)
         if good and cell == n_cells:
             row_line[rows], row_at[rows] = line, begin
             rows += 1
@@ -69,6 +79,19 @@ def scan(
             n_odd += 1
         line += 1
     return rows, n_odd
+
+
+@uncounted
+def _contradicts(data: Bytes, start: int, end: int, raw: int, raw_end: int) -> bool:
+    """Whether an id of digits alone differs from the id beside it, which Slurm writes the same."""
+    if _digits(data, start, end) < end:
+        return False
+    if raw_end - raw != end - start:
+        return True
+    for k in range(end - start):  # noqa: SIM110
+        if data[start + k] != data[raw + k]:
+            return True
+    return False
 
 
 @uncounted
@@ -107,7 +130,7 @@ def identify(data: Bytes, start: Ints, end: Ints, kinds: Bytes, ends: Matrix, ow
 def _id(data: Bytes, start: int, stop: int) -> tuple[int, int, int, int]:
     array_end, het_end = -1, -1
     at = _digits(data, start, stop)
-    if at == start or at - start > 18:
+    if at == start or at - start > MOST_DIGITS:
         return INVALID_ID, stop, -1, -1
     if at < stop and data[at] == 95:
         array_end = at
