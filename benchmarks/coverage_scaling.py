@@ -18,11 +18,13 @@ from flows.services.series_files import read_all
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.scaling.average import Sizes, average, kin_of
 from pipeline.scaling.calibration import (
+    RESTS_ON,
     calibrated,
     held_out,
     log_wide_sd,
     median_variance,
     repeats,
+    rests_on,
     run_log_sd,
 )
 from pipeline.scaling.points import extra_runs, pooled
@@ -87,10 +89,13 @@ def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[
         part, asked = part_of(held.kept, own[0], own[-1] + 1), np.isin(held.series, own)
         rows, series = held.rows[asked], held.series[asked] - own[0]
         kin = kin_of(part, np.zeros(part.n_series, np.int64))
-        log_s = calibration.stretched(average(part, series, sizes.procs[rows], sizes.variance[rows], kin).log_s)
+        log_s = average(part, series, sizes.procs[rows], sizes.variance[rows], kin).log_s
+        log_s = calibration.stretched(log_s, rests_on(part, series, sizes.procs[rows]))
         truth = np.log(sizes.runtime_s[rows])[:, None]
         inside[asked] = (log_s[:, [1, 0]] <= truth) & (truth <= log_s[:, [3, 4]])
-    told = {"drift": calibration.drift_log_sd, "x80": calibration.stretch[0], "x95": calibration.stretch[1]}
+    told = {"drift": calibration.drift_log_sd}
+    for place, (in_80, in_95) in zip(RESTS_ON, calibration.stretch, strict=True):
+        told |= {f"x80_{place}": in_80, f"x95_{place}": in_95}
     return told, inside, np.diff(held.kept.offsets)[held.series]
 
 

@@ -222,6 +222,62 @@ _DECLARED = (
     number("freed_proc_hours", "Processor-hours by which the limits were below the requests.", "processor-hours"),
     count("n_beyond", "Of these the jobs that ended at the limit, or ran longer.", "jobs"),
     instant("off_since_s", "Since when limiting is switched off there; null: it is on."),
+    # waste
+    category("kind", "What the jobs of the row share: all, application, account or user.", required=True),
+    text("name", "Which application, account or user; null: the log does not say, or all jobs."),
+    count("n_cpu", "Jobs among them whose CPU time is known; unused_proc_hours rests on them.", "jobs"),
+    number(
+        "unused_proc_hours",
+        "Processors allocated times runtime, less CPU time; at least 0 for each job. Null: no CPU time is known.",
+        "processor-hours",
+    ),
+    count("n_gpu", "Jobs among them that held GPUs.", "jobs"),
+    number("gpu_hours", "GPUs allocated times runtime.", "GPU-hours"),
+    count("n_gpu_cpu", "Jobs with GPUs whose CPU time is known; the next three columns rest on them.", "jobs"),
+    number(
+        "unused_gpu_hours",
+        "GPUs allocated times runtime, less CPU time; at least 0 for each job. Logs do not measure the use of GPUs: "
+        "this is the time for which no processor of the job was busy beside the GPU.",
+        "GPU-hours",
+    ),
+    count("n_one_proc_gpu", "Jobs that held GPUs and used the time of one processor, 5% more, or less.", "jobs"),
+    number("one_proc_gpu_hours", "GPU-hours that those jobs held.", "GPU-hours"),
+    count("n_memory", "Jobs whose memory asked for and used is known; none that ran out of it.", "jobs"),
+    number("gib_hours", "Memory that those jobs asked for, times runtime.", "GiB-hours"),
+    number(
+        "unused_gib_hours",
+        "The same less the memory used, at least 0 for each job. Where only the largest task is known, it counts for "
+        "each processor, so that no less was unused.",
+        "GiB-hours",
+    ),
+    count("n_requested", "Jobs among them with a requested time.", "jobs"),
+    number(
+        "reserved_hours",
+        "Processors times requested time less runtime. Nobody held them: schedulers planned with them.",
+        "processor-hours",
+    ),
+    number("energy_kwh", "Measured energy of the jobs.", "kWh"),
+    number(
+        "unused_kwh",
+        "That energy times the unused share of the job's processor time, an upper limit: idle processors draw less.",
+        "kWh",
+    ),
+    count("usual_procs", "Processors held by the jobs that left most unused; null: nothing was unused.", "processors"),
+    count(
+        "ask_procs",
+        "Processors to ask for instead: in 97% of those jobs no more were busy. Null: more than half were.",
+        "processors",
+    ),
+    count("n_ask_procs", "Jobs that ask_procs rests on.", "jobs"),
+    number("ask_procs_share", "Chance that the next such job needs no more than ask_procs, if it is like them."),
+    number("usual_mem_kib", "Memory asked for by the jobs that left most of it unused.", "KiB per processor"),
+    number(
+        "ask_mem_kib",
+        "Memory to ask for instead: 97% of those jobs used no more. Null: that is no less.",
+        "KiB per processor",
+    ),
+    count("n_ask_mem", "Jobs that ask_mem_kib rests on.", "jobs"),
+    number("ask_mem_share", "Chance that the next such job needs no more than ask_mem_kib, if it is like them."),
     # bursts and what cleaning changed
     category("tier", "remove: its jobs are set aside; suspect: listed and kept.", required=True),
     category("screen", "The screen that found it: flurry, slow, probe or cron.", required=True),

@@ -54,6 +54,7 @@ from pipeline.scaling.rules import (
 )
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
+from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
 from pipeline.storage import FileStamp, file_stamp
@@ -215,6 +216,8 @@ STEPS = (
          lambda run, jobs: learn_memory(jobs, run.settings.site, ESTIMATE_RULES, run.names)),
     Step("memory", ("memory_state",), ("memory",), ("run_id",),
          lambda run, state: make_memory(state, run.run_id)),
+    Step("waste", ("jobs",), ("waste",), ("site", "run_id"),
+         lambda run, jobs: waste(jobs, run.settings.site.name, run.run_id)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
          models_over_inputs),
 )  # fmt: skip
@@ -224,7 +227,7 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 
 PUBLISHED = (
     "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
-    "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "state",
+    "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "waste", "state",
     "memory", "memory_state", "input_models",
 )  # fmt: skip
 

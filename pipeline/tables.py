@@ -233,6 +233,20 @@ LIMIT_HARM = TableKind(
     "Limiting is switched off for a user, or the site, whose jobs exceed their limits more often than by chance.",
 )  # fmt: skip
 
+WASTE = TableKind(
+    "waste",
+    columns(
+        "site", "kind", "name", "n_jobs", "proc_hours", "n_cpu", "unused_proc_hours", "n_gpu", "gpu_hours", "n_gpu_cpu",
+        "unused_gpu_hours", "n_one_proc_gpu", "one_proc_gpu_hours", "n_memory", "gib_hours", "unused_gib_hours",
+        "n_requested", "reserved_hours", "n_energy", "energy_kwh", "unused_kwh", "usual_procs", "ask_procs",
+        "n_ask_procs", "ask_procs_share", "usual_mem_kib", "ask_mem_kib", "n_ask_mem", "ask_mem_share", "run_id",
+        never_null=("site",),
+    ),
+    ("kind", "name"),
+    "What jobs held and did not use, by application, account and user, most unused processor-hours first, with what to "
+    "ask for instead. Held is allocated, for the runtime. `walltime show` leaves out rows of users without --users.",
+)  # fmt: skip
+
 STATE = TableKind(
     "state",
     columns("array", "shape", "floats", "integers", "flags", "texts"),
@@ -322,8 +336,8 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, STATE, MEMORY, MEMORY_STATE, INPUT_MODELS, BACKTEST,
-        BACKTEST_ERRORS, REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STATE, MEMORY, MEMORY_STATE, INPUT_MODELS,
+        BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

@@ -18,6 +18,7 @@ from flows.services.published.published_folder import (
     template_sentences,
     unreliability_note,
 )
+from flows.services.published.waste_rows import waste_rows
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
 from pipeline.evaluate.published_versions import weekly_coverage
@@ -203,9 +204,12 @@ NIGHTS = 30
 """Published versions that are listed, newest first."""
 
 
-def site_facts(output_dir: Path, manifest: Manifest) -> dict[str, Any]:
-    """The page's content in plain values, for the published version or one of a date."""
+def site_facts(
+    output_dir: Path, manifest: Manifest, carbon: str | None = None, *, users: bool = False
+) -> dict[str, Any]:
+    """The page's content in plain values, for the published version or one of a date; see `waste_rows` for options."""
     versions = _published_by(output_dir, manifest)
+    applications = application_rows(manifest)
     return {
         "site": manifest.site,
         "version": manifest.folder,
@@ -215,7 +219,8 @@ def site_facts(output_dir: Path, manifest: Manifest) -> dict[str, Any]:
         "code": manifest.code,
         "grouping": template_sentences(compared_templates(manifest)),
         "doubt": unreliability_note(manifest),
-        "applications": application_rows(manifest),
+        "applications": applications,
+        "waste": waste_rows(manifest, applications, carbon, users=users),
         "cleaning": _cleaning(manifest),
         "coverage": weekly_coverage(output_dir, manifest, versions),
         "limits": harm_facts(manifest),

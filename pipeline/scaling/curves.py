@@ -21,6 +21,7 @@ from pipeline.scaling.calibration import (
     log_wide_sd,
     median_variance,
     repeats,
+    rests_on,
     run_log_sd,
 )
 from pipeline.scaling.fit_law import fit_law
@@ -150,7 +151,8 @@ class ObservedSeries:
         rows = np.flatnonzero(~is_plain)
         found = average(self.sizes, group[rows], procs[rows], np.zeros(rows.size), self.kin)
         log_s, split = np.empty((procs.size, QUANTILES.size)), np.zeros(procs.size)
-        log_s[rows], split[rows] = self.calibration.stretched(found.log_s), found.split
+        kinds = rests_on(self.sizes, group[rows], procs[rows])
+        log_s[rows], split[rows] = self.calibration.stretched(found.log_s, kinds), found.split
         place = first[is_plain]
         log_s[is_plain] = np.log(self.sizes.runtime_s[place])[:, None] + np.sqrt(self.sizes.variance[place])[
             :, None

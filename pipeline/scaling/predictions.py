@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from pipeline.arrays import Floats, Ints, floats
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
+from pipeline.scaling.calibration import RESTS_ON
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.patterns import unlevel
@@ -318,7 +319,7 @@ def _report(sizes: dict[str, Ints], table: pa.Table, observed: ObservedSeries) -
         "predictions": table.num_rows,
         "predictions_extrapolated": extrapolated,
         "drift_log_sd": observed.calibration.drift_log_sd,
-        "stretch_80": observed.calibration.stretch[0],
-        "stretch_95": observed.calibration.stretch[1],
     }
+    for place, factors in zip(RESTS_ON, observed.calibration.stretch, strict=True):
+        facts |= {f"stretch_80_{place}": factors[0], f"stretch_95_{place}": factors[1]}
     return Report("curves", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

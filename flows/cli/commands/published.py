@@ -44,6 +44,7 @@ def show(
     ),
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
     xlsx: Path | None = option("--xlsx FILE.xlsx", "Write the rows as a workbook."),
+    users: bool = option("--users", "Of table waste also the rows of users, most unused first.", False),
     json: bool = JSON,
 ) -> Answer | None:
     """Show what a run has published: its manifest, or the rows of a table.
@@ -57,7 +58,7 @@ def show(
       walltime show predictions --columns
       walltime show jobs --from my-tables --where "procs > 64" --select job_id,runtime_s --limit 5
       walltime show unreadable --from jobs.parquet --where "reason = 'no_line_end'"
-      walltime show groups --csv
+      walltime show waste --csv
     """
     from flows.pages.terminal.view_published import view_columns
     from flows.services.published.browse import described_tables
@@ -70,11 +71,14 @@ def show(
     asked = [name for name, value in rowwise.items() if value is not None]
     if table is None and given is not None and given.suffix == ".parquet":
         raise InputError("show", "no table beside --from FILE.parquet", "jobs or unreadable")
+    if users and table != "waste":
+        raise InputError("--users", "another table than waste", "walltime show waste --users")
     if table is None and asked:
         raise InputError(asked[0], "no table beside it", f"a table to look in, as in jobs {asked[0]} ...")
     if sum((json, csv, xlsx is not None)) > 1:
         raise InputError("the command line", "several of --json, --csv and --xlsx", "one of them")
-    return _shown(table, given, as_of, xlsx, is_epoch=epoch, as_csv=csv, where=where, select=select, limit=limit)
+    rows = {"where": where, "select": select}
+    return _shown(table, given, as_of, xlsx, is_epoch=epoch, as_csv=csv, users=users, limit=limit, **rows)
 
 
 def _shown(
@@ -85,6 +89,7 @@ def _shown(
     *,
     is_epoch: bool,
     as_csv: bool,
+    users: bool,
     limit: int | None,
     **rows: str | None,
 ) -> Answer | None:
@@ -97,7 +102,7 @@ def _shown(
         with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
             facts = manifest_facts(manifest)
         return Answer(facts, view_manifest(facts))
-    with shown_table(given, as_of_seconds(as_of), name) as shown:
+    with shown_table(given, as_of_seconds(as_of), name, users=users) as shown:
         if shown is None:
             return Answer({"table": name, "rows": 0, "shown": []}, ["Every record could be read."])
         if as_csv:
@@ -117,15 +122,21 @@ def report(
     procs_per_node: int | None = NODE,
     rate: float | None = RATE,
     as_of: str | None = AS_OF,
+    users: bool = option("--users", "Also what the jobs of each user held and did not use.", False),
+    carbon: str | None = option(
+        "--carbon G|FILE.csv",
+        "Carbon intensity of the site's power, g CO2e per kWh; or a CSV by hour.",
+    ),
 ) -> Answer:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.
 
-    Also site.html, on the whole site: its applications with advice, cleaning, coverage by week, and what nights
-    changed.
+    Also site.html, on the whole site: its applications with advice, what jobs held and did not use, cleaning, coverage
+    by week, and what nights changed.
 
     \b
     Examples:
       walltime report --from my-tables --out pages
+      walltime report --out pages --carbon 320
       walltime report --out pages --rate 0.02
     """
     from flows.pages.html.application_pages import write_pages
@@ -134,7 +145,7 @@ def report(
     from pipeline.publish import reading
 
     with reading(published, as_of_seconds(as_of)) as manifest:
-        facts = site_facts(published, manifest)
+        facts = site_facts(published, manifest, carbon, users=users)
         index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
     said = [Exact(f"Wrote {len(pages)} pages, listed in {index}"), Exact(f"Wrote {site}")]
     return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)

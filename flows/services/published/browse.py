@@ -15,9 +15,10 @@ from flows.services.quantities import instant
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
 from pipeline.publish.version_store import StoredVersion, stored_versions
+from pipeline.scaling.waste import USERS
 from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_metadata, write_atomically
-from pipeline.tables import JOBS, TABLES, UNREADABLE
+from pipeline.tables import JOBS, TABLES, UNREADABLE, WASTE
 
 MOST_SHEET_ROWS = 1_048_575
 """Rows that a sheet of a workbook holds below its header (Excel's specifications and limits)."""
@@ -32,6 +33,8 @@ class ShownTable:
     name: str
     path: Path
     units: dict[str, str | None]
+    hidden: str = "false"
+    """A condition in SQL: rows that are not shown."""
 
     @property
     def instants(self) -> frozenset[str]:
@@ -40,11 +43,14 @@ class ShownTable:
 
 
 @contextmanager
-def shown_table(given: Path | None, as_of_s: int | None, name: str) -> Iterator[ShownTable | None]:
+def shown_table(
+    given: Path | None, as_of_s: int | None, name: str, *, users: bool = False
+) -> Iterator[ShownTable | None]:
     """The table that a command line means: of a published folder, as `reading` finds its version, or of a file.
 
     A file is a table that `walltime ingest` wrote, with that of the unreadable records beside it; None for the latter
-    where every record could be read. InputError where there is no such table.
+    where every record could be read. InputError where there is no such table. Of table WASTE the rows of users are
+    shown only with `users`.
     """
     if given is not None and given.suffix == ".parquet":
         with naming_path(given):
@@ -52,7 +58,9 @@ def shown_table(given: Path | None, as_of_s: int | None, name: str) -> Iterator[
     else:
         with reading(published_folder(given), as_of_s) as manifest:
             path = manifest.path(name)
-            yield ShownTable(name, path, {one.name: one.unit for one in manifest.tables[name].columns})
+            units = {one.name: one.unit for one in manifest.tables[name].columns}
+            hidden = f"kind = '{USERS}'" if name == WASTE.name and not users else "false"
+            yield ShownTable(name, path, units, hidden)
 
 
 def _ingested_table(path: Path, name: str) -> ShownTable | None:
@@ -209,7 +217,7 @@ def _database(table: ShownTable) -> Iterator[Any]:
             database.execute(f"SET allowed_paths = ['{path}']")
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")
-            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}')")  # noqa: S608 # nosec B608 # a path
+            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}') WHERE NOT ({table.hidden})")  # noqa: S608 # nosec B608 # a path
             yield database
         except duckdb.Error as error:
             raise _bad_condition(error, list(table.units)) from None

@@ -16,6 +16,7 @@ from pipeline.scaling.calibration import (
     calibrated,
     log_wide_sd,
     median_variance,
+    rests_on,
     run_log_sd,
 )
 from pipeline.scaling.mixtures import JUMP_LOG_SD, JUMP_ODDS
@@ -215,7 +216,8 @@ def test_intervals_cover_what_they_say_on_synthetic_logs() -> None:
     sizes = sizes.drifting(calibration.drift_log_sd)
     series = np.repeat(np.arange(800), 2)
     procs, log_s = np.array([point for one in new for point in one]).T
-    found = calibration.stretched(average(sizes, series, procs, run_sd[series] ** 2 + 0.02**2).log_s)
+    log_s_at = average(sizes, series, procs, run_sd[series] ** 2 + 0.02**2).log_s
+    found = calibration.stretched(log_s_at, rests_on(sizes, series, procs))
     in80 = np.mean((log_s >= found[:, 1]) & (log_s <= found[:, 3]))
     in95 = np.mean((log_s >= found[:, 0]) & (log_s <= found[:, 4]))
     assert 0.75 <= in80 <= 0.85 and 0.92 <= in95 <= 0.98, (in80, in95, calibration)

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import coverage_scaling, scaling_data
 from pipeline.scaling.average import Sizes, average
-from pipeline.scaling.calibration import DEFAULT_STRETCH, Calibration, calibrated, held_out
+from pipeline.scaling.calibration import DEFAULT_STRETCH, Calibration, calibrated, held_between, held_out, rests_on
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"
 
@@ -22,9 +22,9 @@ def sizes_of(log_s: np.ndarray, noise: float = 0.02) -> Sizes:
 
 def test_stretched_intervals_keep_the_median_and_nest() -> None:
     log_s = np.array([[-2.0, -1.0, 0.0, 1.5, 4.0]])
-    wide = Calibration(0.1, (0.5, 2.0)).stretched(log_s)
+    wide = Calibration(0.1, ((1.0, 1.0), (0.5, 2.0))).stretched(log_s, np.array([1]))
     assert wide.tolist() == [[-4.0, -0.5, 0.0, 0.75, 8.0]]
-    crossed = Calibration(0.1, (2.0, 0.5)).stretched(log_s)
+    crossed = Calibration(0.1, ((2.0, 0.5),)).stretched(log_s, np.array([0]))
     assert crossed.tolist() == [[-2.0, -2.0, 0.0, 3.0, 3.0]]
 
 
@@ -36,6 +36,19 @@ def test_a_series_is_held_out_once_for_each_count_it_has_sizes_beyond() -> None:
     assert held.rows[held.series == 0].tolist() == [3, 4] and held.rows[held.series == 5].tolist() == [11]
 
 
+def test_an_answer_rests_on_sizes_around_it_or_on_their_number() -> None:
+    sizes = Sizes(
+        np.array([0, 3, 7, 13]), np.array([1, 2, 4, 1, 2, 4, 8, 1, 2, 4, 8, 16, 32.0]), *np.ones((2, 13)), np.ones(3)
+    )
+    series, procs = np.array([0, 0, 0, 1, 1, 2, 2]), np.array([3, 8, 0.5, 8, 16, 1, 64.0])
+    assert rests_on(sizes, series, procs).tolist() == [0, 1, 1, 0, 2, 0, 3]
+
+
+def test_a_size_between_others_is_held_out() -> None:
+    held = held_between(sizes_of(np.zeros((2, 4))), np.arange(2))
+    assert held.rows.tolist() == [2, 6] and held.kept.procs.tolist() == [1, 2, 8] * 2
+
+
 def test_a_log_told_too_much_noise_calibrates_its_intervals() -> None:
     """Noise of 2% taken for 10%; 8,000 series calibrate the intervals of 200 others, which held all there was."""
     rng = np.random.default_rng(5)
@@ -45,9 +58,9 @@ def test_a_log_told_too_much_noise_calibrates_its_intervals() -> None:
     held = held_out(new.drifting(calibration.drift_log_sd), np.arange(200))
     quantiles = average(held.kept, held.series, new.procs[held.rows], new.variance[held.rows]).log_s
     truth = np.log(new.runtime_s[held.rows])[:, None]
+    ends = calibration.stretched(quantiles, rests_on(held.kept, held.series, new.procs[held.rows]))
     in80, in95 = (
-        float(((ends[:, [low]] <= truth) & (truth <= ends[:, [high]])).mean())
-        for ends, low, high in ((calibration.stretched(quantiles), 1, 3), (calibration.stretched(quantiles), 0, 4))
+        float(((ends[:, [low]] <= truth) & (truth <= ends[:, [high]])).mean()) for low, high in ((1, 3), (0, 4))
     )
     assert 0.75 <= in80 <= 0.85 and 0.92 <= in95 <= 0.98
 

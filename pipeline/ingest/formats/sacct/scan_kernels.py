@@ -84,14 +84,11 @@ def scan(
 @uncounted
 def _contradicts(data: Bytes, start: int, end: int, raw: int, raw_end: int) -> bool:
     """Whether an id of digits alone differs from the id beside it, which Slurm writes the same."""
-    if _digits(data, start, end) < end:
-        return False
-    if raw_end - raw != end - start:
-        return True
-    for k in range(end - start):  # noqa: SIM110
-        if data[start + k] != data[raw + k]:
-            return True
-    return False
+    k, size = 0, end - start
+    while k < size and raw + k < raw_end and data[start + k] == data[raw + k]:
+        k += 1
+    is_same = k == size and raw + k == raw_end
+    return not is_same and _digits(data, start, end) == end
 
 
 @uncounted
