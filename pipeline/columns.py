@@ -250,7 +250,7 @@ _DECLARED = (
         "each processor, so that no less was unused.",
         "GiB-hours",
     ),
-    count("n_requested", "Jobs among them with a requested time.", "jobs"),
+    count("n_requested", "Jobs among them with a requested time that says something.", "jobs"),
     number(
         "reserved_hours",
         "Processors times requested time less runtime. Nobody held them: schedulers planned with them.",

@@ -221,6 +221,7 @@ def site_facts(
         "doubt": unreliability_note(manifest),
         "applications": applications,
         "waste": waste_rows(manifest, applications, carbon, users=users),
+        "silent_requests": (manifest.report("waste") or {}).get("notes", []),
         "cleaning": _cleaning(manifest),
         "coverage": weekly_coverage(output_dir, manifest, versions),
         "limits": harm_facts(manifest),

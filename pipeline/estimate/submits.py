@@ -7,6 +7,7 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
 from pipeline.kernels import entry_kernel, kernel
+from pipeline.silent_requests import is_unused
 
 ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size")
 TRAITS = (*ATTRIBUTES, "memory")
@@ -218,12 +219,6 @@ def with_known_programs(jobs: Jobs, n_names: Ints, n_submits: Ints) -> Jobs:
     return jobs._replace(what=what, traits=np.column_stack([what, jobs.traits[:, 1:]]))
 
 
-RUNS_OF_LOG, RUNS_OF_REQUEST = 100.0, 100.0
-LONGEST_REQUEST, LEAST_USE = 4.0, 0.25
-"""Runs that a judgement needs, of the log and of the request; the ratio of a request to the longest run, and the share
-of a request that its longest run takes, beyond which it says nothing."""
-
-
 class Use(NamedTuple):
     """Per number of a request, and for the log in the one row of `of_log`: runs that ended, and the longest, s."""
 
@@ -239,8 +234,7 @@ def no_use() -> Use:
 def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use) -> Jobs:
     """The jobs without requests that say nothing as of the submit; `held` is updated with the ends.
 
-    A limit that is everybody's default, or none at all, is over four times the log's longest run, or a hundred jobs
-    have carried it and none has run for a quarter of it.
+    `is_unused` says which: a limit that is everybody's default, or none at all.
     """
     meant_s = jobs.limit_s.copy()
     _drop_unused(jobs, past, events, held, meant_s)
@@ -256,9 +250,7 @@ def _drop_unused(jobs: Jobs, past: Jobs, events: Events, held: Use, meant_s: Flo
             _use(events.by_end[n_over], past, held)
             n_over += 1
         own, limit_s = held.of_request[jobs.request[job]], jobs.limit_s[job]
-        is_endless = of_log[0] >= RUNS_OF_LOG and limit_s > LONGEST_REQUEST * of_log[1]
-        is_default = own[0] >= RUNS_OF_REQUEST and own[1] < LEAST_USE * limit_s
-        if is_endless or is_default:
+        if is_unused(limit_s, own[0], own[1], of_log[0], of_log[1]):
             meant_s[job] = 0.0
     while n_over < events.ended[n]:
         _use(events.by_end[n_over], past, held)

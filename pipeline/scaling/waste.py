@@ -4,7 +4,7 @@ Held is what was allocated, for the runtime. Used processor time is CPU time. Ea
 its values, which are counted beside it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, row_codes, tally_of
 from pipeline.large_tables import LargeTable, parts_of
-from pipeline.report import Report, Tally, total
+from pipeline.report import Fact, Report, Tally, total
 from pipeline.schema import Flag
+from pipeline.silent_requests import SilentRequest, says_nothing, sentences, silent_requests
 from pipeline.tables import WASTE
 
 NO_WORK = (
@@ -31,8 +32,8 @@ USERS = "user"
 """The kind of the rows that are about people."""
 
 READ = (
-    "application", "account", "user", "procs", "requested_procs", "gpus", "runtime_s", "start_s", "end_s", "cpu_s",
-    "requested_s", "requested_mem_kib", "used_mem_kib", "max_rss_kib", "energy_j", "state", "flag",
+    "application", "account", "user", "queue", "procs", "requested_procs", "gpus", "runtime_s", "start_s", "end_s",
+    "cpu_s", "requested_s", "requested_mem_kib", "used_mem_kib", "max_rss_kib", "energy_j", "state", "flag",
 )  # fmt: skip
 
 MOST_IDLE = 0.05
@@ -71,12 +72,13 @@ def waste(jobs: LargeTable, site: str, run_id: str) -> tuple[pa.Table, Report]:
         Rows in the order of KINDS, within these by unused processor-hours. The facts are sums of the row `all`.
     """
     found, asked, seen, aside = Sums(), {name: Asked() for name in ("procs", "mem")}, [], []
+    silent = silent_requests(jobs)
     for part in parts_of(jobs, READ):
         is_held = _has_work(part)
         held = part.filter(pa.array(is_held))
         seen.append(tally_of(part))
         aside.append(tally_of(part.filter(pa.array(~is_held))))
-        measures = measured(held)
+        measures = measured(held, silent)
         found.add(held, measures)
         _add_asked(asked, held, measures)
     rows = [_row(key, found.of[key], asked) for key in sorted(found.of, key=lambda key: _order(key, found.of[key]))]
@@ -84,8 +86,10 @@ def waste(jobs: LargeTable, site: str, run_id: str) -> tuple[pa.Table, Report]:
     table = WASTE.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
     whole, left = total(seen), total(aside)
     kept = Tally(whole.rows - left.rows, whole.proc_s - left.proc_s)
-    facts = {} if not rows else {name: rows[0][name] or 0.0 for name in HOURS}
-    return table, Report("waste", "job", whole, kept, {"no_work": left} if left.rows else {}, facts)
+    facts: dict[str, Fact] = {"silent_requests": sum(one.n_jobs for one in silent)}
+    facts |= {name: rows[0][name] or 0.0 for name in HOURS} if rows else {}
+    said = tuple(sentences(silent))
+    return table, Report("waste", "job", whole, kept, {"no_work": left} if left.rows else {}, facts, said)
 
 
 HOURS = ("proc_hours", "unused_proc_hours", "gpu_hours", "unused_gpu_hours", "gib_hours", "unused_gib_hours")
@@ -112,11 +116,12 @@ def _has_work(part: pa.Table) -> Bools:
     return runs
 
 
-def measured(held: pa.Table) -> Measures:
-    """Per job each number that WASTE sums; NaN where the log lacks a value for it."""
+def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> Measures:
+    """Per job each number that WASTE sums; NaN where the log lacks a value, or the request is `silent`."""
     procs, runtime_s = job_procs(held), floats(held, "runtime_s")
     hours, busy_s = runtime_s / 3600, procs * _cpu_s(held)
     gpus, requested_s = _positive(held, "gpus"), _positive(held, "requested_s")
+    requested_s = np.where(says_nothing(held, silent), np.nan, requested_s)
     asked_kib, used_kib = _memory(held)
     unused = procs * hours - np.minimum(busy_s / 3600, procs * hours)
     idle_gpus = np.maximum(gpus * hours - busy_s / 3600, 0.0)

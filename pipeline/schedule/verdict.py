@@ -131,6 +131,7 @@ CHANGED = {
     "no_submit": "without a submit left out",
     "no_job_of_its_own": "that are no jobs of their own left out",
     "no_request": "without a request planned with the largest request of the log, or with their own longer runtime",
+    "silent_request": "with a request over four times the longest run planned as if they had none",
     "cut_at_request": "cut at their requests",
     "larger_than_machine": "cut to the machine's size",
     "made_1_s": "without a runtime or processors counted as 1 s",

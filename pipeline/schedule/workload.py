@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.errors import InputError
+from pipeline.silent_requests import says_nothing, silent_requests
 
 LEAST_REQUESTS = 0.5
 """A log in which a smaller share of the jobs has a request says nothing of a scheduler that plans with requests."""
@@ -26,7 +27,8 @@ class Convention(StrEnum):
 
     NATURAL = "natural"
     """Runtimes are cut at the request; jobs without a positive runtime or size are left out; a job without a request
-    has the largest request of the log, or its own runtime where that is longer, so that it is never cut."""
+    has the largest request of the log, or its own runtime where that is longer, so that it is never cut. A request over
+    four times the longest run counts as none, where any other is left."""
     PYSS = "pyss"
     """As the simulators pyss and predictsim: of runtime and request the longer is the request and the shorter the
     runtime; a job without a positive runtime or allocated processors stays, with a runtime and a request of 1 s."""
@@ -71,6 +73,7 @@ def workload(
     capacity: int,
     convention: Convention = Convention.NATURAL,
     procs_per_node: int | None = None,
+    is_silent: Bools | None = None,
 ) -> Workload:
     """The jobs of a log from its values, one a job.
 
@@ -86,6 +89,8 @@ def workload(
         The machine's processors.
     procs_per_node
         None: jobs share nodes. Else jobs take whole nodes of so many processors, and sizes and capacity are in nodes.
+    is_silent
+        (jobs,) whether a request says nothing and counts as none, where any other is left. None: each one counts.
 
     Returns
     -------
@@ -99,11 +104,15 @@ def workload(
     """
     run, request, asked, held = (_known(a) for a in (runtime_s, requested_s, requested_procs, allocated_procs))
     _check_requests(request, convention)
+    is_silent = np.zeros(len(run), bool) if is_silent is None or not (request > 0)[~is_silent].any() else is_silent
+    request = np.where(is_silent, -1.0, request)
     submit = np.asarray(submit_s, np.float64)
     if convention is Convention.PYSS:
         kept, run, request, size, counts = _pyss(run, request, asked, held)
     else:
         kept, run, request, size, counts = _natural(run, request, asked, held)
+        n_silent = int((kept & is_silent).sum())
+        counts |= {"no_request": counts["no_request"] - n_silent, "silent_request": n_silent}
     if procs_per_node is not None:
         size, capacity = np.ceil(size / procs_per_node), capacity // procs_per_node
     if capacity < 1:
@@ -138,6 +147,8 @@ def workload_of_jobs(
     """
     order = np.argsort(floats(jobs, "source_line"), kind="stable")
     users, _ = category_codes(jobs, "user")
+    # A default of minutes says nothing of a runtime of seconds, and yet lets a scheduler fill a gap.
+    endless = [one for one in silent_requests(jobs) if one.is_endless] if convention is Convention.NATURAL else []
     made = workload(
         floats(jobs, "submit_s")[order],
         floats(jobs, "runtime_s")[order],
@@ -148,6 +159,7 @@ def workload_of_jobs(
         capacity,
         convention,
         procs_per_node,
+        says_nothing(jobs, endless)[order],
     )
     made = replace(made, row=order[made.row])
     if own_rows is None or convention is Convention.PYSS:

@@ -1,0 +1,117 @@
+"""Requested times that say nothing of the runtime: no limit at all, or a default that jobs never come near.
+
+The estimator asks `is_unused` at each submit, of what it knows by then. Tables and replays ask a whole log.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.arrays import Bools, category_codes, floats, nulls, row_codes
+from pipeline.errors import printable
+from pipeline.kernels import kernel
+from pipeline.large_tables import LargeTable, parts_of
+
+RUNS_OF_LOG, RUNS_OF_REQUEST = 100.0, 100.0
+LONGEST_REQUEST, LEAST_USE = 4.0, 0.25
+"""Runs that a judgement needs, of the log and of the request; the ratio of a request to the longest run, and the share
+of a request that its longest run takes, beyond which it says nothing."""
+
+BULK = 0.5
+"""A default of a queue is what so large a share of its jobs with a request asks for."""
+
+LISTED = 5
+
+READ = ("queue", "requested_s", "runtime_s", "flag")
+
+
+@kernel
+def is_unused(
+    limit_s: float, n_of_request: float, longest_of_request_s: float, n_of_log: float, longest_of_log_s: float
+) -> bool:
+    """Whether a request is over four times the log's longest run, or its hundred runs took less than a quarter."""
+    is_endless = n_of_log >= RUNS_OF_LOG and limit_s > LONGEST_REQUEST * longest_of_log_s
+    is_default = n_of_request >= RUNS_OF_REQUEST and longest_of_request_s < LEAST_USE * limit_s
+    return is_endless or is_default
+
+
+class SilentRequest(NamedTuple):
+    """A requested time that says nothing in a queue."""
+
+    queue: str | None
+    requested_s: float
+    n_jobs: int
+    longest_s: float
+    """The longest run of these jobs, s."""
+    is_endless: bool
+    """Whether it is over four times the longest run of the log. Others bound the runtime, if far above it."""
+
+
+def silent_requests(jobs: LargeTable) -> list[SilentRequest]:
+    """The requests of a log that say nothing, by queue, those of most jobs first.
+
+    A request counts where it is longer than any run explains, or where BULK of the queue's jobs share it, and it is
+    unused (`is_unused`). Jobs with a flag say nothing of runtimes.
+    """
+    found: dict[tuple[str | None, float], list[float]] = {}
+    for part in parts_of(jobs, READ):
+        _count(part, found)
+    n_log = sum(runs for _, runs, _ in found.values())
+    longest_log_s = max((longest for _, _, longest in found.values()), default=0.0)
+    of_queue: dict[str | None, float] = {}
+    for (queue, _), (n, _, _) in found.items():
+        of_queue[queue] = of_queue.get(queue, 0.0) + n
+    silent = [
+        SilentRequest(queue, asked_s, int(n), longest_s, asked_s > LONGEST_REQUEST * longest_log_s)
+        for (queue, asked_s), (n, runs, longest_s) in found.items()
+        # Without a share of the queue a request counts only where it is longer than any run explains.
+        if is_unused(asked_s, runs if n >= BULK * of_queue[queue] else 0.0, longest_s, n_log, longest_log_s)
+    ]
+    return sorted(silent, key=lambda one: (-one.n_jobs, one.requested_s, one.queue or ""))
+
+
+def _count(part: pa.Table, found: dict[tuple[str | None, float], list[float]]) -> None:
+    """Count jobs, runs, and the longest run, by queue and request."""
+    requested_s, runtime_s = floats(part, "requested_s"), floats(part, "runtime_s")
+    codes, names = category_codes(part, "queue")
+    places = np.flatnonzero(requested_s > 0)
+    rows = row_codes(codes[places].astype(np.float64), requested_s[places])
+    is_run = (runtime_s > 0) & nulls(part.column("flag"))
+    n, runs = np.bincount(rows), np.bincount(rows, is_run[places])
+    longest_s, first = np.zeros(len(n)), np.zeros(len(n), np.int64)
+    np.maximum.at(longest_s, rows, np.where(is_run, runtime_s, 0.0)[places])
+    first[rows[::-1]] = places[::-1]
+    for place, *new in zip(first, n.tolist(), runs.tolist(), longest_s.tolist(), strict=True):
+        key = (names[codes[place]] if codes[place] >= 0 else None, float(requested_s[place]))
+        old = found.get(key, [0.0, 0.0, 0.0])
+        found[key] = [old[0] + new[0], old[1] + new[1], max(old[2], new[2])]
+
+
+def says_nothing(jobs: pa.Table, silent: Sequence[SilentRequest]) -> Bools:
+    """Per job whether its request is one of these."""
+    requested_s, found = floats(jobs, "requested_s"), np.zeros(jobs.num_rows, bool)
+    codes, names = category_codes(jobs, "queue") if silent else (None, [])
+    places: dict[str | None, int] = {name: place for place, name in enumerate(names)} | {None: -1}
+    for one in silent:
+        if one.queue in places:
+            found |= (requested_s == one.requested_s) & (codes == places[one.queue])
+    return found
+
+
+def sentences(silent: Sequence[SilentRequest]) -> list[str]:
+    """What a report says of them."""
+    said = [
+        f"The request of {one.requested_s / 3600:,.4g} h{_where(one.queue)} says nothing: {one.n_jobs:,} jobs have it, "
+        f"the longest ran {one.longest_s / 3600:,.3g} h. It counts as none."
+        for one in silent[:LISTED]
+    ]
+    if len(silent) > LISTED:
+        n_jobs = sum(one.n_jobs for one in silent[LISTED:])
+        said.append(f"{len(silent) - LISTED:,} more requests of {n_jobs:,} jobs say nothing.")
+    return said
+
+
+def _where(queue: str | None) -> str:
+    return "" if queue is None else f" in queue {printable(queue, 60)}"
