@@ -31,6 +31,10 @@ _DECLARED = (
     count("procs", "Processors allocated.", "processors", minimum=None, positive=True),
     count("nodes", "Nodes allocated.", "nodes", minimum=None),
     count("gpus", "GPUs allocated.", "GPUs", minimum=None),
+    category("gpu_type", "GPU type as the log names it; of a group also gpu: not told; null: no GPUs, or not told."),
+    category(
+        "axis", "What the row's counts are of, also those named procs: procs, nodes or gpus; null: processors."
+    ),
     seconds(
         "runtime_s",
         "Wall-clock time, without suspension where the log states it; where predicted, the median.",

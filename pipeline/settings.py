@@ -150,9 +150,8 @@ class DedicatedWindow(Section):
 class MaximumSettings(Section):
     """Jobs that ran longer than the queue or the machine allows."""
 
-    runtime_s: float | None = Field(None, gt=0, description="Longest runtime the machine allows (s).")
     queue_runtime_s: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        default_factory=dict, description="Longest runtime that each queue allows (s), by name."
+        default_factory=dict, description="Longest runtime that each queue allows (s), by name; *: that of the machine."
     )
 
 
@@ -190,13 +189,22 @@ def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
 Template = Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_known_template)]
 
 
+AxisChoice = Literal["auto", "procs", "nodes", "gpus"]
+
+
 class GroupSettings(Section):
-    """What makes jobs similar."""
+    """What makes jobs similar, and what their runs are counted in."""
 
     template: Template = Field(
         AUTO,
         min_length=1,
         description="Columns whose equal values form a group; auto: chosen by the error on the log's later jobs.",
+    )
+
+    axis: AxisChoice = Field(
+        "auto",
+        description="What runs of a group are counted in. auto: GPUs where they vary and processors follow or stay, "
+        "else processors. nodes, gpus: these where every run of the group tells them.",
     )
 
     @property

@@ -233,6 +233,24 @@ def test_exit_codes(tmp_path: Path, text: str, code: int | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("allocated", "asked", "named"),
+    [
+        ("cpu=8,gres/gpu=2,gres/gpu:a100=2", "", "a100"),
+        ("cpu=8,gres/gpu:v100=1,gres/gpu:a100=2", "", "a100+v100"),
+        ("cpu=8,gres/gpu=2", "gres/gpu:a100=2", None),
+        ("", "gpu:a100:2(S:0-1)", "a100"),
+        ("", "gpu:4", None),
+        ("cpu=8,mem=1G", "gres/gpu:a100=2", None),
+    ],
+)
+def test_the_type_of_gpus_is_what_the_record_names(
+    tmp_path: Path, allocated: str, asked: str, named: str | None
+) -> None:
+    text = f"JobID|State|AllocTRES|ReqTRES\n1|COMPLETED|{allocated}|{asked}\n"
+    assert Read(tmp_path, text).job["gpu_type"] == named
+
+
+@pytest.mark.parametrize(
     ("allocated", "asked", "count"),
     [
         ("cpu=8,gres/gpu=2,gres/gpu:a100=2", "", 2),

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
@@ -314,6 +314,28 @@ def _gpus(text: str) -> float | None:
     return parts if total is None else total
 
 
+_TYPE = re.compile(r"(?:gres[/:])?gpu:([A-Za-z][\w.-]*)")
+
+
+def _gpu_type(text: str) -> str:
+    """The types of GPUs that a TRES or GRES string names, in order and joined by +; empty where it names none."""
+    return "+".join(sorted({found[1] for found in map(_TYPE.match, text.split(",")) if found}))
+
+
+def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -> pa.Array:
+    """The type of each job's GPUs: as allocated, else as asked for; null where it has none or the log does not tell."""
+    if not (gpus > 0).any():
+        return pa.nulls(len(gpus), CATEGORY)
+    has_given = arrow(~np.isnan(listed))
+    text = pc.if_else(has_given, given.cast(pa.string()), asked.cast(pa.string()))
+    return categories(pc.if_else(arrow(gpus > 0), _named_types(text), None), str)
+
+
+def _named_types(text: pa.Array) -> pa.Array:
+    encoded = text.dictionary_encode()
+    return texts([_gpu_type(word) or None for word in encoded.dictionary.to_pylist()]).take(encoded.indices)
+
+
 _NODES, _CPUS = (re.compile(rf"(?:^|,){name}=([0-9]{{1,9}})(?:,|\Z)") for name in ("node", "cpu"))
 
 
@@ -352,8 +374,10 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     allocated = fields.category("alloc_tres")
     fields.check_same(fields.of_words(allocated, _cpus), number["procs"])
     listed = fields.of_words(allocated, _gpus)
+    gpus = np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)
     return typed | {
-        "gpus": _whole(np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)),
+        "gpus": _whole(gpus),
+        "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
         "requested_mem_kib": _real(
             np.select([per == spans.PER_CPU, per == spans.PER_NODE], [kib, kib * per_node], whole)
         ),
