@@ -107,7 +107,11 @@ def _is_known(values: Array) -> Bools:
 
 
 def run_s_of(history: History) -> Floats:
-    """Runtimes, s; of a job that was cut short its request, if that is longer."""
+    """Runtimes, s; of a job that was cut short its request, if that is longer.
+
+    Also of a job that was stopped at a limit of ours: how much longer it would have run is unknown, and its user's
+    request is the one bound that is. So the next limit of its kind is longer, never shorter.
+    """
     found: Floats = np.where(history.is_lower_bound, np.fmax(history.runtime_s, history.requested_s), history.runtime_s)
     return found
 

@@ -66,6 +66,18 @@ def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Wall
     assert shown.code == 0 and "riverbend" in shown.out and "processor-hours" in shown.out
 
 
+def test_a_request_that_is_short_already_is_to_be_kept(tmp_path: Path, walltime: Walltime) -> None:
+    rows = [
+        {
+            "user": "ada", "submit_s": 600 * place, "start_s": 600 * place, "end_s": 600 * place + 250,
+            "runtime_s": 250.0, "requested_s": 300.0, "procs": 8,
+        }
+        for place in range(100)
+    ]  # fmt: skip
+    jobs = write_table(tmp_path / "short.parquet", jobs_of(rows), JOBS)
+    assert any(line.split()[:3] == ["ada", "keep", "0:05:00"] for line in walltime("limits", jobs).out.splitlines())
+
+
 def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None:
     shown = walltime("limits", jobs, "--score")
     for name in ("limits", "MetaCentrum's rule", "the rule, stretched", "max of five", "plain quantile"):
