@@ -5,8 +5,9 @@ starts and departures of earlier jobs by then; and the runtimes of jobs that had
 `ended` in `by_end`. Jobs that were cancelled before they started are included, because they were in the queue.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,8 @@ class History:
     end_s: Floats
     """When the runtime is known, or the job left the queue unstarted; infinite where neither has happened."""
     runtime_s: Floats
-    """NaN where the job has not run to an end."""
+    """NaN where the job has not run to an end. In a `memory_history` this is the memory used, and `requested_s` that
+    asked for, KiB per processor."""
     requested_s: Floats
     requested_mem_kib: Floats
     gpus: Floats
@@ -186,6 +188,16 @@ def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = Fa
         codes=codes,
         names=names,
     )
+
+
+class Target(NamedTuple):
+    """What of a job is estimated: the columns of JOBS that it is learnt from, and the History that they make."""
+
+    columns: tuple[str, ...]
+    history: Callable[..., History]
+
+
+RUNTIME = Target(READ, history)
 
 
 def _has_flag(jobs: pa.Table, flags: Sequence[str]) -> Bools:

@@ -98,11 +98,12 @@ def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
 
 
 def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per job its id, its given values, its runtime quantiles (s), and the numbers of jobs they rest on."""
+    """Per job its id, its given values, its runtime quantiles (s), the numbers of jobs they rest on, and its memory."""
     fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
     given = [name for name in fields if any(job.get(name) is not None for job in batch.jobs)]
     first = found[0] if found else {}
-    answered = [name for name in first if name.startswith(("answered_by", "runtime_s_q", "n_", "is_known"))]
+    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_mem_kib")
+    answered = [name for name in first if name.startswith(wanted)]
     return [
         {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}
         for name, job, one in zip(batch.ids, batch.jobs, found, strict=True)
