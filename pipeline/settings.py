@@ -101,6 +101,19 @@ def _instant(value: object) -> object:
 Instant = Annotated[datetime, BeforeValidator(_instant)]
 
 
+def _day(value: object) -> object:
+    try:
+        day = date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        day = None
+    if type(day) is not date:
+        raise ValueError("not a day such as 2026-03-01")
+    return day
+
+
+Day = Annotated[date, BeforeValidator(_day)]
+
+
 def _reason(text: str) -> str:
     if not text.strip():
         raise ValueError("give a reason: the report prints it")
@@ -342,7 +355,7 @@ class ExportSettings(Section):
         description="Age of the newest ended job beyond which nothing is limited (days).",
     )
     opt_out: OptOut = OptOut()
-    limits_again: dict[str, date] = Field(
+    limits_again: dict[str, Day] = Field(
         default_factory=dict,
         description="Users, * for all, whose limits are on again after they switched themselves off, and since when.",
     )
