@@ -20,10 +20,10 @@ from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import READ, history
 from pipeline.estimate.limit_harm import make_harm, with_switched_off
 from pipeline.estimate.limits import make_limits
-from pipeline.estimate.nightly.table import make_estimates
+from pipeline.estimate.nightly.table import make_estimates, make_memory
 from pipeline.estimate.predictions import publish_predictions
 from pipeline.estimate.registry import submitted_runs
-from pipeline.estimate.stage import learn_from_checkpoints, learn_state
+from pipeline.estimate.stage import learn_from_checkpoints, learn_memory, learn_state
 from pipeline.group import (
     assign_stored,
     choose_template,
@@ -212,6 +212,10 @@ STEPS = (
          lambda run, jobs: make_harm(jobs, run.settings.site.name, run.settings.export.again_s)),
     Step("limits", ("jobs", "limit_harm"), ("limits",), ("site", "run_id"),
          lambda run, jobs, harm: with_switched_off(make_limits(jobs, run.settings.site, run.run_id), harm)),
+    Step("learn_memory", ("jobs",), ("memory_state",), ("site",),
+         lambda run, jobs: learn_memory(jobs, run.settings.site, ESTIMATE_RULES, run.names)),
+    Step("memory", ("memory_state",), ("memory",), ("run_id",),
+         lambda run, state: make_memory(state, run.run_id)),
     Step("waste", ("jobs",), ("waste",), ("site", "run_id"),
          lambda run, jobs: waste(jobs, run.settings.site.name, run.run_id)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
@@ -224,7 +228,7 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 PUBLISHED = (
     "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
     "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "waste", "state",
-    "input_models",
+    "memory", "memory_state", "input_models",
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {

@@ -211,6 +211,18 @@ LIMITS = TableKind(
     "`most_jobs` jobs of the submitter have been limited by one version of the table.",
 )  # fmt: skip
 
+MEMORY = TableKind(
+    "memory",
+    columns(
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "used_mem_kib_q50",
+        "used_mem_kib_q97", "n_jobs", "n_own_jobs", "newest_end_s", "run_id",
+        never_null=("site", "template", "used_mem_kib_q97"),
+    ),
+    ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs"),
+    "Memory to look up at a job's submit, per processor: the row of least chain_rank whose values are the job's or "
+    "null. A job without a requested memory has requested_mem_kib 0. Without rows where the log knows no job's memory.",
+)  # fmt: skip
+
 LIMIT_HARM = TableKind(
     "limit_harm",
     columns(
@@ -241,6 +253,14 @@ STATE = TableKind(
     columns("array", "shape", "floats", "integers", "flags", "texts"),
     ("array",),
     "What the estimator walltime has learnt from the log and answers from: one row per array.",
+)
+
+MEMORY_STATE = TableKind(
+    "memory_state",
+    STATE.columns,
+    STATE.key,
+    "The same of memory, KiB per processor: what it calls a runtime is the memory used, a request the memory asked "
+    "for. Without rows where the log knows no job's memory.",
 )
 
 SCALING_ERRORS = TableKind(
@@ -317,8 +337,8 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STATE, INPUT_MODELS, BACKTEST, BACKTEST_ERRORS,
-        REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STATE, MEMORY, MEMORY_STATE, INPUT_MODELS,
+        BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

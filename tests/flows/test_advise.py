@@ -11,7 +11,7 @@ import pytest
 from flows.services.limits import as_csv, letter, promise_of
 from flows.services.quantities import clock
 from pipeline.errors import InputError
-from pipeline.evaluate.limit_advice import plain_quantile
+from pipeline.estimate.score import at_share
 from pipeline.storage import write_table
 from pipeline.tables import JOBS, UNREADABLE
 from tests.flows.support import SAMPLES, Outcome
@@ -120,8 +120,8 @@ def test_promises_quantiles_and_clocks() -> None:
     with pytest.raises(InputError):
         promise_of("nan")
     quantiles_s = np.array([[10.0, 20.0, 30.0, 40.0, 100.0, 400.0]])
-    assert plain_quantile(quantiles_s, 0.97)[0] == pytest.approx((100.0 * 400.0) ** 0.5)
-    assert plain_quantile(quantiles_s, 0.999)[0] == pytest.approx(400.0)
+    assert at_share(quantiles_s, 0.97)[0] == pytest.approx((100.0 * 400.0) ** 0.5)
+    assert at_share(quantiles_s, 0.999)[0] == pytest.approx(400.0)
     assert clock(3661.2) == "1:01:02"
     assert as_csv(("a", "b"), [{"a": "+1", "b": 0.5}]) == "a,b\n'+1,0.5\n"
 

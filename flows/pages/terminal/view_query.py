@@ -6,7 +6,7 @@ from typing import Any
 from flows.pages.formats import any_value, number, percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.published.limit_answers import LEFT
-from flows.services.quantities import instant
+from flows.services.quantities import instant, memory_text
 from pipeline.estimate.own_jobs import LEAST_JOBS
 
 PERCENT = (10, 50, 80, 90, 95, 99)
@@ -80,6 +80,8 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"The known log ends at {instant(found['as_of_s'])}, {when}."
     if requested_s := found["job"].get("requested_s"):
         yield _of_the_request(found, requested_s)
+    if "recommended_mem_kib" in found:
+        yield _of_memory(found)
     yield from found["notes"]
 
 
@@ -90,6 +92,23 @@ def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
         share = found["runtime_s_q95"] / requested_s
         return f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
     return f"At least {100 - reached}% of such jobs would reach the requested {span(requested_s)} and be stopped."
+
+
+def _of_memory(found: Mapping[str, Any]) -> str:
+    """What memory the promised share of such jobs stay under, per node where that is known, and how well it held."""
+    promised, asked = found["recommended_mem_kib"], found["job"].get("requested_mem_kib")
+    request = f"; the request is {_amounts(found, asked)}" if asked else ""
+    return (
+        f"Memory: {found['memory_promise']:.0%} of such jobs stay under {_amounts(found, promised)}{request}. Its q95 "
+        f"held {found['memory_held_q95']:.1%} of the last {found['memory_n_scored']:,} jobs."
+    )
+
+
+def _amounts(found: Mapping[str, Any], per_processor_kib: float) -> str:
+    """An amount per processor also per node, where these are known, and for the whole job."""
+    whole_kib, nodes = per_processor_kib * found["procs"], found["memory_nodes"]
+    per_node = f"{memory_text(whole_kib / nodes)} per node, " if nodes else ""
+    return f"{per_node}{memory_text(whole_kib)} in all ({memory_text(per_processor_kib)} per processor)"
 
 
 def _quantile(percent: int) -> str:

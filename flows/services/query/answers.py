@@ -20,6 +20,7 @@ from flows.services.published.published_folder import (
 )
 from flows.services.quantities import instant, instant_s
 from flows.services.query.jobs import as_ingested
+from flows.services.query.memory_answers import memory_answers
 from pipeline.arrays import Value
 from pipeline.errors import InputError
 from pipeline.estimate.history import WHAT, WHO, History
@@ -108,7 +109,7 @@ def _limit(manifest: Manifest, found: Mapping[str, Any]) -> dict[str, Any] | Non
 def answers(
     loaded: LoadedState, jobs: Sequence[Mapping[str, Value]], key_file: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Per job its values as ingest writes them, its runtime quantiles (s), and the past jobs they rest on."""
+    """Per job its values as ingest writes them, runtime quantiles (s), the past jobs they rest on, and its memory."""
     ingested = as_ingested(loaded.state, loaded.manifest.settings, key_file)
     known = [ingested(job) for job in jobs]
     submit_s = np.array([_submit_s(loaded, job.get("at")) for job in jobs])
@@ -127,7 +128,11 @@ def answers(
     rows = zip(known, estimates, methods, unknown, *(column.tolist() for column in columns), strict=True)
     plain = [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
     spoke = spoken(loaded.state, questions, found.law)
-    return [one | {"hypothesis": code, "because": words} for one, (code, words) in zip(plain, spoke, strict=True)]
+    memory = memory_answers(loaded.manifest, known, questions, few=len(questions) <= FEW)
+    return [
+        one | {"hypothesis": code, "because": words} | own
+        for one, (code, words), own in zip(plain, spoke, memory, strict=True)
+    ]
 
 
 def unknown_names(state: State, job: Mapping[str, Value]) -> list[str]:

@@ -327,6 +327,25 @@ def test_steps_are_folded_into_the_attempt_they_ran_in(tmp_path: Path) -> None:
         assert (read.lines["step"], read.lines["orphan_step"]) == (3, 1)
 
 
+def test_used_memory_is_that_of_all_tasks_of_the_largest_step_over_the_job_s_processors(tmp_path: Path) -> None:
+    names = "JobID|State|Submit|Start|End|AllocCPUS|NTasks|MaxRSS|AveRSS\n"
+    rows = [
+        "5|COMPLETED|2026-01-01T00:00:00|2026-01-01T01:00:00|2026-01-01T02:00:00|8|||",
+        "5.batch|COMPLETED||2026-01-01T01:00:00|2026-01-01T02:00:00|8|1|16K|",
+        "5.0|COMPLETED||2026-01-01T01:00:05|2026-01-01T01:30:00|8|4|30K|20K",
+        "5.1|COMPLETED||2026-01-01T01:30:05|2026-01-01T02:00:00|8|2|15K|",
+    ]
+    for order in (rows, rows[::-1]):
+        read = Read(tmp_path, names + "\n".join([*order, ""]))
+        # Four tasks of 20 KiB in the mean, on eight processors; without a mean the largest task stands for each.
+        assert (read.job["used_mem_kib"], read.job["max_rss_kib"]) == (10, 30)
+    assert Read(tmp_path, names + "\n".join([*rows[:2], rows[3], ""])).job["used_mem_kib"] == 30 / 8
+    # A step of one task cannot be told from one of a thousand where NTasks is missing.
+    without = "\n".join("|".join((*row.split("|")[:6], *row.split("|")[7:])) for row in rows)
+    read = Read(tmp_path, names.replace("NTasks|", "") + without + "\n")
+    assert (read.job["used_mem_kib"], read.job["max_rss_kib"]) == (None, 30)
+
+
 def test_a_step_without_a_time_goes_to_its_only_job(tmp_path: Path) -> None:
     read = Read(
         tmp_path,

@@ -236,10 +236,24 @@ def _steps(fields: Fields, ends: Matrix, kinds: Bytes) -> pa.Table:
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": fields.instants("start_s").arrow(),
         "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
+        "used_mem_kib": _real(_used_kib(fields)),
         "energy_j": _real(fields.energy_j()),
         "derived_exit_code": _whole(np.where(kinds == BATCH_STEP, np.nan, code)),
     }
     return pa.table(found, schema=STEPS)
+
+
+def _used_kib(fields: Fields) -> Floats:
+    """Memory of all tasks together, KiB: their number times the mean of their largest, or else times the largest.
+
+    NaN where the number of tasks is not told: a step of one task cannot be told from one of a thousand.
+    """
+    if not fields.has("n_tasks"):
+        return np.full(len(fields.rows), np.nan)
+    n_tasks, unknown = fields.count("n_tasks")
+    mean_kib, largest_kib = (fields.memory(name, 1 / 1024)[0] for name in ("mean_rss", "max_rss"))
+    task_kib = np.where(np.isnan(mean_kib), largest_kib, mean_kib)
+    return np.where(unknown | ~(task_kib > 0), np.nan, task_kib * n_tasks)
 
 
 def _real(values: Floats) -> pa.Array:
@@ -371,6 +385,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
             fields, typed_kib, typed_per, np.where(np.isnan(asked_nodes), placed, asked_nodes), procs
         ),
         "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
+        "used_mem_kib": _real(_used_kib(fields) / given),
         "cpu_s": _real(fields.duration("total_cpu") / given),
         "energy_j": _real(fields.energy_j()),
     }
