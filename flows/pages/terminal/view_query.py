@@ -5,7 +5,9 @@ from typing import Any
 
 from flows.pages.formats import any_value, number, percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
+from flows.services.published.limit_answers import LEFT
 from flows.services.quantities import instant, memory_text
+from pipeline.estimate.own_jobs import LEAST_JOBS
 
 PERCENT = (10, 50, 80, 90, 95, 99)
 QUANTILES = (
@@ -22,6 +24,28 @@ def view_answer(found: Mapping[str, Any]) -> Iterator[Block]:
     rows = [{"percent": q, "runtime_s": found[f"runtime_s_q{q}"], "held": found[f"held_q{q}"]} for q in PERCENT]
     yield Grid("", QUANTILES, rows)
     yield from explanation(found)
+    yield from _limit(found)
+
+
+def _limit(found: Mapping[str, Any]) -> Iterator[str]:
+    """What the scheduler's plug-in would set, or why the request stands."""
+    limit = found["limit"]
+    if limit is None:
+        return
+    why, mode = limit["why_none"], limit["mode"]
+    shorter = f"{span(limit['table_s'])} instead of {span(found['job'].get('requested_s'))}" if limit["table_s"] else ""
+    kind = f"from {_jobs(limit['n_jobs'])} of this user's kind that ended" if shorter else ""
+    if why is None:
+        yield f"Limit: {shorter}, {kind}; {limit['chance_beyond']:.1%} of such jobs are expected to exceed it."
+        return
+    reasons = LEFT | {
+        "no_request": "the job has none of its own",
+        "opted_out": "its user, account or queue has opted out",
+        "few_jobs": f"a limit needs {LEAST_JOBS} recent ended jobs of this user, application, size and memory",
+        "too_old": f"limits older than {limit['max_age_days']:g} days are not used",
+        mode: f'export.mode is {mode}; under "limit" it would be {shorter}, {kind}',
+    }
+    yield f"Limit: none, the request stands: {reasons[why]}."
 
 
 def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], described: str) -> Iterator[Block]:
