@@ -312,12 +312,18 @@ def check_lock(store: Store) -> Iterator[Finding]:
 
 
 def check_lookup(store: Store) -> Iterator[Finding]:
-    """The look-up file beside slurm.conf on this machine is intact, and as new as the published tables."""
-    path = Path(store.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf").with_name(LOOKUP_FILE)
+    """The look-up files of a scheduler on this machine are intact, and as new as the published tables."""
+    slurm_conf = store.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
+    pbs_home = store.environment.get("PBS_HOME") or "/var/spool/pbs"
+    yield from _check_lookup(store, Path(slurm_conf).with_name(LOOKUP_FILE), "slurm")
+    yield from _check_lookup(store, Path(pbs_home, "server_priv", LOOKUP_FILE), "openpbs")
+
+
+def _check_lookup(store: Store, path: Path, scheduler: str) -> Iterator[Finding]:
     content = _bytes(path)
     if content is None or store.manifest is None:
         return
-    do = "run `walltime export --for slurm` and install its files again"
+    do = f"run `walltime export --for {scheduler}` and install its files again"
     if not is_whole(content):
         yield finding(Level.WARNING, path, "a look-up file that is damaged or of another release", do)
         return
