@@ -308,6 +308,13 @@ def test_arrays_and_heterogeneous_jobs(tmp_path: Path) -> None:
     assert read.lines["step"] == 2
 
 
+def test_ids_of_a_federation_are_kept_whole(tmp_path: Path) -> None:
+    # Slurm sets the origin's number into the bits from 26 on.
+    ids = [str((1 << 26) + 5), str((2 << 26) + 5), f"{(3 << 26) + 5}_7", f"{(63 << 26) + 5}+1"]
+    read = Read(tmp_path, "JobID|State\n" + "".join(f"{one}|COMPLETED\n" for one in ids))
+    assert sorted(job["job_id"] for job in read.jobs) == sorted(ids)
+
+
 STEP_NAMES = "JobID|State|Submit|Start|End|MaxRSS|ExitCode\n"
 
 
