@@ -39,6 +39,10 @@ RULES = {
     "array": (r"[\[(]\d[\d,:%-]*[\])]", " "),
     # build-3f2a9c1d -> build- ; e_0a1b2c3d4e_x -> e_ _x
     "hash": (_WORD_START + r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}" + _WORD_END, " "),
+    # step12of50 -> step
+    "part": (r"\d+of\d+" + _WORD_END, " "),
+    # 001relax ->  relax; mol017opt -> mol opt; namd2b and h2o stay: no count, size or version begins with a zero
+    "padded": (r"(?<!\d)0\d+(?=[^\W\d_])", " "),
     # fem_n8 -> fem_ ; fem-np=16 -> fem- ; cfd.seed_7.b -> cfd. .b
     "counted": (r"(?<=[\W_])(?:" + _COUNTED + r")[-_=.:]?\d+" + _WORD_END, " "),
     # fem_64cores -> fem_ ; md-10ns -> md- ; sort_32gb -> sort_

@@ -31,6 +31,10 @@ _DECLARED = (
     count("procs", "Processors allocated.", "processors", minimum=None, positive=True),
     count("nodes", "Nodes allocated.", "nodes", minimum=None),
     count("gpus", "GPUs allocated.", "GPUs", minimum=None),
+    category("gpu_type", "GPU type as the log names it; of a group also gpu: not told; null: no GPUs, or not told."),
+    category(
+        "axis", "What the row's counts are of, also those named procs: procs, nodes or gpus; null: processors."
+    ),
     seconds(
         "runtime_s",
         "Wall-clock time, without suspension where the log states it; where predicted, the median.",
@@ -44,7 +48,12 @@ _DECLARED = (
     category("limit_set_by", "What set it, and from which version: the plug-in with its stamp, or apply with its run."),
     number("requested_mem_kib", "Memory the user asked for, per processor.", "KiB per processor"),
     category("requested_memory", "Memory as the user typed it: an amount per processor, node or job, as in 2GiB/node."),
-    number("used_mem_kib", "Memory the job used, per processor.", "KiB per processor"),
+    number(
+        "used_mem_kib",
+        "Memory the whole job used over its processors: SWF's field 7, PBS's resources_used.mem; of sacct the largest "
+        "step's tasks times AveRSS, or MaxRSS; null: not told.",
+        "KiB per processor",
+    ),
     number("max_rss_kib", "Largest resident memory of any task of the job.", "KiB"),
     number("cpu_s", "CPU time used, mean per processor.", "s per processor"),
     number("energy_j", "Measured energy of the job, else of its largest step.", "J"),
@@ -202,6 +211,13 @@ _DECLARED = (
         positive=True,
     ),
     seconds("limit_s", "Limit for jobs of this row, below the request; null: the request stands.", positive=True),
+    number("used_mem_kib_q50", "Median of the memory that such jobs use, per processor.", "KiB per processor"),
+    number(
+        "used_mem_kib_q97",
+        "Memory that 97% of such jobs stay under, per processor, in whole MiB: what to ask for.",
+        "KiB per processor",
+        positive=True,
+    ),
     number("chance_beyond", "Chance of a job of this row to exceed its limit; null: no limit.", minimum=0),
     count("most_jobs", "Jobs of the submitter that one version of the table may limit.", "jobs"),
     # what limits did

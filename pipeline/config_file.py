@@ -1,5 +1,6 @@
 """Reads a TOML config. Each fault is one sentence; an unknown key lists the valid ones, a removed one where it went."""
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +24,15 @@ def load_settings(path: Path) -> RunSettings:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"a file that cannot be read ({error})", "a TOML config in UTF-8") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(str(path), f"a TOML error ({error})", "valid TOML") from None
+        raise ConfigError(str(path), f"a TOML error ({error}){_line_of(path, str(error))}", "valid TOML") from None
     return parse_settings(plain, str(path))
+
+
+def _line_of(path: Path, error: str) -> str:
+    """The line that an error names: of a day that is not in the calendar tomllib says only that a table is open."""
+    number = re.search(r"at line (\d+)", error)
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return f" in '{printable(lines[int(number[1]) - 1].strip(), 120)}'" if number else ""
 
 
 def parse_settings(plain: dict[str, Any], where: str) -> RunSettings:

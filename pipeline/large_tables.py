@@ -65,6 +65,11 @@ def parts_of(
         yield rows_of(table, first, min(first + step, end), columns)
 
 
+def knows(table: LargeTable, column: str) -> bool:
+    """Whether a column has any value."""
+    return any(part.column(column).null_count < part.num_rows for part in parts_of(table, (column,)))
+
+
 def stored(batches: Iterable[pa.Table], kind: TableKind, folder: Path | None, name: str) -> LargeTable:
     """Checked tables of one kind, one after another, as one: in a file of this folder, or in memory without one.
 

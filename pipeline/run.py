@@ -20,10 +20,10 @@ from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import READ, history
 from pipeline.estimate.limit_harm import make_harm, with_switched_off
 from pipeline.estimate.limits import make_limits
-from pipeline.estimate.nightly.table import make_estimates
+from pipeline.estimate.nightly.table import make_estimates, make_memory
 from pipeline.estimate.predictions import publish_predictions
 from pipeline.estimate.registry import submitted_runs
-from pipeline.estimate.stage import learn_from_checkpoints, learn_state
+from pipeline.estimate.stage import learn_from_checkpoints, learn_memory, learn_state
 from pipeline.group import (
     assign_stored,
     choose_template,
@@ -179,16 +179,16 @@ STEPS = (
     Step("describe", ("grouped_jobs", "templates"), ("groups",), ("group",),
          lambda run, grouped, templates: each_part(
              grouped, lambda part: describe_groups(part, with_chosen(run.settings.group, templates)))),
-    Step("observe", ("grouped_jobs",), ("observed",), (),
-         lambda _run, grouped: each_part(grouped, observe)),
+    Step("observe", ("grouped_jobs",), ("observed",), ("group",),
+         lambda run, grouped: each_part(grouped, lambda part: observe(part, run.settings.group.axis))),
     Step("patterns", ("observed",), ("patterns",), (),
          lambda _run, observed: find_patterns(observed, PATTERN_RULES, ANOMALY_RULES.noise)),
     Step("screen", ("observed", "patterns"), ("observations",), (),
          lambda _run, observed, patterns: screen(observed, patterns, ANOMALY_RULES)),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
-    Step("classes", ("grouped_jobs",), ("runtime_classes",), (),
-         lambda _run, grouped: each_part(grouped, runtime_classes)),
+    Step("classes", ("grouped_jobs",), ("runtime_classes",), ("group",),
+         lambda run, grouped: each_part(grouped, lambda part: runtime_classes(part, run.settings.group.axis))),
     Step("across", ("groups", "levelled"), ("across",), (),
          lambda _run, groups, levelled: predict_across(groups, levelled, ACROSS_RULES)),
     Step("fit", ("levelled",), ("fits",), ("scaling",),
@@ -212,6 +212,10 @@ STEPS = (
          lambda run, jobs: make_harm(jobs, run.settings.site.name, run.settings.export.again_s)),
     Step("limits", ("jobs", "limit_harm"), ("limits",), ("site", "run_id"),
          lambda run, jobs, harm: with_switched_off(make_limits(jobs, run.settings.site, run.run_id), harm)),
+    Step("learn_memory", ("jobs",), ("memory_state",), ("site",),
+         lambda run, jobs: learn_memory(jobs, run.settings.site, ESTIMATE_RULES, run.names)),
+    Step("memory", ("memory_state",), ("memory",), ("run_id",),
+         lambda run, state: make_memory(state, run.run_id)),
     Step("waste", ("jobs",), ("waste",), ("site", "run_id"),
          lambda run, jobs: waste(jobs, run.settings.site.name, run.run_id)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
@@ -224,7 +228,7 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 PUBLISHED = (
     "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
     "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "waste", "state",
-    "input_models",
+    "memory", "memory_state", "input_models",
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {

@@ -101,6 +101,19 @@ def _instant(value: object) -> object:
 Instant = Annotated[datetime, BeforeValidator(_instant)]
 
 
+def _day(value: object) -> object:
+    try:
+        day = date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        day = None
+    if type(day) is not date:
+        raise ValueError("not a day such as 2026-03-01")
+    return day
+
+
+Day = Annotated[date, BeforeValidator(_day)]
+
+
 def _reason(text: str) -> str:
     if not text.strip():
         raise ValueError("give a reason: the report prints it")
@@ -150,9 +163,8 @@ class DedicatedWindow(Section):
 class MaximumSettings(Section):
     """Jobs that ran longer than the queue or the machine allows."""
 
-    runtime_s: float | None = Field(None, gt=0, description="Longest runtime the machine allows (s).")
     queue_runtime_s: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        default_factory=dict, description="Longest runtime that each queue allows (s), by name."
+        default_factory=dict, description="Longest runtime that each queue allows (s), by name; *: that of the machine."
     )
 
 
@@ -190,13 +202,22 @@ def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
 Template = Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_known_template)]
 
 
+AxisChoice = Literal["auto", "procs", "nodes", "gpus"]
+
+
 class GroupSettings(Section):
-    """What makes jobs similar."""
+    """What makes jobs similar, and what their runs are counted in."""
 
     template: Template = Field(
         AUTO,
         min_length=1,
         description="Columns whose equal values form a group; auto: chosen by the error on the log's later jobs.",
+    )
+
+    axis: AxisChoice = Field(
+        "auto",
+        description="What runs of a group are counted in. auto: GPUs where they vary and processors follow or stay, "
+        "else processors. nodes, gpus: these where every run of the group tells them.",
     )
 
     @property
@@ -334,7 +355,7 @@ class ExportSettings(Section):
         description="Age of the newest ended job beyond which nothing is limited (days).",
     )
     opt_out: OptOut = OptOut()
-    limits_again: dict[str, date] = Field(
+    limits_again: dict[str, Day] = Field(
         default_factory=dict,
         description="Users, * for all, whose limits are on again after they switched themselves off, and since when.",
     )

@@ -13,8 +13,8 @@ JOBS = TableKind(
     "jobs",
     columns(
         "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
-        "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
-        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s", "limit_set_by",
+        "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "gpu_type",
+        "runtime_s", "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s", "limit_set_by",
         "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state",
         "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens",
         "inputs", "work_dir_hash", "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
@@ -29,8 +29,8 @@ SET_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
 GROUPED_JOBS = TableKind(
     "grouped_jobs",
     columns(
-        "group_id", "site", *TEMPLATE_COLUMNS, "requested_procs", "submit_s", "start_s", "end_s", "runtime_s",
-        "energy_j", "is_lower_bound", never_null=("group_id",),
+        "group_id", "site", *TEMPLATE_COLUMNS, "requested_procs", "nodes", "gpus", "gpu_type", "submit_s", "start_s",
+        "end_s", "runtime_s", "energy_j", "is_lower_bound", never_null=("group_id",),
     ),
     (),
     "The jobs that have a group, in order of its id; between the steps of a run, never published.",
@@ -68,7 +68,8 @@ EFFECT = TableKind(
 GROUPS = TableKind(
     "groups",
     columns(
-        "group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s",
+        "group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "gpu_type", "axis", "n_jobs", "n_sizes",
+        "first_start_s", "last_end_s",
         never_null=("group_id", "site", "template"),
     ),
     ("group_id",),
@@ -89,20 +90,20 @@ TEMPLATES = TableKind(
 OBSERVATIONS = TableKind(
     "observations",
     columns(
-        "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
-        "repeat_log_lo95", "repeat_log_hi95", "n_energy", "energy_j_median", "energy_delay_js_median",
+        "group_id", "axis", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90",
+        "log_sd", "repeat_log_lo95", "repeat_log_hi95", "n_energy", "energy_j_median", "energy_delay_js_median",
         "first_start_s", "last_end_s", "odd", "deviation", "expected_s", "fit_weight",
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
-    "Runtime statistics per group and processor count; a group's rows in order of procs are its scalability series.",
+    "Runtime statistics per group and count on its axis; a group's rows in order of procs are its scalability series.",
 )  # fmt: skip
 
 FITS = TableKind(
     "fits",
     columns(
-        "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
-        "serial_fraction", "overhead_s", "exponent", "n_points", "n_jobs", "procs_min", "procs_max", "wssre",
+        "group_id", "axis", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi",
+        "sigma", "serial_fraction", "overhead_s", "exponent", "n_points", "n_jobs", "procs_min", "procs_max", "wssre",
         "loo_log_rmse", "core_log_sd", "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
         never_null=("group_id", "law"),
     ),
@@ -141,27 +142,27 @@ ACROSS = TableKind(
 PREDICTIONS = TableKind(
     "predictions",
     columns(
-        "group_id", "procs", "requested_s", "requested_mem_kib", "queue", "runtime_s", "runtime_s_lo80",
+        "group_id", "axis", "procs", "requested_s", "requested_mem_kib", "queue", "runtime_s", "runtime_s_lo80",
         "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "speedup", "efficiency", "is_extrapolated",
         "reliability", "advice", "curve_error", "estimate_error", "holds_until_s",
         "method", "run_id",
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
-    "Runtime per group on a grid of processor counts, as a query with the row's values answers it.",
+    "Runtime per group on a grid of counts on its axis, as a query with the row's values answers it.",
 )  # fmt: skip
 
 SCALABILITY = TableKind(
     "scalability",
     columns(
-        "group_id", "law", "t1_s", "avg_parallelism", "sigma", "largest_useful_procs", "working_set_procs",
+        "group_id", "axis", "law", "t1_s", "avg_parallelism", "sigma", "largest_useful_procs", "working_set_procs",
         "working_set_speedup", "working_set_efficiency", "time_optimal_procs", "efficiency_80_procs",
         "efficiency_50_procs",
         "reliability", "advice", "run_id",
         never_null=("group_id",),
     ),
     ("group_id",),
-    "One row per group whose law scales, with the processor counts to request.",
+    "One row per group whose law scales, with the counts on its axis to request.",
 )  # fmt: skip
 
 ESTIMATES = TableKind(
@@ -210,6 +211,18 @@ LIMITS = TableKind(
     "`most_jobs` jobs of the submitter have been limited by one version of the table.",
 )  # fmt: skip
 
+MEMORY = TableKind(
+    "memory",
+    columns(
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "used_mem_kib_q50",
+        "used_mem_kib_q97", "n_jobs", "n_own_jobs", "newest_end_s", "run_id",
+        never_null=("site", "template", "used_mem_kib_q97"),
+    ),
+    ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs"),
+    "Memory to look up at a job's submit, per processor: the row of least chain_rank whose values are the job's or "
+    "null. A job without a requested memory has requested_mem_kib 0. Without rows where the log knows no job's memory.",
+)  # fmt: skip
+
 LIMIT_HARM = TableKind(
     "limit_harm",
     columns(
@@ -240,6 +253,14 @@ STATE = TableKind(
     columns("array", "shape", "floats", "integers", "flags", "texts"),
     ("array",),
     "What the estimator walltime has learnt from the log and answers from: one row per array.",
+)
+
+MEMORY_STATE = TableKind(
+    "memory_state",
+    STATE.columns,
+    STATE.key,
+    "The same of memory, KiB per processor: what it calls a runtime is the memory used, a request the memory asked "
+    "for. Without rows where the log knows no job's memory.",
 )
 
 SCALING_ERRORS = TableKind(
@@ -316,8 +337,8 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STATE, INPUT_MODELS, BACKTEST, BACKTEST_ERRORS,
-        REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STATE, MEMORY, MEMORY_STATE, INPUT_MODELS,
+        BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

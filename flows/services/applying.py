@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from flows.services.exporting import PublishedLimits, published_limits
+from flows.services.published.limit_answers import LEFT, submit_of
 from flows.services.published.published_folder import live_path
 from flows.services.schedulers import PROGRAM_TIMEOUT_S, Change, PendingJob, Scheduler
 from pipeline.arrays import Value
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.estimate.limit_harm import EVERYBODY
-from pipeline.estimate.own_jobs import memory_class_kib
 from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.ingest.live import run
 from pipeline.settings import ExportSettings, RunSettings
@@ -25,13 +23,6 @@ from pipeline.storage import write_text
 from pipeline.tables import LimitStatus
 
 _DAY_S = 86_400
-LEFT = {
-    LimitStatus.FEW_JOBS: "few ended jobs of its user and kind", LimitStatus.LIMITED: "no shorter limit",
-    LimitStatus.NO_GAIN: "no shorter limit", LimitStatus.NO_CREDIT: "its user has no credit",
-    LimitStatus.USER_OFF: "limits are off for its user", LimitStatus.SITE_OFF: "limits are off",
-    LimitStatus.TOO_OLD: "the limits are too old",
-}  # fmt: skip
-"""Why a job has no limit, as it is counted."""
 JOURNAL = "applied.json"
 """Beside the live State: the times that were set for jobs that still wait, and whom the present limits have limited."""
 _DO = "see whether you may change other users' jobs"
@@ -218,20 +209,12 @@ def _limit(job: PendingJob, limits: PublishedLimits, standing: Standing) -> tupl
     values, n_limited = job.values, standing.n_limited
     if standing.off & {values.get("user"), EVERYBODY}:
         return None, LEFT[LimitStatus.SITE_OFF if EVERYBODY in standing.off else LimitStatus.USER_OFF]
-    memory_kib = np.array([values.get("requested_mem_kib") or np.nan], np.float64)
-    submit = {
-        "who": values.get("user"), "what": limits.what(_text(values.get("job_name"))), "queue": values.get("queue"),
-        "requested_s": values.get("requested_s"), "procs": values.get("procs"), "gpus": values.get("gpus") or 0,
-        "memory_class_kib": float(memory_class_kib(memory_kib)[0]) if memory_kib[0] > 0 else None,
-        "qos": values.get("qos"),
-    }  # fmt: skip
-    row = limits.file.limit(submit) if limits.file else None
-    if row is None or limits.file is None:
+    if limits.file is None:
         return None, LEFT[LimitStatus.FEW_JOBS]
-    limit_s = limits.file.limited_s(submit, n_limited, job.n_tasks)
-    if limit_s is None:
-        is_used_up = row.limit_s > 0 and n_limited[submit["who"]] + job.n_tasks > row.most_jobs
-        return None, LEFT[LimitStatus.NO_CREDIT if is_used_up else row.status]
+    submit = submit_of(values, values.get("user"), limits.what(_text(values.get("job_name"))))
+    limit_s, status, row = limits.file.decide(submit, n_limited, job.n_tasks)
+    if limit_s is None or row is None:
+        return None, LEFT[status]
     return limit_s, f"{row.n_jobs} ended jobs of the user and of this kind, chance to exceed it {row.chance_beyond:.1%}"
 
 

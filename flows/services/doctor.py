@@ -6,7 +6,7 @@ Each check takes a Store and yields findings; nothing is changed.
 import io
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import config_settings
 from flows.services.initialising import program_failure
+from flows.services.published.published_folder import read_columns
 from flows.services.run.prepare import listed_paths
 from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
+from pipeline.estimate.limit_harm import EVERYBODY
 from pipeline.export.lookup_reader import is_whole, open_lookup
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest.sources import Source, compression_of
@@ -28,8 +30,9 @@ from pipeline.publish import Manifest
 from pipeline.publish.folders import LOCK, drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest
 from pipeline.publish.version_store import stored_versions
-from pipeline.settings import RunSettings
+from pipeline.settings import ExportSettings, RunSettings
 from pipeline.storage import file_sha256
+from pipeline.tables import JOBS
 
 HELD_TOO_LONG_S = 24 * 3600
 """A run that takes longer than the time between two nights stands in the way of the next one."""
@@ -309,12 +312,18 @@ def check_lock(store: Store) -> Iterator[Finding]:
 
 
 def check_lookup(store: Store) -> Iterator[Finding]:
-    """The look-up file beside slurm.conf on this machine is intact, and as new as the published tables."""
-    path = Path(store.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf").with_name(LOOKUP_FILE)
+    """The look-up files of a scheduler on this machine are intact, and as new as the published tables."""
+    slurm_conf = store.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
+    pbs_home = store.environment.get("PBS_HOME") or "/var/spool/pbs"
+    yield from _check_lookup(store, Path(slurm_conf).with_name(LOOKUP_FILE), "slurm")
+    yield from _check_lookup(store, Path(pbs_home, "server_priv", LOOKUP_FILE), "openpbs")
+
+
+def _check_lookup(store: Store, path: Path, scheduler: str) -> Iterator[Finding]:
     content = _bytes(path)
     if content is None or store.manifest is None:
         return
-    do = "run `walltime export --for slurm` and install its files again"
+    do = f"run `walltime export --for {scheduler}` and install its files again"
     if not is_whole(content):
         yield finding(Level.WARNING, path, "a look-up file that is damaged or of another release", do)
         return
@@ -397,11 +406,49 @@ def check_limits(store: Store) -> Iterator[Finding]:
         yield finding(Level.WARNING, store.root, found, do)
 
 
+def check_names(store: Store) -> Iterator[Finding]:
+    """The log knows whom `[export]` names, in `opt_out` and in `limits_again`, whose days have begun."""
+    manifest = store.manifest
+    # A site with hashed names has plain ones in its config.
+    if manifest is None or JOBS.name not in manifest.tables or manifest.settings.get("site", {}).get("anonymise"):
+        return
+    where = store.config or store.root / MANIFEST
+    export = store.settings.export if store.settings else _export_of(manifest)
+    own, users = export.opt_out, [name for name in export.limits_again if name != EVERYBODY]
+    named = {
+        "opt_out.users": (own.users, ("user",)), "opt_out.accounts": (own.accounts, ("account",)),
+        "opt_out.partitions": (own.partitions, ("partition", "queue")), "limits_again": (users, ("user",)),
+    }  # fmt: skip
+    for setting, (names, columns) in named.items():
+        unknown = sorted(set(names) - (_values(manifest, columns) if names else set()))
+        if unknown:
+            listed = printable(", ".join(unknown), 400)
+            found = f"export.{setting} names {listed}, and no job of the log has such a name"
+            yield finding(Level.WARNING, where, found, "correct the name, or leave it where such jobs are to come")
+    late = sorted(name for name, since_s in export.again_s.items() if since_s > store.now_s)
+    if late:
+        found = f"export.limits_again names a day to come for {printable(', '.join(late), 400)}"
+        yield finding(Level.WARNING, where, found, "give a day that has begun: until it no harm is counted")
+
+
+def _export_of(manifest: Manifest) -> ExportSettings:
+    return ExportSettings.model_validate(manifest.settings.get("export", {}))
+
+
+def _values(manifest: Manifest, columns: Sequence[str]) -> set[str]:
+    """The texts in columns of JOBS; none where the file is damaged, which another check reports."""
+    try:
+        table = read_columns(manifest.place(JOBS.name), JOBS, columns)
+    except InputError:
+        return set()
+    return {text for name in columns for text in table[name].unique().to_pylist() if text is not None}
+
+
 CHECKS: Mapping[str, Check] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_logs, check_sacct, check_manifest, check_tables, check_versions, check_leftovers, check_work, check_lock,
-        check_lookup, check_space, check_permissions, check_age, check_limits,
+        check_lookup, check_space, check_permissions, check_age, check_limits, check_names,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""

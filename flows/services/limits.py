@@ -6,10 +6,12 @@ Names come from logs and are escaped.
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
@@ -51,16 +53,21 @@ def promise_of(text: str) -> float:
 
 def limit_log(given: Path) -> LimitLog:
     """The jobs of a config's logs, a log or a table of jobs; InputError where none has a request and a runtime."""
-    if given.suffix == ".parquet":
-        name, settings, jobs = given.name, RunSettings(), jobs_of_table(given)
-    else:
-        name, settings, paths = settings_and_logs(given)
-        jobs, _ = flagged_jobs(paths, settings)
+    name, settings, jobs = named_jobs(given)
     past = past_of(jobs, settings)
     if not (past.has_run & (past.requested_s > 0)).any():
         expected = "jobs with a runtime and a requested time"
         raise InputError(printable(str(given)), f"{jobs.num_rows} jobs, none with both", expected)
     return LimitLog(name, past)
+
+
+def named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
+    """The name, the settings and the flagged jobs of a config's logs, of a log or of a table of jobs."""
+    if given.suffix == ".parquet":
+        return given.name, RunSettings(), jobs_of_table(given)
+    name, settings, paths = settings_and_logs(given)
+    jobs, _ = flagged_jobs(paths, settings)
+    return name, settings, jobs
 
 
 def advise(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
@@ -114,13 +121,23 @@ def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
         folder / f"{found['by']}s.csv": as_csv(PEOPLE, found["rows"]),
         folder / "limits.csv": as_csv(LIMITS, limits),
     }
-    for place, row in enumerate(found["rows"], 1):
-        texts[folder / "mail" / f"{place:04}-{_safe(row['name'])}.txt"] = letter(row, found)
+    write_texts(texts | letters(folder, found["rows"], lambda row: letter(row, found)))
+    return {"people": folder / f"{found['by']}s.csv", "limits": folder / "limits.csv", "mail": folder / "mail"}
+
+
+def letters(
+    folder: Path, rows: Sequence[Mapping[str, Any]], letter_of: Callable[[Mapping[str, Any]], str]
+) -> dict[Path, str]:
+    """A text per row by its path below `folder`/mail."""
+    return {folder / "mail" / f"{n:04}-{_safe(row['name'])}.txt": letter_of(row) for n, row in enumerate(rows, 1)}
+
+
+def write_texts(texts: Mapping[Path, str]) -> None:
+    """Write each text, and the folders above it."""
     for path, text in texts.items():
         with naming_path(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, text)
-    return {"people": folder / f"{found['by']}s.csv", "limits": folder / "limits.csv", "mail": folder / "mail"}
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:

@@ -142,3 +142,13 @@ def clock(seconds: float) -> str:
     """A duration as hours:minutes:seconds, rounded up to a second."""
     whole = math.ceil(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def memory_text(kib: float | None) -> str:
+    """An amount of memory with a fitting unit: 640 MiB, 3.2 GiB."""
+    if kib is None:
+        return "unknown"
+    for unit, size in (("TiB", 1024.0**3), ("GiB", 1024.0**2), ("MiB", 1024.0)):
+        if abs(kib) >= size:
+            return f"{kib / size:,.1f} {unit}".replace(".0 ", " ")
+    return f"{kib:,.0f} KiB"

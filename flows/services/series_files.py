@@ -1,4 +1,7 @@
-"""Reads measured runtimes from CSV: procs, runtime_s; optionally application, problem_size, series, energy_j."""
+"""Reads measured runtimes from CSV: procs, runtime_s; optionally application, problem_size, series, energy_j, unit.
+
+Runs over GPUs or nodes have a column gpus or nodes instead of procs, or say so in the column unit of each row.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +14,7 @@ import pyarrow as pa
 from flows.services.files.table_files import csv_rows, write_any
 from flows.services.quantities import chosen_names
 from pipeline.arrays import Floats
+from pipeline.axes import Axis
 from pipeline.errors import InputError, nearest_name, printable
 from pipeline.evaluate import evaluate_scaling
 from pipeline.group.observations import aggregate
@@ -40,10 +44,12 @@ def read_series(path: Path) -> pa.Table:
 def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     """OBSERVATIONS as `read_series`, and the application of each group (the file's name where none is given)."""
     frame = _read(path)
-    procs = _numbers(path, frame, "procs", "a whole number of processors, 1 or more")
+    counted = count_column(frame.columns)
+    expected = f"a whole number of {Axis(counted).units}, 1 or more"
+    procs = _numbers(path, frame, counted, expected)
     runtime_s = _numbers(path, frame, "runtime_s", _RUNTIME)
     whole = (procs >= 1) & (procs <= _MAX_PROCS) & (procs == np.floor(procs))
-    _check(path, frame, "procs", whole, "a whole number of processors, 1 or more")
+    _check(path, frame, counted, whole, expected)
     _check(path, frame, "runtime_s", (runtime_s >= LEAST_S) & (runtime_s <= MOST_S), _RUNTIME)
     names, codes = np.unique(_labels(path, frame), return_inverse=True)
     unknown = np.full(len(frame), np.nan)
@@ -51,9 +57,39 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     series = codes.astype(np.int64), procs.astype(np.int64)
     with compiling_for_many(len(frame)):
         columns = aggregate(*series, runtime_s, unknown, unknown, energy_j=energy_j)
-    table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
+    axes = _axes(path, frame, counted, codes)
+    of_group = columns.pop("group_code")
+    table = OBSERVATIONS.build(
+        group_id=[str(names[code]) for code in of_group], axis=[axes[code] for code in of_group], **columns
+    )
     words = _applications(path, frame)
     return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
+
+
+def count_column(names: Sequence[str]) -> str:
+    """The column that counts what runs are over: procs, else nodes or gpus; procs where there is none of them."""
+    return next((axis.value for axis in Axis if axis.value in names), Axis.PROCS.value)
+
+
+_UNITS = {"gpu": Axis.GPUS, "gpus": Axis.GPUS, "node": Axis.NODES, "nodes": Axis.NODES}
+"""Words of the column unit; any other, as cores or ranks, is processors."""
+
+
+def _axes(path: Path, frame: pd.DataFrame, counted: str, codes: np.ndarray) -> dict[int, Axis]:
+    """The axis of each series; InputError where its rows count different things."""
+    if "unit" not in frame.columns:
+        return dict.fromkeys(codes.tolist(), Axis(counted))
+    units = frame["unit"].str.strip().str.lower()
+    found: dict[int, Axis] = {}
+    for line, code, unit in zip(frame.index, codes.tolist(), units, strict=True):
+        axis = _UNITS.get(unit, Axis(counted))
+        if found.setdefault(code, axis) is not axis:
+            where, expected = (
+                f"{printable(str(path))}, line {line}",
+                f"{found[code].units}, as in its series' first row",
+            )
+            raise InputError(where, f"a count of {axis.units}", expected, "give each unit a series of its own")
+    return found
 
 
 def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
@@ -116,10 +152,11 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _check_columns(where: str, names: list[str]) -> None:
-    repeated = [name for name in (*REQUIRED, *OPTIONAL, ENERGY) if names.count(name) > 1]
+    given = (count_column(names), "runtime_s", *OPTIONAL, ENERGY, "unit")
+    repeated = [name for name in given if names.count(name) > 1]
     if repeated:
         raise InputError(f"{where}, line 1", f"{names.count(repeated[0])} columns {repeated[0]}", "one", "rename one")
-    missing = [name for name in REQUIRED if name not in names]
+    missing = [name for name in (count_column(names), "runtime_s") if name not in names]
     if missing:
         _check_separator(where, names)
         near = nearest_name(missing[0], names)

@@ -163,9 +163,9 @@ def over_limit(arrays: JobArrays) -> Bools:
 
 def _stated(arrays: JobArrays) -> Floats:
     """Per queue code the stated limit, infinite where there is none; the last element is for jobs without a queue."""
-    limits = arrays.settings.maximum
-    machine_s = limits.runtime_s or np.inf
-    stated_s = (limits.queue_runtime_s.get(name, np.inf) for name in arrays.codes("queue")[1])
+    limits_s = arrays.settings.maximum.queue_runtime_s
+    machine_s = limits_s.get("*", np.inf)
+    stated_s = (limits_s.get(name, np.inf) for name in arrays.codes("queue")[1])
     return np.array([*(min(queue_s, machine_s) for queue_s in stated_s), machine_s])
 
 

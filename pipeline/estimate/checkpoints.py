@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
-from pipeline.estimate.history import History, history, newest_s
+from pipeline.estimate.history import RUNTIME, History, Target, newest_s
 from pipeline.estimate.keys import job_hashes
 from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.state import State, ids_of
@@ -51,14 +51,17 @@ class LogJobs:
     """As in History: infinite where a job has not ended."""
     hashes: Ints
     """Hashes of the jobs; empty where there are no checkpoints to compare or to make."""
+    target: Target
 
     @classmethod
-    def of(cls, jobs: pa.Table, timezone: str, *, with_hashes: bool) -> "LogJobs":
-        """The jobs of a table with the columns READ of JOBS."""
-        parts = [_part(jobs, start, timezone, with_hashes) for start in range(0, max(jobs.num_rows, 1), CHUNK_JOBS)]
+    def of(cls, jobs: pa.Table, timezone: str, *, with_hashes: bool, target: Target = RUNTIME) -> "LogJobs":
+        """The jobs of a table with the target's columns of JOBS."""
+        starts = range(0, max(jobs.num_rows, 1), CHUNK_JOBS)
+        parts = [_part(jobs, start, timezone, target, with_hashes=with_hashes) for start in starts]
         row, submit_s, end_s, hashes = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((row, submit_s))
-        return cls(jobs, timezone, row[order], submit_s[order], end_s[order], hashes[order] if with_hashes else hashes)
+        hashes = hashes[order] if with_hashes else hashes
+        return cls(jobs, timezone, row[order], submit_s[order], end_s[order], hashes, target)
 
     def newest_s(self) -> float:
         """The newest submit, start or end, s; minus infinity where there is none."""
@@ -71,7 +74,7 @@ class LogJobs:
     def history_of(self, places: Ints) -> tuple[History, list[str], pa.Table]:
         """The history of the jobs at these places, the ids of their records, and their table."""
         own = self.jobs.take(pa.array(self.row[places]))
-        past = history(own, self.timezone)
+        past = self.target.history(own, self.timezone)
         return past, ids_of(own, past), own
 
     def digest_at(self, at_s: float) -> str:
@@ -94,9 +97,11 @@ class LogJobs:
         return int(np.searchsorted(self.submit_s, at_s, side="right"))
 
 
-def _part(jobs: pa.Table, start: int, timezone: str, with_hashes: bool) -> tuple[Ints, Floats, Floats, Ints]:
+def _part(
+    jobs: pa.Table, start: int, timezone: str, target: Target, *, with_hashes: bool
+) -> tuple[Ints, Floats, Floats, Ints]:
     own = jobs.slice(start, CHUNK_JOBS)
-    past = history(own, timezone)
+    past = target.history(own, timezone)
     hashes = job_hashes(own, past) if with_hashes else np.empty(0, np.int64)
     return past.row + start, past.submit_s, past.end_s, hashes
 

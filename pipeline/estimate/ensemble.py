@@ -154,7 +154,7 @@ def views_of(
         partial(latest_of, jobs, past, events, codes, state.chain.latest, n_held, CHAIN_QUERIES, HALF),
     ])  # fmt: skip
     rungs_s, medians_s = alike_s[:, : len(SHARES)], alike_s[:, [RUNGS.index(0.5), len(SHARES)]]
-    # The chain's answers are for jobs of any size, except for sizes that are known.
+    # The chain's answers are for jobs of any size and array.
     latest_s[:, alike_s[:, len(SHARES) + 1] > 0] = np.nan
     method_s = _methods([*medians_s.T, *latest_s[:, :, 0]], jobs.requested_s)
     return Views(method_s, rungs_s.copy(), *alike_s[:, len(SHARES) + 2 :].T)

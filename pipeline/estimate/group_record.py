@@ -15,9 +15,9 @@ from pipeline.estimate.keys import grown
 from pipeline.estimate.submits import TRAITS, Jobs
 from pipeline.kernels import kernel
 
-N, LOG_S, LOG_REQUEST, LOG_PROCS, PROCS_PROCS, PROCS_S, SAME, RATIO, CURVE, N_LOSSES, LEAST = range(11)
+N, LOG_S, LOG_REQUEST, LOG_PROCS, PROCS_PROCS, PROCS_S, SAME, RATIO, CURVE, N_LOSSES, LEAST, N_APART = range(12)
 """Columns of a record: jobs, running means of logs, sums of squares and products, losses of the hypotheses, how many
-they are of, and the running mean of the least error."""
+they are of, the running mean of the least error, and jobs of which those of one array count as one."""
 
 N_MEANS = LOG_PROCS + 1
 
@@ -49,7 +49,8 @@ class Evidence(NamedTuple):
     """Records by (submitter, program, memory, processors), means only; by group, submitter, of all; pairs by trait.
 
     `unlike`: per trait the sum of the logs of differences and the number of pairs that differ in it alone; the last
-    row is of pairs that differ in none. The last key of each is a blank one.
+    three rows are of pairs that differ in none: of all, of two arrays, and of one. The last key of the others is a
+    blank one.
     """
 
     of_size: Floats
@@ -61,10 +62,10 @@ class Evidence(NamedTuple):
 
 def no_evidence() -> Evidence:
     """Nothing known."""
-    blank = np.zeros((1, LEAST + 1))
+    blank = np.zeros((1, N_APART + 1))
     blank[0, LOG_REQUEST] = np.nan
     of_size = blank[:, :N_MEANS].copy()
-    return Evidence(of_size, blank.copy(), blank.copy(), blank.copy(), np.zeros((len(TRAITS) + 1, 2)))
+    return Evidence(of_size, blank.copy(), blank.copy(), blank.copy(), np.zeros((len(TRAITS) + 3, 2)))
 
 
 def with_keys(held: Evidence, n_sizes: int, n_groups: int, n_who: int) -> Evidence:
@@ -75,8 +76,8 @@ def with_keys(held: Evidence, n_sizes: int, n_groups: int, n_who: int) -> Eviden
 
 
 @kernel
-def observe(job: int, past: Jobs, held: Evidence) -> None:
-    """Learn the runtime of an ended job of a known submitter."""
+def observe(job: int, past: Jobs, held: Evidence, is_apart: bool) -> None:
+    """Learn the runtime of an ended job of a known submitter; whether it is the first of its array, or in none."""
     size, group, who = held.of_size[past.size[job]], held.of_group[past.group[job]], held.of_who[past.who[job]]
     log_s, asked, procs = math.log(past.runtime_s[job]), past.log_request[job], past.log_procs[job]
     if size[N] > 0:
@@ -88,6 +89,8 @@ def observe(job: int, past: Jobs, held: Evidence) -> None:
     _mean(size, log_s, asked, procs)
     _mean(group, log_s, asked, procs)
     _mean(who, log_s, asked, procs)
+    group[N_APART] += is_apart
+    who[N_APART] += is_apart
 
 
 @kernel
@@ -186,8 +189,26 @@ def compare(job: int, past: Jobs, ring: Ints, taken: int, ratio: float, unlike: 
         up_s = log_s - math.log(past.runtime_s[other])
         up_asked = past.log_request[job] - past.log_request[other]
         apart = abs(up_s) if np.isnan(up_asked) or ratio < LIKELY else min(abs(up_s), abs(up_s - up_asked))
-        unlike[differs, 0] = DECAY * unlike[differs, 0] + math.log(max(apart, LEAST_APART))
-        unlike[differs, 1] = DECAY * unlike[differs, 1] + 1
+        _count_pair(unlike[differs], apart)
+        if n_differ == 0 and past.array[job] >= 0 and past.array[other] >= 0:
+            _count_pair(unlike[n_traits + 1 + (past.array[job] == past.array[other])], apart)
+
+
+@kernel
+def _count_pair(row: Floats, apart: float) -> None:
+    row[0] = DECAY * row[0] + math.log(max(apart, LEAST_APART))
+    row[1] = DECAY * row[1] + 1
+
+
+@kernel
+def log_of_array(unlike: Floats) -> float:
+    """The log weight of a job of the same array, 0 or more: 0 until pairs show that an array's jobs are more alike."""
+    apart, own = unlike[-2], unlike[-1]
+    if apart[1] == 0 or own[1] == 0:
+        return 0.0
+    learnt = STEEPNESS * max(apart[0] / apart[1] - own[0] / own[1], 0.0)
+    n_pairs = min(apart[1], own[1])
+    return float(n_pairs * learnt / (n_pairs + PRIOR_PAIRS))
 
 
 @kernel

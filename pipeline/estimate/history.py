@@ -5,8 +5,9 @@ starts and departures of earlier jobs by then; and the runtimes of jobs that had
 `ended` in `by_end`. Jobs that were cancelled before they started are included, because they were in the queue.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +23,16 @@ NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGU
 
 ATTRIBUTES = ("user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size")
 
+OTHERS = ("inputs", "array_id")
+"""Columns that are no attributes of a job, but are known of it by their text."""
+
 WHO = ("user", "account", "user_group")
 WHAT = ("application", "job_name", "submit_tokens", "queue")
 """Columns that identify a job's submitter and its program: per job, the first one that is known."""
 
 READ = tuple(dict.fromkeys((
     "site", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
-    "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", "array_id",
-    *ATTRIBUTES, "inputs", *WHO, *WHAT,
+    "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, *OTHERS, *WHO, *WHAT,
 )))  # fmt: skip
 """The columns of JOBS that a history and the ids of its records are made of."""
 
@@ -52,7 +55,8 @@ class History:
     end_s: Floats
     """When the runtime is known, or the job left the queue unstarted; infinite where neither has happened."""
     runtime_s: Floats
-    """NaN where the job has not run to an end."""
+    """NaN where the job has not run to an end. In a `memory_history` this is the memory used, and `requested_s` that
+    asked for, KiB per processor."""
     requested_s: Floats
     requested_mem_kib: Floats
     gpus: Floats
@@ -66,8 +70,7 @@ class History:
     is_learnt: Bools
     """Whether the runtime is one to learn from."""
     codes: dict[str, Ints]
-    """Per attribute, and for `who` and `what`, codes from 0 in order of first submit; -1 unknown. Also `array`, the job
-    array, without names."""
+    """Per attribute, and for `who`, `what` and OTHERS, codes from 0 in order of first submit; -1 unknown."""
     names: dict[str, list[str]] = field(default_factory=dict)
     """Per attribute, the text of each code."""
     stale_s: float | None = None
@@ -187,6 +190,16 @@ def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = Fa
     )
 
 
+class Target(NamedTuple):
+    """What of a job is estimated: the columns of JOBS that it is learnt from, and the History that they make."""
+
+    columns: tuple[str, ...]
+    history: Callable[..., History]
+
+
+RUNTIME = Target(READ, history)
+
+
 def _has_flag(jobs: pa.Table, flags: Sequence[str]) -> Bools:
     found: Bools = pc.fill_null(pc.is_in(jobs.column("flag").cast(pa.string()), pa.array(flags)), False).to_numpy()
     return found
@@ -221,12 +234,11 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
 
 
 def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[str]]]:
-    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, "inputs", *WHO, *WHAT))}
+    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, *OTHERS, *WHO, *WHAT))}
     read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
     read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)
-    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "job_name", "inputs", "who", "what")}
-    by_job = {name: codes for name, (codes, _) in coded.items()} | {"array": category_codes(jobs, "array_id")[0][rows]}
-    return by_job, {name: names for name, (_, names) in coded.items()}
+    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "job_name", *OTHERS, "who", "what")}
+    return {name: codes for name, (codes, _) in coded.items()}, {name: names for name, (_, names) in coded.items()}
 
 
 def _first_known(read: Mapping[str, tuple[Ints, list[str]]], columns: Sequence[str]) -> tuple[Ints, list[str]]:

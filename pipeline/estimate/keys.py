@@ -97,10 +97,10 @@ def job_hashes(jobs: pa.Table, past: History) -> Ints:
     restarts, _ = integers(jobs.column("restart"))
     columns: list[Array] = [
         _text_hashes(jobs.column("job_id").cast(pa.string()))[past.row],
-        _hashes_of_names(site_names)[sites[past.row]],
+        hashes_of_names(site_names)[sites[past.row]],
         restarts[past.row],
         *(_bits(getattr(past, name)) for name in ARRAYS if name != "row"),
-        *(_hashes_of_names(names)[past.codes[name]] for name, names in past.names.items()),
+        *(hashes_of_names(names)[past.codes[name]] for name, names in past.names.items()),
     ]
     return mixed(np.zeros(len(past), np.int64), *columns)
 
@@ -112,7 +112,7 @@ def _bits(values: Array) -> Ints:
     return values.astype(np.int64)
 
 
-def _hashes_of_names(names: Sequence[str]) -> Ints:
+def hashes_of_names(names: Sequence[str]) -> Ints:
     """A hash of each text, and behind them 0 for the code -1."""
     raw = b"".join(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
     return np.append(np.frombuffer(raw, "<i8"), 0).astype(np.int64)

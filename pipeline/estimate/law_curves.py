@@ -22,7 +22,7 @@ KEPT, LARGEST = 0.9, 2.0
 """What an ended job leaves of the errors of earlier ones; the largest error that counts (log)."""
 
 ENOUGH = 5
-"""Ended jobs that a record needs."""
+"""Ended jobs that a record needs; those of one job array count as one."""
 
 FARTHEST = math.log(1.2)
 """Largest recent error (log) of a curve that answers for a size that never ran, and of an answer to rely on."""
@@ -114,11 +114,22 @@ def _judge(newest: int, before: Ints, past: Jobs, curve: Curve, found: Floats) -
                 of_estimate += weight * min(abs(log_s - math.log(past.answered_s[other])), LARGEST)
                 total += weight
                 weight *= KEPT
-                n_ended += 1
+                n_ended += not _is_counted(other, newest, before, past)
         other = before[other]
     found[N_ENDED] = n_ended
     if total > 0:
         found[CURVE_ERROR], found[ESTIMATE_ERROR] = of_curve / total, of_estimate / total
+
+
+@kernel
+def _is_counted(job: int, newest: int, before: Ints, past: Jobs) -> bool:
+    """Whether a later job of the same array is judged, which counts for all of it."""
+    other = newest
+    while other != job and past.array[job] >= 0:
+        if past.array[other] == past.array[job] and not past.is_lower_bound[other] and past.answered_s[other] > 0:
+            return True
+        other = before[other]
+    return False
 
 
 def speaks(law: Floats) -> Bools:

@@ -108,6 +108,16 @@ class Outcome(NamedTuple):
     is_beyond: Array
 
 
+class Tried(NamedTuple):
+    """Ended jobs, the candidates (jobs, candidates) that their kinds had at their submit, and what each job counts."""
+
+    who: Ints
+    candidates_s: Floats
+    requested_s: Floats
+    run_s: Floats
+    share: Floats
+
+
 @dataclass(slots=True)
 class Books:
     """What has been learnt; the last submitter is an unknown one."""
@@ -138,14 +148,14 @@ class Books:
         for counts in (self.hits, self.tries, self.all_hits, self.all_tries):
             np.multiply(counts, kept, out=counts)
 
-    def learn_candidates(self, who: Ints, candidates_s: Floats, requested_s: Floats, run_s: Floats) -> None:
+    def learn_candidates(self, found: Tried) -> None:
         """Ended jobs and the candidates that their kinds had at their submit."""
-        is_try = candidates_s < requested_s[:, None]
-        is_hit = is_try & (run_s[:, None] > candidates_s)
-        np.add.at(self.hits, who, is_hit)
-        np.add.at(self.tries, who, is_try)
-        self.all_hits += is_hit.sum(axis=0)
-        self.all_tries += is_try.sum(axis=0)
+        tries = found.share[:, None] * (found.candidates_s < found.requested_s[:, None])
+        hits = tries * (found.run_s[:, None] > found.candidates_s)
+        np.add.at(self.hits, found.who, hits)
+        np.add.at(self.tries, found.who, tries)
+        self.all_hits += hits.sum(axis=0)
+        self.all_tries += tries.sum(axis=0)
 
     def earn(self, who: Ints) -> None:
         """Ended jobs of these submitters."""

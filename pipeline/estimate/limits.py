@@ -21,6 +21,7 @@ from pipeline.estimate.limit_choice import (
     LimitSettings,
     Offers,
     Outcome,
+    Tried,
     candidates_s,
     choose,
     no_books,
@@ -139,7 +140,8 @@ class Pass:
         for number, kinds in enumerate(held.kinds):
             own = over[self.kind[over] == number]
             tried_s = candidates_s(kinds.longest_s[self.place[own]])
-            books.learn_candidates(held.who[own], tried_s, log.requested_s[own], held.run_s[own])
+            said = Tried(held.who[own], tried_s, log.requested_s[own], held.run_s[own], _shares(log, own))
+            books.learn_candidates(said)
         settled = self._settled_s(self.open) <= at_s
         self._settle(self.open[settled])
         self.open = self.open[~settled]
@@ -202,6 +204,13 @@ class Pass:
         return {name: np.concatenate([rows[name] for rows in found]) for name in found[0]} if found else {}
 
 
+def _shares(log: History, jobs: Ints) -> Floats:
+    """What each of these jobs counts: the tasks of an array fail and end alike, so that together they count as one."""
+    array = log.codes["array_id"][jobs]
+    _, number, n_tasks = np.unique(array, return_inverse=True, return_counts=True)
+    return np.where(array < 0, 1.0, 1.0 / n_tasks[number])
+
+
 def is_exceeded(log: History, places: Ints, limit_s: Floats) -> Bools:
     """Whether jobs have run, or still run, beyond limits below their requests; also those that were stopped there."""
     start_s = log.start_s[places]
@@ -213,7 +222,7 @@ def is_exceeded(log: History, places: Ints, limit_s: Floats) -> Bools:
 
 def submits_of(log: History) -> Ints:
     """The number of each job's submit, which the tasks of a job array share."""
-    array = log.codes["array"]
+    array = log.codes["array_id"]
     own = np.where(array < 0, array.max(initial=-1) + 1 + np.arange(len(log)), array)
     found: Ints = np.unique(mixed(own, log.submit_s), return_inverse=True)[1]
     return found
@@ -239,7 +248,7 @@ def _rows(log: History, values: dict[str, Array], kinds: Kinds, newest: Ints, ch
     found: Rows = {
         "template": np.full(n, "+".join(columns), object), "chain_rank": np.full(n, kinds.template),
         "limit_s": chosen.limit_s, "status": chosen.status, "chance_beyond": chosen.chance,
-        "most_jobs": chosen.most_jobs, "n_jobs": newest - kinds.first[newest] + 1,
+        "most_jobs": chosen.most_jobs, "n_jobs": kinds.n_jobs(newest),
         "newest_end_s": log.end_s[job].astype(np.int64),
     }  # fmt: skip
     for name, own in values.items():

@@ -37,7 +37,7 @@ WINDOWS = (5, 10, 20, 50, 100)
 
 LEAST_JOBS = 10
 RECENT_S = 180 * DAY_S
-"""A kind has a row if this many of its jobs have ended in this time."""
+"""A kind has a row if this many of its jobs have ended in this time; the tasks of a job array count as one job."""
 
 _DAYS = 1 << 22
 """More than the days since 1970 of any job."""
@@ -49,7 +49,7 @@ def is_nameless(template: int) -> bool:
 
 
 class Kinds(NamedTuple):
-    """The kinds of one template; the last four are of ended jobs, in order of kind and end."""
+    """The kinds of one template; from `job` on of ended jobs, in order of kind and end."""
 
     template: int
     columns: tuple[str, ...]
@@ -66,6 +66,15 @@ class Kinds(NamedTuple):
     longest_s: Array
     """(ended, WINDOWS) the longest of so many latest runtimes, float32; one that was cut short counts as its request.
     """
+    n_apart: Ints
+    """Ended jobs of all kinds up to this one, of which the tasks of an array count as one, in each kind;"""
+    apart: Ints
+    """the places of these: of an array that of its first task to end."""
+
+    def n_jobs(self, place: Ints) -> Ints:
+        """Ended jobs of a kind up to a place, where the tasks of an array count as one."""
+        found: Ints = self.n_apart[place] - self.n_apart[self.first[place]] + 1
+        return found
 
 
 def values_of(history: History) -> dict[str, Array]:
@@ -107,7 +116,11 @@ def _is_known(values: Array) -> Bools:
 
 
 def run_s_of(history: History) -> Floats:
-    """Runtimes, s; of a job that was cut short its request, if that is longer."""
+    """Runtimes, s; of a job that was cut short its request, if that is longer.
+
+    Also of a job that was stopped at a limit of ours: how much longer it would have run is unknown, and its user's
+    request is the one bound that is. So the next limit of its kind is longer, never shorter.
+    """
     found: Floats = np.where(history.is_lower_bound, np.fmax(history.runtime_s, history.requested_s), history.runtime_s)
     return found
 
@@ -131,12 +144,14 @@ def kinds_of(history: History, values: dict[str, Array], run_s: Floats) -> list[
             number = np.unique(np.where(is_known, mixed(*keys), -1), return_inverse=True)[1]
             of_job = np.where(is_known, number, -1)
             places = np.flatnonzero(has_ended & is_known)
-            found.append(Kinds(template, columns, of_job, reads, *_ended_of(of_job, places, history.end_s, run_s)))
+            ended = _ended_of(of_job, places, history.end_s, run_s)
+            apart = _is_apart(of_job[ended[0]], history.codes["array_id"][ended[0]])
+            found.append(Kinds(template, columns, of_job, reads, *ended, np.cumsum(apart), np.flatnonzero(apart)))
     return found
 
 
 def _ended_of(of_job: Ints, places: Ints, end_s: Floats, run_s: Floats) -> tuple[Ints, Ints, Ints, Array]:
-    """The last four of Kinds."""
+    """The jobs of Kinds, the first of each, when it is known, and the longest runtimes."""
     job = places[np.lexsort((end_s[places], of_job[places]))]
     kind, nth = of_job[job], np.arange(len(job))
     first = np.maximum.accumulate(np.where(np.append(True, kind[1:] != kind[:-1])[: len(job)], nth, 0))
@@ -156,6 +171,14 @@ def _longest_s(run_s: Floats, first: Ints) -> Array:
     return found
 
 
+def _is_apart(kind: Ints, array: Ints) -> Bools:
+    """Per ended job whether it is in no array, or the first of its array and kind."""
+    found = array < 0
+    places = np.flatnonzero(~found)
+    found[places[np.unique(mixed(kind[places], array[places]), return_index=True)[1]]] = True
+    return found
+
+
 def newest_known(kinds: Kinds, end_s: Floats, of_job: Ints, at_s: Floats) -> Ints:
     """Per wanted kind the place, among the ended, of its newest job known at a midnight; -1: no row then."""
     if not len(kinds.job):
@@ -169,6 +192,8 @@ def newest_known(kinds: Kinds, end_s: Floats, of_job: Ints, at_s: Floats) -> Int
 
 def has_row(kinds: Kinds, end_s: Floats, place: Ints, at_s: Floats) -> Bools:
     """Whether LEAST_JOBS of a kind had ended in RECENT_S before a time, the newest at a place among the ended."""
-    tenth = place - (LEAST_JOBS - 1)
-    found: Bools = (tenth >= kinds.first[place]) & (end_s[kinds.job[np.maximum(tenth, 0)]] >= at_s - RECENT_S)
+    if not len(kinds.apart):
+        return np.zeros(len(place), np.bool_)
+    tenth = kinds.apart[np.maximum(kinds.n_apart[place] - LEAST_JOBS, 0)]
+    found: Bools = (kinds.n_jobs(place) >= LEAST_JOBS) & (end_s[kinds.job[tenth]] >= at_s - RECENT_S)
     return found

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import ndtri
 
-from pipeline.arrays import Array, Bools, Floats, Value, floats
+from pipeline.arrays import Array, Bools, Floats, Value, category_codes, floats
+from pipeline.axes import Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import READ, History, history
@@ -65,7 +66,8 @@ def publish_predictions(
     state_table : pa.Table
         STATE.
     laws : pa.Table
-        PREDICTIONS by law alone; medians in s.
+        PREDICTIONS by law alone; medians in s. Rows over nodes or GPUs stay as they are: the State's sizes are
+        processors, and a number of these may have run on any number of GPUs.
     groups : pa.Table
         GROUPS.
     jobs : pa.Table or StoredTable
@@ -83,6 +85,7 @@ def publish_predictions(
         Number of predictions; how many are ok.
     """
     arrays = arrays_in(state_table)
+    laws, others = _by_axis(laws)
     state, settings = state_in(arrays, "the state")
     newest, _ = newest_jobs(jobs, (*READ, "group_id"), settings.learn_jobs)
     past = history(newest, state.site["timezone"])
@@ -103,8 +106,23 @@ def publish_predictions(
         state.as_of_s + HOLDS_DAYS * DAY_S,
         run_id,
     )
+    table = _in_order(table, others)
     more = {f"laws.{name}": values for name, values in state.laws._asdict().items()}
     return arrays_table(arrays | more), table, _report(table, found, state.record)
+
+
+def _by_axis(laws: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows over processors, and those over nodes or GPUs."""
+    is_over_procs = pc.equal(pc.fill_null(laws.column("axis").cast(pa.string()), Axis.PROCS), Axis.PROCS)
+    return laws.filter(is_over_procs), laws.filter(pc.invert(is_over_procs))
+
+
+def _in_order(table: pa.Table, others: pa.Table) -> pa.Table:
+    """The rows of both in order of group."""
+    if not others.num_rows:
+        return table
+    both = pa.concat_tables([table, others]).unify_dictionaries()
+    return PREDICTIONS.check(both.take(pa.array(np.argsort(category_codes(both, "group_id")[0], kind="stable"))))
 
 
 def law_curves(state: State, past: History, group_id: Array, laws: pa.Table, groups: pa.Table) -> LawCurves:
@@ -191,7 +209,7 @@ def _table(
     codes, sentences = _reliability(laws, found.law, ends["runtime_s_hi80"] / ends["runtime_s_lo80"])
     speedup = alone_s / runtime_s
     return PREDICTIONS.build(
-        group_id=laws.column("group_id"), procs=laws.column("procs"),
+        group_id=laws.column("group_id"), axis=laws.column("axis"), procs=laws.column("procs"),
         **{name: [one.get(name) for one in asked] for name in TYPICAL}, runtime_s=runtime_s, **ends,
         speedup=speedup, efficiency=speedup / floats(laws, "procs"), is_extrapolated=laws.column("is_extrapolated"),
         reliability=codes, advice=sentences, curve_error=found.law[:, CURVE_ERROR],

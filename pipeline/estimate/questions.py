@@ -75,7 +75,7 @@ def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone
     n, nothing = len(jobs), np.full(len(jobs), np.inf)
     texts = {
         "who": [first_text(job, WHO) for job in jobs], "what": [first_text(job, WHAT) for job in jobs],
-        **{name: [_text(job, name) for job in jobs] for name in ATTRIBUTES if name != "what"},
+        **{name: [_text(job, name) for job in jobs] for name in (*ATTRIBUTES, "array_id") if name != "what"},
     }  # fmt: skip
     named = {name: [text for text in dict.fromkeys(own) if text] for name, own in texts.items()}
     places = {name: {text: code for code, text in enumerate(own)} for name, own in named.items()}

@@ -64,3 +64,15 @@ def scores(runtime_s: Floats, quantiles_s: Floats, chosen: Bools) -> Mapping[str
 def _mean(values: Floats | Bools) -> float:
     """NaN where there are none."""
     return float(values.mean()) if len(values) else np.nan
+
+
+def at_share(quantiles: Floats, share: float) -> Floats:
+    """(jobs,) one quantile of every job, interpolated in the logarithm; the last one beyond the grid.
+
+    `quantiles` is (jobs, 6), in any unit of which 1 is little.
+    """
+    logs = np.log(np.maximum(quantiles, 1.0))
+    place = int(np.clip(np.searchsorted(QUANTILES, share) - 1, 0, len(QUANTILES) - 2))
+    part = float(np.clip((share - QUANTILES[place]) / (QUANTILES[place + 1] - QUANTILES[place]), 0.0, 1.0))
+    found: Floats = np.exp(logs[:, place] * (1.0 - part) + logs[:, place + 1] * part)
+    return found

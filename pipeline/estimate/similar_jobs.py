@@ -13,11 +13,13 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.curves import Curve, height, no_curve, trace
 from pipeline.estimate.group_record import (
+    N_APART,
     Evidence,
     N,
     chances,
     compare,
     log_likeness,
+    log_of_array,
     observe,
     slope,
 )
@@ -50,6 +52,10 @@ LONGER = 2.0
 KNOWN_SIZE, CURVE_ALONE, STEEP = 2.0, 0.5, 0.2
 """Methods that are blind to sizes do not answer for a size of fewer jobs, if the curve's chance and its power are above
 these."""
+
+OF_ARRAY = 0.5
+"""Methods that are blind to arrays do not answer where ended jobs of the array have more than this share of the weight.
+"""
 
 SAME_SIZE = 7.0
 """A job of the group's memory that has the size asked for weighs up to this much more, where requests tell nothing."""
@@ -97,8 +103,8 @@ class Memory(NamedTuple):
 class Sample(NamedTuple):
     """Remembered runtimes, s, with weights (a row a pace); a censored one is only known to be longer.
 
-    What weight a rank has; what is known at a submit: chances of the hypotheses, log weights of other traits, and the
-    group's curve (curves.py).
+    What weight a rank has; what is known at a submit: chances of the hypotheses, log weights of other traits, the log
+    weight of a job of the same array and the weight that these jobs have, and the group's curve (curves.py).
     """
 
     value_s: Floats
@@ -109,6 +115,7 @@ class Sample(NamedTuple):
     by_rank_of_all: Floats
     chance: Floats
     log_other_trait: Floats
+    of_array: Floats
     curve: Curve
 
 
@@ -117,8 +124,9 @@ def weigh(
     jobs: Jobs, past: Jobs, events: Events, weights: Weights, memory: Memory, evidence: Evidence, sample: Sample,
     shares: Floats,
 ) -> Floats:  # fmt: skip
-    """(jobs, shares + 6): quantiles, s, of `alike`; the median of `long`; 1 where only the curve knows the size; chance
-    that runtimes follow the request; effective number of jobs (Kish); ended jobs of the submitter, and of the group.
+    """(jobs, shares + 6): quantiles, s, of `alike`; the median of `long`; 1 where these alone know the size, or the
+    array; chance that runtimes follow the request; effective number of jobs (Kish); ended jobs of the submitter, and of
+    the group, where those of one array count as one.
 
     NaN before anything is known.
     """
@@ -140,11 +148,13 @@ def weigh(
                     chances(of_group, evidence.of_who[who], evidence.of_all[0], sample.chance)
                     ring, taken = memory.ended[who], memory.n_ended[who]
                     compare(over, past, ring, taken, sample.chance[1], evidence.unlike)
-                    observe(over, past, evidence)
+                    observe(over, past, evidence, not _has_array(over, past, memory))
                 _remember(over, past, weights.burst_jobs, memory)
             n_over += 1
         if job < n:
             log_likeness(evidence.unlike, weights.log_other_trait, sample.log_other_trait)
+            sample.of_array[0] = log_of_array(evidence.unlike)
+            sample.of_array[1] = 0.0
             size = _own(job, events.known_s[job], jobs, past, weights, memory, evidence, sample)
             size = _others(job, size, jobs, past, weights, memory, sample)
             if size > 0:
@@ -153,9 +163,11 @@ def weigh(
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[1], half, found[job, len(shares) :])
                 found[job, last + 2] = _effective(size, sample.weight[0])
             found[job, last + 1] = sample.chance[1]
-            found[job, last + 3] = evidence.of_who[jobs.who[job], N] if jobs.who[job] >= 0 else 0.0
-            found[job, last + 4] = evidence.of_group[jobs.group[job], N] if jobs.who[job] >= 0 else 0.0
+            found[job, last + 3] = evidence.of_who[jobs.who[job], N_APART] if jobs.who[job] >= 0 else 0.0
+            found[job, last + 4] = evidence.of_group[jobs.group[job], N_APART] if jobs.who[job] >= 0 else 0.0
             found[job, last] = _is_scaled(jobs.group[job], jobs.size[job], jobs.who[job], evidence, sample.chance)
+            if size > 0 and sample.of_array[1] > OF_ARRAY * sample.weight[0, :size].sum():
+                found[job, last] = 1.0
     return found
 
 
@@ -173,6 +185,24 @@ def _is_scaled(group: int, size: int, who: int, evidence: Evidence, chance: Floa
     power = slope(evidence.of_group[group], evidence.of_who[who], evidence.of_all[0])
     is_new = evidence.of_size[size, N] < KNOWN_SIZE
     return 1.0 if is_new and chance[2] > CURVE_ALONE and abs(power) > STEEP else 0.0
+
+
+@kernel
+def _has_array(job: int, past: Jobs, memory: Memory) -> bool:
+    """Whether a job of the same array is remembered among those of its group."""
+    if past.array[job] < 0:
+        return False
+    other = memory.newest[past.group[job]]
+    while other >= 0:
+        if past.array[other] == past.array[job]:
+            return True
+        other = memory.before[other]
+    return False
+
+
+@kernel
+def _of_array(job: int, other: int, jobs: Jobs, past: Jobs) -> bool:
+    return bool(jobs.array[job] >= 0 and jobs.array[job] == past.array[other])
 
 
 @kernel
@@ -296,6 +326,7 @@ def _enter(
             log_pace = (past.end_s[other] - jobs.submit_s[job]) / weights.age_s[pace]
             log_pace += weights.log_in_session[pace] if is_session else 0.0
             sample.weight[pace, size] = more * chance * sample.by_rank[pace, back] * math.exp(log_weight + log_pace)
+        sample.of_array[1] += sample.weight[0, size] if _of_array(job, other, jobs, past) else 0.0
         size += 1
     return size
 
@@ -322,6 +353,8 @@ def _log_likeness(job: int, other: int, jobs: Jobs, past: Jobs, weights: Weights
     for trait in range(len(sample.log_other_trait)):
         if jobs.traits[job, trait] != past.traits[other, trait]:
             found += sample.log_other_trait[trait]
+    if _of_array(job, other, jobs, past):
+        found += sample.of_array[0]
     apart_h = abs(jobs.hour[job] - past.hour[other])
     found -= weights.hour_decay * min(apart_h, 24 - apart_h)
     found -= weights.place_power * abs(jobs.place[job] - past.place[other])
@@ -413,7 +446,7 @@ def similar_jobs_quantiles(
         np.empty(capacity), np.empty((2, capacity)), np.empty(capacity, np.bool_), np.empty(capacity, np.int64),
         (1 + ranks / weights.rank_scale) ** -weights.rank_power[:, None],
         np.exp(-np.arange(N_ANY) / settings.others_scale), np.empty(3), np.empty(len(weights.log_other_trait)),
-        no_curve(N_OF_GROUP),
+        np.zeros(2), no_curve(N_OF_GROUP),
     )  # fmt: skip
     return weigh(jobs, past, events, weights, memory, evidence, sample, shares)
 

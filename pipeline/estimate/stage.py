@@ -18,14 +18,16 @@ from pipeline.estimate.checkpoints import (
     usable,
 )
 from pipeline.estimate.estimate_rules import EstimateRules
-from pipeline.estimate.history import ATTRIBUTES, READ, WHAT, WHO, history, newest_s
+from pipeline.estimate.history import ATTRIBUTES, RUNTIME, WHAT, WHO, Target, history, newest_s
+from pipeline.estimate.job_memory import MEMORY
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.state import KNOWN, LATE, NEW, OPEN, OVER, TOO_LATE, State, fates_of, ids_of
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import update
-from pipeline.large_tables import OLDER, LargeTable, newest_jobs
+from pipeline.large_tables import OLDER, LargeTable, knows, newest_jobs
 from pipeline.report import Fact, Report, Tally
 from pipeline.settings import SiteSettings
+from pipeline.tables import MEMORY_STATE
 
 UNUSABLE, AFTER = "unusable", "after_as_of"
 """Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time."""
@@ -70,7 +72,7 @@ def learn_state(
 
 def learn_from_checkpoints(
     jobs: LargeTable, site: SiteSettings, settings: EstimateRules, names: str, earlier: Sequence[Checkpoint],
-    *, as_of_s: float | None = None, makes_checkpoints: bool = False,
+    *, as_of_s: float | None = None, makes_checkpoints: bool = False, target: Target = RUNTIME,
 ) -> tuple[pa.Table, Report, list[Checkpoint]]:  # fmt: skip
     """What `learn_state` gives, learnt from the newest checkpoint that fits the log; and checkpoints for the next log.
 
@@ -92,6 +94,8 @@ def learn_from_checkpoints(
         Time up to which events are learnt, s since 1970; by default the newest instant of the log.
     makes_checkpoints : bool
         Whether checkpoints are made; without them the list is empty.
+    target : Target
+        What is estimated.
 
     Returns
     -------
@@ -102,8 +106,8 @@ def learn_from_checkpoints(
     checkpoints : list of Checkpoint
         The checkpoints to keep, of this log and of earlier ones.
     """
-    jobs, older = newest_jobs(jobs, READ, settings.learn_jobs, np.inf if as_of_s is None else as_of_s)
-    log = LogJobs.of(jobs, site.timezone, with_hashes=makes_checkpoints or bool(earlier))
+    jobs, older = newest_jobs(jobs, target.columns, settings.learn_jobs, np.inf if as_of_s is None else as_of_s)
+    log = LogJobs.of(jobs, site.timezone, with_hashes=makes_checkpoints or bool(earlier), target=target)
     until_s = log.newest_s() if as_of_s is None else float(as_of_s)
     start = usable(log, earlier, until_s)
     stops_s = checkpoint_times(log, start.as_of_s if start else -np.inf, until_s) if makes_checkpoints else []
@@ -118,6 +122,44 @@ def learn_from_checkpoints(
     still = [one for one in earlier if start and one.as_of_s < start.as_of_s]
     checkpoints = kept([*still, *made], float(log.submit_s[-1])) if made else []
     return table, _report("learn", jobs, log.row, fate, state, {}, older), checkpoints
+
+
+def learn_memory(
+    jobs: LargeTable, site: SiteSettings, settings: EstimateRules, names: str = ""
+) -> tuple[pa.Table, Report]:
+    """MEMORY_STATE of a log: what `learn_state` learns of runtimes, of memory; no row where no job's memory is known.
+
+    Parameters
+    ----------
+    jobs : pa.Table or StoredTable
+        JOBS of one site.
+    site : SiteSettings
+        Name and time zone of the site.
+    settings : EstimateRules
+        Settings of the estimator.
+    names : str
+        Digest of the key that hashed the names, empty for plain names.
+
+    Returns
+    -------
+    table : pa.Table
+        MEMORY_STATE; its runtimes and requests are memory, KiB per processor.
+    report : Report
+        Jobs learnt from and left out, by reason; nothing where no job's memory is known.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+    >>> state, report = learn_memory(tables["jobs"], settings.site, ESTIMATE_RULES)
+    >>> state.num_rows > 0, report.facts["n_scored"]
+    (True, 69.0)
+    """
+    if not knows(jobs, "used_mem_kib"):
+        return MEMORY_STATE.empty(), Report("learn_memory", "job", Tally(), Tally())
+    table, report, _ = learn_from_checkpoints(jobs, site, settings, names, (), target=MEMORY)
+    # What has a unit of time is no time here.
+    facts = {name: value for name, value in report.facts.items() if not name.startswith(("mae_s", "pinball"))}
+    return MEMORY_STATE.check(table), replace(report, stage="learn_memory", facts=facts)
 
 
 def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None) -> tuple[pa.Table, Report]:

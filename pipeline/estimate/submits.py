@@ -6,6 +6,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
+from pipeline.estimate.keys import MASK, hashes_of_names
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.silent_requests import is_unused
 
@@ -45,13 +46,16 @@ class Jobs(NamedTuple):
     hour: Floats
     """Hour of the day on the site's clock."""
     burst: Ints
-    """Number of the burst: one submitter's jobs of one size and request without a long gap; -1: unknown submitter."""
+    """Number of the burst: one submitter's jobs of one size, request and array without a long gap; -1: unknown
+    submitter."""
     place: Floats
     """log(1 + earlier jobs of the burst)."""
     session: Ints
     """Number of the session: one submitter's submits without a long gap."""
     answered_s: Floats
     """The median that was answered at the submit; NaN until then."""
+    array: Ints
+    """Hash of the id of the job array; -1: a job of its own."""
 
 
 class Events(NamedTuple):
@@ -88,7 +92,7 @@ def jobs_of(history: History) -> Jobs:
         is_lower_bound=history.is_lower_bound, is_learnt=history.is_learnt,
         who=history.codes["who"], what=history.codes["what"], traits=_traits(history),
         request=unset, group=unset, size=unset,
-        burst=unset, place=np.zeros(n), session=unset, answered_s=np.full(n, np.nan),
+        burst=unset, place=np.zeros(n), session=unset, answered_s=np.full(n, np.nan), array=_arrays(history),
         **derived(requested_s, history.procs, history.local_s),
     )  # fmt: skip
 
@@ -98,6 +102,13 @@ def _traits(history: History) -> Ints:
     return np.column_stack([
         *(history.codes[name] for name in ATTRIBUTES), np.where(memory > 0, memory.view(np.int64), -1)
     ])  # fmt: skip
+
+
+def _arrays(history: History) -> Ints:
+    """Hashes of texts, because a State would hold the name of every array for ever."""
+    codes = history.codes["array_id"]
+    hashes = hashes_of_names(history.names["array_id"]).view(np.uint64) & MASK
+    return np.where(codes < 0, -1, hashes.view(np.int64)[codes])
 
 
 def part(jobs: Jobs, places: Ints | slice) -> Jobs:
@@ -154,7 +165,8 @@ def capped(values_s: Floats, requested_s: Floats) -> Floats:
 
 
 class LastSubmits(NamedTuple):
-    """Per submitter the last submit: time, requested runtime, processors, numbers of burst and session, burst size."""
+    """Per submitter the last submit: time, requested runtime, processors, numbers of burst and session, burst size,
+    array."""
 
     submit_s: Floats
     requested_s: Floats
@@ -162,12 +174,14 @@ class LastSubmits(NamedTuple):
     burst: Ints
     n_burst: Ints
     session: Ints
+    array: Ints
 
 
 def no_submits() -> LastSubmits:
     """The state before the first submit: only the blank row."""
     unknown, none = np.full(1, np.nan), np.full(1, -1, np.int64)
-    return LastSubmits(unknown, unknown.copy(), unknown.copy(), none, np.zeros(1, np.int64), none.copy())
+    no_burst = np.zeros(1, np.int64)
+    return LastSubmits(unknown, unknown.copy(), unknown.copy(), none, no_burst, none.copy(), none.copy())
 
 
 def with_sessions(
@@ -195,13 +209,14 @@ def _assign_sessions(
             continue
         gap_s = jobs.submit_s[job] - held.submit_s[who]
         is_same = held.requested_s[who] == jobs.requested_s[job] and held.procs[who] == jobs.procs[job]
+        is_same = is_same and held.array[who] == jobs.array[job]
         goes_on = gap_s <= gaps_s[0] and is_same
         burst[job] = held.burst[who] if goes_on else n_before + job
         place[job] = held.n_burst[who] if goes_on else 0
         session[job] = held.session[who] if gap_s <= gaps_s[1] else n_before + job
         if registers:
             held.submit_s[who], held.requested_s[who] = jobs.submit_s[job], jobs.requested_s[job]
-            held.procs[who], held.session[who] = jobs.procs[job], session[job]
+            held.procs[who], held.session[who], held.array[who] = jobs.procs[job], session[job], jobs.array[job]
             held.burst[who], held.n_burst[who] = burst[job], int(place[job]) + 1
 
 

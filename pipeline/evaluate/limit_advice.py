@@ -20,7 +20,7 @@ from pipeline.estimate.limit_choice import LimitSettings
 from pipeline.estimate.limit_harm import MANY_JOBS, USER_TIMES
 from pipeline.estimate.limits import Rows, limits_table, nights, rows_at, submits_of
 from pipeline.estimate.own_jobs import DAY_S, values_of
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import QUANTILES, at_share
 from pipeline.estimate.walltime import walltime
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup, Value, open_lookup
@@ -90,7 +90,7 @@ def limit_figures(past: History, limit_s: Floats, first: int = 0, many_jobs: int
     0
     """
     found = outcomes(past, limit_s, first)
-    shares = _shares_of_submitters(past.codes["who"][found.place], found.is_beyond, many_jobs)
+    shares = shares_of_submitters(past.codes["who"][found.place], found.is_beyond, many_jobs)
     return {
         "n_jobs": len(found.place),
         "n_limited": int((limit_s < past.requested_s)[found.place].sum()),
@@ -103,7 +103,7 @@ def limit_figures(past: History, limit_s: Floats, first: int = 0, many_jobs: int
     }
 
 
-def _shares_of_submitters(who: Ints, is_beyond: Bools, many_jobs: int) -> Floats:
+def shares_of_submitters(who: Ints, is_beyond: Bools, many_jobs: int) -> Floats:
     """Share of jobs beyond their limits of each submitter with many jobs."""
     is_known = who >= 0
     n_jobs = np.bincount(who[is_known])
@@ -217,7 +217,7 @@ def figures_of_rules(past: History, promise: float, age_days: float = 0.0) -> di
         "MetaCentrum's rule": rule_s,
         "the rule, stretched": stretched(past, rule_s, first, 1.0 - promise),
         "max of five": largest_of_5(past, settings)[:, ESTIMATE],
-        "plain quantile": plain_quantile(walltime(past, settings), promise),
+        "plain quantile": at_share(walltime(past, settings), promise),
     }
     return {name: limit_figures(past, limit_s, first) for name, limit_s in rules.items()}
 
@@ -235,14 +235,6 @@ def stretched(past: History, limit_s: Floats, first: int, share: float) -> Float
         middle = (low * high) ** 0.5
         low, high = (low, middle) if keeps(middle) else (middle, high)
     return high * limit_s
-
-
-def plain_quantile(quantiles_s: Floats, share: float) -> Floats:
-    """(jobs,) the same quantile of every job, s, interpolated in the logarithm; the last one beyond the grid."""
-    log_s = np.log(np.maximum(quantiles_s, 1.0))
-    place = int(np.clip(np.searchsorted(QUANTILES, share) - 1, 0, len(QUANTILES) - 2))
-    part = float(np.clip((share - QUANTILES[place]) / (QUANTILES[place + 1] - QUANTILES[place]), 0.0, 1.0))
-    return np.exp(log_s[:, place] * (1.0 - part) + log_s[:, place + 1] * part)
 
 
 def _last_of_classes(past: History, codes: Ints, first: int) -> list[tuple[int, int, int]]:

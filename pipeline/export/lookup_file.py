@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Ints
+from pipeline.arrays import Ints, integers
 from pipeline.errors import InputError
 
 PRIME = 2**31 - 1
@@ -105,7 +105,7 @@ def lookup_file(estimates: pa.Table, limits: pa.Table, applications: Mapping[str
     """
     both = (estimates, limits)
     run, site = _only(both, "run_id"), _only(both, "site")
-    estimate_kinds, limit_kinds = _kinds(estimates), _kinds(limits)
+    estimate_kinds, limit_kinds = kinds_of(estimates), kinds_of(limits)
     keys, values = _estimate_rows(estimates, estimate_kinds)
     limit_keys, limit_values = _limit_rows(limits, limit_kinds)
     keys += limit_keys + [key_of(NAME_KIND, (name,)) for name in applications]
@@ -158,11 +158,13 @@ def _only(tables: Sequence[pa.Table], name: str) -> str:
     return str(found.pop())
 
 
-def _kinds(table: pa.Table) -> dict[int, str]:
+def kinds_of(table: pa.Table) -> dict[int, str]:
     """The template of each rank, in order of look-up."""
-    pairs = table.select(["chain_rank", "template"]).group_by(["chain_rank", "template"]).aggregate([])
-    ranks, templates = (pairs.column(name).to_pylist() for name in ("chain_rank", "template"))
-    return dict(sorted(zip(ranks, templates, strict=True)))
+    ranks, first = np.unique(integers(table.column("chain_rank"))[0], return_index=True)
+    return {
+        rank: table.column("template")[place].as_py()
+        for rank, place in zip(ranks.tolist(), first.tolist(), strict=True)
+    }
 
 
 def _keys(table: pa.Table, kinds: Mapping[int, str], before: str = "") -> list[str]:
@@ -192,6 +194,11 @@ def _limit_rows(limits: pa.Table, kinds: Mapping[int, str]) -> tuple[list[str], 
         for limit_s, most, n, chance, status in columns
     ]
     return _keys(limits, kinds, LIMIT_KIND), values
+
+
+def limit_lines(limits: pa.Table, kinds: Mapping[int, str]) -> Mapping[str, str]:
+    """Of each key of some rows of LIMITS its text in the file; `kinds` are the templates of all rows, by rank."""
+    return dict(zip(*_limit_rows(limits, kinds), strict=True))
 
 
 def _texts(

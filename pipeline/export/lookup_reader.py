@@ -1,9 +1,9 @@
 """Reads the look-up file as the plug-ins in Lua and for OpenPBS do: what is scored, and applied, is what they find."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from urllib.parse import unquote
 
 from pipeline.application_names import application_of
@@ -84,6 +84,16 @@ class Limit:
     status: LimitStatus
 
 
+class Decided(NamedTuple):
+    """What a file says of a submit."""
+
+    limit_s: float | None
+    """None: the request stands."""
+    status: LimitStatus
+    row: Limit | None
+    """The row that was found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """An open look-up file; `file` is read and sought, never written."""
@@ -96,36 +106,19 @@ class Lookup:
     """The same of limits."""
 
     def limit(self, job: Mapping[str, Value]) -> Limit | None:
-        """The first row of limits that is present; None where none is.
-
-        `job` has who, what, queue, requested_s, procs, gpus, memory_class_kib and qos; None is unknown.
-        """
-        told = [name for name in OPTIONAL if any(name in key_columns(one) for one in self.limits.values())]
-        given = {name for name in told if job[name] is not None}
-        for rank, template in self.limits.items():
-            columns = key_columns(template)
-            values = [job[name] for name in columns]
-            if given != {name for name in told if name in columns} or None in values:
-                continue
-            line = self.line_of(key_of(f"{LIMIT_KIND}{rank}", [one for one in values if one is not None]))
-            if line is not None:
-                limit_s, most, n_jobs, chance, status = line.split("\t")
-                return Limit(float(limit_s), int(most), int(n_jobs), float(chance), LimitStatus(status))
-        return None
+        """As `limit_among` does."""
+        return limit_among(self.limits, self.line_of, job)
 
     def limited_s(self, job: Mapping[str, Value], n_limited: Counter[Value], n_tasks: int = 1) -> float | None:
         """The limit of a submit, s; None where the request stands. Counts the submitter's limited jobs of this file.
 
         An array has `n_tasks`, which may all fail: the file has to allow them all.
         """
-        row = self.limit(job)
-        requested_s = float(job["requested_s"] or 0.0)
-        if row is None or not 0 < row.limit_s <= requested_s - LEAST_CHANGE_S:
-            return None
-        if n_limited[job["who"]] + n_tasks > row.most_jobs:
-            return None
-        n_limited[job["who"]] += n_tasks
-        return row.limit_s
+        return self.decide(job, n_limited, n_tasks).limit_s
+
+    def decide(self, job: Mapping[str, Value], n_limited: Counter[Value], n_tasks: int = 1) -> Decided:
+        """The same with the row and, where the request stands, why."""
+        return decided(self.limit(job), job, n_limited, n_tasks)
 
     def find(self, job: Mapping[str, Value]) -> Found | None:
         """The answer of the first row that is present; None where none is.
@@ -169,6 +162,40 @@ class Lookup:
         if check != str(hash_of(text, multiplier)):
             raise InputError("the look-up file", "a row with another checksum", "a whole file", "export it again")
         return text[len(key) + 1 :]
+
+
+def limit_among(
+    limits: Mapping[int, str], line_of: Callable[[str], str | None], job: Mapping[str, Value]
+) -> Limit | None:
+    """The first row of limits that is present; None where none is.
+
+    `limits` are templates by rank, `line_of` gives the text behind a key. `job` has who, what, queue, requested_s,
+    procs, gpus, memory_class_kib and qos; None is unknown.
+    """
+    told = [name for name in OPTIONAL if any(name in key_columns(one) for one in limits.values())]
+    given = {name for name in told if job[name] is not None}
+    for rank, template in limits.items():
+        columns = key_columns(template)
+        values = [job[name] for name in columns]
+        if given != {name for name in told if name in columns} or None in values:
+            continue
+        line = line_of(key_of(f"{LIMIT_KIND}{rank}", [one for one in values if one is not None]))
+        if line is not None:
+            limit_s, most, n_jobs, chance, status = line.split("\t")
+            return Limit(float(limit_s), int(most), int(n_jobs), float(chance), LimitStatus(status))
+    return None
+
+
+def decided(row: Limit | None, job: Mapping[str, Value], n_limited: Counter[Value], n_tasks: int = 1) -> Decided:
+    """What a row means for a submit; counts the submitter's limited jobs."""
+    if row is None:
+        return Decided(None, LimitStatus.FEW_JOBS, None)
+    if not 0 < row.limit_s <= float(job["requested_s"] or 0.0) - LEAST_CHANGE_S:
+        return Decided(None, row.status, row)
+    if n_limited[job["who"]] + n_tasks > row.most_jobs:
+        return Decided(None, LimitStatus.NO_CREDIT, row)
+    n_limited[job["who"]] += n_tasks
+    return Decided(row.limit_s, LimitStatus.LIMITED, row)
 
 
 def is_whole(content: bytes) -> bool:

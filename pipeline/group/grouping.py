@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from pipeline import large_tables
 from pipeline.arrays import Bools, Ints, category_codes, grouped_jobs, proc_seconds, tally, tally_of
-from pipeline.group.observations import SPAN, first_and_last_s, observed_procs
-from pipeline.group.templates import JobCodes, sizes_of_groups
+from pipeline.group.axis import COUNTED, axes_and_counts
+from pipeline.group.observations import SPAN, first_and_last_s
+from pipeline.group.templates import ALWAYS, JobCodes, gpu_types, sizes_of_groups
 from pipeline.large_tables import LargeTable, parts_of, stored
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.settings import GroupSettings
@@ -100,20 +101,28 @@ class Assigned:
 
 def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
     """GROUPS: one row per group in order of id: the template's values, job and size counts, first and last time."""
-    grouped = grouped_jobs(jobs, SPAN)
+    grouped = grouped_jobs(jobs, (*SPAN, *COUNTED))
     codes, ids = category_codes(grouped, "group_id")
     rows = np.flatnonzero(pc.is_valid(jobs.column("group_id")).to_numpy())
-    values = jobs.select(["site", *settings.columns]).take(pa.array(rows[_first_rows(codes, len(ids))]))
+    values = jobs.select([*dict.fromkeys((*ALWAYS, *settings.columns))]).take(
+        pa.array(rows[_first_rows(codes, len(ids))])
+    )
+    cards = gpu_types(values)
+    values = values.set_column(values.column_names.index("gpu_type"), "gpu_type", cards)
     first_s, last_s = first_and_last_s(grouped, codes, len(ids))
-    labels = [_label(settings.columns, row) for row in _values(values, settings.columns)]
+    shown = (*settings.columns, "gpu_type")
+    labels = [_label(shown, row) for row in _values(values, shown)]
+    axes, counts = axes_and_counts(grouped, codes, len(ids), settings.axis)
     table = GROUPS.build(
         group_id=ids,
         site=values.column("site"),
         template=["+".join(settings.columns)] * len(ids),
         label=labels,
         **{name: values.column(name) for name in settings.columns},
+        gpu_type=cards,
+        axis=axes,
         n_jobs=np.bincount(codes, minlength=len(ids)),
-        n_sizes=sizes_of_groups(codes, observed_procs(grouped), len(ids)),
+        n_sizes=sizes_of_groups(codes, counts, len(ids)),
         first_start_s=first_s,
         last_end_s=last_s,
     )
@@ -146,8 +155,11 @@ def _first_rows(codes: Ints, n_codes: int) -> Ints:
 
 def _group_ids(values: pa.Table, template: tuple[str, ...]) -> tuple[list[str], Bools]:
     rows = _values(values, template)
-    sites = values.column("site").to_pylist()
-    named = [json.dumps([site, list(zip(template, row, strict=True))]) for site, row in zip(sites, rows, strict=True)]
+    sites, cards = values.column("site").to_pylist(), gpu_types(values).to_pylist()
+    named = [
+        json.dumps([site, list(zip(template, row, strict=True)), *([] if card is None else [card])])
+        for site, row, card in zip(sites, rows, cards, strict=True)
+    ]
     ids = [hashlib.blake2b(text.encode(), digest_size=8).hexdigest() for text in named]
     return ids, np.array([any(v is not None for v in row) for row in rows], bool)
 
@@ -165,8 +177,7 @@ def _compacted(indices: pa.Array, ids: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, ids).cast(pa.string()).dictionary_encode()
 
 
-_NEEDED = ("site", "problem_size", "procs", "requested_procs", "submit_s", "start_s", "end_s", "runtime_s", "energy_j",
-           "is_lower_bound")  # fmt: skip
+_NEEDED = (*ALWAYS, *COUNTED, "problem_size", "submit_s", "start_s", "end_s", "runtime_s", "energy_j", "is_lower_bound")
 _DIGITS = 4
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 

@@ -1,4 +1,4 @@
-"""Runtime statistics of each group at each processor count; in order of procs they are its scalability series.
+"""Runtime statistics of each group at each count on its axis; in order of counts they are its scalability series.
 
 Quantiles of right-censored runtimes are the product-limit estimate of Kaplan & Meier (1958). Without lower bounds they
 are the sample quantiles of Hyndman & Fan (1996), type 7: linear interpolation. With bounds, an ended job has the
@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, grouped_jobs, job_procs, lower_bounds, tally_of
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, grouped_jobs, lower_bounds, tally_of
+from pipeline.group.axis import COUNTED, axes_and_counts
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.report import Report
+from pipeline.settings import AxisChoice
 from pipeline.tables import OBSERVATIONS
 
 ROUNDING = 1e-12
@@ -93,13 +95,15 @@ MIN_TAIL_JOBS = 40
 SPAN = ("procs", "requested_procs", "submit_s", "start_s", "end_s", "runtime_s")
 
 
-def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
-    """OBSERVATIONS of all grouped jobs, in order of group and procs.
+def observe(jobs: pa.Table, axis: AxisChoice = "auto") -> tuple[pa.Table, Report]:
+    """OBSERVATIONS of all grouped jobs, in order of group and procs, which counts what `axis` of the row says.
 
     Parameters
     ----------
     jobs : pa.Table
-        Grouped JOBS.
+        Grouped JOBS, all jobs of each group.
+    axis : AxisChoice
+        How the axis of a group is chosen (see axis.py).
 
     Returns
     -------
@@ -114,17 +118,20 @@ def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
     >>> int(np.sum(table.column("n_jobs").to_numpy())) == report.kept.rows
     True
     """
-    grouped = grouped_jobs(jobs, (*SPAN, "energy_j", "is_lower_bound"))
+    grouped = grouped_jobs(jobs, (*SPAN, *COUNTED, "energy_j", "is_lower_bound"))
     codes, ids = category_codes(grouped, "group_id")
     start_s, end_s = _start_and_end_s(grouped)
     runtime_s, is_bound = floats(grouped, "runtime_s"), lower_bounds(grouped)
-    procs, energy_j = observed_procs(grouped), floats(grouped, "energy_j")
+    axes, counts = axes_and_counts(grouped, codes, len(ids), axis)
+    energy_j = floats(grouped, "energy_j")
     whole = tally_of(grouped)
     # The columns would be in memory beside the arrays.
     del grouped
-    columns = aggregate(codes, procs, runtime_s, start_s, end_s, is_bound, energy_j)
-    group_codes = columns.pop("group_code")
-    table = OBSERVATIONS.build(group_id=[ids[code] for code in group_codes], **columns)
+    columns = aggregate(codes, counts, runtime_s, start_s, end_s, is_bound, energy_j)
+    of_group = columns.pop("group_code")
+    table = OBSERVATIONS.build(
+        group_id=[ids[code] for code in of_group], axis=[axes[code] for code in of_group], **columns
+    )
     repeated = int((columns["n_jobs"] > 1).sum())
     facts = {
         "observations": table.num_rows,
@@ -170,11 +177,6 @@ def aggregate(
         "first_start_s": _whole_seconds(np.fmin.reduceat(start_s[order], starts) if len(starts) else start_s),
         "last_end_s": _whole_seconds(np.fmax.reduceat(end_s[order], starts) if len(starts) else end_s),
     }
-
-
-def observed_procs(jobs: pa.Table) -> Ints:
-    """Processors of each job; defined only for jobs that cleaning has kept."""
-    return job_procs(jobs).astype(np.int64)
 
 
 def first_and_last_s(jobs: pa.Table, codes: Ints, n_codes: int) -> tuple[pa.Array, pa.Array]:

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints, category_codes, floats, grouped_jobs, lower_bounds
-from pipeline.group.observations import observed_procs
+from pipeline.group.axis import COUNTED, axes_and_counts
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.report import Report, Tally
+from pipeline.settings import AxisChoice
 from pipeline.tables import RUNTIME_CLASSES
 
 ROUNDS = 100
@@ -120,7 +121,7 @@ BAND = 1 / 3
 BIC_MARGIN = 10.0
 
 
-def runtime_classes(jobs: pa.Table) -> tuple[pa.Table, Report]:
+def runtime_classes(jobs: pa.Table, axis: AxisChoice = "auto") -> tuple[pa.Table, Report]:
     """RUNTIME_CLASSES: one row per class of the groups with at least two classes, the shortest runtime first.
 
     Groups with a problem size and jobs whose runtime is a lower bound are left out. The Report counts groups.
@@ -128,7 +129,9 @@ def runtime_classes(jobs: pa.Table) -> tuple[pa.Table, Report]:
     Parameters
     ----------
     jobs : pa.Table
-        Grouped JOBS.
+        Grouped JOBS, all jobs of each group.
+    axis : AxisChoice
+        How the axis of a group is chosen (see axis.py).
 
     Returns
     -------
@@ -143,12 +146,14 @@ def runtime_classes(jobs: pa.Table) -> tuple[pa.Table, Report]:
     >>> table.equals(tables["runtime_classes"])
     True
     """
-    grouped = grouped_jobs(jobs, ("problem_size", "procs", "requested_procs", "runtime_s", "is_lower_bound"))
-    own = grouped.filter(pc.is_null(grouped.column("problem_size"))).drop_columns("problem_size")
-    usable = (floats(own, "runtime_s") > 0) & ~lower_bounds(own)
-    own = own.filter(pa.array(usable))
+    grouped = grouped_jobs(jobs, (*COUNTED, "problem_size", "runtime_s", "is_lower_bound"))
+    codes, ids = category_codes(grouped, "group_id")
+    _, procs = axes_and_counts(grouped, codes, len(ids), axis)
+    is_unnamed = pc.is_null(grouped.column("problem_size")).to_numpy()
+    usable = is_unnamed & (floats(grouped, "runtime_s") > 0) & ~lower_bounds(grouped)
+    own, procs = grouped.filter(pa.array(usable)), procs[usable]
     codes, ids = category_codes(own, "group_id")
-    procs, log_t = observed_procs(own), np.log(floats(own, "runtime_s"))
+    log_t = np.log(floats(own, "runtime_s"))
     order = np.lexsort((log_t, procs, codes))
     rows: list[tuple[str, int, float, float, int]] = []
     for code, part in enumerate(np.split(order, np.searchsorted(codes[order], np.arange(1, len(ids))))):

@@ -49,19 +49,33 @@ _SHAPES: tuple[Template, ...] = (
 
 @dataclass(frozen=True)
 class JobCodes:
-    """A code per job for any template over the columns of JOBS. Codes are cached; null is a value of its own."""
+    """A code per job for any template over the columns of JOBS. Codes are cached; null is a value of its own.
+
+    Jobs with GPUs of one type are never similar to jobs without GPUs, or with others.
+    """
 
     jobs: pa.Table
     _held: dict[Template, npt.NDArray[np.int32]] = field(default_factory=dict)
 
     def of(self, template: Template) -> Ints:
-        """Codes from 0, equal where site and all template values are equal; they depend on the order of the jobs."""
+        """Codes from 0, equal where site, GPUs and all template values are; they depend on the order of the jobs."""
         if template not in self._held:
-            before = self.of(template[:-1]) if template else np.zeros(self.jobs.num_rows, np.int64)
+            before = self.of(template[:-1]) if template else dense_codes(gpu_types(self.jobs))
             found = row_codes(before, dense_codes(self.jobs.column(template[-1] if template else "site")))
             # Half the memory: one array per template is cached.
             self._held[template] = found.astype(np.int32)
         return self._held[template].astype(np.int64)
+
+
+UNTOLD = "gpu"
+"""Stands for the type of GPUs where the log does not tell it."""
+
+
+def gpu_types(jobs: pa.Table) -> pa.ChunkedArray:
+    """The type of each job's GPUs, UNTOLD where the log does not tell it; null for a job that held none."""
+    has_gpus = pc.greater(jobs.column("gpus"), 0)
+    told = pc.fill_null(jobs.column("gpu_type").cast(pa.string()), UNTOLD)
+    return pc.if_else(pc.fill_null(has_gpus, False), told, None)
 
 
 def candidates(jobs: pa.Table) -> tuple[Template, ...]:
@@ -99,6 +113,9 @@ COMPARE_JOBS = 1_000_000
 
 # The columns of JOBS that say when and on how many processors a job ran.
 _RUN = ("submit_s", "end_s", "procs", "requested_procs", "runtime_s", "is_lower_bound")
+
+# The columns of JOBS that tell jobs apart under every template.
+ALWAYS = ("site", "gpus", "gpu_type")
 
 
 class TemplateFigures(NamedTuple):
@@ -144,9 +161,9 @@ def choose_template(jobs: LargeTable, settings: GroupSettings, previous: str = "
     >>> sum(table.column("is_chosen").to_pylist())
     1
     """
-    own = dict.fromkeys(("flag", "site", *TEMPLATE_COLUMNS, *_RUN))
+    own = dict.fromkeys(("flag", *ALWAYS, *TEMPLATE_COLUMNS, *_RUN))
     jobs, older = newest_jobs(jobs, tuple(own), COMPARE_JOBS)
-    kept = _kept(jobs, ("site", *TEMPLATE_COLUMNS))
+    kept = _kept(jobs, (*ALWAYS, *TEMPLATE_COLUMNS))
     given = () if settings.template == AUTO else (settings.template,)
     earlier = tuple(previous.split("+")) if previous else ()
     known = (earlier,) if earlier and set(earlier) <= set(TEMPLATE_COLUMNS) else ()

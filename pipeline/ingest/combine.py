@@ -22,9 +22,9 @@ ORDERING = ("submit_s", "job_id", "restart", "site")
 
 SUPPLEMENTED = (
     "user", "user_group", "account", "application", "queue", "partition", "qos", "job_name", "problem_size",
-    "eligible_s", "nodes", "gpus", "requested_procs", "requested_nodes", "requested_s", "limit_set_s", "limit_set_by",
-    "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "exit_code",
-    "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens", "inputs",
+    "eligible_s", "nodes", "gpus", "gpu_type", "requested_procs", "requested_nodes", "requested_s", "limit_set_s",
+    "limit_set_by", "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j",
+    "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens", "inputs",
     "work_dir_hash",
 )  # fmt: skip
 """Columns that a job's kept record takes from its other records where it has null: exports differ in their columns.

@@ -31,8 +31,8 @@ FIELDS = (
     "JobID", "User", "Group", "Account", "Partition", "QOS", "JobName", "State", "ExitCode", "DerivedExitCode",
     "Submit", "Eligible", "Start", "End", "Elapsed", "ElapsedRaw", "Suspended", "Timelimit", "TimelimitRaw",
     "AllocCPUS", "AllocNodes", "AllocTRES", "NNodes", "ReqCPUS", "ReqNodes", "ReqMem", "ReqTRES", "ReqGRES",
-    "AllocGRES", "MaxRSS", "TotalCPU", "Restarts", "Comment", "AdminComment", "SubmitLine", "WorkDir", "DBIndex",
-    "JobIDRaw",
+    "AllocGRES", "MaxRSS", "AveRSS", "NTasks", "TotalCPU", "Restarts", "Comment", "AdminComment", "SubmitLine",
+    "WorkDir", "DBIndex", "JobIDRaw",
 )  # fmt: skip
 """The fields asked for, where sacct offers them; the last one no user can put a newline in."""
 

@@ -51,6 +51,7 @@ STEPS = pa.schema(
         pa.field("attempt_key", pa.int64()),
         pa.field("start_s", pa.int64()),
         pa.field("max_rss_kib", pa.float64()),
+        pa.field("used_mem_kib", pa.float64()),
         pa.field("energy_j", pa.float64()),
         pa.field("derived_exit_code", pa.int64()),
     ]

@@ -27,10 +27,8 @@ from pipeline.tables import TABLES
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
-_DAMAGED = (
-    "`walltime versions rollback` returns to the version before, a run publishes the table anew, and `walltime doctor` "
-    "finds what else is damaged"
-)
+_GO_BACK = "`walltime versions rollback` returns to the version before, "
+_DAMAGED = "a run publishes the table anew, and `walltime doctor` finds what else is damaged"
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 VERSIONS = "versions"
@@ -158,7 +156,8 @@ class Manifest:
         if found != sha256:
             where = f"{printable(str(path), 1000)} (table {table} of version {printable(self.folder)})"
             differs = f"damaged bytes ({printable(found, 24)})"
-            raise InputError(where, differs, f"SHA-256 {printable(sha256, 24)}", _DAMAGED)
+            do = (_GO_BACK if any(not one.is_withdrawn for one in self.previous) else "") + _DAMAGED
+            raise InputError(where, differs, f"SHA-256 {printable(sha256, 24)}", do)
         return path
 
     def place(self, table: str) -> Path:

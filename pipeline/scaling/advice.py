@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Floats
+from pipeline.axes import Axis, axis_of, counted, plural
 from pipeline.scaling.fitted_series import predicted_at
 from pipeline.scaling.next_run import Favoured, runnable
 from pipeline.scaling.problem_sizes import WeakScaling, weak_scaling
@@ -22,10 +23,14 @@ class CostSettings:
     procs_per_node: int | None = None
     rate: float | None = None
 
+    def over(self, axis: Axis) -> "CostSettings":
+        """The settings for counts of an axis: of GPUs and nodes neither is known."""
+        return self if axis is Axis.PROCS else CostSettings()
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Per count: nodes (NaN: unknown), processor-hours of the processors charged, and their price (NaN: no rate)."""
+    """Per count: nodes (NaN: unknown), hours times processors (GPUs, nodes) charged, and their price (NaN: no rate)."""
 
     nodes: Floats
     proc_hours: Floats
@@ -68,7 +73,8 @@ def cost_of(procs: Floats, runtime_s: Floats, settings: CostSettings) -> Cost:
 class Choice:
     """A count to request: why, runtime (s) with 80% ends, efficiency, nodes, processor-hours, price, energy (J).
 
-    NaN: unknown. Energy is the measured energy of runs on that count.
+    NaN: unknown. Energy is the measured energy of runs on that count. Of a series over GPUs or nodes the count is of
+    these, and hours are theirs.
     """
 
     why: str
@@ -141,27 +147,21 @@ def choices(
     ]
 
 
-def sentence(choice: Choice) -> str:
+def sentence(choice: Choice, axis: Axis = Axis.PROCS) -> str:
     """Count, time and cost of one choice, in a sentence."""
     nodes = f" ({choice.nodes:,.0f} {plural('node', choice.nodes)})" if np.isfinite(choice.nodes) else ""
     price = f", cost {figure(choice.price)}" if np.isfinite(choice.price) else ""
     energy = f", {figure(choice.energy_j)} J measured" if np.isfinite(choice.energy_j) else ""
-    counted = f"{choice.procs:,} {plural('processor', choice.procs)}{nodes}"
     time = f"{figure(choice.runtime_s)} s (80%: {figure(choice.low_s)} to {figure(choice.high_s)})"
     efficient = f", efficiency {choice.efficiency:.0%}" if np.isfinite(choice.efficiency) else ""
     return (
-        f"{choice.why[0].upper()}{choice.why[1:]}: {counted}, {time}, {figure(choice.proc_hours)} processor-hours"
-        f"{price}{energy}{efficient}."
+        f"{choice.why[0].upper()}{choice.why[1:]}: {counted(choice.procs, axis)}{nodes}, {time}, "
+        f"{figure(choice.proc_hours)} {axis.unit}-hours{price}{energy}{efficient}."
     )
 
 
 def _joined(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def plural(word: str, count: float) -> str:
-    """The word in singular for a count of 1, else in plural."""
-    return word if count == 1 else f"{word}s"
 
 
 def figure(value: float) -> str:
@@ -190,7 +190,7 @@ class Energy:
         """The counts of least energy and of least energy times runtime; of equals the smaller."""
         return int(self.procs[self.energy_j.argmin()]), int(self.procs[self.energy_delay_js.argmin()])
 
-    def sentence(self) -> str:
+    def sentence(self, axis: Axis = Axis.PROCS) -> str:
         """Which measured counts take least; empty where there is one only."""
         if len(self.procs) == 1:
             return ""
@@ -198,7 +198,7 @@ class Energy:
         energy_j, delay_js = self.energy_j.min(), self.energy_delay_js.min()
         counts = f"{len(self.procs):,} measured {plural('count', len(self.procs))}"
         return (
-            f"Of {counts} {frugal:,} {plural('processor', frugal)} took least energy, {figure(energy_j)} J a run, and "
+            f"Of {counts} {counted(frugal, axis)} took least energy, {figure(energy_j)} J a run, and "
             f"{both:,} least energy times runtime, {figure(delay_js)} J s."
         )
 
@@ -222,16 +222,23 @@ def with_answers(
     series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, cost: CostSettings
 ) -> list[dict[str, Any]]:
     """The series with recommendations: `answer` (sentences), `choices`, `energy`, and predictions with costs."""
-    counts = {one["series"]: _counts(one, max_procs, cost) for one in series}
+    counts = {one["series"]: _counts(one, max_procs, cost.over(axis_of_series(one))) for one in series}
     every = sorted({int(n) for found in counts.values() for n in found})
     rows = predicted_at(tables, every, max_procs)
     return [
-        _answered(one, _answer(one, rows.get(one["series"], []), counts[one["series"]], cost), cost) for one in series
+        _answered(one, _answer(one, rows.get(one["series"], []), counts[one["series"]], own), own)
+        for one, own in ((one, cost.over(axis_of_series(one))) for one in series)
     ]
+
+
+def axis_of_series(one: Mapping[str, Any]) -> Axis:
+    """What the counts of a series are of, from its observations."""
+    return axis_of(next((row["axis"] for row in one["observations"]), None))
 
 
 def with_published_answer(one: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
     """A published series with recommendations, from its predictions at counts that the code can run on."""
+    cost = cost.over(axis_of_series(one))
     sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
     counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
     if not len(sizes):
@@ -243,6 +250,7 @@ def with_published_answer(one: Mapping[str, Any], cost: CostSettings) -> dict[st
 
 def _answered(one: Mapping[str, Any], answer: Answer, cost: CostSettings) -> dict[str, Any]:
     return dict(one) | {
+        "axis": axis_of_series(one).value,
         "answer": answer.sentences,
         "choices": answer.choices,
         "energy": _energy_rows(_energy(one)),
@@ -285,6 +293,7 @@ def _energy_rows(found: Energy | None) -> list[dict[str, Any]]:
 
 def _counts(one: Mapping[str, Any], max_procs: int | None, cost: CostSettings) -> Floats:
     """The observed counts, and the counts up to twice the largest that code and machine can run."""
+    max_procs = max_procs if axis_of_series(one) is Axis.PROCS else None
     favoured = Favoured.of(one["patterns"])
     sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
     if len(sizes) < 2:
@@ -318,8 +327,9 @@ def _answer(one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], counts: F
     procs, runtime_s, low_s, high_s = (_column(own, name) for name in names)
     found = choices(procs, runtime_s, low_s, high_s, cost, energy_j)
     plain = [_plain(choice) | {"reliability": reliability[choice.procs]} for choice in found]
-    frugal = measured.sentence() if measured else ""
-    return Answer(plain, [*_sentences(found, counts, reliability), *([frugal] if frugal else [])])
+    axis = axis_of_series(one)
+    frugal = measured.sentence(axis) if measured else ""
+    return Answer(plain, [*_sentences(found, counts, reliability, axis), *([frugal] if frugal else [])])
 
 
 def _plain(choice: Choice) -> dict[str, Any]:
@@ -330,8 +340,8 @@ def _plain(choice: Choice) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in known.items()} | {"nodes": whole}
 
 
-def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int, str]) -> list[str]:
-    lines = [sentence(choice) for choice in found]
+def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int, str], axis: Axis) -> list[str]:
+    lines = [sentence(choice, axis) for choice in found]
     doubtful = [f"{one.procs:,} ({reliability[one.procs]})" for one in found if reliability[one.procs] != "ok"]
     doubts = [f"Doubtful: {', '.join(doubtful)}."] if doubtful else []
     if len(counts) == 1:

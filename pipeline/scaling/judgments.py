@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
@@ -35,6 +36,7 @@ class Case:
     `next_run` and `max_procs` are for the advice.
     """
 
+    axis: Axis
     curves: Curves
     procs: Floats
     is_open: Bools
@@ -74,8 +76,8 @@ def _rivals(case: Case) -> Bools:
 
 
 def _run_next(case: Case, row: int) -> str:
-    procs = int(case.next_run.procs[row])
-    return f"Run on {procs} processors next" if procs else "Repeat the runs"
+    n = int(case.next_run.procs[row])
+    return f"Run on {n} {case.axis.units} next" if n else "Repeat the runs"
 
 
 def _settles(case: Case, row: int) -> str:
@@ -84,7 +86,7 @@ def _settles(case: Case, row: int) -> str:
     ends_s = case.next_run.low_s[row], case.next_run.high_s[row]
     low, high = map(_seconds, ends_s)
     hours = " to ".join(_seconds(case.next_run.procs[row] * end_s / 3600) for end_s in ends_s)
-    return f" Fits so far predict {low} to {high} s there ({hours} processor-hours): that run shows which holds."
+    return f" Fits so far predict {low} to {high} s there ({hours} {case.axis.unit}-hours): that run shows which holds."
 
 
 def _seconds(value_s: float) -> str:
@@ -116,7 +118,7 @@ def _few_words(case: Case, row: int) -> str:
 
 def _far_words(case: Case, row: int) -> str:
     smallest, largest = (int(case.curves[name][row]) for name in ("procs_min", "procs_max"))
-    return f"Nothing beyond {largest} or below {smallest} processors was seen."
+    return f"Nothing beyond {largest} or below {smallest} {case.axis.units} was seen."
 
 
 JUDGMENTS: dict[str, Judgment] = {
@@ -143,7 +145,7 @@ JUDGMENTS: dict[str, Judgment] = {
     ),
     "off_law": Judgment(
         lambda case: case.is_missed,
-        lambda case, row: f"The law misses what ran on {case.procs[row]:.0f} processors; what ran there counts.",
+        lambda case, row: f"The law misses what ran on {case.procs[row]:.0f} {case.axis.units}; what ran there counts.",
     ),
     "high_error": Judgment(
         lambda case: case.curves["loo_log_rmse"] > case.rules.high_log_error,
@@ -179,7 +181,8 @@ def advice(case: Case, held: dict[str, Bools]) -> Words:
     largest = case.curves.largest_useful_procs()
     bounded = np.flatnonzero(np.isfinite(largest) & (case.curves.law != "constant"))
     sentences[bounded] = [
-        f"By the law that fits best nothing more is gained beyond {int(largest[row])} processors." for row in bounded
+        f"By the law that fits best nothing more is gained beyond {int(largest[row])} {case.axis.units}."
+        for row in bounded
     ]
     for code, where in reversed(held.items()):
         rows = np.flatnonzero(where)
@@ -224,7 +227,7 @@ MISSED_ERRORS = 3
 
 def case_of(
     fits: Curves, chosen: Curves, observed: ObservedSeries, rows: Ints, procs: Floats, observations: pa.Table,
-    rules: PredictRules, max_procs: int | None, procs_per_node: int | None = None,
+    rules: PredictRules, axis: Axis, max_procs: int | None, procs_per_node: int | None = None,
     patterns: pa.Table | None = None,
 ) -> Case:  # fmt: skip
     """A row per prediction: row of `chosen`, processor count. Suggested runs keep to counts that `patterns` favours."""
@@ -236,6 +239,7 @@ def case_of(
     by_group = {} if patterns is None else Favoured.by_group(patterns)
     favoured = [by_group.get(group, NONE_FAVOURED) for group in chosen.group_id[groups]]
     return Case(
+        axis=axis,
         curves=curves,
         procs=procs,
         is_open=is_open[rows],

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, floats
+from pipeline.axes import Axis
 from pipeline.report import Report, Tally
+from pipeline.scaling.by_axis import axes_of_groups
 from pipeline.scaling.evidence import Departures, departures
 from pipeline.scaling.points import FREEDOM_WITH_REPEATS, Points
 from pipeline.scaling.rules import PatternRules
@@ -27,16 +29,22 @@ _CLASS = {"powers_of_two": "all powers of two", "squares": "all squares", "node_
 
 
 def pattern_words(
-    name: str, status: str, procs: Floats, factor: float, from_procs: float, node_procs: int | None
+    name: str,
+    status: str,
+    procs: Floats,
+    factor: float,
+    from_procs: float,
+    node_procs: int | None,
+    axis: Axis = Axis.PROCS,
 ) -> str | None:
     """The sentence of one row of PATTERNS; null where nothing was found."""
     if status not in ("found", "one_class_only"):
         return None
     if name == "stepwise":
         faster = f"{1 / factor:.2f} times faster" if factor < 1 else f"{factor:.2f} times slower"
-        return f"From {from_procs:.0f} processors on it runs {faster} than the curve of the smaller counts."
+        return f"From {from_procs:.0f} {axis.units} on it runs {faster} than the curve of the smaller counts."
     if name == "declining":
-        return f"Beyond {from_procs:.0f} processors it runs longer, not shorter: ask for no more."
+        return f"Beyond {from_procs:.0f} {axis.units} it runs longer, not shorter: ask for no more."
     if status == "one_class_only":
         return f"Only ever ran on {_counts_that_ran(procs)}, {_CLASS[name]}: what other counts would take is not known."
     listed = f"{', '.join(str(count) for count in next_counts(name, procs, node_procs))}, ..."
@@ -115,7 +123,7 @@ def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[floa
         rows = _further_steps(points, tables, rules)
         tables.append(rows)
     _adjust_together(points, tables, rules)
-    table = _table(points, tables, rules)
+    table = _table(points, tables, rules, axes_of_groups(observations, points.ids))
     return table, _report(points, tables[0])
 
 
@@ -247,7 +255,7 @@ def _steps_out(points: Points, looks: Sequence[_Rows], margin: int) -> tuple[Flo
     return factor, is_free
 
 
-def _table(points: Points, looks: Sequence[_Rows], rules: PatternRules) -> pa.Table:
+def _table(points: Points, looks: Sequence[_Rows], rules: PatternRules, axes: Sequence[Axis]) -> pa.Table:
     parts: dict[str, list[npt.NDArray[np.object_]]] = {}
     for step, rows in enumerate(looks, start=1):
         n_names, size = len(rows.names), rows.status.size
@@ -269,7 +277,7 @@ def _table(points: Points, looks: Sequence[_Rows], rules: PatternRules) -> pa.Ta
     offsets = points.series.offsets
     words = [
         pattern_words(
-            pattern, status, points.series.procs[offsets[i] : offsets[i + 1]], factor, first, rules.node_procs
+            pattern, status, points.series.procs[offsets[i] : offsets[i + 1]], factor, first, rules.node_procs, axes[i]
         )
         for i, pattern, status, factor, first in zip(
             series, flat["pattern"], flat["status"], flat["factor"], start, strict=True

@@ -9,8 +9,10 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from pipeline.arrays import Floats, Ints, floats
+from pipeline.axes import Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
+from pipeline.scaling.by_axis import of_axis, on_each_axis
 from pipeline.scaling.calibration import RESTS_ON
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
@@ -31,6 +33,9 @@ PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
 _COLUMNS = {"runtime_s_lo95": 0, "runtime_s_lo80": 1, "runtime_s_hi80": 3, "runtime_s_hi95": 4}
+LARGEST = ("drift_log_sd", *(f"stretch_{share}_{place}" for share in ("80", "95") for place in RESTS_ON))
+"""Facts of the report of which the largest of all axes is stated."""
+
 _SHARES = {"80": 0.9, "95": 0.975}
 
 
@@ -119,6 +124,7 @@ def _grid(observed: Ints, rules: PredictRules, max_procs: int, at: Sequence[int]
 class _Averaged(NamedTuple):
     """The model average at every count asked for: a row of `chosen` per row of the table to be."""
 
+    axis: Axis
     sizes: dict[str, Ints]
     chosen: Curves
     observed: ObservedSeries
@@ -137,8 +143,8 @@ class _Averaged(NamedTuple):
         """PREDICTIONS of the phase, or the kind of count, of each row; columns of `more` replace the average's."""
         curves = self.chosen.take(self.rows)
         columns = {
-            "group_id": curves.group_id, "procs": self.procs.astype(np.int64), "runtime_s": self.runtime_s,
-            "is_extrapolated": doublings_beyond(curves, self.procs) > 0,
+            "group_id": curves.group_id, "axis": [self.axis] * len(self.rows), "procs": self.procs.astype(np.int64),
+            "runtime_s": self.runtime_s, "is_extrapolated": doublings_beyond(curves, self.procs) > 0,
             "reliability": self.reliability, "advice": self.advice,
             "method": _methods(self.observed, self.chosen)[self.rows], "run_id": [run_id] * len(self.rows),
         }  # fmt: skip
@@ -146,19 +152,28 @@ class _Averaged(NamedTuple):
         return table if patterns is None else unlevel(table, patterns)
 
 
-def _averaged(
-    observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings, at: Sequence[int] | None,
-    application: Mapping[str, str] | None, patterns: pa.Table | None,
-) -> _Averaged:  # fmt: skip
+class _Asked(NamedTuple):
+    """What the series of each axis are asked."""
+
+    rules: PredictRules
+    site: SiteSettings
+    run_id: str
+    at: Sequence[int] | None
+    application: Mapping[str, str]
+    patterns: pa.Table | None
+
+
+def _averaged(axis: Axis, observations: pa.Table, fits: pa.Table, asked: _Asked) -> _Averaged:
+    rules, site = asked.rules, of_axis(asked.site, axis)
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
-    rows, procs = prediction_grid(chosen, sizes, rules, max_procs, at)
-    observed = ObservedSeries.of(chosen, observations, application or {}, rules)
-    machine = site.max_procs, site.procs_per_node
-    case = case_of(every, chosen, observed, rows, procs, observations, rules, *machine, patterns)
-    return _Averaged(sizes, chosen, observed, rows, procs, observed.curve(rows, procs), *judged(case))
+    rows, procs = prediction_grid(chosen, sizes, rules, max_procs, asked.at)
+    observed = ObservedSeries.of(chosen, observations, asked.application, rules)
+    machine = axis, site.max_procs, site.procs_per_node
+    case = case_of(every, chosen, observed, rows, procs, observations, rules, *machine, asked.patterns)
+    return _Averaged(axis, sizes, chosen, observed, rows, procs, observed.curve(rows, procs), *judged(case))
 
 
 def law_medians(
@@ -171,6 +186,8 @@ def law_medians(
     patterns: pa.Table,
 ) -> tuple[pa.Table, Report]:
     """What a run reads of the laws: `predict` without intervals and speed-ups, which are those of the estimate there.
+
+    The estimate knows jobs by their processors: of groups over nodes or GPUs it is `predict` as a whole.
 
     Parameters
     ----------
@@ -192,7 +209,7 @@ def law_medians(
     Returns
     -------
     table : pa.Table
-        PREDICTIONS by law alone; medians in s, no interval, no speed-up.
+        PREDICTIONS by law alone; medians in s, of groups over processors no interval and no speed-up.
     report : Report
         Groups with and without predictions.
 
@@ -204,8 +221,33 @@ def law_medians(
     >>> table.column("speedup").null_count == table.num_rows
     True
     """
-    found = _averaged(observations, fits, rules, site, None, application, patterns)
-    table = found.table(run_id, patterns)
+    asked = _Asked(rules, site, run_id, None, application, patterns)
+
+    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
+        if axis is not Axis.PROCS:
+            return _with_intervals(axis, observed, fitted, asked)
+        found = _averaged(axis, observed, fitted, asked)
+        table = found.table(run_id, patterns)
+        return table, _report(found.sizes, table, found.observed)
+
+    return on_each_axis(observations, fits, stage, PREDICTIONS, LARGEST)
+
+
+def _with_intervals(axis: Axis, observations: pa.Table, fits: pa.Table, asked: _Asked) -> tuple[pa.Table, Report]:
+    found = _averaged(axis, observations, fits, asked)
+    curves, runtime_s, procs = found.chosen.take(found.rows), found.runtime_s, found.procs
+    ends = intervals(curves, found.curve, found.observed.run_sd[found.rows], asked.rules)
+    ends = within_log(ends, runtime_s, curves, procs, observations)
+    reliability, advice = without_bound(ends, found.reliability, found.advice)
+    speedup = _speedup(found.observed, found.rows, runtime_s, curves["n_points"] == 1)
+    more: dict[str, Floats | Words] = {
+        **ends,
+        "speedup": speedup,
+        "efficiency": speedup / procs,
+        "reliability": reliability,
+        "advice": advice,
+    }
+    table = found.table(asked.run_id, asked.patterns, **more)
     return table, _report(found.sizes, table, found.observed)
 
 
@@ -220,6 +262,8 @@ def predict(
     patterns: pa.Table | None = None,
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
+
+    Each axis is predicted by itself; counts are of processors, nodes or GPUs, as `axis` of the observations says.
 
     Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
     `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
@@ -257,15 +301,12 @@ def predict(
     >>> set(table.column("procs").to_pylist())
     {64}
     """
-    found = _averaged(observations, fits, rules, site, at, application, patterns)
-    curves, runtime_s, procs = found.chosen.take(found.rows), found.runtime_s, found.procs
-    ends = intervals(curves, found.curve, found.observed.run_sd[found.rows], rules)
-    ends = within_log(ends, runtime_s, curves, procs, observations)
-    reliability, advice = without_bound(ends, found.reliability, found.advice)
-    speedup = _speedup(found.observed, found.rows, runtime_s, curves["n_points"] == 1)
-    more: dict[str, Floats | Words] = {**ends, "speedup": speedup, "efficiency": speedup / procs}
-    table = found.table(run_id, patterns, **more, reliability=reliability, advice=advice)
-    return table, _report(found.sizes, table, found.observed)
+    asked = _Asked(rules, site, run_id, at, application or {}, patterns)
+
+    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
+        return _with_intervals(axis, observed, fitted, asked)
+
+    return on_each_axis(observations, fits, stage, PREDICTIONS, LARGEST)
 
 
 def groups_by_application(groups: pa.Table) -> dict[str, str]:
@@ -279,15 +320,19 @@ def groups_by_application(groups: pa.Table) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Site and application of each group_id whose application is known.
+        Site, application and type of GPUs of each group_id whose application is known.
 
     Examples
     --------
     >>> set(groups_by_application(tables["groups"])) <= set(tables["groups"].column("group_id").to_pylist())
     True
     """
-    columns = [groups.column(name).to_pylist() for name in ("group_id", "site", "application")]
-    return {group: f"{site}\n{name}" for group, site, name in zip(*columns, strict=True) if name is not None}
+    columns = [groups.column(name).to_pylist() for name in ("group_id", "site", "application", "gpu_type")]
+    return {
+        group: "\n".join([site, name, *([] if card is None else [card])])
+        for group, site, name, card in zip(*columns, strict=True)
+        if name is not None
+    }
 
 
 def _speedup(observed: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:

@@ -338,7 +338,7 @@ def predict_across(
     others = [name for name in TEMPLATE_COLUMNS if name != "problem_size"]
 
     def application(row: dict[str, Any]) -> str:
-        return repr([row["site"], row["template"], *(row[name] for name in others)])
+        return repr([row["site"], row["template"], *(row[name] for name in (*others, "gpu_type", "axis"))])
 
     pairs = [
         pair

@@ -6,10 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints
+from pipeline.axes import Axis
 from pipeline.report import Report, Tally
+from pipeline.scaling.by_axis import of_axis, on_each_axis
 from pipeline.scaling.curves import Curves, ObservedSeries
 from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.rules import PredictRules
+from pipeline.settings import SiteSettings
 from pipeline.tables import SCALABILITY
 
 PER_DOUBLING = 8
@@ -119,19 +122,33 @@ def scalability(
     >>> "constant" in table.column("law").to_pylist()
     False
     """
+    site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
+
+    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
+        return _scalability(axis, observed, fitted, rules, run_id, of_axis(site, axis), application or {}, patterns)
+
+    return on_each_axis(observations, fits, stage, SCALABILITY)
+
+
+def _scalability(
+    axis: Axis, observations: pa.Table, fits: pa.Table, rules: PredictRules, run_id: str, site: SiteSettings,
+    application: Mapping[str, str], patterns: pa.Table | None,
+) -> tuple[pa.Table, Report]:  # fmt: skip
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())
     rows = np.flatnonzero(chosen.law != "constant")
     scaling = chosen.take(rows)
-    observed = ObservedSeries.of(chosen, observations, application or {}, rules)
+    observed = ObservedSeries.of(chosen, observations, application, rules)
     largest, working = scaling.largest_useful_procs(), working_set_procs(scaling)
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
     beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
-    case = case_of(every, chosen, observed, rows, beyond, observations, rules, max_procs, procs_per_node, patterns)
+    machine = axis, site.max_procs, site.procs_per_node
+    case = case_of(every, chosen, observed, rows, beyond, observations, rules, *machine, patterns)
     reliability, advice = judged(case)
     table = SCALABILITY.build(
         group_id=scaling.group_id,
+        axis=[axis] * len(scaling),
         law=scaling.law,
         t1_s=scaling["t1_s"],
         avg_parallelism=scaling["avg_parallelism"],
@@ -140,7 +157,7 @@ def scalability(
         working_set_procs=working,
         working_set_speedup=speedup,
         working_set_efficiency=speedup / working,
-        **recommended_procs(observed, rows, scaling, rules.reach, max_procs),
+        **recommended_procs(observed, rows, scaling, rules.reach, site.max_procs),
         reliability=reliability,
         advice=advice,
         run_id=[run_id] * len(scaling),

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, category_codes, floats
+from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.report import Fact, Report, Tally
+from pipeline.scaling.by_axis import axes_of_groups
 from pipeline.scaling.fit_law import fit_law
 from pipeline.scaling.points import ended_jobs, fitted_points, precision_weights, repeat_spread, series_of
 from pipeline.scaling.rules import FitRules
@@ -196,7 +198,7 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     fits: dict[str, BatchFit] = {name: fit_batch(name, batch, rules.loss) for name in rules.laws}
     loo: dict[str, Floats] = {name: leave_one_out(name, batch, rules.loss) for name in rules.laws}
     chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], rules)
-    table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
+    table = _table(ids, axes_of_groups(observations, ids), fits, loo, chosen, _series_facts(batch, observed) | spread)
     without = _without_medians(observations, rules.laws)
     return _in_order(table, without), _report(
         len(ids) + without.num_rows // len(rules.laws), fits, chosen, _sizes_left_out(observations)
@@ -212,6 +214,7 @@ def _without_medians(observations: pa.Table, laws: Sequence[str]) -> pa.Table:
     n_rows = len(names) * len(laws)
     return FITS.build(
         group_id=np.repeat(names, len(laws)),
+        axis=np.repeat(np.array(axes_of_groups(observations, list(names)), object), len(laws)),
         law=np.tile(np.array(laws, object), len(names)),
         n_points=np.zeros(n_rows, np.int64),
         n_jobs=np.repeat(n_jobs[~has_median], len(laws)),
@@ -241,6 +244,7 @@ def _series_facts(batch: SeriesBatch, observed: pa.Table) -> dict[str, Array]:
 
 def _table(
     ids: list[str],
+    axes: list[Axis],
     fits: Mapping[str, BatchFit],
     loo: Mapping[str, Floats],
     chosen: Mapping[str, Bools],
@@ -259,6 +263,7 @@ def _table(
         **columns,
         **(counts | whole),
         group_id=np.repeat(np.array(ids, object), n_laws),
+        axis=np.repeat(np.array(axes, object), n_laws),
         law=np.tile(np.array(list(fits), object), len(ids)),
         loo_log_rmse=interleaved([loo[name] for name in fits]),
         status=words[interleaved([one.status for one in fits.values()])],

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, lower_bounds
 from pipeline.errors import InputError
 from pipeline.silent_requests import says_nothing, silent_requests
 
@@ -20,6 +20,10 @@ MOST = 2.0**40
 FEW_WAITS = 0.01
 """A log where a smaller share of the jobs waited has submits that are starts: of the archive's logs none that states
 waits has fewer than half."""
+
+
+LIMIT_GRACE_S = 60.0
+"""A job that was cut short so near its limit was stopped there: Slurm's limits are whole minutes."""
 
 
 class Convention(StrEnum):
@@ -147,6 +151,7 @@ def workload_of_jobs(
     """
     order = np.argsort(floats(jobs, "source_line"), kind="stable")
     users, _ = category_codes(jobs, "user")
+    stopped = _stopped_at_our_limit(jobs)
     # A default of minutes says nothing of a runtime of seconds, and yet lets a scheduler fill a gap.
     endless = [one for one in silent_requests(jobs) if one.is_endless] if convention is Convention.NATURAL else []
     made = workload(
@@ -162,11 +167,20 @@ def workload_of_jobs(
         says_nothing(jobs, endless)[order],
     )
     made = replace(made, row=order[made.row])
-    if own_rows is None or convention is Convention.PYSS:
-        return made
-    kept = np.flatnonzero(np.isin(made.row, own_rows))
-    n_left = len(made) - len(kept)
-    return replace(made.take(kept), counts={**made.counts} | ({"no_job_of_its_own": n_left} if n_left else {}))
+    n_made = len(made)
+    if own_rows is not None and convention is not Convention.PYSS:
+        made = made.take(np.flatnonzero(np.isin(made.row, own_rows)))
+    more = {"no_job_of_its_own": n_made - len(made), "stopped_at_our_limit": int(stopped[made.row].sum())}
+    return replace(made, counts={**made.counts} | {reason: count for reason, count in more.items() if count})
+
+
+def _stopped_at_our_limit(jobs: pa.Table) -> Bools:
+    """Jobs that ended at a limit that Walltime had set below their request: what they would have run is unknown."""
+    limit_s = floats(jobs, "limit_set_s")
+    # Without `limit_set_by` it is OpenPBS's soft_walltime, for which no job is stopped.
+    is_limit = (category_codes(jobs, "limit_set_by")[0] >= 0) & (limit_s < floats(jobs, "requested_s"))
+    found: Bools = is_limit & lower_bounds(jobs) & (floats(jobs, "runtime_s") >= limit_s - LIMIT_GRACE_S)
+    return found
 
 
 def has_waits(jobs: pa.Table) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from flows.services.limits import as_csv, letter, promise_of
 from flows.services.quantities import clock
 from pipeline.errors import InputError
-from pipeline.evaluate.limit_advice import plain_quantile
+from pipeline.estimate.score import at_share
 from pipeline.storage import write_table
 from pipeline.tables import JOBS, UNREADABLE
 from tests.flows.support import SAMPLES, Outcome
@@ -66,6 +66,18 @@ def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Wall
     assert shown.code == 0 and "riverbend" in shown.out and "processor-hours" in shown.out
 
 
+def test_a_request_that_is_short_already_is_to_be_kept(tmp_path: Path, walltime: Walltime) -> None:
+    rows = [
+        {
+            "user": "ada", "submit_s": 600 * place, "start_s": 600 * place, "end_s": 600 * place + 250,
+            "runtime_s": 250.0, "requested_s": 300.0, "procs": 8,
+        }
+        for place in range(100)
+    ]  # fmt: skip
+    jobs = write_table(tmp_path / "short.parquet", jobs_of(rows), JOBS)
+    assert any(line.split()[:3] == ["ada", "keep", "0:05:00"] for line in walltime("limits", jobs).out.splitlines())
+
+
 def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None:
     shown = walltime("limits", jobs, "--score")
     for name in ("limits", "MetaCentrum's rule", "the rule, stretched", "max of five", "plain quantile"):
@@ -108,8 +120,8 @@ def test_promises_quantiles_and_clocks() -> None:
     with pytest.raises(InputError):
         promise_of("nan")
     quantiles_s = np.array([[10.0, 20.0, 30.0, 40.0, 100.0, 400.0]])
-    assert plain_quantile(quantiles_s, 0.97)[0] == pytest.approx((100.0 * 400.0) ** 0.5)
-    assert plain_quantile(quantiles_s, 0.999)[0] == pytest.approx(400.0)
+    assert at_share(quantiles_s, 0.97)[0] == pytest.approx((100.0 * 400.0) ** 0.5)
+    assert at_share(quantiles_s, 0.999)[0] == pytest.approx(400.0)
     assert clock(3661.2) == "1:01:02"
     assert as_csv(("a", "b"), [{"a": "+1", "b": 0.5}]) == "a,b\n'+1,0.5\n"
 

@@ -229,7 +229,7 @@ def test_what_the_site_decides_reaches_terminal_and_page(
     assert before["outcome"] == "set aside"
     reason = "a study, <announced>"
     config.write_text(
-        f"[site]\nname = 'here'\nmax_procs = 64\n[clean.maximum]\nruntime_s = 864000\n"
+        f"[site]\nname = 'here'\nmax_procs = 64\n[clean.maximum]\nqueue_runtime_s = {{ '*' = 864000 }}\n"
         f"[[clean.keep]]\nburst = '{before['burst_id']}'\nreason = '{reason}'\n"
     )
     shown = walltime("clean", source, "--out", out, "--report", page, "--config", config)

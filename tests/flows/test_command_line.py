@@ -102,6 +102,8 @@ def test_an_option_is_spelled_and_explained_the_same_everywhere() -> None:
         "--until",
         "--all",
         "--budget",
+        "--memory",
+        "--users",
     }
     said: dict[str, set[str]] = {}
     for command in COMMANDS.values():

@@ -75,3 +75,22 @@ def test_a_log_of_nothing_but_such_jobs_is_published(config: Path, walltime: Wal
     assert shown.code == 0, shown.err
     found = json.loads(walltime("limits", config, "--status", "--json").out)
     assert {one["user"] for one in found["off"]} == {"eve", None}
+
+
+def test_doctor_names_whom_the_log_does_not_know(config: Path, walltime: Walltime) -> None:
+    """A mistyped name would leave its jobs limited, and a day to come would leave harm uncounted, both silently."""
+    assert walltime("run", config, "--plain", "--quiet").code == 0
+    plain = config.read_text()
+    known = "[export]\nlimits_again = { eve = 2026-04-01 }\n[export.opt_out]\nusers = ['ada']\n"
+    config.write_text(plain + known)
+    assert "export." not in walltime("doctor", "--from", config).out
+    wrong = """users = ['ada', "aad\\u001b"]\naccounts = ['no']\npartitions = ['mb']\n"""
+    again = "[export]\nlimits_again = { vee = 2026-04-01, eve = 2999-01-01 }\n[export.opt_out]\n"
+    config.write_text(plain + again + wrong)
+    shown = walltime("doctor", "--from", config, "--json")
+    found = [one["found"] for one in json.loads(shown.out)["findings"] if one["check"] == "names"]
+    names = [one.split(",")[0].removeprefix("export.") for one in found]
+    assert names == [
+        r"opt_out.users names aad\x1b", "opt_out.accounts names no", "opt_out.partitions names mb",
+        "limits_again names vee", "limits_again names a day to come for eve",
+    ] and shown.code == 3  # fmt: skip

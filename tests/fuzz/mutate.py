@@ -7,6 +7,7 @@ read by its own reader; the Report's check and the counts of jobs and unreadable
 """
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -34,6 +35,9 @@ REAL = {
     "sacct_json": ("sacct/real-slurm-22.05.8-cgroup/sacct.json.gz",),
 }
 STRAY = (b"|", b"\n", b"\r\n", b"\0", b"-1", b"\xff\xfe", b'"', b";", b"=", b"\t", b"9" * 25, b"Unknown", b"{", b"}")
+
+ZONES = (b"", b"Z", b"+01:00", b" CET", b"-0800")
+CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
 
 
 def seeds(name: str, folder: Path) -> list[list[bytes]]:
@@ -78,6 +82,26 @@ def mutated(part: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
+def zoned(part: bytes, rng: np.random.Generator) -> bytes:
+    """A part of a log in which some times got a zone, each its own."""
+    return CLOCK.sub(lambda found: found[0] + ZONES[int(rng.integers(0, len(ZONES)))], part)
+
+
+def encoded(part: bytes, rng: np.random.Generator) -> bytes:
+    """A part of a log in another encoding, or with a byte order mark; most parts stay as they are."""
+    match int(rng.integers(0, 12)):
+        case 0:
+            return part.decode("latin-1").encode("utf-16")
+        case 1:
+            return b"\xef\xbb\xbf" + part
+        case 2:
+            return part.replace(b"a", b"\xe4")
+        case 3:
+            return zoned(part, rng)
+        case _:
+            return part
+
+
 def read(name: str, data: bytes, path: Path) -> str:
     """Read one mutated log; what became of it. AssertionError where the account does not hold."""
     path.write_bytes(data)
@@ -106,7 +130,7 @@ def fuzzed(name: str, n_lines: int, seed: int, folder: Path) -> Iterator[str]:
         compile_kernels(name, log, folder / "whole.log")
     while logs and done < n_lines:
         log = logs[int(rng.integers(0, len(logs)))]
-        data = mutated(stretch(log, rng, is_document=name == "sacct_json"), rng)
+        data = encoded(mutated(stretch(log, rng, is_document=name == "sacct_json"), rng), rng)
         done += data.count(b"\n")
         try:
             yield read(name, data, folder / "mutated.log")

@@ -16,9 +16,10 @@ _PAGE = """\
 # Sample logs
 
 Two accounting logs in the Standard Workload Format 2.2, one day of a small cluster in three formats, a log of `sacct`
-whose job names hold inputs, and two small runs whose phases repeat. `tests/simulate.py` generates them from known laws
-and plants anomalies in the logs; the truth files describe them. No machine, site or person in them exists. You may use
-them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
+whose job names hold inputs, one of jobs on GPUs, and two small runs whose phases repeat. `tests/simulate.py` generates
+them from known laws and plants anomalies in the logs; the truth files describe them. No machine, site or person in them
+exists. You may use them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated
+with them.
 
     python -m tests.simulate --out data_samples            # write them again, byte for byte
     python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
@@ -50,6 +51,17 @@ p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
 
     [[inputs.rules]]
     find = "[a-z]+_n(?P<n>[0-9]+)_step(?P<steps>[0-9]+)"
+
+## Jobs on GPUs
+
+`gpus.sacct.gz` has 1,000 jobs on 1 to 32 GPUs or processors, with lognormal noise of 0.04:
+
+| job | user | law | counted in | processors |
+| --- | --- | --- | --- | --- |
+| train.sh | ada | Downey, low variance: T(1) 40,000 s, A 10, sigma 0.5 | GPUs, a100 | 8 a GPU |
+| train.sh | ada | the same with T(1) 90,000 s | GPUs, v100 | 8 a GPU |
+| train.sh | ada | Amdahl: T(1) 100,000 s, serial fraction 0.02 | processors, no GPUs | the count |
+| infer.sh | bob | Amdahl: T(1) 20,000 s, serial fraction 0.1 | GPUs, a100 | always 16 |
 
 ## Runs over inputs
 
@@ -127,6 +139,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def _files(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
+        ("gpus.sacct.gz", "1,000 jobs of `sacct` on typed GPUs and on processors, with laws over either"),
         ("inputs.sacct.gz", "800 jobs of `sacct` whose names hold a problem size and a number of steps"),
         ("riverbend.swf.gz", _summary(riverbend) + "; the log `make run` reads"),
         ("riverbend.truth.json", "its laws with parameters, its planted records with job numbers, the flags to expect"),

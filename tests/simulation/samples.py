@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.simulation.gpu_runs import gpu_runs, gpu_sacct
 from tests.simulation.laws import amdahl, downey_low
 from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
 from tests.simulation.millrace import day_truth, simulated_millrace, swf_log
@@ -26,6 +27,7 @@ from tests.simulation.table_text import table_of_attempts
 from tests.simulation.workload import DAY_S, Application, Job
 
 INPUTS_JOBS, INPUTS_SEED = 800, 17
+GPU_JOBS, GPU_SEED = 1_000, 30
 TRAPS_SEED = 48
 TRAPS_APPLICATIONS = (
     Application(1, 1, 1_048_576, downey_low(36_000, 8, 0.5), (1, 2, 4, 8, 16, 32), 0.03),
@@ -59,6 +61,7 @@ def sample_files() -> dict[str, bytes]:
         "millrace.csv": table_of_attempts(millrace).encode(),
         "millrace.swf": swf_log(millrace).data,
         "millrace.truth.json": as_json(day).encode(),
+        "gpus.sacct.gz": zipped(gpu_sacct(gpu_runs(GPU_JOBS, GPU_SEED)).encode()),
         "inputs.sacct.gz": zipped(named_inputs_log(INPUTS_JOBS, INPUTS_SEED).encode()),
         "riverbend.swf.gz": zipped(riverbend.data),
         "riverbend.truth.json": as_json(truths["riverbend"]).encode(),

@@ -43,6 +43,9 @@ def query(
     partition: str | None = option("--partition", "The partition (Slurm's name for a queue)."),
     qos: str | None = option("--qos", "The quality of service."),
     problem_size: str | None = PROBLEM_SIZE,
+    array_id: str | None = option(
+        "--array-id", "The job array of a task that waits: its tasks that have ended tell most of the others."
+    ),
     procs: int | None = option("--procs", "Processors requested.", min=1, max=2**53),
     requested: str | None = option("--requested TIME", "Time requested, as in 4h, 1h30m or 1-04:00:00."),
     memory: str | None = option(
@@ -83,7 +86,7 @@ def query(
     given = {
         "user": user, "account": account, "user_group": user_group, "application": application,
         "job_name": job_name, "comment": comment, "submit_line": submit_line, "queue": queue,
-        "partition": partition, "qos": qos, "problem_size": problem_size, "requested": requested,
+        "partition": partition, "qos": qos, "problem_size": problem_size, "array_id": array_id, "requested": requested,
         "memory": memory, "mem_per_cpu": mem_per_cpu, "at": at, "procs": None if procs is None else str(procs),
     }  # fmt: skip
     job = job_of({name: text for name, text in given.items() if text is not None})

@@ -28,9 +28,9 @@ from flows.services.quantities import as_of_seconds, processor_counts
 
 def fit_series(
     file: Path = argument(
-        "FILE.csv", "Columns procs, runtime_s, optionally application, problem_size, series, energy_j."
+        "FILE.csv", "Columns procs (or gpus, nodes), runtime_s; optionally application, problem_size, series, energy_j."
     ),
-    predict: str | None = option("--predict 64,128", "Processor counts to predict."),
+    predict: str | None = option("--predict 64,128", "Counts to predict: processors, or what the file counts."),
     max_procs: int | None = MAX_PROCS,
     procs_per_node: int | None = NODE,
     rate: float | None = RATE,
@@ -52,7 +52,7 @@ def fit_series(
     """Fit the default laws to measured runtimes, and predict other processor counts.
 
     Rows with the same procs are repeated runs. Rows that differ in application, problem_size or series
-    belong to different series.
+    belong to different series. A column gpus or nodes instead of procs, or a column unit, says what runs are over.
 
     \b
     Examples:

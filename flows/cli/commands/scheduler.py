@@ -65,18 +65,22 @@ def limits(
         "Only say what limits that were set have done, and for whom they are off; for a config or DIR.",
         False,
     ),
+    memory: bool = option("--memory", "Recommend memory to ask for instead of time limits.", False),
     age: float = option("--age DAYS", "With --score: least age of the look-up file that each job is limited by.", 0.0),
 ) -> Answer:
-    """Recommend runtime limits that keep a promise, with unused hours, per user or account.
+    """Recommend runtime limits (or memory) that keep a promise, with unused hours, per user or account.
 
     Each midnight's limits are written as a scheduler's look-up file, and each job is limited by the file of the last
     midnight, as a plug-in would. The later half of the log measures what the limits would have done: the
     share of jobs within them, the over-requested processor-hours removed, and the used ones lost.
 
+    --memory: the memory that the promised share of jobs stay under, measured on the later third of the log.
+
     \b
     Examples:
       walltime limits my-site.toml --by account --out letters
       walltime limits jobs.parquet --score
+      walltime limits my-site.toml --memory --out letters
       walltime limits my-site.toml --status
     """
     from flows.pages.terminal.view_scheduler import view_limit_scores, view_limits
@@ -93,6 +97,8 @@ def limits(
     check_folder(out, score=score)
     if not 0 <= age <= MOST_AGE_DAYS:
         raise InputError("--age", f"{age:g}", f"days from 0 to {MOST_AGE_DAYS:g}")
+    if memory:
+        return _memory(given, by, share, out, score=score)
     log = limit_log(given)
     if score:
         found = scored(log, share, age)
@@ -100,6 +106,19 @@ def limits(
     found = advise(log, by, share)
     written = {} if out is None else write_advice(out, found)
     return Answer(found | {"written": written}, view_limits(found, written))
+
+
+def _memory(given: Path, by: str, promise: float, out: Path | None, *, score: bool) -> Answer:
+    from flows.pages.terminal.view_memory import view_memory_advice, view_memory_scores
+    from flows.services.memory_letters import advise_memory, memory_log, score_memory, write_memory_advice
+
+    log = memory_log(given)
+    if score:
+        found = score_memory(log, promise)
+        return Answer(found, view_memory_scores(found))
+    found = advise_memory(log, by, promise)
+    written = {} if out is None else write_memory_advice(out, found)
+    return Answer(found | {"written": written}, view_memory_advice(found, written))
 
 
 def apply(

@@ -13,8 +13,9 @@ from flows.pages.formats import number
 from flows.pages.html.drawing import COLOURS, WIDTH_IN, render_template, short, styled, to_svg
 from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
+from pipeline.axes import Axis
 from pipeline.laws import LAWS
-from pipeline.scaling.advice import CostSettings, priced
+from pipeline.scaling.advice import CostSettings, axis_of_series, priced
 from pipeline.scaling.envelope import Outline, outline
 
 HEIGHT_IN = 3.2
@@ -22,7 +23,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def series_plot(
-    observations: Rows, predictions: Rows, law: tuple[Floats, Floats] | None, envelope: Outline | None = None
+    observations: Rows,
+    predictions: Rows,
+    law: tuple[Floats, Floats] | None,
+    envelope: Outline | None = None,
+    axis: Axis = Axis.PROCS,
 ) -> Markup | str:
     """SVG; empty where nothing has a runtime. `law`: processor counts and runtimes (s) of the chosen law's curve.
 
@@ -35,31 +40,32 @@ def series_plot(
         left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
         figure.subplots_adjust(left=0.07, right=0.985, top=0.97, bottom=0.16, wspace=0.2)
         _runtimes(left, observations, predictions, law)
+        left.set_xlabel(axis.units)
         if envelope is not None:
             _outlined(left, _column(predictions, "procs"), envelope)
-        _efficiency(right, predictions)
-        return to_svg(figure, _alt(observations, predictions), _titles(observations, predictions))
+        _efficiency(right, predictions, axis)
+        return to_svg(figure, _alt(observations, predictions, axis), _titles(observations, predictions, axis))
 
 
-def _alt(observations: Rows, predictions: Rows) -> str:
+def _alt(observations: Rows, predictions: Rows, axis: Axis) -> str:
     """What the plot shows, for those who do not see it; the tables below have all figures."""
     ran = [row for row in observations if row["runtime_s_median"]]
     ends = " and ".join(f"{number(row['runtime_s_median'])} s on {number(row['procs'])}" for row in (ran[0], ran[-1]))
     counts = [row["procs"] for row in predictions]
-    drawn = f", and predictions for {number(min(counts))} to {number(max(counts))} processors" if counts else ""
-    return f"Runtime and efficiency by processors: {len(ran)} observed counts, median runtimes {ends}{drawn}."
+    drawn = f", and predictions for {number(min(counts))} to {number(max(counts))} {axis.units}" if counts else ""
+    return f"Runtime and efficiency by {axis.units}: {len(ran)} observed counts, median runtimes {ends}{drawn}."
 
 
-def _titles(observations: Rows, predictions: Rows) -> dict[str, str]:
+def _titles(observations: Rows, predictions: Rows, axis: Axis) -> dict[str, str]:
     """The tooltip of each point."""
     runs = {
-        f"ran-{row['procs']}": f"{number(row['procs'])} processors: {number(row['runtime_s_median'])} s, "
+        f"ran-{row['procs']}": f"{number(row['procs'])} {axis.units}: {number(row['runtime_s_median'])} s, "
         f"median of {number(row['n_jobs'])} runs"
         for row in observations
         if row["runtime_s_median"]
     }
     return runs | {
-        f"curve-{row['procs']}": f"{number(row['procs'])} processors: {number(row['runtime_s'])} s predicted, "
+        f"curve-{row['procs']}": f"{number(row['procs'])} {axis.units}: {number(row['runtime_s'])} s predicted, "
         f"80% of runs {number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])} s"
         for row in predictions
     }
@@ -85,7 +91,7 @@ def _column(rows: Rows, name: str) -> Floats:
 
 
 def _runtimes(axes: Axes, observations: Rows, predictions: Rows, law: tuple[Floats, Floats] | None) -> None:
-    axes.set(xlabel="processors", ylabel="runtime, s")
+    axes.set(ylabel="runtime, s")
     procs = _column(predictions, "procs")
     for width, alpha in (("95", 0.18), ("80", 0.32)):
         low, high = (_column(predictions, f"runtime_s_{end}{width}") for end in ("lo", "hi"))
@@ -117,8 +123,8 @@ def _points(axes: Axes, observations: Rows) -> None:
         )
 
 
-def _efficiency(axes: Axes, predictions: Rows) -> None:
-    axes.set(xlabel="processors", ylabel="efficiency, T(1) / (n T(n))")
+def _efficiency(axes: Axes, predictions: Rows, axis: Axis) -> None:
+    axes.set(xlabel=axis.units, ylabel="efficiency, T(1) / (n T(n))")
     procs, efficiency = _column(predictions, "procs"), _column(predictions, "efficiency")
     if not np.isfinite(efficiency).any():
         axes.text(0.5, 0.5, "unknown: nothing says T(1)", ha="center", va="center", transform=axes.transAxes)
@@ -161,9 +167,10 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
     observed, chosen = one["observations"], next((row for row in one["laws"] if row["is_chosen"]), None)
     curve = one.get("curve") or one["predictions"]
     law = _law_curve(chosen, curve) if chosen and curve else None
-    envelope = _envelope(one, curve) if curve else None
+    envelope, axis = _envelope(one, curve) if curve else None, axis_of_series(one)
     shown = {
-        "plot": series_plot(observed, curve, law, envelope) if len(observed) > 1 else "",
+        "axis": axis,
+        "plot": series_plot(observed, curve, law, envelope, axis) if len(observed) > 1 else "",
         "law": chosen["law"] if chosen else None,
         "envelope": envelope.delta if envelope else None,
         "advice": _advice(one["predictions"] or curve),

@@ -5,7 +5,9 @@ from typing import Any
 
 from flows.pages.formats import any_value, number, percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
-from flows.services.quantities import LATER, instant
+from flows.services.published.limit_answers import LEFT
+from flows.services.quantities import LATER, instant, memory_text
+from pipeline.estimate.own_jobs import LEAST_JOBS
 
 PERCENT = (10, 50, 80, 90, 95, 99)
 QUANTILES = (
@@ -22,6 +24,28 @@ def view_answer(found: Mapping[str, Any]) -> Iterator[Block]:
     rows = [{"percent": q, "runtime_s": found[f"runtime_s_q{q}"], "held": found[f"held_q{q}"]} for q in PERCENT]
     yield Grid("", QUANTILES, rows)
     yield from explanation(found)
+    yield from _limit(found)
+
+
+def _limit(found: Mapping[str, Any]) -> Iterator[str]:
+    """What the scheduler's plug-in would set, or why the request stands."""
+    limit = found["limit"]
+    if limit is None:
+        return
+    why, mode = limit["why_none"], limit["mode"]
+    shorter = f"{span(limit['table_s'])} instead of {span(found['job'].get('requested_s'))}" if limit["table_s"] else ""
+    kind = f"from {_jobs(limit['n_jobs'])} of this user's kind that ended" if shorter else ""
+    if why is None:
+        yield f"Limit: {shorter}, {kind}; {limit['chance_beyond']:.1%} of such jobs are expected to exceed it."
+        return
+    reasons = LEFT | {
+        "no_request": "the job has none of its own",
+        "opted_out": "its user, account or queue has opted out",
+        "few_jobs": f"a limit needs {LEAST_JOBS} recent ended jobs of this user, application, size and memory",
+        "too_old": f"limits older than {limit['max_age_days']:g} days are not used",
+        mode: f'export.mode is {mode}; under "limit" it would be {shorter}, {kind}',
+    }
+    yield f"Limit: none, the request stands: {reasons[why]}."
 
 
 def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], described: str) -> Iterator[Block]:
@@ -57,6 +81,8 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"The known log ends at {instant(found['as_of_s'])}, {when}."
     if requested_s := found["job"].get("requested_s"):
         yield _of_the_request(found, requested_s)
+    if "recommended_mem_kib" in found:
+        yield _of_memory(found)
     yield from found["notes"]
 
 
@@ -67,6 +93,23 @@ def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
         share = found["runtime_s_q95"] / requested_s
         return f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
     return f"At least {100 - reached}% of such jobs would reach the requested {span(requested_s)} and be stopped."
+
+
+def _of_memory(found: Mapping[str, Any]) -> str:
+    """What memory the promised share of such jobs stay under, per node where that is known, and how well it held."""
+    promised, asked = found["recommended_mem_kib"], found["job"].get("requested_mem_kib")
+    request = f"; the request is {_amounts(found, asked)}" if asked else ""
+    return (
+        f"Memory: {found['memory_promise']:.0%} of such jobs stay under {_amounts(found, promised)}{request}. Its q95 "
+        f"held {found['memory_held_q95']:.1%} of the last {found['memory_n_scored']:,} jobs."
+    )
+
+
+def _amounts(found: Mapping[str, Any], per_processor_kib: float) -> str:
+    """An amount per processor also per node, where these are known, and for the whole job."""
+    whole_kib, nodes = per_processor_kib * found["procs"], found["memory_nodes"]
+    per_node = f"{memory_text(whole_kib / nodes)} per node, " if nodes else ""
+    return f"{per_node}{memory_text(whole_kib)} in all ({memory_text(per_processor_kib)} per processor)"
 
 
 def _quantile(percent: int) -> str:

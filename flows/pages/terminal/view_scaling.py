@@ -1,6 +1,7 @@
 """What the commands on scaling print."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,9 @@ import numpy as np
 from flows.pages.formats import between, fixed, number, plain
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.published.advice import omitted_groups_line
+from pipeline.axes import Axis, plural
 from pipeline.report import Report
-from pipeline.scaling.advice import plural
+from pipeline.scaling.advice import axis_of_series
 from pipeline.scaling.rules import AnomalyRules
 
 Row = Mapping[str, Any]
@@ -79,10 +81,22 @@ WEAK = (
 )
 
 
+def _over(axis: Axis, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with the names that counts and hours of an axis have; nodes and price are of processors alone."""
+    if axis is Axis.PROCS:
+        return tuple(columns)
+    named = {"procs": axis.value, "processor-hours": f"{axis.unit}-hours"}
+    return tuple(
+        replace(one, heading=named.get(one.heading, one.heading), value=one.value or one.heading)
+        for one in columns
+        if one.heading not in ("nodes", "cost")
+    )
+
+
 def view_series(series: Rows, *, is_screened: bool, requested: Sequence[int] = ()) -> Iterator[Block]:
     """Every series; `requested` are the processor counts of --predict."""
     for one in series:
-        observed = one["observations"]
+        observed, axis = one["observations"], axis_of_series(one)
         n_runs = sum(row["n_jobs"] for row in observed)
         counted = f"{n_runs} {plural('run', n_runs)} at {len(observed)} {plural('size', len(observed))}"
         yield Grid(f"{one['series']}: {counted}", LAWS, one["laws"])
@@ -90,13 +104,13 @@ def view_series(series: Rows, *, is_screened: bool, requested: Sequence[int] = (
         yield from _scaling(one)
         yield from _doubts(one, requested)
         if one["predictions"]:
-            yield Grid("Predictions", PREDICTIONS, one["predictions"])
+            yield Grid("Predictions", _over(axis, PREDICTIONS), one["predictions"])
             yield from _advice(one["predictions"])
         if one.get("across"):
-            yield _across(one["across"])
+            yield _across(one["across"], axis)
         if one.get("energy"):
-            yield Grid("Energy of the runs", ENERGY, one["energy"])
-        yield from ("How many processors to request:", *one["answer"]) if one.get("answer") else ()
+            yield Grid("Energy of the runs", _over(axis, ENERGY), one["energy"])
+        yield from (f"How many {axis.units} to request:", *one["answer"]) if one.get("answer") else ()
         yield ""
 
 
@@ -114,18 +128,19 @@ def weak_scaling_sentences(one: Row) -> str:
     return law + (f" Its predictions, with the problem growing further: {', '.join(predicted)}." if predicted else "")
 
 
-def _across(rows: Rows) -> Grid:
+def _across(rows: Rows, axis: Axis) -> Grid:
     first = rows[0]
     same = f"{first['same_application']:.0%}" if first["same_application"] is not None else "unknown"
     title = f"With the series of {first['base_group_id']}: {first['status']}, one application {same}"
-    return Grid(title, ACROSS, rows)
+    return Grid(title, _over(axis, ACROSS), rows)
 
 
 def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
     """The reliability, and which requested counts are doubtful or cannot be predicted from a single size."""
     rows = one["predictions"]
     if one["reliability"]:
-        yield f"Reliability at {number(one['observations'][-1]['procs'])} processors: {one['reliability']}"
+        largest = number(one["observations"][-1]["procs"])
+        yield f"Reliability at {largest} {axis_of_series(one).units}: {one['reliability']}"
     if one["reliability"] == "ok" and rows and all(row["reliability"] != "ok" for row in rows):
         yield "Every requested count is doubtful: its row gives the reasons."
     answered = {row["procs"] for row in rows}
@@ -136,11 +151,12 @@ def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
 def _screening(one: Row) -> Iterator[str]:
     """Sentences on each odd size of a series, or on why there is none, and the advice of every pattern."""
     n_sizes, least = len(one["observations"]), AnomalyRules().min_points
+    units = axis_of_series(one).units
     odd = [row for row in one["observations"] if row["odd"]]
     for row in odd:
         expected = f"predict {number(row['expected_s'])} s" if row["expected_s"] else "differ"
         yield (
-            f"Left out of the fits: {number(row['procs'])} processors, {number(row['runtime_s_median'])} s. "
+            f"Left out of the fits: {number(row['procs'])} {units}, {number(row['runtime_s_median'])} s. "
             f"The other sizes {expected}; --no-screen keeps it."
         )
     if n_sizes < least and not odd:
@@ -163,24 +179,25 @@ def _advice(rows: Rows) -> list[str]:
 
 def _scaling(one: Row) -> Iterator[str]:
     """How many processors help, by the chosen law and by the average of all laws."""
-    found = one["scalability"]
+    found, axis = one["scalability"], axis_of_series(one)
+    unit, units = axis.unit, axis.units
     if found is None:
         yield (
-            "No single law that gains from more processors could be chosen. The average of all laws gains."
+            f"No single law that gains from more {units} could be chosen. The average of all laws gains."
             if _is_faster(one)
-            else f"No law here gains {FASTER - 1:.0%} or more from more processors."
+            else f"No law here gains {FASTER - 1:.0%} or more from more {units}."
         )
         return
     largest, working = found["largest_useful_procs"], found["working_set_procs"]
-    useful = f"{number(int(largest))} processors" if largest else "not bounded by the chosen law"
+    useful = f"{number(int(largest))} {units}" if largest else "not bounded by the chosen law"
     yield f"Largest useful allocation by the chosen law: {useful}"
     speedup, efficiency = (number(found[f"working_set_{name}"]) for name in ("speedup", "efficiency"))
     gains = f"{number(working)} (speedup {speedup}, efficiency {efficiency})" if working else "beyond what was searched"
-    yield f"Processor working set: {gains}"
+    yield f"{unit[0].upper()}{unit[1:]} working set: {gains}"
     named = {"fastest": "time_optimal", "80% efficient up to": "efficiency_80", "50% efficient up to": "efficiency_50"}
     counts = {words: found[f"{name}_procs"] for words, name in named.items()}
     if known := [f"{words} {number(int(procs))}" for words, procs in counts.items() if procs]:
-        yield f"By the average of all laws: {', '.join(known)} processors"
+        yield f"By the average of all laws: {', '.join(known)} {units}"
     if found["advice"]:
         yield found["advice"]
 

@@ -5,11 +5,13 @@ version has all tables of a run, and seven are kept: one every few minutes would
 State is a single file, replaced in one step. It counts only while the version it continues is the current one.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -94,6 +96,29 @@ def find_rows(
                     # Arrow's `take` would load pandas, which a query does without.
                     found += [rows.slice(int(one), 1).to_pylist()[0] for one in places[: most - len(found)]]
     return found
+
+
+def rows_where(path: Path, kind: TableKind, column: str, value: str, names: Sequence[str]) -> pa.Table:
+    """The named columns of the rows with a text in a column; row groups whose statistics exclude it are not read."""
+    wanted, parts = {column: value}, []
+    with _opened(path, kind) as file:
+        for number in range(file.num_row_groups):
+            if _may_hold(file.metadata.row_group(number), wanted):
+                group = file.read_row_group(number, columns=list(names), use_threads=False)
+                places = matching_places(group.select([column]), wanted)
+                # Rows of one value stand together. Arrow's `take` and `filter` would load pandas.
+                runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1) if len(places) else []
+                parts += [group.slice(int(run[0]), len(run)) for run in runs]
+        return pa.concat_tables(parts or [kind.empty().select(list(names))])
+
+
+def newest_of(path: Path, column: str) -> float:
+    """The largest value of a column by the statistics in the file; minus infinity where there is none."""
+    metadata = pq.read_metadata(path)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    known = [c.statistics for c in chunks if c.path_in_schema == column and c.statistics is not None]
+    return max((float(one.max) for one in known if one.has_min_max), default=-math.inf)
 
 
 def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flows.services.published.limit_answers import limit_answer, submit_of
 from flows.services.published.published_folder import (
     live_state,
     read_columns,
@@ -19,11 +20,12 @@ from flows.services.published.published_folder import (
 )
 from flows.services.quantities import LATER, instant, instant_s
 from flows.services.query.jobs import as_ingested
+from flows.services.query.memory_answers import memory_answers
 from pipeline.arrays import Bools, Value
 from pipeline.errors import InputError
-from pipeline.estimate.history import History
+from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.hypotheses import spoken
-from pipeline.estimate.questions import Basis, basis_of, completed, questions_of, score_of
+from pipeline.estimate.questions import Basis, basis_of, completed, first_text, questions_of, score_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
@@ -89,14 +91,25 @@ def answer(
     with reading(published, as_of_s) as manifest:
         loaded = answering_state(manifest, 1, as_of_s)
         (found,) = answers(loaded, [job], key_file)
+        limit = {"limit": _limit(manifest, found)}
         notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
-    return found | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
+    return found | limit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
+
+
+def _limit(manifest: Manifest, found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The limit that the plug-in would set for an answered job, on the processors that the answer is for."""
+    job = found["job"]
+    what = first_text(job, WHAT)
+    # A queue stands for a program where nothing else is known, and names no application.
+    is_named = what is not None and not what.startswith("queue ")
+    submit = submit_of(job | {"procs": found["procs"]}, first_text(job, WHO), what if is_named else None)
+    return limit_answer(manifest, submit, job, found["submit_s"])
 
 
 def answers(
     loaded: LoadedState, jobs: Sequence[Mapping[str, Value]], key_file: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Per job its values as ingest writes them, its runtime quantiles (s), and the past jobs they rest on."""
+    """Per job its values as ingest writes them, runtime quantiles (s), the past jobs they rest on, and its memory."""
     ingested = as_ingested(loaded.state, loaded.manifest.settings, key_file)
     known = [ingested(job) for job in jobs]
     submit_s = np.array([_submit_s(loaded, job.get("at")) for job in jobs])
@@ -116,7 +129,11 @@ def answers(
     rows = zip(known, estimates, methods, unknown, *(column.tolist() for column in columns), strict=True)
     plain = [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
     spoke = spoken(loaded.state, questions, found.law)
-    return [one | {"hypothesis": code, "because": words} for one, (code, words) in zip(plain, spoke, strict=True)]
+    memory = memory_answers(loaded.manifest, known, questions, few=len(questions) <= FEW)
+    return [
+        one | {"hypothesis": code, "because": words} | own
+        for one, (code, words), own in zip(plain, spoke, memory, strict=True)
+    ]
 
 
 def unknown_names(state: State, job: Mapping[str, Value]) -> list[str]:

@@ -40,7 +40,7 @@ def _positive(text: str, option: str) -> float:
 
 TEXTS = (
     "user", "user_group", "account", "application", "job_name", "comment", "submit_line", "queue", "partition", "qos",
-    "problem_size",
+    "problem_size", "array_id",
 )  # fmt: skip
 JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
     **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _procs), "requested_procs": ("procs", _procs),
@@ -98,11 +98,12 @@ def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
 
 
 def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per job its id, its given values, its runtime quantiles (s), and the numbers of jobs they rest on."""
+    """Per job its id, its given values, its runtime quantiles (s), the numbers of jobs they rest on, and its memory."""
     fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
     given = [name for name in fields if any(job.get(name) is not None for job in batch.jobs)]
     first = found[0] if found else {}
-    answered = [name for name in first if name.startswith(("answered_by", "runtime_s_q", "n_", "is_known"))]
+    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_mem_kib")
+    answered = [name for name in first if name.startswith(wanted)]
     return [
         {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}
         for name, job, one in zip(batch.ids, batch.jobs, found, strict=True)

@@ -212,7 +212,7 @@ def questions_of_rows(rows: Rows, at_s: Floats) -> Jobs:
         limit_s=rows.limit_s, requested_s=rows.limit_s, procs=rows.procs, local_s=rows.local_s,
         is_lower_bound=np.zeros(n, np.bool_), is_learnt=np.ones(n, np.bool_), who=rows.who, what=rows.traits[:, 0],
         traits=rows.traits, request=unset, group=unset, size=unset, burst=unset, place=np.zeros(n), session=unset,
-        answered_s=np.full(n, np.nan), **derived(rows.limit_s, rows.procs, rows.local_s),
+        answered_s=np.full(n, np.nan), array=unset, **derived(rows.limit_s, rows.procs, rows.local_s),
     )  # fmt: skip
 
 

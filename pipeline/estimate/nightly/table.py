@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History
+from pipeline.estimate.job_memory import recommended_kib
 from pipeline.estimate.learnt_parts import learnt_parts, recoded, views_now, with_numbers, with_views
 from pipeline.estimate.nightly import rows as held_rows
 from pipeline.estimate.nightly.rows import (
@@ -33,7 +34,7 @@ from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.submits import jobs_of, part
 from pipeline.estimate.walltime import PART_JOBS, understood
 from pipeline.report import Report, Tally
-from pipeline.tables import ESTIMATES
+from pipeline.tables import ESTIMATES, MEMORY
 
 LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p"}
 CODED = ("who", "what", "queue")
@@ -217,3 +218,45 @@ def make_estimates(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:
     whole = Tally(found.num_rows)
     counts = {f"rows of {name}": int((rows["template"] == name).sum()) for name in dict.fromkeys(rows["template"])}
     return found, Report("estimate", "row", whole, whole, {}, counts)
+
+
+def make_memory(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:
+    """MEMORY of a published MEMORY_STATE, as `make_estimates` makes ESTIMATES of a STATE; none of one without rows.
+
+    Parameters
+    ----------
+    state : pa.Table
+        MEMORY_STATE of a site.
+    run_id : str
+        Id of the run, written to every row.
+
+    Returns
+    -------
+    table : pa.Table
+        MEMORY: a row per key that is present, memory in KiB per processor.
+    report : Report
+        Number of rows.
+
+    Examples
+    --------
+    >>> table, report = make_memory(tables["memory_state"], "r1")
+    >>> table.num_rows == report.kept.rows, table.num_rows > 0
+    (True, True)
+    """
+    if not state.num_rows:
+        return MEMORY.empty(), Report("memory", "row", Tally(), Tally())
+    held, settings = loaded_state(state, "the state of memory", goes_on=False)
+    rows = table_rows(held, settings)
+    quantiles_kib = np.stack([rows[f"runtime_s_{name}"] for name in NAMES], axis=1)
+    n, same = len(quantiles_kib), ("chain_rank", *CODED, "n_jobs", "n_own_jobs", "newest_end_s")
+    numbers = {"requested_mem_kib": rows["requested_s"], "procs": rows["procs"]}
+    found = MEMORY.build(
+        site=[held.site["name"]] * n,
+        run_id=[run_id] * n,
+        template=[one.replace("requested_s", "requested_mem_kib") for one in rows["template"].tolist()],
+        used_mem_kib_q50=quantiles_kib[:, QUANTILES.index(0.5)],
+        used_mem_kib_q97=recommended_kib(quantiles_kib),
+        **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in numbers.items()},
+        **{name: rows[name] for name in same},
+    )
+    return found, Report("memory", "row", Tally(n), Tally(n))

@@ -147,8 +147,8 @@ def over(rows: list[dict[str, Any]], **limits: Any) -> list[int]:
 def test_stated_limits_hold_for_queue_and_machine() -> None:
     rows = queue_of([100_000.0, 80_000.0], None) + queue_of([100_000.0], None, None)
     assert over(rows, queue_runtime_s={"day": 86_400}) == [0]
-    assert over(rows, runtime_s=86_400) == [0, 2]
-    assert over(rows, runtime_s=50_000) == [0, 1, 2]
+    assert over(rows, queue_runtime_s={"*": 86_400}) == [0, 2]
+    assert over(rows, queue_runtime_s={"*": 50_000}) == [0, 1, 2]
     assert over(rows) == []
 
 

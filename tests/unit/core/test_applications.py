@@ -24,6 +24,14 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("e_0a1b2c3d4e_x", "e_ _x"),
         ("12345678", "12345678"),
     ],
+    "part": [("step12of50", "step "), ("proof3", "proof3"), ("4of4", " ")],
+    "padded": [
+        ("001relax", " relax"),
+        ("mol017opt", "mol opt"),
+        ("namd2b", "namd2b"),
+        ("h2o", "h2o"),
+        ("x10y", "x10y"),
+    ],
     "counted": [("fem_n8", "fem_ "), ("fem-np=16", "fem- "), ("run_12", "run_12"), ("cfd.seed_7.b", "cfd. .b")],
     "measured": [("fem_64cores", "fem_ "), ("md-10ns", "md- "), ("sort_32gb", "sort_ "), ("lu_3d2", "lu_3d2")],
     "grid": [("heat_128x128x64", "heat_ "), ("4x4-heat", " -heat"), ("max2x", "max2x")],
@@ -69,6 +77,10 @@ def test_every_rule_has_an_example_it_changes_and_one_it_leaves() -> None:
         ("h2o_md", "h2o-md"),
         ("build-3f2a9c1d", "build"),
         ("run12", "run"),
+        ("step12of50", "step"),
+        ("000017_relax.sh", "relax"),
+        ("conf0012a", "conf-a"),
+        ("lammps2", "lammps"),
         ("Größe_7", "grösse"),
         ("a|b\nc", "a-b-c"),
         ("1234", None),
@@ -86,7 +98,19 @@ def test_a_made_name_stays_what_it_is() -> None:
         assert made is None or application_of(made) == made, name
 
 
-@pytest.mark.parametrize("hostile", ["a" * 10**6, "1_" * 10**5, "-n1" * 10**5, "/" * 10**6, "0a" * 10**5, "[" * 10**6])
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a" * 10**6,
+        "1_" * 10**5,
+        "-n1" * 10**5,
+        "/" * 10**6,
+        "0a" * 10**5,
+        "[" * 10**6,
+        "00" * 10**5 + "x",
+        "1of" * 10**5,
+    ],
+)
 def test_hostile_names_cost_little(hostile: str) -> None:
     began = time.process_time()
     application_of(hostile)

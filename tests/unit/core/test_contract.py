@@ -77,6 +77,7 @@ def test_a_key_has_no_nulls_but_where_a_null_means_any() -> None:
     nullable = {kind.name: {c.name for c in kind.columns if c.name in kind.key and not c.is_required} for kind in kinds}
     assert nullable.pop("estimates") == {"who", "what", "queue", "requested_s", "procs"}
     assert nullable.pop("limits") == {"what", "queue", "requested_s", "procs", "gpus", "memory_class_kib", "qos"}
+    assert nullable.pop("memory") == {"who", "what", "queue", "requested_mem_kib", "procs"}
     assert nullable.pop("backtest") == {"stale_days", "learnt_from", "part_value"}
     assert nullable.pop("backtest_errors") == {"stale_days"}
     assert nullable.pop("replay") == {"correction", "part_value"}

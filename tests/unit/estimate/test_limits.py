@@ -228,11 +228,11 @@ def test_a_large_array_keeps_its_request_in_a_replay_and_in_the_file_that_is_rea
                 "array_id": None if nth < 10 else f"{day}",
             })  # fmt: skip
     log = history(jobs_of(rows))
-    is_task, is_large, is_known = log.codes["array"] >= 0, log.submit_s >= 30 * DAY_S, log.submit_s >= 10 * DAY_S
+    is_task, is_large, is_known = log.codes["array_id"] >= 0, log.submit_s >= 30 * DAY_S, log.submit_s >= 10 * DAY_S
     replayed, read = limits_of(log, LimitSettings()), limits_read(log, LimitSettings(), 0.0)
     np.testing.assert_array_equal(replayed, read)
-    for code in np.unique(log.codes["array"][is_task]):
-        assert len(set(np.isnan(replayed[log.codes["array"] == code]).tolist())) == 1
+    for code in np.unique(log.codes["array_id"][is_task]):
+        assert len(set(np.isnan(replayed[log.codes["array_id"] == code]).tolist())) == 1
     assert np.isnan(replayed[is_task & is_large]).all() and not np.isnan(replayed[~is_task & is_large]).all()
     assert np.isfinite(replayed[is_task & is_known & ~is_large]).all()
 

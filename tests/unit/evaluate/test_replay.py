@@ -287,3 +287,19 @@ def test_an_empty_log_has_an_empty_schedule() -> None:
     )
     for policy in Policy:
         assert len(replay(empty, ReplayOptions(policy=policy)).start_s) == 0
+
+
+def test_a_job_stopped_at_our_limit_keeps_the_time_that_it_ran_and_is_counted() -> None:
+    """What it would have run is unknown; PBS's soft limit stops no job, and a failed node has nothing to do with it."""
+    job = {"submit_s": 1, "requested_s": 600.0, "procs": 1, "user": "ada", "limit_set_s": 120.0}
+    stopped = {"runtime_s": 121.0, "limit_set_by": "submit", "is_lower_bound": True}
+    rows = [
+        stopped, {**stopped, "limit_set_by": None}, {**stopped, "runtime_s": 30.0},
+        {**stopped, "is_lower_bound": False}, {**stopped, "limit_set_s": 600.0, "runtime_s": 600.0},
+        {**stopped, "limit_set_s": None, "limit_set_by": None},
+    ]  # fmt: skip
+    jobs = jobs_of([{**job, **row, "source_line": place} for place, row in enumerate(rows, 1)])
+    work = workload_of_jobs(jobs, 8)
+    assert work.run_s.tolist() == [121, 121, 30, 121, 600, 121] and set(work.request_s.tolist()) == {600}
+    assert work.counts == {"stopped_at_our_limit": 1}
+    assert workload_of_jobs(jobs, 8, own_rows=np.arange(1, 6)).counts == {"no_job_of_its_own": 1}

@@ -264,7 +264,7 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
         return code
 
     assert not doctor("--max-age", "30000d")
-    assert "Nothing was found: 13 checks of" in capsys.readouterr().out
+    assert "Nothing was found: 14 checks of" in capsys.readouterr().out
     assert doctor("--max-age", "1h") == 3
     assert "There is a warning" in capsys.readouterr().out
     flip(fits_of(store, "b"))
@@ -273,15 +273,20 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
     assert plain["worst"] == "error" and plain["findings"][0]["check"] == "tables"
 
 
-def test_a_look_up_that_is_damaged_or_older_than_the_tables_is_found(store: Path, tmp_path: Path) -> None:
-    path, day_s = tmp_path / "walltime.lookup", 86_400
+@pytest.mark.parametrize("scheduler", ["slurm", "openpbs"])
+def test_a_look_up_that_is_damaged_or_older_than_the_tables_is_found(
+    store: Path, tmp_path: Path, scheduler: str
+) -> None:
+    folder, day_s = tmp_path / ("server_priv" if scheduler == "openpbs" else ""), 86_400
+    folder.mkdir(exist_ok=True)
+    path = folder / "walltime.lookup"
     table = estimates(3, site=["here"] * 3, newest_end_s=[NOW_S - 5 * day_s] * 3)
     path.write_bytes(lookup_file(table, LIMITS.empty(), {}))
-    environment = {"SLURM_CONF": str(tmp_path / "slurm.conf")}
+    environment = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "PBS_HOME": str(tmp_path)}
     assert not diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
     relabelled(store, data_newest_end_s=NOW_S)
     (one,) = diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
-    assert one.check == "lookup" and "5 d 0 h older" in one.found and "walltime export" in one.do
+    assert one.check == "lookup" and "5 d 0 h older" in one.found and f"walltime export --for {scheduler}`" in one.do
     flip(path)
     (one,) = diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
     assert one.check == "lookup" and "damaged" in one.found

@@ -51,8 +51,9 @@ def test_an_empty_window_is_refused() -> None:
 
 def test_settings_are_changed_one_by_one() -> None:
     given = parse_settings({"logs": ["a"], "site": {"max_procs": 3}}, "here")
-    changed = with_changes(given, ["clean.maximum.runtime_s=2", "scaling.laws=['amdahl']", "group.template = auto"])
-    assert (changed.clean.maximum.runtime_s, changed.scaling.laws) == (2.0, ("amdahl",))
+    sets = ["clean.maximum.queue_runtime_s={'*' = 2}", "scaling.laws=['amdahl']", "group.template = auto"]
+    changed = with_changes(given, sets)
+    assert (changed.clean.maximum.queue_runtime_s, changed.scaling.laws) == ({"*": 2.0}, ("amdahl",))
     assert (changed.site.max_procs, changed.logs) == (3, ("a",))
     assert with_changes(changed, ["scaling.laws=['constant']"]).scaling.laws == ("constant",)
     assert with_changes(RunSettings(), []) == RunSettings()

@@ -233,6 +233,24 @@ def test_exit_codes(tmp_path: Path, text: str, code: int | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("allocated", "asked", "named"),
+    [
+        ("cpu=8,gres/gpu=2,gres/gpu:a100=2", "", "a100"),
+        ("cpu=8,gres/gpu:v100=1,gres/gpu:a100=2", "", "a100+v100"),
+        ("cpu=8,gres/gpu=2", "gres/gpu:a100=2", None),
+        ("", "gpu:a100:2(S:0-1)", "a100"),
+        ("", "gpu:4", None),
+        ("cpu=8,mem=1G", "gres/gpu:a100=2", None),
+    ],
+)
+def test_the_type_of_gpus_is_what_the_record_names(
+    tmp_path: Path, allocated: str, asked: str, named: str | None
+) -> None:
+    text = f"JobID|State|AllocTRES|ReqTRES\n1|COMPLETED|{allocated}|{asked}\n"
+    assert Read(tmp_path, text).job["gpu_type"] == named
+
+
+@pytest.mark.parametrize(
     ("allocated", "asked", "count"),
     [
         ("cpu=8,gres/gpu=2,gres/gpu:a100=2", "", 2),
@@ -290,6 +308,13 @@ def test_arrays_and_heterogeneous_jobs(tmp_path: Path) -> None:
     assert read.lines["step"] == 2
 
 
+def test_ids_of_a_federation_are_kept_whole(tmp_path: Path) -> None:
+    # Slurm sets the origin's number into the bits from 26 on.
+    ids = [str((1 << 26) + 5), str((2 << 26) + 5), f"{(3 << 26) + 5}_7", f"{(63 << 26) + 5}+1"]
+    read = Read(tmp_path, "JobID|State\n" + "".join(f"{one}|COMPLETED\n" for one in ids))
+    assert sorted(job["job_id"] for job in read.jobs) == sorted(ids)
+
+
 STEP_NAMES = "JobID|State|Submit|Start|End|MaxRSS|ExitCode\n"
 
 
@@ -307,6 +332,25 @@ def test_steps_are_folded_into_the_attempt_they_ran_in(tmp_path: Path) -> None:
         told = {job["state"]: (job["max_rss_kib"], job["derived_exit_code"]) for job in read.jobs}
         assert told == {"REQUEUED": (10, 3), "COMPLETED": (30, 137)}
         assert (read.lines["step"], read.lines["orphan_step"]) == (3, 1)
+
+
+def test_used_memory_is_that_of_all_tasks_of_the_largest_step_over_the_job_s_processors(tmp_path: Path) -> None:
+    names = "JobID|State|Submit|Start|End|AllocCPUS|NTasks|MaxRSS|AveRSS\n"
+    rows = [
+        "5|COMPLETED|2026-01-01T00:00:00|2026-01-01T01:00:00|2026-01-01T02:00:00|8|||",
+        "5.batch|COMPLETED||2026-01-01T01:00:00|2026-01-01T02:00:00|8|1|16K|",
+        "5.0|COMPLETED||2026-01-01T01:00:05|2026-01-01T01:30:00|8|4|30K|20K",
+        "5.1|COMPLETED||2026-01-01T01:30:05|2026-01-01T02:00:00|8|2|15K|",
+    ]
+    for order in (rows, rows[::-1]):
+        read = Read(tmp_path, names + "\n".join([*order, ""]))
+        # Four tasks of 20 KiB in the mean, on eight processors; without a mean the largest task stands for each.
+        assert (read.job["used_mem_kib"], read.job["max_rss_kib"]) == (10, 30)
+    assert Read(tmp_path, names + "\n".join([*rows[:2], rows[3], ""])).job["used_mem_kib"] == 30 / 8
+    # A step of one task cannot be told from one of a thousand where NTasks is missing.
+    without = "\n".join("|".join((*row.split("|")[:6], *row.split("|")[7:])) for row in rows)
+    read = Read(tmp_path, names.replace("NTasks|", "") + without + "\n")
+    assert (read.job["used_mem_kib"], read.job["max_rss_kib"]) == (None, 30)
 
 
 def test_a_step_without_a_time_goes_to_its_only_job(tmp_path: Path) -> None:

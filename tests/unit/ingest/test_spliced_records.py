@@ -99,6 +99,55 @@ def test_a_sacct_name_with_delimiters_and_dates_is_read_whole(tmp_path: Path, na
     assert not reasons and [job["job_name"] for job in jobs] == ["relax", name, "relax"]
 
 
+STATE_BEHIND = "JobID|JobName|User|Account|State|NCPUS|Start|End|Elapsed|Submit"
+NAME_LAST = "JobID|User|Submit|Start|End|State|NCPUS|Elapsed|Partition|JobName"
+NAME_FIRST = "JobID|JobName|Partition|Account|NCPUS|State|Elapsed|Start|End"
+SOUND = (
+    "a|b|c|d", "a|b|c|d|e|f|g", "|a|b|c|", "a|b|c|d|1|2|3", "||||", "x|x|x|x", "_|_|_|_", "FAILED|TIMEOUT",
+    "COMPLETED|x", "COMPLETED|y|z", "RUNNING|a|b|c", "5|6|7|8", "0|0|0|0", "n|1|2|3|4", "grid|0.5|1e-3|x|y",
+    "run|v|x|y|2023-11-15", "2023-11-15T10:10:00|x|y|z",
+    "acc1|acc2|normal|gpu", "4000M|4|cpu=4", "x=1|y=2|z=3|w=4", "None|Unknown|x",
+    "a|u7|acc", "CANCELLED by 123|x", "state=COMPLETED|cpu=4", "a\nb|c", "a\n5008", "a\nCOMPLETED\nb", "'a'|\"b\"",
+    "run|v|x|y|z", "relax|", "|relax",
+)  # fmt: skip
+AMBIGUOUS = {
+    "a|b|c|COMPLETED": "joined_records",
+    "a|2023-11-15T10:10:00|2023-11-15T10:11:00": "joined_records",
+    "a|a": "shifted_fields",
+    "RUNNING|RUNNING": "shifted_fields",
+}
+"""Names that a record with a part of another in it, or with a field that stands twice, has just so."""
+
+
+def named(columns: str, job: int, name: str) -> str:
+    """A record of some columns; the user and the account vary by job."""
+    times = {"Submit": "2023-11-15T10:10:00", "Start": "2023-11-15T10:11:00", "End": "2023-11-15T10:21:00"}
+    texts = {"JobName": name, "User": f"u{job % 5}", "Account": f"acc{job % 3}", "Partition": "normal"}
+    values = times | texts | {"JobID": str(job), "State": "COMPLETED", "NCPUS": "4", "Elapsed": "00:10:00"}
+    return "|".join(values[column] for column in columns.split("|")) + "\n"
+
+
+def fate_of_a_name(path: Path, columns: str, name: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """The name and the state of the job in question, and the reasons of what was set aside, among 30 other jobs."""
+    lines = [named(columns, job, "relax") for job in range(5001, 5032)]
+    jobs, reasons = fates(
+        path, "".join([f"{columns}\n", *lines, named(columns, 5032, name), lines[0].replace("5001", "5033")])
+    )
+    assert {job["job_id"] for job in jobs} >= {str(job) for job in (*range(5001, 5032), 5033)}
+    return [(job["job_name"], job["state"]) for job in jobs if job["job_id"] == "5032"], reasons
+
+
+@pytest.mark.parametrize("columns", [STATE_BEHIND, NAME_LAST, NAME_FIRST])
+def test_no_sound_job_is_set_aside_for_its_name(tmp_path: Path, columns: str) -> None:
+    found = {name: fate_of_a_name(tmp_path / "dump.txt", columns, name) for name in SOUND}
+    assert found == {name: ([(name, "COMPLETED")], []) for name in SOUND}
+
+
+@pytest.mark.parametrize("name", sorted(AMBIGUOUS))
+def test_a_name_that_damage_would_leave_too_is_set_aside_with_the_reason(tmp_path: Path, name: str) -> None:
+    assert fate_of_a_name(tmp_path / "dump.txt", STATE_BEHIND, name) == ([], [AMBIGUOUS[name]])
+
+
 def test_a_damaged_first_line_does_not_change_how_a_dialect_is_read(tmp_path: Path) -> None:
     lines = [swf(job, more=f" {{{job}}} q_long 1:ppn=4").replace("\n", "") + "\n" for job in range(1, 31)]
     lines[0] = lines[0].replace("{1}", "{1,")

@@ -356,3 +356,9 @@ def test_each_public_set_is_told_by_its_columns(tmp_path: Path, public: Any) -> 
         assert all(job["procs"] or job["requested_procs"] for job in jobs)
     if public.name == "MIT Supercloud":
         assert {(job["state"], job["gpus"]) for job in jobs} == {("COMPLETED", 2)}
+
+
+def test_a_table_s_local_hours_that_clocks_repeat_are_the_first_and_skipped_ones_are_moved(tmp_path: Path) -> None:
+    rows = "1,2026-11-01 01:30:00,60\n2,2026-03-08 02:30:00,60\n3,2026-07-01 00:00:00,60\n"
+    jobs, *_ = read(tmp_path / "jobs.csv", "id,submit_time,runtime\n" + rows, site={"timezone": "America/New_York"})
+    assert {job["job_id"]: job["submit_s"] for job in jobs} == {"1": 1793511000, "2": 1772955000, "3": 1782878400}

@@ -160,6 +160,26 @@ def test_a_damaged_version_is_not_promoted(clock: Clock) -> None:
     assert numbers(clock.out) == {2.0}
 
 
+def test_rollback_is_offered_where_there_is_a_version_to_go_back_to(clock: Clock) -> None:
+    def said() -> str:
+        manifest = load_manifest(clock.out)
+        path = manifest.place("fits")
+        whole = path.read_bytes()
+        path.write_bytes(whole[:50] + b"?" + whole[51:])
+        with pytest.raises(InputError, match="damaged bytes") as error:
+            manifest.path("fits")
+        path.write_bytes(whole)
+        return str(error.value)
+
+    clock.publish(1.0, NOON)
+    assert "versions rollback" not in said()
+    clock.publish(2.0, NOON + 60)
+    assert "versions rollback" in said()
+    rollback(clock.out, NOON + 120)
+    # The only other version is the one that was withdrawn.
+    assert "versions rollback" not in said()
+
+
 def test_history_survives_a_damaged_manifest(clock: Clock) -> None:
     first, second = (clock.publish(float(n), NOON + 60 * n) for n in (1, 2))
     tried = clock.rerun(7.0, NOON + 300, "try-7")

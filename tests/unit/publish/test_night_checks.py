@@ -235,7 +235,7 @@ def rewritten(path: Path, change: Change) -> None:
     ("change", "found"),
     [
         (lambda t: t.drop_columns(["log_sd"]), "column log_sd is gone"),
-        (lambda t: t.set_column(1, "procs", t["procs"].cast(pa.int32())), "column procs: type int64 has become int32"),
+        (lambda t: t.set_column(2, "procs", t["procs"].cast(pa.int32())), "column procs: type int64 has become int32"),
         (
             lambda t: t.cast(pa.schema([f.with_nullable(True) for f in t.schema])),
             "column group_id: nullable False has become True",

@@ -91,6 +91,8 @@ COLUMNS: Mapping[str, Column] = {
     "requested_mem": _column(Kind.MEMORY, "reqmem"),
     "typed_mem": _column(Kind.MEMORY, ""),
     "max_rss": _column(Kind.MEMORY, "maxrss"),
+    "mean_rss": _column(Kind.MEMORY, "averss"),
+    "n_tasks": _column(Kind.COUNT, "ntasks"),
     "total_cpu": _column(Kind.DURATION, "totalcpu"),
     "energy": _column(Kind.COUNT, "consumedenergyraw consumedenergy"),
     "state": _column(Kind.STATE, "state", "state.current"),
@@ -109,8 +111,8 @@ COLUMNS: Mapping[str, Column] = {
 _UNREAD = {
     Kind.DURATION: "usercpu systemcpu cputime cputimeraw reserved planned resvcpu resvcpuraw plannedcpu plannedcpuraw "
     "mincpu avecpu",
-    Kind.COUNT: "uid gid qosraw ntasks priority associd reservationid wckeyid maxpages avepages restarts",
-    Kind.MEMORY: "averss maxvmsize avevmsize maxdiskread maxdiskwrite avediskread avediskwrite mem_req",
+    Kind.COUNT: "uid gid qosraw priority associd reservationid wckeyid maxpages avepages restarts",
+    Kind.MEMORY: "maxvmsize avevmsize maxdiskread maxdiskwrite avediskread avediskwrite mem_req",
     Kind.NAME: "cluster layout blockid mcslabel maxrssnode maxvmsizenode maxpagesnode mincpunode maxdiskreadnode "
     "maxdiskwritenode",
     Kind.TRES: "tresreqraw tresallocraw",

@@ -17,8 +17,10 @@ from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
 
 _UNKNOWN = np.iinfo(np.int64).min
-_TOLD = ("max_rss_kib", "energy_j", "derived_exit_code")
+_TOLD = ("max_rss_kib", "used_mem_kib", "energy_j", "derived_exit_code")
 """Columns of which a job has the largest value of its own and its steps'.
+
+A step's used memory is that of all its tasks, a job's is per processor.
 
 A job's own energy is never less than a step's: it is that of the extern step, which sees all nodes all the time, or the
 sum of its steps. So the largest is the job's own where that is known.
@@ -126,8 +128,11 @@ def _told(jobs: pa.Table, steps: pa.Table, step: Ints, job: Ints) -> pa.Table:
     if not len(step):
         return jobs
     for name in _TOLD:
-        values = floats(jobs, name).copy()
-        np.fmax.at(values, job, floats(steps, name)[step])
+        values, told = floats(jobs, name).copy(), floats(steps, name)[step]
+        if name == "used_mem_kib":
+            procs = floats(jobs, "procs")
+            told = told / np.where(procs > 0, procs, np.nan)[job]
+        np.fmax.at(values, job, told)
         jobs = _replaced(jobs, name, values)
     return jobs
 

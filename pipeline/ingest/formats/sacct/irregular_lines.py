@@ -26,7 +26,10 @@ OPTIONAL = ("work_dir", "comment", "admin_comment", "submit_line", "energy")
 
 Cells = list[bytes | None]
 _SUBMIT_LINE = re.compile(rb"|(?:\S*/)?(?:sbatch|srun|salloc|scrontab)(?:\s[\s\S]*)?")
-_TELLING = re.compile(rf"{STAMP}|(?:{'|'.join(STATES)})(?: by \d+)?".encode())
+_STATE = re.compile(rf"(?:{'|'.join(STATES)})(?: by \d+)?\+?".encode())
+_STAMP = re.compile(STAMP.encode())
+_PLAIN = re.compile(rb"-?\d{1,3}(?:\.\d+)?|[A-Za-z]\w*|")
+"""Small numbers and words, as names of a parameter study hold them: they tell of no other record."""
 _PARTS = b"\n"
 _LEADING_ID, _LAST_ID = re.compile(rb"\d{1,18}"), re.compile(rb"(\d{1,18})(?:_\d+)?(?:\+\d+)?(?:\.\w+)?$")
 
@@ -171,17 +174,17 @@ def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
 def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:
     """Whether a text has taken in what looks like a part of a record.
 
-    That is two times or states; RUN values that fit the columns behind the text or before it, one of which tells
-    something; or another record's beginning. A crash joins neighbours, whose ids are as long and differ by at most
-    NEAR_IDS; shorter ids than LEAST_DIGITS tell nothing.
+    That is two times, or a time and a state; RUN values that fit the columns behind the text or before it, one of which
+    no user would put into a name; or another record's beginning. A crash joins neighbours, whose ids are as long and
+    differ by at most NEAR_IDS; shorter ids than LEAST_DIGITS tell nothing.
     """
     wide = [tokens[low:high] for (low, high), *_ in ways if high > low + 1 or b"\n" in tokens[low]]
-    if any(sum(_TELLING.fullmatch(part) is not None for part in _PARTS.join(cell).split(_PARTS)) > 1 for cell in wide):
+    if any(_n_telling(_PARTS.join(cell).split(_PARTS)) > 1 for cell in wide):
         return True
     kinds = layout.kinds
     for column, ((low, high), *_) in enumerate(ways):
         after, before = tokens[low + 1 : low + 1 + RUN], tokens[high - 1 - RUN : high - 1][::-1]
-        if high - low > RUN and (_tells(kinds[column + 1 :], after) or _tells(kinds[:column][::-1], before)):
+        if high - low > RUN and (_is_run(kinds[column + 1 :], after) or _is_run(kinds[:column][::-1], before)):
             return True
     surplus, place = len(tokens) - len(layout.names), layout.id_column
     own, other = _LEADING_ID.match(tokens[place]), _LAST_ID.search(tokens[surplus + place])
@@ -195,14 +198,34 @@ def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layou
     return all(_fits(layout.kinds[column], tokens[surplus + column]) for column in columns)
 
 
-def _repeats(tokens: list[bytes], ways: list[list[tuple[int, int]]]) -> bool:
-    """Whether a word stands twice in a row in or beside a text that holds the delimiter: a field that was doubled.
+def _n_telling(parts: list[bytes]) -> int:
+    """The times among the parts of a text, and one for any states: two records that ran together leave one state."""
+    n_states, n_stamps = (sum(one.fullmatch(part) is not None for part in parts) for one in (_STATE, _STAMP))
+    return n_stamps + min(n_states, 1)
 
-    Numbers may, because a name can end with one; and so may nothing, because a name can end with the delimiter.
+
+def _is_run(kinds: Sequence[Kind], cells: Sequence[bytes]) -> bool:
+    """Whether parts of a text are values of columns in a row, one of them a state of Slurm's or not plain."""
+    pairs = list(zip(kinds, cells, strict=False))
+    if any(kind is Kind.STATE and not _STATE.fullmatch(cell) for kind, cell in pairs):
+        return False
+    tells = any(kind is Kind.STATE or not (kind.is_text or _PLAIN.fullmatch(cell)) for kind, cell in pairs)
+    return tells and all(_fits(kind, cell) for kind, cell in pairs)
+
+
+def _repeats(tokens: list[bytes], ways: list[list[tuple[int, int]]]) -> bool:
+    """Whether a field was doubled: a text holds the delimiter, and its end and its neighbour are the same word.
+
+    Two words within a text are a doubled field only where nothing else is too many. Numbers may stand twice, because a
+    name can end with one; and so may nothing, because a name can end with the delimiter.
     """
+    is_one = len(tokens) == len(ways) + 1
     for (low, high), *others in ways:
-        near = tokens[max(low - 1, 0) : high + 1] if high > low + 1 and not others else []
-        if any(one == other and one and not one.isdigit() for one, other in pairwise(near)):
+        if high == low + 1 or others:
+            continue
+        pairs = list(enumerate(pairwise(tokens[: high + 1]), 1))[max(low - 1, 0) :]
+        near = [pair for place, pair in pairs if is_one or place in (low, high)]
+        if any(one == other and one and not one.isdigit() for one, other in near):
             return True
     return False
 

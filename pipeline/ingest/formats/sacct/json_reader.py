@@ -188,6 +188,8 @@ def _step(step: Json, name: str, key: int) -> Cells:
         "id": name,
         "attempt_key": str(key),
         "max_rss": _said(_tres(part(step, "tres.requested.max")).get("mem")),
+        "mean_rss": _said(_tres(part(step, "tres.requested.average")).get("mem")),
+        "n_tasks": _said(number(part(step, "tasks.count"))),
         "energy": _said(number(part(step, "statistics.energy.consumed"))),
         "exit_code": "" if is_slurms else exit_code(step.get("exit_code")),
         "state": "" if is_slurms else state_word(step.get("state")),

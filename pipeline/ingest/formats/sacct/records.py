@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
@@ -236,10 +236,24 @@ def _steps(fields: Fields, ends: Matrix, kinds: Bytes) -> pa.Table:
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": fields.instants("start_s").arrow(),
         "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
+        "used_mem_kib": _real(_used_kib(fields)),
         "energy_j": _real(fields.energy_j()),
         "derived_exit_code": _whole(np.where(kinds == BATCH_STEP, np.nan, code)),
     }
     return pa.table(found, schema=STEPS)
+
+
+def _used_kib(fields: Fields) -> Floats:
+    """Memory of all tasks together, KiB: their number times the mean of their largest, or else times the largest.
+
+    NaN where the number of tasks is not told: a step of one task cannot be told from one of a thousand.
+    """
+    if not fields.has("n_tasks"):
+        return np.full(len(fields.rows), np.nan)
+    n_tasks, unknown = fields.count("n_tasks")
+    mean_kib, largest_kib = (fields.memory(name, 1 / 1024)[0] for name in ("mean_rss", "max_rss"))
+    task_kib = np.where(np.isnan(mean_kib), largest_kib, mean_kib)
+    return np.where(unknown | ~(task_kib > 0), np.nan, task_kib * n_tasks)
 
 
 def _real(values: Floats) -> pa.Array:
@@ -300,6 +314,28 @@ def _gpus(text: str) -> float | None:
     return parts if total is None else total
 
 
+_TYPE = re.compile(r"(?:gres[/:])?gpu:([A-Za-z][\w.-]*)")
+
+
+def _gpu_type(text: str) -> str:
+    """The types of GPUs that a TRES or GRES string names, in order and joined by +; empty where it names none."""
+    return "+".join(sorted({found[1] for found in map(_TYPE.match, text.split(",")) if found}))
+
+
+def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -> pa.Array:
+    """The type of each job's GPUs: as allocated, else as asked for; null where it has none or the log does not tell."""
+    if not (gpus > 0).any():
+        return pa.nulls(len(gpus), CATEGORY)
+    has_given = arrow(~np.isnan(listed))
+    text = pc.if_else(has_given, given.cast(pa.string()), asked.cast(pa.string()))
+    return categories(pc.if_else(arrow(gpus > 0), _named_types(text), None), str)
+
+
+def _named_types(text: pa.Array) -> pa.Array:
+    encoded = text.dictionary_encode()
+    return texts([_gpu_type(word) or None for word in encoded.dictionary.to_pylist()]).take(encoded.indices)
+
+
 _NODES, _CPUS = (re.compile(rf"(?:^|,){name}=([0-9]{{1,9}})(?:,|\Z)") for name in ("node", "cpu"))
 
 
@@ -338,8 +374,10 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     allocated = fields.category("alloc_tres")
     fields.check_same(fields.of_words(allocated, _cpus), number["procs"])
     listed = fields.of_words(allocated, _gpus)
+    gpus = np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)
     return typed | {
-        "gpus": _whole(np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)),
+        "gpus": _whole(gpus),
+        "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
         "requested_mem_kib": _real(
             np.select([per == spans.PER_CPU, per == spans.PER_NODE], [kib, kib * per_node], whole)
         ),
@@ -347,6 +385,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
             fields, typed_kib, typed_per, np.where(np.isnan(asked_nodes), placed, asked_nodes), procs
         ),
         "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
+        "used_mem_kib": _real(_used_kib(fields) / given),
         "cpu_s": _real(fields.duration("total_cpu") / given),
         "energy_j": _real(fields.energy_j()),
     }

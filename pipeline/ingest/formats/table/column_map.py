@@ -14,7 +14,8 @@ COUNTS = ("procs", "nodes", "gpus", "requested_procs", "requested_nodes")
 EXIT_CODES = ("exit_code", "derived_exit_code")
 MEMORY = ("requested_mem_kib", "used_mem_kib", "max_rss_kib")
 CATEGORIES = (
-    "user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size", "array_id", "state",
+    "user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size", "gpu_type", "array_id",
+    "state",
 )  # fmt: skip
 TEXTS = ("job_id", "job_name", "preceding_job_id", "comment", "submit_line", "work_dir")
 TARGETS = (*INSTANTS, *DURATIONS, *COUNTS, *EXIT_CODES, *MEMORY, "energy_j", *CATEGORIES, *TEXTS)
@@ -69,6 +70,7 @@ _NAMES: Mapping[str, str] = {
     "requested_nodes": "requested_nodes nodes_req req_nodes reqnodes num_nodes_req nodes_requested",
     "gpus": "gpus num_gpus n_gpus ngpus gpu_count gpus_alloc num_gpus_alloc gpu_num gpus_used num_gpu gpus_req "
     "gpus_requested num_gpus_req",
+    "gpu_type": "gpu_type gpu_model gpu_name gpu_types",
     "requested_mem_kib": "requested_mem_kib mem_req memory_req requested_memory requested_mem req_mem reqmem",
     "used_mem_kib": "used_mem_kib mem_used memory_used used_memory used_mem",
     "max_rss_kib": "max_rss_kib max_rss maxrss peak_memory max_memory",

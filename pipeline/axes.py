@@ -1,0 +1,39 @@
+"""What a group's runs are counted in, and counts in words: processors, nodes or GPUs."""
+
+from enum import StrEnum
+
+
+class Axis(StrEnum):
+    """What the counts of a scalability series are of, with the unit in the singular."""
+
+    unit: str
+
+    def __new__(cls, value: str, unit: str = "") -> "Axis":
+        """The axis of this value."""
+        member = str.__new__(cls, value)
+        member._value_, member.unit = value, unit
+        return member
+
+    PROCS = "procs", "processor"
+    NODES = "nodes", "node"
+    GPUS = "gpus", "GPU"
+
+    @property
+    def units(self) -> str:
+        """The unit in the plural."""
+        return plural(self.unit, 2)
+
+
+def axis_of(value: str | None) -> Axis:
+    """The axis that a column `axis` states; null, as in tables that were made without it, is processors."""
+    return Axis.PROCS if value is None else Axis(value)
+
+
+def counted(n: float, axis: Axis) -> str:
+    """A count with its unit: 8 GPUs, 1 node, 1,024 processors."""
+    return f"{n:,.0f} {plural(axis.unit, n)}"
+
+
+def plural(word: str, count: float) -> str:
+    """The word in singular for a count of 1, else in plural."""
+    return word if count == 1 else f"{word}s"

@@ -1,0 +1,159 @@
+"""Memory of a log: figures of what is recommended beside other rules, and what to ask for per user or account.
+
+Every amount is as of the job's submit, in KiB per processor.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pipeline.arrays import Floats, Ints
+from pipeline.errors import InputError
+from pipeline.estimate.baselines import latest
+from pipeline.estimate.chains import CROWD, MAX, OWN, ChainQuery
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.history import History
+from pipeline.estimate.job_memory import recommended_kib
+from pipeline.estimate.limit_harm import MANY_JOBS
+from pipeline.estimate.walltime import walltime
+from pipeline.evaluate.limit_advice import shares_of_submitters
+
+SCORED_FROM = 2 / 3
+"""The later third of the jobs is scored."""
+
+GIB_KIB = 1024.0**2
+MOST_KINDS = 3
+"""Kinds of jobs (application, request, processors) of one user that are listed, those with most jobs."""
+
+HEADROOM = 1.2
+"""What a careful user asks for: the largest of the last five such jobs, and a fifth more."""
+
+
+def later_third(past: History) -> int:
+    """The place of the job from which on the later third of the jobs with a known memory was submitted."""
+    places = np.flatnonzero(past.has_run)
+    return int(places[int(len(places) * SCORED_FROM)]) if len(places) else 0
+
+
+def given_kib(past: History, wanted_kib: Floats) -> Floats:
+    """(jobs,) what a job gets, KiB per processor: the wanted amount, at most its request, else the request."""
+    return np.fmin(wanted_kib, past.requested_s)
+
+
+def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs: int = MANY_JOBS) -> dict[str, Any]:
+    """The figures of one rule's amounts over the jobs from the place `first` on; shares are from 0 to 1.
+
+    Parameters
+    ----------
+    past : History
+        n jobs in order of submit, a `memory_history`.
+    amount_kib : Floats
+        float64[n], what each job gets, KiB per processor; a job with NaN is not scored.
+    first : int
+        Place of the first job to score.
+    many_jobs : int
+        Jobs that a submitter needs for `worst_share`.
+
+    Returns
+    -------
+    dict
+        n_jobs; share_under: of them those that need more than they get; over_allocation: memory given and not used over
+        memory used, each job once; n_submitters with many jobs, and worst_share under among these. None where there is
+        nothing to divide by.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.job_memory import memory_history
+    >>> log = memory_history(tables["jobs"])
+    >>> memory_figures(log, 2 * log.runtime_s)["share_under"]
+    0.0
+    """
+    place = np.flatnonzero(past.has_run & ~np.isnan(amount_kib) & (np.arange(len(past)) >= first))
+    used, given, procs = past.runtime_s[place], amount_kib[place], past.procs[place]
+    is_under = used > given
+    shares = shares_of_submitters(past.codes["who"][place], is_under, many_jobs)
+    spare, whole = float((procs * np.maximum(given - used, 0.0)).sum()), float((procs * used).sum())
+    return {
+        "n_jobs": len(place),
+        "share_under": float(is_under.mean()) if len(place) else None,
+        "over_allocation": spare / whole if whole else None,
+        "n_submitters": len(shares),
+        "worst_share": float(shares.max()) if len(shares) else None,
+    }
+
+
+def figures_of_memory_rules(past: History, promise: float) -> dict[str, dict[str, Any]]:
+    """The figures of what is recommended and of other rules on the log's later third, by name of the rule."""
+    first = later_third(past)
+    rules = {
+        "recommended": given_kib(past, recommended_kib(walltime(past, ESTIMATE_RULES), promise)),
+        "request": past.requested_s,
+        "last five + 20%": given_kib(past, HEADROOM * latest(past, ESTIMATE_RULES, FIVE)[:, 1]),
+    }
+    return {name: memory_figures(past, amount_kib, first) for name, amount_kib in rules.items()}
+
+
+FIVE = ChainQuery(OWN, CROWD, 5, MAX, 1)
+"""The largest of the last five jobs of the most specific key that has one: submitter, application, request, size."""
+
+
+def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]:
+    """The figures of the log's later third, and per user or account its memory (GiB a job) and what to ask for.
+
+    InputError where no job of the later third has a known user or account.
+    """
+    first = later_third(past)
+    codes, names = past.codes[by], past.names[by]
+    is_scored = past.has_run & (codes >= 0) & (np.arange(len(past)) >= first)
+    if not is_scored.any():
+        raise InputError(f"--by {by}", f"no job with a known {by}", "a column of the log that says who submitted")
+    wanted_kib = recommended_kib(walltime(past, ESTIMATE_RULES), promise)
+    kinds = _kinds(past, codes, wanted_kib, first)
+    amounts = {"requested_gib": past.requested_s, "used_gib": past.runtime_s, "recommended_gib": wanted_kib}
+    rows = [
+        _row(past, names[code], np.flatnonzero(is_scored & (codes == code)), amounts) | {"kinds": kinds.get(code, [])}
+        for code in np.unique(codes[is_scored]).tolist()
+    ]
+    return {
+        "by": by, "promise": promise, "many_jobs": MANY_JOBS,
+        "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
+        "figures": memory_figures(past, given_kib(past, wanted_kib), first),
+        "asked": memory_figures(past, past.requested_s, first),
+        "rows": sorted(rows, key=lambda row: (-row["n_jobs"] * row["spare_gib"], row["name"])),
+    }  # fmt: skip
+
+
+def _row(past: History, name: str, own: Ints, amounts: Mapping[str, Floats]) -> dict[str, Any]:
+    """One user or account: memory of its jobs, GiB a job, None where nothing is known; and jobs that got too little."""
+    procs, used, wanted = past.procs[own], past.runtime_s[own], given_kib(past, amounts["recommended_gib"])[own]
+    found: dict[str, Any] = {"name": name, "n_jobs": len(own)}
+    found |= {title: _mean(procs * kib[own]) for title, kib in amounts.items()}
+    n_under = int((used > wanted).sum())
+    spare = _mean(procs * np.maximum(past.requested_s[own] - used, 0.0)) or 0.0
+    return found | {"spare_gib": spare, "n_under": n_under, "share_within": 1.0 - n_under / len(own)}
+
+
+def _mean(kib: Floats) -> float | None:
+    known = kib[~np.isnan(kib)]
+    return float(known.mean()) / GIB_KIB if len(known) else None
+
+
+def _kinds(past: History, codes: Ints, wanted_kib: Floats, first: int) -> dict[int, list[dict[str, Any]]]:
+    """Per user or account its kinds of jobs with most jobs, and what was recommended to the last job of each."""
+    places = np.flatnonzero(past.has_run & (codes >= 0) & (np.arange(len(past)) >= first))
+    asked = np.nan_to_num(past.requested_s)
+    columns = (values[places].tolist() for values in (codes, past.codes["what"], asked, past.procs))
+    kinds = list(zip(*columns, strict=True))
+    n_jobs, last = Counter(kinds), dict(zip(kinds, places.tolist(), strict=True))
+    found: dict[int, list[dict[str, Any]]] = {}
+    for one in sorted(n_jobs, key=lambda one: (-n_jobs[one], last[one])):
+        own = found.setdefault(one[0], [])
+        if len(own) < MOST_KINDS:
+            own.append({
+                "application": past.names["what"][one[1]] if one[1] >= 0 else None,
+                "requested_mem_kib": round(one[2]) or None, "procs": int(one[3]), "n_jobs": n_jobs[one],
+                "recommended_mem_kib": round(wanted_kib[last[one]]),
+            })  # fmt: skip
+    return found

@@ -1,0 +1,124 @@
+"""Memory is learnt as runtimes are: no elapsed time enters, OUT_OF_MEMORY is a lower bound, the promise holds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.arrays import Floats
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.history import history
+from pipeline.estimate.job_memory import memory_history, recommended_kib
+from pipeline.estimate.nightly.table import make_memory
+from pipeline.estimate.questions import questions_of
+from pipeline.estimate.stage import learn_memory, learn_state
+from pipeline.estimate.state_table import loaded_state
+from pipeline.estimate.walltime import estimate, walltime
+from pipeline.evaluate import check_no_look_ahead
+from pipeline.evaluate.memory_advice import figures_of_memory_rules
+from pipeline.settings import SiteSettings
+from pipeline.tables import MEMORY, MEMORY_STATE
+from tests.rows import jobs_of
+from tests.unit.estimate.test_state import differing
+
+GIB = 1024.0**2
+SITE = SiteSettings(name="here")
+ASKED_KIB = 8 * GIB
+
+
+def log_of(used_kib: Floats, procs: object = 4, **columns: object) -> pa.Table:
+    """A job every ten minutes, of six users in turn; each ends after three hours and asks for ASKED_KIB."""
+    n = len(used_kib)
+    return jobs_of([
+        {
+            "user": f"u{place % 6}", "application": "solver", "queue": "batch",
+            "submit_s": 600 * place, "start_s": 600 * place, "end_s": 600 * place + 10_800, "runtime_s": 9000.0,
+            "requested_s": 20_000.0, "procs": int(one), "requested_mem_kib": ASKED_KIB, "used_mem_kib": float(kib),
+        } | columns
+        for place, (kib, one) in enumerate(zip(used_kib, np.broadcast_to(np.asarray(procs), n), strict=True))
+    ])  # fmt: skip
+
+
+def planted(n: int, seed: int) -> Floats:
+    """Memory of six users, each about a power of two of its own."""
+    generator = np.random.default_rng(seed)
+    return 0.05 * GIB * 2.0 ** (np.arange(n) % 6) * np.exp(0.2 * generator.standard_normal(n))
+
+
+def test_what_is_recommended_keeps_the_promise_and_gives_less_than_was_asked() -> None:
+    found = figures_of_memory_rules(memory_history(log_of(planted(6000, 1))), 0.97)
+    assert found["recommended"]["share_under"] <= 0.03 and found["recommended"]["worst_share"] <= 0.09
+    assert found["request"]["share_under"] == 0.0
+    assert found["recommended"]["over_allocation"] < found["request"]["over_allocation"] / 5
+    assert found["last five + 20%"]["share_under"] >= 0.03
+
+
+def test_a_job_that_ran_out_of_memory_needed_more_than_it_asked_for() -> None:
+    """The measured 1 GiB is where it was stopped; a log of such jobs says that 8 GiB are too little."""
+    jobs = log_of(np.full(40, GIB), state="OUT_OF_MEMORY")
+    past = memory_history(jobs)
+    assert past.is_lower_bound.all() and (past.runtime_s == ASKED_KIB).all()
+    plain = memory_history(log_of(np.full(40, GIB)))
+    assert not plain.is_lower_bound.any() and (plain.runtime_s == GIB).all()
+
+
+def test_a_job_without_a_known_memory_teaches_nothing() -> None:
+    jobs = log_of(np.tile([0.0, GIB], 20))
+    past = memory_history(jobs)
+    assert past.has_run.tolist() == [False, True] * 20
+    # Nothing is filled in where neither a use nor a request is known, also of a job that ran out of memory.
+    nothing = memory_history(log_of(np.zeros(10), state="OUT_OF_MEMORY", requested_mem_kib=None))
+    assert not nothing.has_run.any() and not nothing.is_lower_bound.any()
+
+
+def test_how_long_a_job_has_run_says_nothing_about_memory() -> None:
+    """The memory is of the size of the times, KiB and s, so that a time taken for memory would show."""
+    jobs = log_of(planted(300, 2) / 50)
+    past, timed = memory_history(jobs), history(jobs)
+    found = walltime(past, ESTIMATE_RULES)
+    assert not np.array_equal(found, walltime(replace(past, start_s=timed.start_s), ESTIMATE_RULES))
+    assert np.isinf(past.start_s).all()
+
+
+def test_no_job_is_answered_with_what_was_known_later() -> None:
+    past = memory_history(log_of(planted(400, 3)))
+    check_no_look_ahead(lambda log: walltime(log, ESTIMATE_RULES), past)
+
+
+@pytest.mark.parametrize(("power", "low", "high"), [(0.0, 0.9, 1.2), (-1.0, 0.05, 0.2)])
+def test_memory_on_more_processors_follows_its_curve(power: float, low: float, high: float) -> None:
+    """As much per processor on every count, or as much for the whole job: 1 GiB per processor on one, asked on ten."""
+    procs = np.tile([1, 2, 4, 8], 60)
+    generator = np.random.default_rng(4)
+    used = GIB * procs.astype(float) ** power * np.exp(0.02 * generator.standard_normal(len(procs)))
+    table, _ = learn_memory(log_of(used, procs, user="ada", requested_mem_kib=None), SITE, ESTIMATE_RULES)
+    state, rules = loaded_state(table, "the state")
+    question = {"user": "ada", "application": "solver", "procs": 10}
+    median = estimate(state, questions_of([question], np.array([state.as_of_s]), "UTC"), rules)[0, 1]
+    assert low < median / GIB < high
+
+
+def test_a_log_without_memory_gives_empty_tables_and_the_state_of_runtimes_is_the_same() -> None:
+    jobs = log_of(planted(60, 5))
+    without = log_of(planted(60, 5), used_mem_kib=None)
+    state, report = learn_memory(without, SITE, ESTIMATE_RULES)
+    assert state.equals(MEMORY_STATE.empty()) and report.check().seen.rows == 0
+    assert make_memory(state, "r")[0].equals(MEMORY.empty())
+    assert not differing(*(learn_state(one, SITE, ESTIMATE_RULES)[0] for one in (jobs, without)))
+
+
+def test_the_published_table_has_what_is_recommended_in_whole_mib() -> None:
+    state, _ = learn_memory(log_of(np.full(240, 1000.0 * 1024)), SITE, ESTIMATE_RULES)
+    table, report = make_memory(state, "r")
+    assert table.num_rows == report.check().kept.rows > 6
+    assert {kib % 1024 for kib in table["used_mem_kib_q97"].to_pylist()} == {0.0}
+    # Jobs that all use the same get at least that, whatever is rounded on the way.
+    own = [row for row in table.to_pylist() if row["chain_rank"] == 0]
+    assert own and all(1000 * 1024 <= row["used_mem_kib_q97"] < ASKED_KIB for row in own)
+    assert own[0]["requested_mem_kib"] == ASKED_KIB and "requested_mem_kib" in own[0]["template"]
+
+
+def test_amounts_are_rounded_up() -> None:
+    quantiles = np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1024.0] * 6, [np.nan] * 6])
+    assert recommended_kib(quantiles).tolist()[:2] == [1024.0, 1024.0] and np.isnan(recommended_kib(quantiles)[2])
