@@ -106,9 +106,10 @@ def _traits(history: History) -> Ints:
 
 def _arrays(history: History) -> Ints:
     """Hashes of texts, because a State would hold the name of every array for ever."""
-    codes = history.codes["array_id"]
+    codes = history.codes["array_id"].astype(np.int64)
     hashes = hashes_of_names(history.names["array_id"]).view(np.uint64) & MASK
-    return np.where(codes < 0, -1, hashes.view(np.int64)[codes])
+    # The code of no array is -1: the last place.
+    return np.append(hashes.view(np.int64), -1)[codes]
 
 
 def part(jobs: Jobs, places: Ints | slice) -> Jobs:

@@ -45,6 +45,9 @@ SHARE = 0.97
 LESS = 0.5
 """Fewer processors are recommended where at most this share of them was busy: waiting for files is no spare one."""
 
+EXACT = 2.0**-20
+"""Hours and kWh are rounded to multiples of this: sums up to 2^33 of them are exact."""
+
 KIB_PER_GIB = 2**20
 J_PER_KWH = 3.6e6
 
@@ -129,7 +132,7 @@ def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> Measures:
     gib_hours = np.where(np.isnan(used_kib), np.nan, asked_kib) * procs * hours / KIB_PER_GIB
     kwh = _positive(held, "energy_j") / J_PER_KWH
     reserved = procs * np.maximum(requested_s - runtime_s, 0.0) / 3600
-    return {
+    sums = {
         "n_jobs": np.ones(len(procs)),
         "proc_hours": procs * hours,
         "n_cpu": _one(busy_s),
@@ -149,6 +152,8 @@ def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> Measures:
         "energy_kwh": kwh,
         "unused_kwh": kwh * unused / (procs * hours),
     }
+    # Sums of such multiples are exact, and do not depend on the parts that a log is read in.
+    return {name: np.rint(values / EXACT) * EXACT for name, values in sums.items()}
 
 
 def _positive(held: pa.Table, name: str) -> Floats:

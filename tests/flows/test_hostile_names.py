@@ -32,6 +32,7 @@ SHOWN_ELSEWHERE = {
     "terminal.blocks": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
     "terminal.view_scheduler": "tests/flows/test_apply.py",
+    "terminal.view_memory": "tests/flows/test_memory.py",
     "html.study_pages": "tests/flows/test_replay.py",
     "terminal.view_replay": "tests/flows/test_replay.py",
     "terminal.view_backtest": "tests/flows/test_search_templates.py",

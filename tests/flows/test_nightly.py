@@ -69,7 +69,7 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
     states = {moment.stage: moment.state for moment in moments}
     assert {stage for stage, state in states.items() if state == "reused"} == {
         "ingest", "clean", "templates", "group", "sort", "describe", "observe", "patterns", "screen", "level",
-        "classes", "across", "learn", "harm",
+        "classes", "across", "learn", "learn_memory", "harm",
     }  # fmt: skip
     second = load_manifest(tmp_path / "out")
     assert second.run_id != first.run_id
@@ -93,7 +93,7 @@ def test_every_stage_leaves_an_artifact_one_task_and_a_line_of_json(
         found = client.request("POST", "/artifacts/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()
         tasks = client.request("POST", "/task_runs/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()
     artifacts = {artifact["key"]: artifact["data"] for artifact in found}
-    steps = {*(f"walltime-oxbow-{step.name}" for step in STEPS)}
+    steps = {*(f"walltime-oxbow-{step.name.replace('_', '-')}" for step in STEPS)}
     assert set(artifacts) == steps | {"walltime-oxbow-checks", "walltime-oxbow-summary"}
     assert "set aside\\: cancelled\\_before\\_start" in artifacts["walltime-oxbow-clean"]
     assert {task["name"] for task in tasks} == {*(step.name for step in STEPS), "publish"}

@@ -30,13 +30,14 @@ def configured(folder: Path, source: str, more: str = "") -> Path:
 
 
 def tables_of(out: Path) -> dict[str, object]:
-    """The published tables, by name; that of the State by its bytes, because its gaps equal nothing."""
+    """The published tables, by name; those of States by their bytes, because their gaps equal nothing."""
     manifest = load_manifest(out)
     found: dict[str, object] = {}
     for name in manifest.tables:
         table = pq.read_table(manifest.path(name))
         found[name] = table.drop(["run_id"]) if "run_id" in table.column_names else table
-    return found | {"state": hashlib.sha256(manifest.path("state").read_bytes()).hexdigest()}
+    states = ("state", "memory_state")
+    return found | {name: hashlib.sha256(manifest.path(name).read_bytes()).hexdigest() for name in states}
 
 
 def test_a_table_of_jobs_gives_what_its_log_gives(walltime: Walltime, config: Path, tmp_path: Path) -> None:

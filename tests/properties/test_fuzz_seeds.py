@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.cut import cuts
 from tests.fuzz.mutate import fuzzed, seeds
-from tests.fuzz.splice import fates
+from tests.fuzz.splice import Log, fates
 
 SEED = 29
 
@@ -25,7 +25,9 @@ def test_mutated_and_cut_logs_give_no_traceback_and_no_invented_value(tmp_path: 
 )
 def test_a_field_too_many_and_a_key_twice_never_pass_for_data(tmp_path: Path, name: str, how: str) -> None:
     log = seeds(name, tmp_path)[0]
-    counts = fates(name, how, log, np.random.default_rng(SEED), tmp_path / "spliced.log")
+    counts = fates(
+        name, how, Log.of(name, log, tmp_path / "spliced.log"), np.random.default_rng(SEED), tmp_path / "spliced.log"
+    )
     assert counts["passed for data"] == 0 and counts["set aside"] > 0
 
 
@@ -33,5 +35,11 @@ def test_a_field_too_many_and_a_key_twice_never_pass_for_data(tmp_path: Path, na
 def test_records_that_ran_together_are_nearly_all_set_aside(tmp_path: Path, name: str, most: float) -> None:
     """What passes was cut within its first field, which gives the next record another id of the same form."""
     log = seeds(name, tmp_path)[0]
-    counts = fates(name, "joined", log, np.random.default_rng(SEED), tmp_path / "spliced.log")
+    counts = fates(
+        name,
+        "joined",
+        Log.of(name, log, tmp_path / "spliced.log"),
+        np.random.default_rng(SEED),
+        tmp_path / "spliced.log",
+    )
     assert counts["passed for data"] <= most * counts.total()

@@ -43,5 +43,5 @@ def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     keys = [{step.name: step_key(step, run, ("upstream",)) for step in STEPS} for run in (one, two)]
     same = {name for name in keys[0] if keys[0][name] == keys[1][name]}
     changed = keys[0].keys() - same
-    # `inputs` does not read the setting, but its rows state the run.
-    assert changed == {"fit", "curves", "predict", "scalability", "estimate", "limits", "inputs"}
+    # `inputs`, `memory` and `waste` do not read the setting, but their rows state the run.
+    assert changed == {"fit", "curves", "predict", "scalability", "estimate", "limits", "inputs", "memory", "waste"}
