@@ -4,6 +4,7 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from textwrap import fill, indent
 from typing import Any
 
 from docs.tools.markdown_table import page, table
@@ -62,9 +63,9 @@ def _column(one: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def _table(name: str, described: dict[str, Any], shared: set[tuple[str, str, str, str]]) -> list[str]:
     """A table's heading, meaning, names in order, and the columns that only it has."""
-    names = ", ".join(f"`{one['name']}`{'*' if one['is_key'] else ''}" for one in described["columns"])
+    names = " ".join(one["name"] + "*" * one["is_key"] for one in described["columns"])
     own = [_column(one) for one in described["columns"] if _column(one) not in shared]
-    return [f"## {name}", described["meaning"], names + ".", *([_listed(own)] if own else [])]
+    return [f"## {name}", described["meaning"], indent(fill(names, 116), "    "), *([_listed(own)] if own else [])]
 
 
 def _listed(rows: Iterable[tuple[str, str, str, str]]) -> str:
