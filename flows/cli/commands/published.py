@@ -52,6 +52,7 @@ def show(
 
     Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --out and --json they are seconds since
     1970. Table unreadable has the records that could not be read, and is headed by their number for each reason.
+    Table errors has what the estimator said of each of the last ended jobs at its submit, the worst first, and why.
 
     \b
     Examples:
@@ -60,6 +61,7 @@ def show(
       walltime show jobs --from my-site-tables --where "procs > 64" --select job_id,runtime_s --limit 5
       walltime show unreadable --from jobs.parquet --where "reason = 'no_line_end'"
       walltime show waste --csv
+      walltime show errors --where "day >= '2026-11-16'" --select job_id,user,runtime_s_q50,runtime_s,why
       walltime show jobs --where "user = '3' and procs > 16" --out jobs.xlsx
     """
     from flows.pages.terminal.view_published import view_columns
