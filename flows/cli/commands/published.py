@@ -59,7 +59,7 @@ def show(
     Examples:
       walltime show
       walltime show predictions --columns
-      walltime show jobs --from my-tables --where "procs > 64" --select job_id,runtime_s --limit 5
+      walltime show jobs --from my-site-tables --where "procs > 64" --select job_id,runtime_s --limit 5
       walltime show unreadable --from jobs.parquet --where "reason = 'no_line_end'"
       walltime show waste --csv
       walltime show errors --where "day >= '2026-11-16'" --select job_id,user,runtime_s_q50,runtime_s,why
@@ -144,7 +144,7 @@ def report(
 
     \b
     Examples:
-      walltime report --from my-tables --out pages
+      walltime report --from my-site-tables --out pages
       walltime report --out pages --carbon 320
       walltime report --out pages --rate 0.02
     """
@@ -166,7 +166,7 @@ def list_versions(published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions list
-      walltime versions list --from my-tables --json
+      walltime versions list --from my-site-tables --json
     """
     from flows.pages.terminal.view_published import VERSIONS
     from flows.services.published.browse import version_rows
@@ -181,7 +181,7 @@ def promote(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions promote try-7
-      walltime versions promote 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions promote 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.versions import promote as publish_version
 
@@ -197,7 +197,7 @@ def rollback(published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions rollback
-      walltime versions rollback --from my-tables
+      walltime versions rollback --from my-site-tables
     """
     from pipeline.publish.versions import rollback as publish_previous
 
@@ -224,7 +224,7 @@ def pin(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions pin try-7
-      walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.version_store import pin as keep
 
@@ -239,7 +239,7 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions unpin try-7
-      walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.version_store import unpin as release
 
@@ -264,7 +264,7 @@ def compare(
     \b
     Examples:
       walltime versions compare try-7 try-8
-      walltime versions compare try-7 try-8 --from my-tables --json
+      walltime versions compare try-7 try-8 --from my-site-tables --json
     """
     from flows.pages.terminal.view_published import view_comparison
     from flows.services.comparing import Replays, compare_versions
