@@ -1,14 +1,10 @@
 """What `walltime show` and the commands on versions print."""
 
-import csv
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.pages.terminal.activity import end_activity_line
 from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Listing, side_by_side, text
 from flows.services.quantities import iso_time
-from pipeline.errors import spreadsheet_text
 from pipeline.schema import INSTANT_UNIT
 
 TABLES = (
@@ -77,14 +73,6 @@ def view_rows(found: Mapping[str, Any], times: frozenset[str]) -> Iterator[Block
         for row in found["shown"]
     ]
     yield Listing(f"{found['table']}: {len(shown):,} of {found['matching']:,} rows", shown)
-
-
-def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as CSV; a text that begins as a formula does gets an apostrophe in front."""
-    end_activity_line()
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
 
 
 def view_columns(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
