@@ -15,6 +15,7 @@ from flows.cli.options import (
     MAX_PROCS,
     NODE,
     RATE,
+    SEED,
     argument,
     check_mode,
     complete_table,
@@ -252,11 +253,13 @@ def compare(
     published: Path = FROM,
     replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
     max_procs: int | None = MAX_PROCS,
+    seed: int = SEED,
 ) -> Answer:
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 
     The later jobs are those of the version on disk whose log ends last, so a night later there are more. --replay adds
-    the slowdown that these jobs would have had with the estimates of each version.
+    the slowdown that these jobs would have had with the estimates of each version. The last line says whether the
+    estimates of B are better, worse, or no different, with an interval by bootstrap over users and days.
 
     \b
     Examples:
@@ -269,5 +272,5 @@ def compare(
 
     if max_procs is not None and not replay:
         raise InputError("--max-procs", "no --replay beside it", "both", "the processors are those of the replay")
-    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None)
+    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None, seed)
     return Answer(found, view_comparison(found))
