@@ -92,7 +92,7 @@ def recent_waits(past: History, job: int, at_s: float, _capacity: float) -> list
 def forward(past: History, job: int, at_s: float, capacity: float) -> list[float]:
     """The start under EASY in order of submit where every job takes its limit and none is submitted later."""
     last = max(job + 1, int(np.searchsorted(past.submit_s, at_s)))
-    first = int(np.searchsorted(past.submit_s, at_s - WINDOW_S))
+    first = min(job, int(np.searchsorted(past.submit_s, at_s - WINDOW_S)))
     places = np.arange(first, last)
     here = (past.end_s[places] > at_s) & (past.procs[places] > 0)
     is_asked = places == job
