@@ -103,9 +103,7 @@ def _predictions(
     yield "LightGBM defaults", lambda: _lightgbm(training, x)
 
 
-def _encoded(
-    runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules
-) -> tuple[Training, np.ndarray]:
+def _encoded(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules) -> tuple[Training, np.ndarray]:
     """The runs as `learn` encodes them, and the points, without the tests that leave values out."""
     training = usable_runs(runs.table(known), runs.declaration, settings).training
     return training, training.encoding.encode(raw_inputs(runs.table(later), runs.declaration))

@@ -67,4 +67,4 @@ axes.fill_between(predicted["procs"], *interval, alpha=0.3, label="80% interval"
 axes.plot(predicted["procs"], predicted["runtime_s"], label="predicted")
 axes.plot(observed["procs"], observed["runtime_s_median"], "o", label="observed median")
 axes.set(xscale="log", yscale="log", xlabel="processors", ylabel="runtime (s)", title=group)
-axes.legend();
+_ = axes.legend()

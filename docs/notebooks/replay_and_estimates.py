@@ -49,8 +49,7 @@ whole[["policy", "estimates", "wait_mean_s", "slowdown_mean"]]
 figure, axes = plt.subplots()
 labels = whole["policy"] + ", " + whole["estimates"]
 axes.barh(labels, whole["wait_mean_s"] / 60)
-axes.set(xlabel="mean wait (min)", title="The same jobs under other estimates");
-
+_ = axes.set(xlabel="mean wait (min)", title="The same jobs under other estimates")
 # %% [markdown]
 # The estimator answers for jobs that have not run. The median is at most the request.
 

@@ -83,7 +83,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class LearnRules:
-    """How a model of the runtime over inputs is learnt, and when it answers; docs/decisions/inputs.md says why."""
+    """How a model of the runtime over inputs is learnt, and when it answers; docs/decisions says why."""
 
     method: MethodName = "auto"
     """auto: gp up to `gp_rows` runs, trees above."""

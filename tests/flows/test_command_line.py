@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 
@@ -252,11 +253,25 @@ def test_rows_are_written_as_a_workbook_whose_texts_are_texts(
     place = jobs.column_names.index("user")
     hostile = jobs.set_column(place, "user", pa.array(["=1+1"] * jobs.num_rows).cast(jobs.schema.field("user").type))
     out, book = published(hostile, tmp_path / "out"), tmp_path / "rows.xlsx"
-    done = walltime("show", "jobs", "--from", out, "--select", "user,procs", "--limit", "3", "--xlsx", book)
+    done = walltime("show", "jobs", "--from", out, "--select", "user,procs", "--limit", "3", "--out", book)
     assert done.code == 0 and "rows.xlsx" in done.out
     with zipfile.ZipFile(book) as parts:
         sheet = parts.read("xl/worksheets/sheet1.xml").decode()
-    assert sheet.count("<row ") == 4 and "<f>" not in sheet and sheet.count("<t>=1+1</t>") == 3
+    assert sheet.count("<row ") == 4 and "<f>" not in sheet and sheet.count("<t>'=1+1</t>") == 3
+
+
+def test_the_suffix_chooses_the_format_of_the_rows(jobs: pa.Table, tmp_path: Path, walltime: Walltime) -> None:
+    out = published(jobs, tmp_path / "out")
+    asked = ("show", "jobs", "--from", out, "--select", "job_id,procs", "--where", "procs > 4", "--out")
+    for name in ("rows.csv", "rows.json", "rows.parquet"):
+        assert walltime(*asked, tmp_path / name).code == 0
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert 0 < len(rows) < 94 and rows == pq.read_table(tmp_path / "rows.parquet").to_pylist()
+    with (tmp_path / "rows.csv").open() as text:
+        assert [row["job_id"] for row in csv.DictReader(text)] == [row["job_id"] for row in rows]
+    assert ".csv or .parquet or .json or .xlsx" in walltime(*asked, tmp_path / "rows.txt").err
+    assert walltime(*asked[:-2], "false", "--out", tmp_path / "none.json").code == 0
+    assert json.loads((tmp_path / "none.json").read_text()) == []
 
 
 @pytest.mark.parametrize(

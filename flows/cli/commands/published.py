@@ -1,5 +1,6 @@
 """Commands on published tables: `walltime show`, `walltime report`, and the versions that are on disk."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from flows.cli.options import (
     MAX_PROCS,
     NODE,
     RATE,
+    SEED,
     argument,
     check_mode,
     complete_table,
@@ -36,29 +38,32 @@ def show(
     given: Path | None = option("--from DIR", f"{FOLDER_MEANT} Or a table that walltime ingest wrote (.parquet)."),
     where: str | None = option("--where SQL", 'A condition on the columns, as in "procs > 64".'),
     select: str | None = option("--select A,B", "Only these columns; default: all."),
-    limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --xlsx all.", min=1),
+    limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --out all.", min=1),
     as_of: str | None = AS_OF,
     epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as the tables hold them.", False),
     columns: bool = option(
         "--columns", "Instead: the columns with type, unit and meaning; of all tables without one.", False
     ),
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
-    xlsx: Path | None = option("--xlsx FILE.xlsx", "Write the rows as a workbook."),
+    out: Path | None = option("--out FILE", "Write the rows to a file: .csv, .parquet, .json or .xlsx."),
     users: bool = option("--users", "Of table waste also the rows of users, most unused first.", False),
     json: bool = JSON,
 ) -> Answer | None:
     """Show what a run has published: its manifest, or the rows of a table.
 
-    Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --xlsx and --json they are seconds since
+    Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --out and --json they are seconds since
     1970. Table unreadable has the records that could not be read, and is headed by their number for each reason.
+    Table errors has what the estimator said of each of the last ended jobs at its submit, the worst first, and why.
 
     \b
     Examples:
       walltime show
       walltime show predictions --columns
-      walltime show jobs --from my-tables --where "procs > 64" --select job_id,runtime_s --limit 5
+      walltime show jobs --from my-site-tables --where "procs > 64" --select job_id,runtime_s --limit 5
       walltime show unreadable --from jobs.parquet --where "reason = 'no_line_end'"
       walltime show waste --csv
+      walltime show errors --where "day >= '2026-11-16'" --select job_id,user,runtime_s_q50,runtime_s,why
+      walltime show jobs --where "user = '3' and procs > 16" --out jobs.xlsx
     """
     from flows.pages.terminal.view_published import view_columns
     from flows.services.published.browse import described_tables
@@ -67,7 +72,7 @@ def show(
     if columns:
         described = described_tables(table)
         return Answer(described, view_columns(described))
-    rowwise = {"--where": where, "--select": select, "--csv": csv or None, "--xlsx": xlsx}
+    rowwise = {"--where": where, "--select": select, "--csv": csv or None, "--out": out}
     asked = [name for name, value in rowwise.items() if value is not None]
     if table is None and given is not None and given.suffix == ".parquet":
         raise InputError("show", "no table beside --from FILE.parquet", "jobs or unreadable")
@@ -75,17 +80,17 @@ def show(
         raise InputError("--users", "another table than waste", "walltime show waste --users")
     if table is None and asked:
         raise InputError(asked[0], "no table beside it", f"a table to look in, as in jobs {asked[0]} ...")
-    if sum((json, csv, xlsx is not None)) > 1:
-        raise InputError("the command line", "several of --json, --csv and --xlsx", "one of them")
+    if sum((json, csv, out is not None)) > 1:
+        raise InputError("the command line", "several of --json, --csv and --out", "one of them")
     rows = {"where": where, "select": select}
-    return _shown(table, given, as_of, xlsx, is_epoch=epoch, as_csv=csv, users=users, limit=limit, **rows)
+    return _shown(table, given, as_of, out, is_epoch=epoch, as_csv=csv, users=users, limit=limit, **rows)
 
 
 def _shown(
     name: str | None,
     given: Path | None,
     as_of: str | None,
-    xlsx: Path | None,
+    out: Path | None,
     *,
     is_epoch: bool,
     as_csv: bool,
@@ -93,8 +98,10 @@ def _shown(
     limit: int | None,
     **rows: str | None,
 ) -> Answer | None:
-    from flows.pages.terminal.view_published import print_csv, view_manifest, view_rows
-    from flows.services.published.browse import manifest_facts, selected_rows, shown_table, table_rows, write_xlsx
+    from flows.pages.terminal.activity import end_activity_line
+    from flows.pages.terminal.view_published import view_manifest, view_rows
+    from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
+    from flows.services.published.browse import manifest_facts, selected_rows, shown_table, table_rows
     from flows.services.published.published_folder import published_folder
     from pipeline.publish import reading
 
@@ -102,16 +109,18 @@ def _shown(
         with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
             facts = manifest_facts(manifest)
         return Answer(facts, view_manifest(facts))
+    if out is not None:
+        check_suffix(out, suffixes=tuple(SELECTION))
     with shown_table(given, as_of_seconds(as_of), name, users=users) as shown:
         if shown is None:
             return Answer({"table": name, "rows": 0, "shown": []}, ["Every record could be read."])
-        if as_csv:
-            with selected_rows(shown, **rows, limit=limit) as (names, found):
-                print_csv(names, found)
+        if as_csv or out is not None:
+            with selected_rows(shown, **rows, limit=limit) as found:
+                if out is not None:
+                    return Answer(None, wrote({shown.name: write_selection(out, found)}))
+                end_activity_line()
+                csv_to(sys.stdout, found)
             return None
-        if xlsx is not None:
-            with selected_rows(shown, **rows, limit=limit) as (names, found):
-                return Answer(None, wrote({shown.name: write_xlsx(xlsx, names, found)}))
         facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
     return Answer(facts, view_rows(facts, frozenset() if is_epoch else shown.instants))
 
@@ -135,7 +144,7 @@ def report(
 
     \b
     Examples:
-      walltime report --from my-tables --out pages
+      walltime report --from my-site-tables --out pages
       walltime report --out pages --carbon 320
       walltime report --out pages --rate 0.02
     """
@@ -157,7 +166,7 @@ def list_versions(published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions list
-      walltime versions list --from my-tables --json
+      walltime versions list --from my-site-tables --json
     """
     from flows.pages.terminal.view_published import VERSIONS
     from flows.services.published.browse import version_rows
@@ -172,7 +181,7 @@ def promote(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions promote try-7
-      walltime versions promote 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions promote 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.versions import promote as publish_version
 
@@ -188,7 +197,7 @@ def rollback(published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions rollback
-      walltime versions rollback --from my-tables
+      walltime versions rollback --from my-site-tables
     """
     from pipeline.publish.versions import rollback as publish_previous
 
@@ -215,7 +224,7 @@ def pin(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions pin try-7
-      walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.version_store import pin as keep
 
@@ -230,7 +239,7 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions unpin try-7
-      walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.version_store import unpin as release
 
@@ -244,16 +253,18 @@ def compare(
     published: Path = FROM,
     replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
     max_procs: int | None = MAX_PROCS,
+    seed: int = SEED,
 ) -> Answer:
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 
     The later jobs are those of the version on disk whose log ends last, so a night later there are more. --replay adds
-    the slowdown that these jobs would have had with the estimates of each version.
+    the slowdown that these jobs would have had with the estimates of each version. The last line says whether the
+    estimates of B are better, worse, or no different, with an interval by bootstrap over users and days.
 
     \b
     Examples:
       walltime versions compare try-7 try-8
-      walltime versions compare try-7 try-8 --from my-tables --json
+      walltime versions compare try-7 try-8 --from my-site-tables --json
     """
     from flows.pages.terminal.view_published import view_comparison
     from flows.services.comparing import Replays, compare_versions
@@ -261,5 +272,5 @@ def compare(
 
     if max_procs is not None and not replay:
         raise InputError("--max-procs", "no --replay beside it", "both", "the processors are those of the replay")
-    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None)
+    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None, seed)
     return Answer(found, view_comparison(found))

@@ -1,14 +1,10 @@
 """What `walltime show` and the commands on versions print."""
 
-import csv
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.pages.terminal.activity import end_activity_line
 from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Listing, side_by_side, text
 from flows.services.quantities import iso_time
-from pipeline.errors import spreadsheet_text
 from pipeline.schema import INSTANT_UNIT
 
 TABLES = (
@@ -79,14 +75,6 @@ def view_rows(found: Mapping[str, Any], times: frozenset[str]) -> Iterator[Block
     yield Listing(f"{found['table']}: {len(shown):,} of {found['matching']:,} rows", shown)
 
 
-def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as CSV; a text that begins as a formula does gets an apostrophe in front."""
-    end_activity_line()
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-
-
 def view_columns(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
     """The columns of some tables with type, unit and meaning; * marks columns of the key."""
     for name, table in tables.items():
@@ -115,6 +103,8 @@ def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
     yield from _later_jobs(names, found, where)
     if found["replay"] and found["replay"]["jobs"]:
         yield from _replayed(names, found["replay"])
+    if found["estimates"]["change"]:
+        yield _verdict(names, found["estimates"]["change"])
 
 
 def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> Iterator[Block]:
@@ -126,6 +116,20 @@ def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> I
     yield (
         f"Predictions are scored on the {predictions['in_both']:,} jobs that both versions answer, estimates on "
         f"{estimates['jobs']:,}."
+    )
+
+
+def _verdict(names: Sequence[str], found: Mapping[str, Any]) -> str:
+    """Whether the second version's estimates are better, with the uncertainty."""
+    if found["verdict"] is None:
+        return f"Verdict: the {found['user_days']:,} days of users with later jobs are too few to tell."
+    word = found["verdict"]
+    is_none = word == "no difference"
+    said = f"{word} between {names[0]} and {names[1]}" if is_none else f"{names[1]} is {word} than {names[0]}"
+    return (
+        f"Verdict: {said}. The mean absolute "
+        f"error changes by {found['change']:+.1%} (95% interval {found['lo95']:+.1%} to {found['hi95']:+.1%}; "
+        f"{found['resamples']:,} draws of {found['user_days']:,} days of users, seed {found['seed']})."
     )
 
 

@@ -1,11 +1,13 @@
-"""Writes tables to paths that a user names, Parquet or CSV by suffix, and reads the rows of a user's CSV."""
+"""Writes tables and rows to paths that a user names, and reads the rows of a user's CSV."""
 
 import csv
 import io
+import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,17 +20,19 @@ from pipeline.schema import TableKind
 from pipeline.storage import write_atomically, write_batches, write_text
 
 SUFFIXES = (".parquet", ".csv")
+MOST_SHEET_ROWS = 1_048_575
+"""Rows that a sheet of a workbook holds below its header (Excel's specifications and limits)."""
 _FORMULA = rf"\A *[{re.escape(''.join(FORMULA_STARTS))}]"
 _CONTROL = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
-def check_suffix(path: Path, option: str = "--out") -> None:
-    """InputError, before any work, where the suffix is neither or the path is a folder."""
+def check_suffix(path: Path, option: str = "--out", suffixes: Sequence[str] = SUFFIXES) -> None:
+    """InputError, before any work, where the suffix is none of these or the path is a folder."""
     if path.is_dir():
         raise InputError(f"{option} {printable(str(path))}", "a folder", "the path of a file")
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in suffixes:
         raise InputError(
-            f"{option} {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(SUFFIXES)}"
+            f"{option} {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(suffixes)}"
         )
 
 
@@ -59,6 +63,72 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write = pq.write_table if path.suffix == ".parquet" else pa.csv.write_csv
     with naming_path(path):
         write_atomically(path, lambda sink: write(table, sink))
+
+
+def write_selection(path: Path, found: pa.RecordBatchReader) -> Path:
+    """Write a stream of rows in the format of the suffix, one of SELECTION, whole or not at all; returns the path.
+
+    JSON is a list of an object for each row. In CSV and workbooks texts are as `spreadsheet_text` gives them.
+    """
+    check_suffix(path, suffixes=tuple(SELECTION))
+    with naming_path(path):
+        write_atomically(path, lambda sink: SELECTION[path.suffix](sink, found))
+    return path
+
+
+def csv_to(sink: TextIO, found: pa.RecordBatchReader) -> None:
+    """Write a stream of rows as CSV."""
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(found.schema.names)
+    writer.writerows(
+        [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in row] for row in _rows(found)
+    )
+
+
+def _rows(found: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    """The rows in plain values."""
+    for batch in found:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _write_text_csv(sink: BinaryIO, found: pa.RecordBatchReader) -> None:
+    text = io.TextIOWrapper(sink, "utf-8", newline="")
+    csv_to(text, found)
+    text.detach()
+
+
+def _write_json(sink: BinaryIO, found: pa.RecordBatchReader) -> None:
+    begin = b"[\n"
+    for row in _rows(found):
+        # JSON has no NaN and no infinity: both are null, as with --json.
+        plain = [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
+        sink.write(begin + json.dumps(dict(zip(found.schema.names, plain, strict=True))).encode())
+        begin = b",\n"
+    sink.write(b"\n]\n" if begin == b",\n" else b"[]\n")
+
+
+def _write_parquet(sink: BinaryIO, found: pa.RecordBatchReader) -> None:
+    with pq.ParquetWriter(sink, found.schema, compression="zstd") as writer:
+        for batch in found:
+            writer.write_batch(batch)
+
+
+def _write_xlsx(sink: BinaryIO, found: pa.RecordBatchReader) -> None:
+    from xlsxwriter import Workbook  # noqa: PLC0415  (an extra)
+
+    options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    with Workbook(sink, options | {"nan_inf_to_errors": True}) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, found.schema.names)
+        for place, row in enumerate(_rows(found), 1):
+            if place > MOST_SHEET_ROWS:
+                raise InputError("--out", f"more than {MOST_SHEET_ROWS:,} rows", "fewer", "use --limit or .csv")
+            texts = [str(cell) if isinstance(cell, list) else cell for cell in row]
+            sheet.write_row(place, 0, [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in texts])
+
+
+SELECTION = {".csv": _write_text_csv, ".parquet": _write_parquet, ".json": _write_json, ".xlsx": _write_xlsx}
+"""What `show --out` writes, by suffix."""
 
 
 def csv_rows(path: Path, expected: str) -> list[tuple[int, list[str]]]:

@@ -5,9 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
@@ -17,13 +20,11 @@ from pipeline.publish import Manifest, reading
 from pipeline.publish.version_store import StoredVersion, stored_versions
 from pipeline.scaling.waste import USERS
 from pipeline.schema import INSTANT_UNIT
-from pipeline.storage import read_metadata, write_atomically
+from pipeline.storage import read_metadata
 from pipeline.tables import JOBS, TABLES, UNREADABLE, WASTE
 
-MOST_SHEET_ROWS = 1_048_575
-"""Rows that a sheet of a workbook holds below its header (Excel's specifications and limits)."""
-
-_ROWS_AT_ONCE = 10_000
+ERRORS = "errors"
+"""What `show` lists beside the published tables: the estimates of the last ended jobs, the worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,21 @@ def shown_table(
 
     A file is a table that `walltime ingest` wrote, with that of the unreadable records beside it; None for the latter
     where every record could be read. InputError where there is no such table. Of table WASTE the rows of users are
-    shown only with `users`.
+    shown only with `users`. Table ERRORS is made of the version's state and jobs when it is asked for.
     """
     if given is not None and given.suffix == ".parquet":
         with naming_path(given):
             yield _ingested_table(given, name)
     else:
-        with reading(published_folder(given), as_of_s) as manifest:
+        with reading(published_folder(given), as_of_s) as manifest, TemporaryDirectory() as made:
+            if name == ERRORS:
+                # Only these rows wait for the estimator's imports.
+                from flows.services.published.worst_estimates import errors_of_version, units_of  # noqa: PLC0415
+
+                found = errors_of_version(manifest)
+                pq.write_table(found, path := Path(made) / "errors.parquet")
+                yield ShownTable(name, path, units_of(found))
+                return
             path = manifest.path(name)
             units = {one.name: one.unit for one in manifest.tables[name].columns}
             hidden = f"kind = '{USERS}'" if name == WASTE.name and not users else "false"
@@ -149,35 +158,12 @@ def table_rows(table: ShownTable, where: str | None, select: str | None, limit: 
 @contextmanager
 def selected_rows(
     table: ShownTable, where: str | None, select: str | None, limit: int | None
-) -> Iterator[tuple[list[str], Iterator[tuple[Any, ...]]]]:
-    """The names of the chosen columns, and the rows that satisfy a condition, read as they are taken."""
+) -> Iterator[pa.RecordBatchReader]:
+    """The chosen columns of the rows that satisfy a condition, as a stream that is read as it is taken."""
     with _database(table) as database:
-        cursor = database.execute(_view(table, where, select) + (f" LIMIT {int(limit)}" if limit else ""))
-        names = [column[0] for column in cursor.description or ()]
-        parts = iter(lambda: cursor.fetchmany(_ROWS_AT_ONCE), [])
-        yield names, (row for part in parts for row in part)
-
-
-def write_xlsx(path: Path, names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Path:
-    """Write rows as a workbook of one sheet, whole or not at all; returns the path.
-
-    A text stays a text, also one that begins as a formula or an address does. InputError for too many rows.
-    """
-    from xlsxwriter import Workbook  # noqa: PLC0415  (an extra)
-
-    def fill(sink: BinaryIO) -> None:
-        options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-        with Workbook(sink, options | {"nan_inf_to_errors": True}) as book:
-            sheet = book.add_worksheet()
-            sheet.write_row(0, 0, names)
-            for place, row in enumerate(rows, 1):
-                if place > MOST_SHEET_ROWS:
-                    raise InputError("--xlsx", f"more than {MOST_SHEET_ROWS:,} rows", "fewer", "use --limit or --csv")
-                sheet.write_row(place, 0, [str(cell) if isinstance(cell, list) else cell for cell in row])
-
-    with naming_path(path):
-        write_atomically(path, fill)
-    return path
+        query = _view(table, where, select) + (f" LIMIT {int(limit)}" if limit else "")
+        with pa.RecordBatchReader.from_stream(database.sql(query)) as found:
+            yield found
 
 
 def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
