@@ -50,3 +50,16 @@ def test_a_day_is_chosen_and_a_wrong_column_gets_one_sentence(published: Path, w
     assert 0 < one["matching"] < every["rows"] and {row["day"] for row in one["shown"]} == {day}
     refused = walltime("show", "errors", "--from", published, "--where", "dya = '2024'")
     assert refused.code == 2 and "did you mean day?" in refused.err
+
+
+def test_no_submitter_is_named_where_none_is_given(published: Path, walltime: Walltime) -> None:
+    shown = walltime("query", "--from", published, "--procs", "3", "--requested", "1h")
+    assert shown.code == 0 and "of this submitter" not in shown.out and "No submitter is given" in shown.out
+    assert "No job of this submitter" in walltime("query", "--from", published, "--user", "nobody", "--procs", "3").out
+
+
+@pytest.mark.parametrize("name", ["traps.swf", "riverbend.swf.gz"])
+def test_a_run_with_a_log_instead_of_a_config_says_how_to_make_one(name: str, walltime: Walltime) -> None:
+    refused = walltime("run", SAMPLES / name, "--plain")
+    assert refused.code == 2 and f"walltime init --log {SAMPLES / name}" in refused.err
+    assert refused.err.count("\n") == 1
