@@ -39,7 +39,7 @@ def made_history(n_jobs: int, seed: int, n_users: int = 1000) -> History:
     submit_s = np.sort(rng.integers(0, 2 * 365 * 86_400, n_jobs)).astype(float)
     runtime_s = np.ceil(np.exp(rng.normal(7, 2, n_jobs)))
     start_s = submit_s + rng.exponential(3600, n_jobs).round()
-    codes = {name: np.full(n_jobs, -1, np.int64) for name in (*ATTRIBUTES, "job_name", "who", "what")}
+    codes = {name: np.full(n_jobs, -1, np.int64) for name in (*ATTRIBUTES, "job_name", "array_id", "who", "what")}
     codes["user"] = codes["who"] = np.minimum(rng.zipf(1.3, n_jobs), n_users).astype(np.int64) - 1
     codes["application"] = codes["what"] = rng.integers(0, 200, n_jobs)
     names = {name: [str(code) for code in range(int(own.max(initial=-1)) + 1)] for name, own in codes.items()}

@@ -2,6 +2,7 @@
 
 import enum
 import inspect
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,13 @@ def commands() -> str:
         "`walltime COMMAND --help` prints the same. `walltime --version` prints the version. "
         "[Exit codes](../exit_codes.md) has what commands end with."
     )
-    parts = [part for name, one in found.items() for part in _command(name, one)]
-    return page("Commands", intro, table(("command", "does"), listed), *parts)
+    uses = Counter(row for one in found.values() for row in _rows(one))
+    # A name with several meanings is told here by the one that most commands have; the others stand at their commands.
+    most = {row[0]: row for row, count in sorted(uses.items(), key=lambda one: one[1]) if count > 1}
+    shared = [row for row in uses if most.get(row[0]) == row]
+    parts = [part for name, one in found.items() for part in _command(name, one, set(shared))]
+    several = ["## Options of several commands", _listed(shared)]
+    return page("Commands", intro, table(("command", "does"), listed), *several, *parts)
 
 
 def _with_groups(root: Any) -> dict[str, Any]:
@@ -71,14 +77,30 @@ def _first_line(command: Any) -> str:
     return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
 
 
-def _command(name: str, command: Any) -> list[str]:
+def _rows(command: Any) -> list[tuple[str, str, str, str]]:
+    """A row for each argument, then for each option that `--help` shows."""
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
-    shown = " ".join([f"walltime {name}", *[_metavar(one) for one in arguments], "[OPTIONS]"])
-    rows = [_row(one) for one in (*arguments, *options) if "--help" not in one.opts]
-    parts = [f"## walltime {name}", f"    {shown}", _prose(command.help or "")]
-    parts += [table(("argument or option", "value", "default", "meaning"), rows)] if rows else []
-    return parts
+    return [_row(one) for one in (*arguments, *options) if "--help" not in one.opts]
+
+
+def _command(name: str, command: Any, shared: set[tuple[str, str, str, str]]) -> list[str]:
+    """A command's call, text and own options; those it shares with others by name alone."""
+    arguments = [_metavar(one) for one in command.params if one.param_type_name == "argument"]
+    shown = " ".join([f"walltime {name}", *arguments, "[OPTIONS]"])
+    text = _prose(command.help or "").removeprefix(inspect.cleandoc(command.help or "").split("\n\n")[0]).strip("\n")
+    rows = _rows(command)
+    own = [row for row in rows if row not in shared]
+    also = ", ".join(row[0] for row in rows if row in shared)
+    parts = [f"## walltime {name}", f"    {shown}", *([text] if text else [])]
+    parts += [_listed(own)] if own else []
+    return [*parts, f"Also {also}."] if also else parts
+
+
+def _listed(rows: list[tuple[str, str, str, str]]) -> str:
+    """A line for each argument or option: its name and value, its default, its meaning."""
+    shown = [(" ".join(filter(None, (name, value))), default, meaning) for name, value, default, meaning in rows]
+    return "\n".join(f"- {name}{f' ({default})' if default else ''}: {meaning}" for name, default, meaning in shown)
 
 
 def _prose(text: str) -> str:

@@ -2,7 +2,9 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from textwrap import fill, indent
 from typing import Any
 
 from docs.tools.markdown_table import page, table
@@ -43,18 +45,32 @@ FUNCTIONS = (
 
 
 def columns() -> str:
-    """Every table with its columns."""
-    intro = "`walltime show [TABLE] --columns` prints the same. * marks columns of the key. Null is unknown."
-    parts = [part for name, one in described_tables(None).items() for part in _table(name, one)]
-    return page("Columns", intro, *parts)
+    """Every table with its columns; a column that several tables have alike is explained once, before them."""
+    intro = (
+        "`walltime show [TABLE] --columns` prints a table's columns with their meanings. "
+        "* marks columns of the key. Null is unknown. Columns that stand in several tables with one meaning come first."
+    )
+    tables = described_tables(None)
+    uses = Counter(_column(one) for described in tables.values() for one in described["columns"])
+    shared = [row for row, count in uses.items() if count > 1]
+    parts = [part for name, one in tables.items() for part in _table(name, one, set(shared))]
+    return page("Columns", intro, "## Columns of several tables", _listed(sorted(shared)), *parts)
 
 
-def _table(name: str, described: dict[str, Any]) -> tuple[str, str, str]:
-    rows = [
-        (f"`{one['name']}`{'*' if one['is_key'] else ''}", one["type"], one["unit"] or "", one["meaning"])
-        for one in described["columns"]
-    ]
-    return f"## {name}", described["meaning"], table(("column", "type", "unit", "meaning"), rows)
+def _column(one: dict[str, Any]) -> tuple[str, str, str, str]:
+    return one["name"], one["type"], one["unit"] or "", one["meaning"]
+
+
+def _table(name: str, described: dict[str, Any], shared: set[tuple[str, str, str, str]]) -> list[str]:
+    """A table's heading, meaning, names in order, and the columns that only it has."""
+    names = " ".join(one["name"] + "*" * one["is_key"] for one in described["columns"])
+    own = [_column(one) for one in described["columns"] if _column(one) not in shared]
+    return [f"## {name}", described["meaning"], indent(fill(names, 116), "    "), *([_listed(own)] if own else [])]
+
+
+def _listed(rows: Iterable[tuple[str, str, str, str]]) -> str:
+    """A line for each column: its name, its type with its unit, its meaning."""
+    return "\n".join(f"- `{name}` ({', '.join(filter(None, (kind, unit)))}): {told}" for name, kind, unit, told in rows)
 
 
 def flags() -> str:

@@ -44,17 +44,20 @@ class Replays:
     shakes: Shakes
 
 
-def compare_versions(output_dir: Path, first: str, second: str, replays: Replays | None = None) -> dict[str, Any]:
+def compare_versions(
+    output_dir: Path, first: str, second: str, replays: Replays | None = None, seed: int = 0
+) -> dict[str, Any]:
     """Two versions in plain values: groups, fits, and the errors of both on the same later jobs.
 
     Later jobs are kept ones of the version on disk whose log ends last, submitted after all that the two versions know.
-    With `replays` also the slowdowns that the estimates of both would have given, with those that cleaning set aside.
+    `seed` is that of the bootstrap behind the verdict. With `replays` also the slowdowns that the estimates of both
+    would have given, with those that cleaning set aside.
     """
     with reading(output_dir, name=first) as one, reading(output_dir, name=second) as other:
-        return _compared(output_dir, [one, other], replays)
+        return _compared(output_dir, [one, other], replays, seed)
 
 
-def _compared(output_dir: Path, pair: list[Manifest], replays: Replays | None) -> dict[str, Any]:
+def _compared(output_dir: Path, pair: list[Manifest], replays: Replays | None, seed: int) -> dict[str, Any]:
     states = [state_of(manifest, 1_000_000) for manifest in pair]
     after_s = max(float(loaded.state.as_of_s) for loaded in states)
     after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
@@ -69,7 +72,7 @@ def _compared(output_dir: Path, pair: list[Manifest], replays: Replays | None) -
         "jobs_from": source.folder,
         "later_jobs": jobs.num_rows,
         "predictions": prediction_figures(pair, jobs),
-        "estimates": estimate_figures([(loaded.state, loaded.settings) for loaded in states], jobs),
+        "estimates": estimate_figures([(loaded.state, loaded.settings) for loaded in states], jobs, seed),
         "replay": replays and _replayed(states, source, every, after_s, replays),
     }
 

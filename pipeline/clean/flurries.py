@@ -132,7 +132,7 @@ def maximal_segments(times_s: Floats, starts: Ints, rates: Floats, min_jobs: int
 class FlurryRules:
     """When a burst, in which one user submits faster than all others together, is listed or set aside.
 
-    Chosen on the archive's logs and their curators' removals (docs/decisions/cleaning-bursts.md).
+    Chosen on the archive's logs and their curators' removals (docs/decisions/cleaning-and-groups.md).
     """
 
     # Least number of jobs of a burst. Users with fewer jobs do not count as others.

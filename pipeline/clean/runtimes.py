@@ -8,7 +8,7 @@ abnormally, because most jobs that ran that long and completed are ordinary work
 
 The distribution of a group is that of its typical jobs: those that ran to their end or to their limit, or whose final
 state is unknown. Failed and cancelled jobs are compared with it but do not enter it.
-docs/decisions/cleaning-hangs.md says how the thresholds were chosen.
+docs/decisions/cleaning-and-groups.md says how the thresholds were chosen.
 """
 
 from dataclasses import dataclass

@@ -12,6 +12,7 @@ from pipeline.estimate.submits import Jobs, jobs_of
 
 SENTENCES = {
     "others": "No job of this submitter, application and memory is known: similar jobs answer.",
+    "anybody": "Similar jobs answer.",
     "own_runs": "Runs at this size answer.",
     "not_request": "Runs at this size did not follow the request.",
     "request": "Scaled by the request, which runs of this kind follow.",
@@ -29,7 +30,9 @@ def spoken(state: State, questions: History, law: Floats) -> list[tuple[str, str
         places = _ended(state, int(jobs.group[job]))
         nearest = _nearest(state, places, jobs.procs[job])
         code = _code(state, jobs, job, places, is_here=nearest == jobs.procs[job], by_law=by_law)
-        found.append((code, SENTENCES[code].format(nearest=nearest)))
+        # Nothing is said of a submitter where none is given.
+        sentence = SENTENCES["anybody" if code == "others" and jobs.who[job] < 0 else code]
+        found.append((code, sentence.format(nearest=nearest)))
     return found
 
 

@@ -139,10 +139,6 @@ def errors_of(jobs: pa.Table, past: History, found: Scored, names: Mapping[str, 
     """
     places = np.flatnonzero(found.chosen)
     quantiles_s, runtime_s = found.quantiles_s[places], past.runtime_s[places]
-    fell = [
-        float(np.interp(one_s, own_s, QUANTILES)) if own_s[0] <= one_s <= own_s[-1] else None
-        for one_s, own_s in zip(runtime_s.tolist(), quantiles_s, strict=True)
-    ]
     columns = {f"runtime_s_q{100 * share:.0f}": quantiles_s[:, k] for k, share in enumerate(QUANTILES)}
     columns |= {"known_age_days": (past.submit_s[places] - past.known_s[places]) / DAY_S}
     known = {name: np.where(np.isfinite(column), column, np.nan) for name, column in columns.items()}
@@ -151,8 +147,16 @@ def errors_of(jobs: pa.Table, past: History, found: Scored, names: Mapping[str, 
         **{name: [value] * len(places) for name, value in names.items()},
         **{name: jobs.column(name).take(rows) for name in ("job_id", "restart", "submit_s")},
         **{name: pa.array(column, from_pandas=True) for name, column in known.items()},
-        runtime_s=runtime_s, runtime_quantile=fell,
+        runtime_s=runtime_s, runtime_quantile=runtime_quantiles(runtime_s, quantiles_s),
     )  # fmt: skip
+
+
+def runtime_quantiles(runtime_s: Floats, quantiles_s: Floats) -> list[float | None]:
+    """Per job the share at which its runtime lies among its quantiles (jobs, 6), s, interpolated; null outside them."""
+    return [
+        float(np.interp(one_s, own_s, QUANTILES)) if own_s[0] <= one_s <= own_s[-1] else None
+        for one_s, own_s in zip(runtime_s.tolist(), quantiles_s, strict=True)
+    ]
 
 
 def past_of(jobs: pa.Table, settings: RunSettings, way: Way | None = None) -> History:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, floats, lower_bounds
+from pipeline.arrays import Bools, Floats, Ints, floats, lower_bounds
 from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
@@ -86,9 +86,11 @@ def _matched(own: Manifest, jobs: pa.Table) -> dict[str, Floats]:
     return {name: np.append(values, np.nan)[place] for name, values in columns.items()}
 
 
-def estimate_figures(states: Sequence[tuple[State, EstimateRules]], jobs: pa.Table) -> dict[str, Any]:
-    """The errors and coverage of what `walltime query` would have answered from each State; none without jobs."""
-    nothing = {"jobs": 0, "each": [{} for _ in states]}
+def estimate_figures(states: Sequence[tuple[State, EstimateRules]], jobs: pa.Table, seed: int) -> dict[str, Any]:
+    """The errors and coverage of what `walltime query` would have answered from each State, and `change`, as
+    `error_change` gives it; none without jobs.
+    """
+    nothing = {"jobs": 0, "each": [{} for _ in states], "change": None}
     if not jobs.num_rows:
         return nothing
     past = history(jobs, states[0][0].site["timezone"])
@@ -98,7 +100,46 @@ def estimate_figures(states: Sequence[tuple[State, EstimateRules]], jobs: pa.Tab
     if not answered.any():
         return nothing
     each = [scores(past.runtime_s, quantiles_s, answered) for quantiles_s in found]
-    return {"jobs": int(answered.sum()), "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each]}
+    user_days = np.unique(
+        np.stack([past.codes["who"], past.local_s // DAY_S])[:, answered], axis=1, return_inverse=True
+    )
+    errors_s = [np.abs(quantiles_s[answered, 1] - past.runtime_s[answered]) for quantiles_s in found]
+    return {
+        "jobs": int(answered.sum()),
+        "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each],
+        "change": error_change(errors_s[0], errors_s[1], user_days[1].ravel(), seed),
+    }
+
+
+DAY_S = 86_400
+RESAMPLES = 2_000
+FEWEST_USER_DAYS = 30
+"""Intervals from fewer clusters are too narrow (Cameron, Gelbach & Miller 2008 study 5 to 30)."""
+
+
+def error_change(first_s: Floats, second_s: Floats, user_days: Ints, seed: int) -> dict[str, Any]:
+    """How the second mean absolute error differs from the first, as a share of it, with its 95% interval and a verdict.
+
+    `first_s` and `second_s` are the absolute errors of the same jobs, s; `user_days` numbers the user and day of each.
+    Jobs of one user on one day are alike, so that the bootstrap draws user-days. `verdict` is of the second: better,
+    worse, no difference where the interval holds 0, or null where there are too few user-days to tell.
+    """
+    sums_s = np.stack([np.bincount(user_days, one) for one in (first_s, second_s)])
+    n, random = sums_s.shape[1], np.random.default_rng(seed)
+    about = {"user_days": n, "resamples": RESAMPLES, "seed": seed}
+    if n < FEWEST_USER_DAYS or not (first_s > 0).any():
+        return {"change": None, "lo95": None, "hi95": None, "verdict": None, **about}
+    drawn = np.array([sums_s[:, random.integers(n, size=n)].sum(axis=1) for _ in range(RESAMPLES)])
+    drawn = drawn[drawn[:, 0] > 0]
+    lo95, hi95 = np.quantile(drawn[:, 1] / drawn[:, 0] - 1.0, (0.025, 0.975)).tolist()
+    verdict = "better" if hi95 < 0 else "worse" if lo95 > 0 else "no difference"
+    return {
+        "change": float(second_s.sum() / first_s.sum() - 1.0),
+        "lo95": lo95,
+        "hi95": hi95,
+        "verdict": verdict,
+        **about,
+    }
 
 
 WEEKS = 12

@@ -83,12 +83,12 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class LearnRules:
-    """How a model of the runtime over inputs is learnt, and when it answers; docs/decisions/inputs.md says why."""
+    """How a model of the runtime over inputs is learnt, and when it answers; docs/decisions says why."""
 
     method: MethodName = "auto"
-    """auto: gp up to `gp_rows` runs, trees above."""
+    """auto: gp up to `gp_rows` runs, above that gp or trees by their errors on held folds, trees above 10,000."""
     gp_rows: int = 2000
-    """Largest number of runs that auto gives to gp; its cost is cubic."""
+    """Most runs that a process conditions on, drawn from those of larger sets; its cost is cubic."""
     folds: int = 10
     """Number of folds, which is also the number of members of a model."""
     seed: int = 0

@@ -273,28 +273,30 @@ CHUNK = 256
 def fit(training: Training) -> Fitted:
     """The parameters of each kernel on all runs (first rows of `theta`), then of each member, and members' weights.
 
-    A member's weights are 0 for its fold. Members of a kernel share the length scales of its curves, which are those
+    Of more than `gp_rows` runs, as many are drawn to condition on; every run is predicted from those of other folds. A
+    member's weights are 0 for its fold. Members of a kernel share the length scales of its curves, which are those
     found on all runs.
     """
-    problem, mean, scale = _scaled(training)
+    every, mean, scale = _scaled(training)
+    problem = _some(every, training.rng(3), training.rules.gp_rows)
     rng, (n, d) = training.rng(1), problem.x.shape
     some = _some(problem, rng)
     firsts = [learn_parameters(some, start(d, kernel), FIRST_STEPS) for kernel in KERNELS]
     curves = [curves_of(first, problem.x) for first in firsts]
-    thetas, alphas = list(firsts), np.zeros((training.n_folds, len(KERNELS), n))
-    held_mean, held_sd = np.empty(n), np.empty(n)
-    for fold in range(training.n_folds):
-        kept, held = np.flatnonzero(training.fold != fold), np.flatnonzero(training.fold == fold)
+    thetas, alphas = list(firsts), np.zeros((every.n_folds, len(KERNELS), n))
+    held_mean, held_sd = np.empty(len(every.y)), np.empty(len(every.y))
+    for fold in range(every.n_folds):
+        kept, held = np.flatnonzero(problem.fold != fold), np.flatnonzero(every.fold == fold)
         part, means = problem.rows(kept), []
         some = _some(part, rng)
         for place, (first, own) in enumerate(zip(firsts, curves, strict=True)):
             theta = learn_parameters(some, first, MEMBER_STEPS, own)
             alpha = _weights(factor(theta, own, part), part.y)
-            means.append(covariance(theta, own, problem.x[held], part.x) @ alpha)
+            means.append(covariance(theta, own, every.x[held], part.x) @ alpha)
             thetas.append(theta)
             alphas[fold, place, kept] = alpha
         held_mean[held] = np.mean(means, axis=0)
-        held_sd[held] = _sds(firsts[0], curves[0], factor(firsts[0], curves[0], part), part.x, problem.x[held])
+        held_sd[held] = _sds(firsts[0], curves[0], factor(firsts[0], curves[0], part), part.x, every.x[held])
     arrays = {
         "x": problem.x, "theta": np.array(thetas), "alpha": alphas.reshape(-1, n),
         "lower": factor(firsts[0], curves[0], problem), "scale": np.array([mean, scale]),
@@ -357,10 +359,12 @@ def _scaled(training: Training) -> tuple[Training, float, float]:
     return replace(training, y=(training.y - mean) / scale), mean, scale
 
 
-def _some(problem: Training, rng: np.random.Generator) -> Training:
-    if len(problem.y) <= PARAMETER_ROWS:
+def _some(problem: Training, rng: np.random.Generator, most: int = PARAMETER_ROWS) -> Training:
+    """At most so many of the runs; all folds keep their numbers."""
+    if len(problem.y) <= most:
         return problem
-    return problem.rows(np.sort(rng.choice(len(problem.y), PARAMETER_ROWS, replace=False)))
+    rows = np.sort(rng.choice(len(problem.y), most, replace=False))
+    return replace(problem.rows(rows), fold=problem.fold[rows])
 
 
 def _sds(

@@ -25,7 +25,7 @@ from pipeline.inputs.encoding import (
     truths_of,
 )
 from pipeline.inputs.input_model import InputModel
-from pipeline.inputs.methods import METHODS, chosen_method
+from pipeline.inputs.methods import METHODS, candidate_methods
 from pipeline.inputs.training import Fitted, Training, on_one_thread
 from pipeline.inputs.validation import (
     error_estimate,
@@ -60,9 +60,18 @@ class UsableRuns:
         return batch if batch is not None and self.folds_by == "batch" else np.arange(len(self.seconds))
 
     def fitted(self) -> tuple[MethodName, Training, Fitted]:
-        """The method that the rules name, the runs with lower bounds replaced, and what it learnt from them."""
-        name = chosen_method(self.training.rules, len(self.seconds))
-        return name, *fit_with_bounds(METHODS[name], self.training, self.censored)
+        """The method that the rules name, the runs with lower bounds replaced, and what it learnt from them.
+
+        Of two methods it is the one with the smaller mean error on held folds.
+        """
+        names = candidate_methods(self.training.rules, len(self.seconds))
+        found = [(name, *fit_with_bounds(METHODS[name], self.training, self.censored)) for name in names]
+        return min(found, key=lambda one: self._held_error(one[2]))
+
+    def _held_error(self, fitted: Fitted) -> float:
+        """The mean absolute error of the runs whose runtime is known, as a share."""
+        error = fitted.held_mean - np.log(self.seconds)
+        return float(np.abs(np.expm1(np.minimum(error, 50.0)))[~self.censored].mean())
 
 
 def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> UsableRuns:

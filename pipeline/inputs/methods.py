@@ -111,8 +111,14 @@ NEAREST = method_of_means("nearest", _learnt, _neighbours_of)
 METHODS: dict[str, Method] = {one.name: one for one in (GP, TREES, NETWORK, LAWS_METHOD, NEAREST)}
 
 
-def chosen_method(rules: LearnRules, n_runs: int) -> MethodName:
-    """The method of the rules; auto: gp up to `gp_rows` runs, trees above."""
+MOST_GP_RUNS = 10_000
+"""Above, a process on `gp_rows` of the runs uses too few of them to be worth its minutes."""
+
+
+def candidate_methods(rules: LearnRules, n_runs: int) -> tuple[MethodName, ...]:
+    """The method of the rules; auto: gp up to `gp_rows` runs, gp and trees up to 10,000, trees above."""
     if rules.method != "auto":
-        return rules.method
-    return "gp" if n_runs <= rules.gp_rows else "trees"
+        return (rules.method,)
+    if n_runs <= rules.gp_rows:
+        return ("gp",)
+    return ("gp", "trees") if n_runs <= MOST_GP_RUNS else ("trees",)

@@ -20,8 +20,8 @@ from tests.flows.support import Outcome
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tutorials", "how-to", "explanations")
 DOCUMENTS = [
+    ROOT / "docs" / "quickstart.md",  # its tables answer what README asks first
     ROOT / "README.md",
-    ROOT / "docs" / "quickstart.md",
     *[path for folder in FOLDERS for path in sorted((ROOT / "docs" / folder).glob("*.md"))],
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name != "quickstart.md"),
 ]

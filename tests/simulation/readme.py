@@ -3,15 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_REACH = {
-    "bend_inside": "sizes extend beyond the bend, so that the law can be identified",
-    "all": "the law has no bend",
-    "tail_open": "sizes end before the bend, so that the tail is not identified",
-    "two_sizes": "two sizes only",
-    "one_size": "one size only",
-}
-
-
 _PAGE = """\
 # Sample logs
 
@@ -99,9 +90,7 @@ Each combination of user, executable and requested memory is one application wit
 times lognormal noise of the given log standard deviation, rounded to seconds. T(1) is in hours; f, A and sigma are the
 parameters of the law; beyond the bend (processors) the runtime is constant. Planted records are not counted as jobs.
 
-{applications}
-
-{reach}
+`riverbend.truth.json` lists them all, with user, executable, law, its parameters, sizes and jobs.
 
 ## How they are made
 
@@ -111,9 +100,6 @@ starts the jobs, so that the size of the machine is never exceeded. Anomalies th
 hangs, bursts) are planted before scheduling, those that only change records after it. When the log ends, running jobs
 have no runtime yet, and waiting jobs are not in it.
 """
-_APPLICATION = (
-    "user", "executable", "MiB", "law", "T(1)", "f", "A", "sigma", "bend", "noise", "sizes", "jobs", "reach",
-)  # fmt: skip
 
 
 def readme(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[str, Any]) -> str:
@@ -126,8 +112,6 @@ def readme(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[
         kinds=_table(("kind", "riverbend", "traps", "flag", "what it is"), _kinds(riverbend, traps)),
         lines=_table(("", "riverbend", "traps"), _lines(riverbend, traps)),
         textual=_table(("line", "trap", "how it should be read"), _textual(traps)),
-        applications=_table(_APPLICATION, _applications(riverbend)),
-        reach="\n".join(f"- `{reach}`: {meaning}." for reach, meaning in _REACH.items()),
     )
 
 
@@ -190,17 +174,3 @@ def _textual(traps: Mapping[str, Any]) -> list[tuple[object, ...]]:
     reading = {"record": "a record", "unreadable": "unreadable, counted", "blank": "skipped", "comment": "a comment"}
     rows = [(trap["line"], trap["trap"], reading[trap["what"]]) for trap in traps["textual_traps"]]
     return [*rows, ("", "a header line that continues the one before, a byte that is not UTF-8", "header")]
-
-
-def _applications(riverbend: Mapping[str, Any]) -> list[tuple[object, ...]]:
-    return [_application(app) for app in riverbend["applications"]]
-
-
-def _application(app: Mapping[str, Any]) -> tuple[object, ...]:
-    counts = app["clean_jobs_by_procs"]
-    return (
-        app["user"], app["executable"], app["requested_mem_kib"] // 1024, app["law"], f"{app['t1_s'] / 3600:g}",
-        app.get("serial_fraction"), app.get("avg_parallelism"), app.get("sigma"),
-        None if app["bend_procs"] is None else f"{app['bend_procs']:g}", app["repeat_log_sd"],
-        " ".join(counts), sum(counts.values()), app["reach"],
-    )  # fmt: skip

@@ -33,7 +33,9 @@ def learn(
     time: str | None = option("--time COLUMN", "Column of times, as numbers; folds follow it without a batch."),
     censored: str | None = option("--censored COLUMN", "Column that is true where a run was stopped before its end."),
     method: Literal["auto", "gp", "trees", "network", "laws", "nearest"] = option(
-        "--method", "How to learn; auto: Gaussian processes up to 2,000 runs, boosted trees above.", "auto"
+        "--method",
+        "How to learn; auto: Gaussian processes; above 2,000 runs boosted trees if better, above 10,000 always.",
+        "auto",
     ),
     seed: int = SEED,
     report: Path | None = PAGE_FILE,

@@ -98,7 +98,7 @@ def predict_phases(
 
     \b
     Examples:
-      walltime phases predict found --platform north --publish my-tables
+      walltime phases predict found --platform north --publish my-site-tables
     """
     from flows.services.phase_folder import predict
 

@@ -15,6 +15,7 @@ from flows.cli.options import (
     MAX_PROCS,
     NODE,
     RATE,
+    SEED,
     argument,
     check_mode,
     complete_table,
@@ -52,14 +53,16 @@ def show(
 
     Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --out and --json they are seconds since
     1970. Table unreadable has the records that could not be read, and is headed by their number for each reason.
+    Table errors has what the estimator said of each of the last ended jobs at its submit, the worst first, and why.
 
     \b
     Examples:
       walltime show
       walltime show predictions --columns
-      walltime show jobs --from my-tables --where "procs > 64" --select job_id,runtime_s --limit 5
+      walltime show jobs --from my-site-tables --where "procs > 64" --select job_id,runtime_s --limit 5
       walltime show unreadable --from jobs.parquet --where "reason = 'no_line_end'"
       walltime show waste --csv
+      walltime show errors --where "day >= '2026-11-16'" --select job_id,user,runtime_s_q50,runtime_s,why
       walltime show jobs --where "user = '3' and procs > 16" --out jobs.xlsx
     """
     from flows.pages.terminal.view_published import view_columns
@@ -141,7 +144,7 @@ def report(
 
     \b
     Examples:
-      walltime report --from my-tables --out pages
+      walltime report --from my-site-tables --out pages
       walltime report --out pages --carbon 320
       walltime report --out pages --rate 0.02
     """
@@ -163,7 +166,7 @@ def list_versions(published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions list
-      walltime versions list --from my-tables --json
+      walltime versions list --from my-site-tables --json
     """
     from flows.pages.terminal.view_published import VERSIONS
     from flows.services.published.browse import version_rows
@@ -178,7 +181,7 @@ def promote(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions promote try-7
-      walltime versions promote 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions promote 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.versions import promote as publish_version
 
@@ -194,7 +197,7 @@ def rollback(published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions rollback
-      walltime versions rollback --from my-tables
+      walltime versions rollback --from my-site-tables
     """
     from pipeline.publish.versions import rollback as publish_previous
 
@@ -221,7 +224,7 @@ def pin(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions pin try-7
-      walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.version_store import pin as keep
 
@@ -236,7 +239,7 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
     \b
     Examples:
       walltime versions unpin try-7
-      walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+      walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
     from pipeline.publish.version_store import unpin as release
 
@@ -250,16 +253,18 @@ def compare(
     published: Path = FROM,
     replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
     max_procs: int | None = MAX_PROCS,
+    seed: int = SEED,
 ) -> Answer:
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 
     The later jobs are those of the version on disk whose log ends last, so a night later there are more. --replay adds
-    the slowdown that these jobs would have had with the estimates of each version.
+    the slowdown that these jobs would have had with the estimates of each version. The last line says whether the
+    estimates of B are better, worse, or no different, with an interval by bootstrap over users and days.
 
     \b
     Examples:
       walltime versions compare try-7 try-8
-      walltime versions compare try-7 try-8 --from my-tables --json
+      walltime versions compare try-7 try-8 --from my-site-tables --json
     """
     from flows.pages.terminal.view_published import view_comparison
     from flows.services.comparing import Replays, compare_versions
@@ -267,5 +272,5 @@ def compare(
 
     if max_procs is not None and not replay:
         raise InputError("--max-procs", "no --replay beside it", "both", "the processors are those of the replay")
-    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None)
+    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None, seed)
     return Answer(found, view_comparison(found))

@@ -69,8 +69,8 @@ def query(
 
     \b
     Examples:
-      walltime query --from my-tables --user u17 --application solver_n16.sh --procs 64 --requested 4h
-      walltime query --from my-tables --batch jobs.csv --out answers.parquet
+      walltime query --from my-site-tables --user u17 --application solver_n16.sh --procs 64 --requested 4h
+      walltime query --from my-site-tables --batch jobs.csv --out answers.parquet
     """
     from flows.services.query.answers import answer
     from flows.services.query.jobs import job_of

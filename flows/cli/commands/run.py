@@ -41,7 +41,7 @@ def run(
     \b
     Examples:
       walltime run configs/sample.toml
-      walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster --out my-tables
+      walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster
       walltime run my-site.toml --plain --json
     """
     from flows.pages.terminal.view_run import view_nothing_new, view_summary

@@ -138,7 +138,7 @@ def advise_procs(
 
     \b
     Examples:
-      walltime scaling advise --from my-tables
+      walltime scaling advise --from my-site-tables
       walltime scaling advise --application solver --user u17 --rate 0.02
     """
     from flows.pages.terminal.view_scaling import view_advice

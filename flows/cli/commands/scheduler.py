@@ -42,7 +42,7 @@ def export(
 
     \b
     Examples:
-      walltime export slurm-plugin --for slurm --from my-tables
+      walltime export slurm-plugin --for slurm --from my-site-tables
       walltime export tables --for csv
     """
     from dataclasses import asdict

@@ -112,7 +112,7 @@ def doctor(
     \b
     Examples:
       walltime doctor --from my-site.toml --max-age 36h
-      walltime doctor --checks --from my-tables --json
+      walltime doctor --checks --from my-site-tables --json
       walltime doctor --metrics /var/lib/node_exporter/walltime.prom
     """
     from flows.services.published.published_folder import published_folder

@@ -78,6 +78,8 @@ def _sections(settings: CleanSettings) -> Iterator[dict[str, Any]]:
 
 def _value(value: object) -> str:
     """The value of a setting as text."""
+    if isinstance(value, dict):
+        value = [f"{name} = {_value(one)}" for name, one in value.items()]
     if isinstance(value, tuple | list):
         return ", ".join(str(one) for one in value) or "none"
     return f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)

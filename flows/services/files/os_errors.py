@@ -81,5 +81,13 @@ def config_settings(config: Path) -> RunSettings:
     """The settings of a TOML file; InputError where it cannot be read."""
     from pipeline.config_file import load_settings  # noqa: PLC0415  (a query without a config starts faster)
 
-    read_text(config, "a TOML config in UTF-8")
-    return load_settings(config)
+    try:
+        read_text(config, "a TOML config in UTF-8")
+        return load_settings(config)
+    except InputError as error:
+        if config.suffix == ".toml" or not ("TOML error" in error.found or "no UTF-8" in error.found):
+            raise
+        name = printable(str(config))
+        raise InputError(
+            name, "a file that is no TOML", "a TOML config", f"make one for a log with walltime init --log {name}"
+        ) from None

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
@@ -20,6 +22,9 @@ from pipeline.scaling.waste import USERS
 from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_metadata
 from pipeline.tables import JOBS, TABLES, UNREADABLE, WASTE
+
+ERRORS = "errors"
+"""What `show` lists beside the published tables: the estimates of the last ended jobs, the worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +51,21 @@ def shown_table(
 
     A file is a table that `walltime ingest` wrote, with that of the unreadable records beside it; None for the latter
     where every record could be read. InputError where there is no such table. Of table WASTE the rows of users are
-    shown only with `users`.
+    shown only with `users`. Table ERRORS is made of the version's state and jobs when it is asked for.
     """
     if given is not None and given.suffix == ".parquet":
         with naming_path(given):
             yield _ingested_table(given, name)
     else:
-        with reading(published_folder(given), as_of_s) as manifest:
+        with reading(published_folder(given), as_of_s) as manifest, TemporaryDirectory() as made:
+            if name == ERRORS:
+                # Only these rows wait for the estimator's imports.
+                from flows.services.published.worst_estimates import errors_of_version, units_of  # noqa: PLC0415
+
+                found = errors_of_version(manifest)
+                pq.write_table(found, path := Path(made) / "errors.parquet")
+                yield ShownTable(name, path, units_of(found))
+                return
             path = manifest.path(name)
             units = {one.name: one.unit for one in manifest.tables[name].columns}
             hidden = f"kind = '{USERS}'" if name == WASTE.name and not users else "false"

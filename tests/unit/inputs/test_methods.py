@@ -10,7 +10,7 @@ from scipy.optimize import check_grad
 from pipeline.inputs import Declaration, Input, InputType, LearnRules, predict
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.encoding import Encoding
-from pipeline.inputs.methods import METHODS, chosen_method
+from pipeline.inputs.methods import METHODS, candidate_methods
 from pipeline.inputs.training import Training
 from tests.unit.inputs.simulated_runs import learnt, solver_runs
 
@@ -100,6 +100,23 @@ def test_a_process_is_the_mean_of_one_that_goes_on_and_one_that_falls_back_far_f
     assert mean[0] == pytest.approx((going_on + falling_back) / 2)
 
 
-def test_auto_is_gp_for_few_runs_and_trees_for_many() -> None:
-    assert [chosen_method(LearnRules(), n) for n in (2000, 2001)] == ["gp", "trees"]
-    assert chosen_method(LearnRules(method="laws"), 5000) == "laws"
+def test_auto_is_gp_for_few_runs_trees_for_many_and_both_are_tried_between() -> None:
+    found = [candidate_methods(LearnRules(), n) for n in (2000, 2001, 10_000, 10_001)]
+    assert found == [("gp",), ("gp", "trees"), ("gp", "trees"), ("trees",)]
+    assert candidate_methods(LearnRules(method="laws"), 5000) == ("laws",)
+
+
+def test_more_runs_than_a_process_conditions_on_are_all_predicted_and_the_smaller_held_error_is_taken() -> None:
+    model = learnt(RUNS, gp_rows=100, folds=3, outside="refuse")
+    assert (model.method, len(model.arrays["x"]), model.error.n_runs) == ("gp", 100, 150)
+    assert model.error.mean_pct < learnt(RUNS, method="trees", folds=3, outside="refuse").error.mean_pct
+    assert predict(model, LATER).column("status").to_pylist().count("ok") > 300
+
+
+def test_trees_are_taken_above_the_rows_of_a_process_where_they_are_better() -> None:
+    rng = np.random.default_rng(0)
+    n = rng.uniform(1.0, 100.0, 400)
+    seconds = np.exp(rng.normal(0.0, 3.0, 12))[(n // 8.4).astype(int)]
+    declaration = Declaration(inputs=(Input(name="n", type=InputType.NUMBER),))
+    runs = pa.table({"n": n, "time_s": seconds})
+    assert learnt(runs, declaration, gp_rows=40, folds=3, outside="refuse").method == "trees"

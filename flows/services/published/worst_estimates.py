@@ -1,0 +1,104 @@
+"""What a version's estimator said of its last ended jobs at their submits, beside what came, the worst first.
+
+The published state holds these quantiles in order of end; the published jobs say whose they are.
+"""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+
+from flows.services.query.answers import state_of
+from pipeline.arrays import Floats, Ints
+from pipeline.errors import InputError
+from pipeline.estimate.history import History, history
+from pipeline.estimate.questions import NEAR
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.state import Record
+from pipeline.evaluate.backtest import runtime_quantiles
+from pipeline.publish import Manifest
+from pipeline.schema import INSTANT_UNIT
+from pipeline.storage import read_table
+from pipeline.tables import JOBS
+
+FACTS = ("job_id", "user", "application", "procs", "requested_s", "submit_s", "end_s", "state")
+SAME_SHARE = 0.99
+"""Least share of runtimes that agree between state and jobs: jobs that end in one second may stand in another order."""
+
+
+def errors_of_version(manifest: Manifest) -> pa.Table:
+    """A row per last ended job (at most 20,000), largest absolute error first: `day` of its end (UTC), FACTS, quantiles
+    at the submit (`runtime_s_q50` is the estimate) and `runtime_s`, s, the share at which it fell, and `why`.
+
+    `runtime_quantile` is null outside the six quantiles. InputError where state and jobs are not of the same runs.
+    """
+    loaded = state_of(manifest, 1_000_000)
+    jobs = read_table(manifest.path(JOBS.name), JOBS)
+    past = history(jobs, loaded.state.site["timezone"])
+    places, quantiles_s = _whose(past, loaded.state.record, loaded.state.as_of_s)
+    order = np.argsort(-np.abs(quantiles_s[:, 1] - past.runtime_s[places]), kind="stable")
+    places, quantiles_s = places[order], quantiles_s[order]
+    rows = jobs.take(pa.array(past.row[places]))
+    runtime_s = past.runtime_s[places]
+    columns = {f"runtime_s_q{100 * share:.0f}": quantiles_s[:, k] for k, share in enumerate(QUANTILES)}
+    return pa.table(
+        {"day": [datetime.fromtimestamp(end_s, UTC).date().isoformat() for end_s in past.end_s[places]]}
+        | {name: rows.column(name) for name in FACTS}
+        | {"runtime_s": runtime_s}
+        | {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+        | {"runtime_quantile": pa.array(runtime_quantiles(runtime_s, quantiles_s), pa.float64())}
+        | {"why": _reasons(past, places, rows.column("state").to_pylist())}
+    )
+
+
+def units_of(table: pa.Table) -> dict[str, str | None]:
+    """The units of its columns."""
+    instants = dict.fromkeys(("submit_s", "end_s"), INSTANT_UNIT)
+    return {name: instants.get(name, "s" if "_s" in name else None) for name in table.column_names}
+
+
+def _whose(past: History, record: Record, as_of_s: float) -> tuple[Ints, Floats]:
+    """The places of the record's jobs in the history, and their quantiles (jobs, 6) at the submit, s."""
+    over = past.by_end[past.end_s[past.by_end] <= as_of_s][-len(record.runtime_s) :]
+    if len(over) == len(record.runtime_s):
+        is_same = past.runtime_s[over] == record.runtime_s
+        if is_same.mean() >= SAME_SHARE:
+            answered = is_same & np.isfinite(record.quantiles_s[:, 1])
+            return over[answered], record.quantiles_s[answered]
+    do = "run again, so that the state learns the jobs as they are now"
+    raise InputError("show errors", "a state of other jobs than the table's", "the jobs it has learnt from", do)
+
+
+def _reasons(past: History, places: Ints, states: list[str | None]) -> list[str | None]:
+    """What makes an estimate doubtful, or null: how the job ended, and what was known of its like at the submit."""
+    n_who, least_s, most_s = _known_before(past, past.codes["who"], places)
+    n_what, *_ = _known_before(past, past.codes["what"], places)
+    asked_s = past.requested_s[places]
+    reasons = {
+        "unusual request": (asked_s > NEAR * most_s) | (asked_s * NEAR < least_s),
+        "first run of its user": (n_who == 0) & (past.codes["who"][places] >= 0),
+        "first run of its application": (n_what == 0) & (past.codes["what"][places] >= 0),
+        "stopped at its limit": past.is_lower_bound[places],
+    }
+    return [
+        "; ".join(
+            [name for name, holds in reasons.items() if holds[row]]
+            + ([f"ended {state}"] if state not in (None, "COMPLETED") else [])
+        )
+        or None
+        for row, state in enumerate(states)
+    ]
+
+
+def _known_before(past: History, codes: Ints, places: Ints) -> tuple[Ints, Floats, Floats]:
+    """Per place the jobs of the same code ended by its submit: number, least and largest request (NaN: none)."""
+    n_ended = np.zeros(len(places), np.int64)
+    least_s, most_s = np.full(len(places), np.nan), np.full(len(places), np.nan)
+    by_code = past.by_end[np.argsort(codes[past.by_end], kind="stable")]
+    for own in np.split(by_code, np.flatnonzero(np.diff(codes[by_code])) + 1):
+        asked = np.flatnonzero(codes[places] == codes[own[0]])
+        n_ended[asked] = before = np.searchsorted(past.end_s[own], past.submit_s[places[asked]], side="right")
+        requested_s = np.where(past.requested_s[own] > 0, past.requested_s[own], np.nan)
+        least_s[asked] = np.append(np.nan, np.fmin.accumulate(requested_s))[before]
+        most_s[asked] = np.append(np.nan, np.fmax.accumulate(requested_s))[before]
+    return n_ended, least_s, most_s

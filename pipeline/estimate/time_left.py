@@ -1,0 +1,159 @@
+"""How long a running job still runs: its estimate at the submit, given that it has already run for some time.
+
+With F the distribution of the estimate, the share q of the time left is Q(F(elapsed) + (1 - F(elapsed)) q) - elapsed.
+The shares are calibrated on jobs that have ended: how the true time left of each lay in what was said of it, by how
+much of its limit had passed (probability integral transform: Dawid (1984), Statistical theory, the prequential
+approach).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Bools, Floats
+from pipeline.estimate.score import QUANTILES
+
+LEFT_SHARES = (0.10, 0.50, 0.80, 0.95)
+"""The quantiles that are told of the time left."""
+
+LEAST_S = 1.0
+"""A job that still runs has at least this much left."""
+
+BINS, NEWEST, PRIOR_JOBS = 5, 600, 30
+"""Bins of elapsed over limit; jobs whose outcome counts in each; and jobs without error that are added to these."""
+
+GRACE_SHARE = 0.95
+"""A quantile above the median ends at most so late after the limit as this share of the past jobs beyond theirs."""
+
+_APART = 1e-6
+_TURN = (5**0.5 - 1) / 2
+
+
+class Outcomes(NamedTuple):
+    """How jobs that ended lay in what was said of them, one row a job in order of end."""
+
+    end_s: Floats
+    position: Floats
+    """(jobs, BINS) share of the time left said that was at most the true one; NaN where the job ended before."""
+    beyond_s: Floats
+    """How long the job ran beyond its limit, s; NaN where it did not."""
+
+
+class Calibration(NamedTuple):
+    """What the outcomes known at a time say: ascending positions by bin, and the grace after the limit, s."""
+
+    positions: tuple[Floats, ...]
+    grace_s: float
+
+
+UNCALIBRATED = Calibration((np.empty(0),) * BINS, 0.0)
+"""Nothing is known of outcomes."""
+
+
+def time_left(
+    quantiles_s: Floats, elapsed_s: Floats, limit_s: Floats, known: Calibration, shares: tuple[float, ...] = LEFT_SHARES
+) -> Floats:
+    """(jobs, shares) time left, s, ascending, at least LEAST_S; an end that is told never moves to an earlier time.
+
+    Parameters
+    ----------
+    quantiles_s : Floats
+        float64[n, 6], the runtimes that were estimated at the submit, s, at QUANTILES; NaN: no answer.
+    elapsed_s : Floats
+        float64[n], how long each job has run, s.
+    limit_s : Floats
+        float64[n], requested times, s; NaN where none was requested. The median ends at the limit at the latest.
+    known : Calibration
+        The outcomes known at the time of the question.
+    shares : tuple of float
+        Ascending shares between 0 and 1.
+
+    Returns
+    -------
+    Floats
+        float64[n, len(shares)], s; NaN where the estimate has no answer.
+
+    Examples
+    --------
+    >>> estimate_s = np.array([[600.0, 1800.0, 3000.0, 3200.0, 3400.0, 3600.0]])
+    >>> left_s = time_left(estimate_s, np.array([1800.0]), np.array([3600.0]), UNCALIBRATED)
+    >>> left_s.round().tolist()
+    [[160.0, 955.0, 1400.0, 1724.0]]
+    """
+    found = np.full((len(elapsed_s), len(shares)), np.nan)
+    scale_s = _scale_s(quantiles_s, limit_s)
+    table = np.array([_calibrated(positions, np.array(shares)) for positions in known.positions])
+    for job in np.flatnonzero(~np.isnan(quantiles_s).any(axis=1) & ~np.isnan(elapsed_s)):
+        steps, parts = _ladder(quantiles_s[job], limit_s[job], known.grace_s)
+        # The ends told at the last instants of earlier bins hold on: what was said does not depend on a bin's edge.
+        current = _bin(float(elapsed_s[job]), float(scale_s[job]))
+        end_s = _ends_s(steps, parts, elapsed_s[job], table[current])
+        for one in range(current):
+            end_s = np.maximum(end_s, _ends_s(steps, parts, scale_s[job] * (one + 1) / BINS, table[one]))
+        found[job] = end_s - elapsed_s[job]
+    most_s = limit_s[:, None] - elapsed_s[:, None] + np.where(np.array(shares) > 0.5, known.grace_s, 0.0)
+    capped_s = np.maximum(np.fmin(found, most_s), LEAST_S)
+    return np.where(np.isnan(found), np.nan, np.maximum.accumulate(capped_s, axis=1))
+
+
+def outcomes_of(quantiles_s: Floats, runtime_s: Floats, limit_s: Floats, end_s: Floats) -> Outcomes:
+    """The outcomes of jobs that ended, each asked at one instant of every bin that it reached."""
+    has_run = np.flatnonzero(~np.isnan(runtime_s) & np.isfinite(end_s) & ~np.isnan(quantiles_s).any(axis=1))
+    places = has_run[np.argsort(end_s[has_run], kind="stable")]
+    scale_s, beyond_s = _scale_s(quantiles_s, limit_s), runtime_s - limit_s
+    position = np.full((len(places), BINS), np.nan)
+    for row, job in enumerate(places):
+        steps, parts = _ladder(quantiles_s[job], limit_s[job], 0.0)
+        # Instants spread evenly over the bin and chosen without the runtime: else long jobs would count too much.
+        asked_s = scale_s[job] * (np.arange(BINS) + (_TURN * row) % 1.0) / BINS
+        before = _part_at(steps, parts, asked_s)
+        after = _part_at(steps, parts, np.array([runtime_s[job]]))
+        reached = asked_s < runtime_s[job]
+        position[row, reached] = ((after - before) / np.maximum(1.0 - before, _APART))[reached]
+    return Outcomes(end_s[places], position, np.where(beyond_s > 0, beyond_s, np.nan)[places])
+
+
+def calibration(outcomes: Outcomes, at_s: float) -> Calibration:
+    """What the jobs that ended by a time (s) say, the newest of each bin."""
+    n_known = int(np.searchsorted(outcomes.end_s, at_s, side="right"))
+    positions = tuple(np.sort(_newest(outcomes.position[:n_known, one])) for one in range(BINS))
+    beyond_s = _newest(outcomes.beyond_s[:n_known])
+    return Calibration(positions, float(np.quantile(beyond_s, GRACE_SHARE)) if len(beyond_s) else 0.0)
+
+
+def _newest(values: Floats) -> Floats:
+    known: Bools = ~np.isnan(values[-8 * NEWEST :])
+    return values[-8 * NEWEST :][known][-NEWEST:]
+
+
+def _calibrated(positions: Floats, shares: Floats) -> Floats:
+    """The shares of the distribution below which these shares of the outcomes lay, with PRIOR_JOBS that lie evenly."""
+    found: Floats = np.quantile(np.concatenate([positions, np.linspace(0.0, 1.0, PRIOR_JOBS)]), shares)
+    return found
+
+
+def _scale_s(quantiles_s: Floats, limit_s: Floats) -> Floats:
+    """What the elapsed time is compared with: the limit, or without one the last quantile."""
+    return np.maximum(np.where(limit_s > 0, limit_s, quantiles_s[:, -1]), LEAST_S)
+
+
+def _bin(elapsed_s: float, scale_s: float) -> int:
+    return min(max(math.ceil(BINS * elapsed_s / scale_s) - 1, 0), BINS - 1)
+
+
+def _ladder(quantiles_s: Floats, limit_s: float, grace_s: float) -> tuple[Floats, Floats]:
+    """Ascending logarithms of runtimes (s) and their shares, from none to all; the last step is beyond the limit."""
+    last_s = max(quantiles_s[-1] ** 2 / max(quantiles_s[-2], LEAST_S), np.nan_to_num(limit_s) + grace_s)
+    logs = np.log(np.maximum(np.array([LEAST_S, *quantiles_s, last_s]), LEAST_S))
+    return np.maximum.accumulate(logs) + _APART * np.arange(len(logs)), np.array([0.0, *QUANTILES, 1.0])
+
+
+def _part_at(steps: Floats, parts: Floats, at_s: Floats) -> Floats:
+    return np.interp(np.log(np.maximum(at_s, LEAST_S)), steps, parts)
+
+
+def _ends_s(steps: Floats, parts: Floats, elapsed_s: float, shares: Floats) -> Floats:
+    before = _part_at(steps, parts, np.array([elapsed_s]))
+    ends_s: Floats = np.exp(np.interp(before + (1.0 - before) * shares, parts, steps))
+    return np.maximum(ends_s, elapsed_s + LEAST_S)

@@ -1,0 +1,65 @@
+"""The estimates that were worst: whose they are, when, and why, from the published state and jobs alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.flows.support import SAMPLES, Outcome
+
+Walltime = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("errors")
+
+
+@pytest.fixture
+def published(folder: Path, walltime: Walltime) -> Path:
+    if not (folder / "out").exists():
+        (folder / "site.toml").write_text(
+            f"logs = ['{SAMPLES}/traps.swf']\noutput_dir = '{folder}/out'\n[site]\nname = 'oxbow'\n"
+        )
+        done = walltime("run", folder / "site.toml", "--plain", "--quiet")
+        assert done.code == 0, done.err
+    return folder / "out"
+
+
+def test_each_row_has_its_jobs_runtime_and_the_worst_is_first(published: Path, walltime: Walltime) -> None:
+    found = json.loads(walltime("show", "errors", "--from", published, "--json", "--limit", "100000").out)["shown"]
+    jobs = json.loads(walltime("show", "jobs", "--from", published, "--json", "--limit", "100000").out)["shown"]
+    known = {(job["job_id"], job["end_s"]): job for job in jobs}
+    assert found
+    for row in found:
+        assert known[row["job_id"], row["end_s"]]["runtime_s"] == row["runtime_s"]
+        is_inside = row["runtime_s_q10"] <= row["runtime_s"] <= row["runtime_s_q99"]
+        assert (row["runtime_quantile"] is not None) == is_inside
+    off_s = [abs(row["runtime_s"] - row["runtime_s_q50"]) for row in found]
+    assert off_s == sorted(off_s, reverse=True)
+    first = min((row for row in found if row["user"]), key=lambda row: row["submit_s"])
+    assert "first run of its user" in first["why"]
+    assert all(f"ended {row['state']}" in row["why"] for row in found if row["state"] not in ("COMPLETED", None))
+
+
+def test_a_day_is_chosen_and_a_wrong_column_gets_one_sentence(published: Path, walltime: Walltime) -> None:
+    every = json.loads(walltime("show", "errors", "--from", published, "--json", "--limit", "1").out)
+    day = every["shown"][0]["day"]
+    one = json.loads(walltime("show", "errors", "--from", published, "--where", f"day = '{day}'", "--json").out)
+    assert 0 < one["matching"] < every["rows"] and {row["day"] for row in one["shown"]} == {day}
+    refused = walltime("show", "errors", "--from", published, "--where", "dya = '2024'")
+    assert refused.code == 2 and "did you mean day?" in refused.err
+
+
+def test_no_submitter_is_named_where_none_is_given(published: Path, walltime: Walltime) -> None:
+    shown = walltime("query", "--from", published, "--procs", "3", "--requested", "1h")
+    assert shown.code == 0 and "of this submitter" not in shown.out and "No submitter is given" in shown.out
+    assert "No job of this submitter" in walltime("query", "--from", published, "--user", "nobody", "--procs", "3").out
+
+
+@pytest.mark.parametrize("name", ["traps.swf", "riverbend.swf.gz"])
+def test_a_run_with_a_log_instead_of_a_config_says_how_to_make_one(name: str, walltime: Walltime) -> None:
+    refused = walltime("run", SAMPLES / name, "--plain")
+    assert refused.code == 2 and f"walltime init --log {SAMPLES / name}" in refused.err
+    assert refused.err.count("\n") == 1
