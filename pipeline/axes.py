@@ -2,6 +2,9 @@
 
 from enum import StrEnum
 
+MOST_EFFICIENCY = 1.2
+"""Efficiencies above this say that predictions at two counts do not agree, not that processors gain more than all."""
+
 
 class Axis(StrEnum):
     """What the counts of a scalability series are of, with the unit in the singular."""

@@ -155,7 +155,8 @@ _DECLARED = (
     number("runtime_s_lo95", "Lower end of the 95% interval.", "s"),
     number("runtime_s_hi95", "Upper end of the 95% interval.", "s"),
     number(
-        "speedup", "T(1)/T(procs), both made as the runtime; null: nothing says what T(1) is.", positive=True
+        "speedup", "T(1)/T(procs), both made as the runtime; null: T(1) is unknown, or an efficiency is over 1.2.",
+        positive=True,
     ),
     number("efficiency", "Speedup over processors; `reliability` judges the runtime alone.", positive=True),
     truth("is_extrapolated", "Whether procs lies outside the sizes observed."),

@@ -184,6 +184,7 @@ def _advice(group: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "advice": sentence,
         "best_procs": best["procs"] if best else None,
+        "best_why": best["why"] if best else None,
         "best_reliability": best["reliability"] if best else None,
     }
 

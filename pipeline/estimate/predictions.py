@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import Array, Bools, Floats, Value, category_codes, floats
-from pipeline.axes import Axis
+from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import READ, History, history
@@ -207,7 +207,7 @@ def _table(
 ) -> pa.Table:
     ends, runtime_s = interval_ends(found.quantiles_s), found.quantiles_s[:, QUANTILES.index(0.5)]
     codes, sentences = _reliability(laws, found.law, ends["runtime_s_hi80"] / ends["runtime_s_lo80"])
-    speedup = alone_s / runtime_s
+    speedup = agreed_speedup(laws, alone_s / runtime_s)
     return PREDICTIONS.build(
         group_id=laws.column("group_id"), axis=laws.column("axis"), procs=laws.column("procs"),
         **{name: [one.get(name) for one in asked] for name in TYPICAL}, runtime_s=runtime_s, **ends,
@@ -217,6 +217,13 @@ def _table(
         holds_until_s=np.where(np.array(codes) == "ok", np.floor(until_s), np.nan),
         method=np.where(speaks(found.law), "curve", "estimate").tolist(), run_id=[run_id] * laws.num_rows,
     )  # fmt: skip
+
+
+def agreed_speedup(laws: pa.Table, speedup: Floats) -> Floats:
+    """The speed-ups, NaN in groups where an efficiency exceeds MOST_EFFICIENCY: T(1) does not agree."""
+    group = category_codes(laws, "group_id")[0]
+    efficiency = speedup / floats(laws, "procs")
+    return np.where(np.isin(group, group[efficiency > MOST_EFFICIENCY]), np.nan, speedup)
 
 
 def _reliability(laws: pa.Table, law: Floats, span: Floats) -> tuple[list[str], list[str | None]]:

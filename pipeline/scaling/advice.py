@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Floats
-from pipeline.axes import Axis, axis_of, counted, plural
+from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted, plural
 from pipeline.scaling.fitted_series import predicted_at
 from pipeline.scaling.next_run import Favoured, runnable
 from pipeline.scaling.problem_sizes import WeakScaling, weak_scaling
@@ -97,7 +97,8 @@ def choices(
 
     The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
     Serazzi & Tripathi 1991). The fastest is the smallest count within 1% of the least runtime. Efficiency is relative
-    to the smallest count given, so counts are in rising order; of a single count it is unknown.
+    to the smallest count given, so counts are in rising order; of a single count it is unknown, and so it is for all
+    where one would exceed MOST_EFFICIENCY.
 
     Parameters
     ----------
@@ -139,6 +140,8 @@ def choices(
     for why, place in places.items():
         whys.setdefault(place, []).append(why)
     efficiency = procs[0] * runtime_s[0] / (procs * runtime_s) if len(procs) > 1 else np.full(1, np.nan)
+    if np.nanmax(efficiency, initial=0.0) > MOST_EFFICIENCY:
+        efficiency = np.full(len(procs), np.nan)
     energy_j = np.full(len(procs), np.nan) if energy_j is None else energy_j
     columns = (runtime_s, low_s, high_s, efficiency, cost.nodes, cost.proc_hours, cost.price, energy_j)
     return [
@@ -347,7 +350,8 @@ def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int
     if len(counts) == 1:
         return [*lines, "One size says nothing about others: run on another count before you request more.", *doubts]
     least, most = (f"{int(procs):,}" for procs in (counts[0], counts[-1]))
-    compared = f"Counts from {least} to {most} were compared; efficiency is that against {least}."
+    against = f"; efficiency is that against {least}" if any(np.isfinite(one.efficiency) for one in found) else ""
+    compared = f"Counts from {least} to {most} were compared{against}."
     return [*lines, *([compared] if found else []), *doubts]
 
 

@@ -53,11 +53,13 @@ def write_pages(manifest: Manifest, facts: Mapping[str, Any], folder: Path, cost
         folder.mkdir(parents=True, exist_ok=True)
     pages: dict[str, Path] = {}
     every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
+    asked = {row["name"] or UNNAMED: row for row in facts["applications"]}
     for name in sorted(every, key=_natural):
         drawn = [group for group in every[name] if group["n_sizes"] >= MIN_SIZES]
         weak = _weak(every[name], tables[OBSERVATIONS.name])
         if drawn or weak:
-            page = series_page(name, _shown(drawn, tables, cost), len(drawn), weak=weak, doubt=facts["doubt"])
+            series = _shown(drawn, tables, cost)
+            page = series_page(name, series, len(drawn), weak=weak, doubt=facts["doubt"], asked=asked.get(name))
             pages[name] = write_page(folder / page_name(name), page)
             count_done("pages")
     listed = facts["applications"][:LISTED]

@@ -13,12 +13,16 @@ from flows.pages.formats import number
 from flows.pages.html.drawing import COLOURS, WIDTH_IN, render_template, short, styled, to_svg
 from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
-from pipeline.axes import Axis
+from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.advice import CostSettings, axis_of_series, priced
 from pipeline.scaling.envelope import Outline, outline
 
 HEIGHT_IN = 3.2
+DENSE = 40
+"""More predictions than this are a model's curve; fewer are answers at single counts, which no line may join."""
+NEVER_RAN = 0.35
+"""How strongly the interval of a count that never ran is drawn, against that of one that ran."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -91,12 +95,17 @@ def _column(rows: Rows, name: str) -> Floats:
 
 
 def _runtimes(axes: Axes, observations: Rows, predictions: Rows, law: tuple[Floats, Floats] | None) -> None:
+    """Runs, predictions and the law. Only a model's dense curve is a line: answers at single counts are marks."""
     axes.set(ylabel="runtime, s")
-    procs = _column(predictions, "procs")
-    for width, alpha in (("95", 0.18), ("80", 0.32)):
-        low, high = (_column(predictions, f"runtime_s_{end}{width}") for end in ("lo", "hi"))
-        axes.fill_between(procs, low, high, facecolor=COLOURS["kept"], alpha=alpha, edgecolor="none")
-    axes.plot(procs, _column(predictions, "runtime_s"), color=COLOURS["kept"], linewidth=1.6)
+    ran = {row["procs"] for row in observations if row["runtime_s_median"]}
+    if len(predictions) > DENSE:
+        _band(axes, predictions, min(ran), max(ran))
+    else:
+        for row in predictions:
+            strength = 1.0 if row["procs"] in ran else NEVER_RAN
+            ends = [row["runtime_s_lo80"], row["runtime_s_hi80"]]
+            axes.plot([row["procs"]] * 2, ends, color=COLOURS["kept"], linewidth=3.5, alpha=0.5 * strength)
+            axes.plot([row["procs"]], [row["runtime_s"]], "D", color=COLOURS["kept"], markersize=4, alpha=strength)
     if law is not None:
         axes.plot(*law, color=COLOURS["cron"], linewidth=1.0, linestyle=(0, (4, 2)))
     _points(axes, observations)
@@ -109,6 +118,18 @@ def _runtimes(axes: Axes, observations: Rows, predictions: Rows, law: tuple[Floa
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
     _count_axis(axes)
+
+
+def _band(axes: Axes, predictions: Rows, least: float, most: float) -> None:
+    """A model's curve with its intervals, which are pale outside of the counts that ran."""
+    procs = _column(predictions, "procs")
+    inside = (procs >= least) & (procs <= most)
+    for width, alpha in (("95", 0.18), ("80", 0.32)):
+        low, high = (_column(predictions, f"runtime_s_{end}{width}") for end in ("lo", "hi"))
+        colour: Any = {"facecolor": COLOURS["kept"], "edgecolor": "none"}
+        for where, strength in ((inside, 1.0), (procs <= least, NEVER_RAN), (procs >= most, NEVER_RAN)):
+            axes.fill_between(procs, low, high, where=where, alpha=alpha * strength, **colour)
+    axes.plot(procs, _column(predictions, "runtime_s"), color=COLOURS["kept"], linewidth=1.6)
 
 
 def _points(axes: Axes, observations: Rows) -> None:
@@ -124,18 +145,27 @@ def _points(axes: Axes, observations: Rows) -> None:
 
 
 def _efficiency(axes: Axes, predictions: Rows, axis: Axis) -> None:
-    axes.set(xlabel=axis.units, ylabel="efficiency, T(1) / (n T(n))")
+    axes.set(xlabel=axis.units, ylabel="efficiency")
     procs, efficiency = _column(predictions, "procs"), _column(predictions, "efficiency")
     if not np.isfinite(efficiency).any():
-        axes.text(0.5, 0.5, "unknown: nothing says T(1)", ha="center", va="center", transform=axes.transAxes)
+        axes.text(
+            0.5,
+            0.5,
+            "not shown: the predictions do not agree on it",
+            ha="center",
+            va="center",
+            transform=axes.transAxes,
+        )
         axes.set(xticks=[], yticks=[], ylim=(0, 1))
         return
-    axes.plot(procs, efficiency, color=COLOURS["kept"], linewidth=1.6)
+    style: Any = (
+        {"linewidth": 1.6} if len(predictions) > DENSE else {"linestyle": "none", "marker": "D", "markersize": 4}
+    )
+    axes.plot(procs, efficiency, color=COLOURS["kept"], **style)
     for share in (0.5, 0.8):
         axes.axhline(share, color=COLOURS["muted"], linewidth=0.7, linestyle=(0, (2, 3)))
     axes.set_xscale("log", base=2)
-    # Where T(1) is far below the observed counts, efficiencies are wrong and may exceed the plot.
-    axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
+    axes.set_ylim(0, MOST_EFFICIENCY + 0.05)
     _count_axis(axes)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
 
@@ -147,36 +177,59 @@ def _count_axis(axes: Axes) -> None:
 
 
 def series_page(
-    title: str, series: Rows, n_all: int | None = None, weak: Rows = (), doubt: str = ""
+    title: str, series: Rows, n_all: int | None = None, weak: Rows = (), doubt: str = "",
+    asked: Mapping[str, Any] | None = None,
 ) -> str:  # fmt: skip
     """The page of some series, as series_as_dicts gives them; the same series give the same bytes.
 
     The optional `curve` of a series holds predictions dense enough to draw; without it its predictions are drawn.
     `n_all`: number of series, where the page shows only some. `weak`: weak-scaling series.
-    `doubt`: a sentence on the whole run.
+    `doubt`: a sentence on the whole run. `asked`: the application's row of the site's page, whose count the page asks
+    for.
     """
     return render_template(
         "series.html", title=title, views=[_view(one) for one in series],
         n_hidden=max(0, (n_all or 0) - len(series)), weak=[(one, weak_scaling_sentences(one)) for one in weak],
-        doubt=doubt,
+        doubt=doubt, asked=asked,
     )  # fmt: skip
 
 
 def _view(one: Mapping[str, Any]) -> dict[str, Any]:
     """A series with its plot, and what the page says beside it."""
     observed, chosen = one["observations"], next((row for row in one["laws"] if row["is_chosen"]), None)
-    curve = one.get("curve") or one["predictions"]
+    base, curve = _base(one), with_gains(one.get("curve") or one["predictions"], _base(one))
     law = _law_curve(chosen, curve) if chosen and curve else None
     envelope, axis = _envelope(one, curve) if curve else None, axis_of_series(one)
+    rows = [row if "nodes" in row else priced(row, CostSettings()) for row in one["predictions"]]
     shown = {
         "axis": axis,
         "plot": series_plot(observed, curve, law, envelope, axis) if len(observed) > 1 else "",
         "law": chosen["law"] if chosen else None,
         "envelope": envelope.delta if envelope else None,
-        "advice": _advice(one["predictions"] or curve),
-        "predictions": [row if "nodes" in row else priced(row, CostSettings()) for row in one["predictions"]],
+        "base": base["procs"] if base else None,
+        "dense": len(curve) > DENSE,
+        "predictions": with_gains(rows, base),
     }
-    return {"across": [], "answer": [], "energy": [], **one, **shown}
+    return {"across": [], "answer": [], "choices": [], "energy": [], **one, **shown}
+
+
+def _base(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The prediction at the least count that ran, which speed-ups on the page are against; None without one."""
+    ran = {row["procs"] for row in one["observations"] if row["runtime_s_median"]}
+    return min((row for row in one["predictions"] if row["procs"] in ran), key=lambda row: row["procs"], default=None)
+
+
+def with_gains(rows: Rows, base: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The rows with speedup and efficiency against `base`, as ratios of the runtimes that the page shows.
+
+    Both are None in all rows where an efficiency would exceed MOST_EFFICIENCY: the predictions then do not agree.
+    """
+    gains = [base["runtime_s"] / row["runtime_s"] if base and row["runtime_s"] else None for row in rows]
+    shares = [None if not base or gain is None else gain * base["procs"] / row["procs"]
+              for gain, row in zip(gains, rows, strict=True)]  # fmt: skip
+    if max((share for share in shares if share is not None), default=0.0) > MOST_EFFICIENCY:
+        gains = shares = [None] * len(rows)
+    return [{**row, "speedup": gain, "efficiency": share} for row, gain, share in zip(rows, gains, shares, strict=True)]
 
 
 def _law_curve(chosen: Mapping[str, Any], curve: Rows) -> tuple[Floats, Floats]:
@@ -191,12 +244,3 @@ def _envelope(one: Mapping[str, Any], curve: Rows) -> Outline | None:
         return None
     rows = [row for row in one["observations"] if row["fit_weight"] != 0 and row["runtime_s_median"]]
     return outline(_column(rows, "procs"), _column(rows, "runtime_s_median"), _column(curve, "procs"))
-
-
-def _advice(predictions: Rows) -> list[tuple[str, str]]:
-    """Each sentence of advice once, in order of processor counts, with the reliability of its first row."""
-    found: dict[str, str] = {}
-    for row in predictions:
-        if row["advice"] and row["reliability"] != "ok":
-            found.setdefault(row["advice"], row["reliability"])
-    return list(found.items())

@@ -1,0 +1,85 @@
+"""What pages say is what the tables hold: counts, runtimes and speed-ups, over all published rows of a sample."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.pages.formats import number
+from flows.pages.html.application_pages import page_name, write_pages
+from flows.pages.html.series_page import with_gains
+from flows.services.published.advice import advice_of_groups, cost_of_run
+from flows.services.site_facts import site_facts
+from pipeline.axes import MOST_EFFICIENCY
+from pipeline.publish import Manifest, reading
+from pipeline.storage import read_table
+from pipeline.tables import PREDICTIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Manifest]]:
+    """A run of the sample; or the folder of WALLTIME_PUBLISHED, as that of a long log."""
+    given = os.environ.get("WALLTIME_PUBLISHED")
+    folder = Path(given) if given else tmp_path_factory.mktemp("agree") / "tables"
+    if not given:
+        words = ("run", str(ROOT / "configs" / "slurm.toml"), "--out", str(folder), "--plain", "--quiet")
+        subprocess.run([sys.executable, "-m", "flows.cli", *words], cwd=ROOT, check=True)
+    with reading(folder) as manifest:
+        yield folder, manifest
+
+
+def by_group(manifest: Manifest) -> dict[str, list[dict[str, Any]]]:
+    """The rows of PREDICTIONS by group."""
+    found = defaultdict(list)
+    for row in read_table(manifest.path(PREDICTIONS.name), PREDICTIONS).to_pylist():
+        found[row["group_id"]].append(row)
+    return found
+
+
+def test_speedup_times_runtime_is_one_number_and_efficiencies_are_possible(published: tuple[Path, Manifest]) -> None:
+    for group, rows in by_group(published[1]).items():
+        on_one_s = [row["speedup"] * row["runtime_s"] for row in rows if row["speedup"] is not None]
+        assert on_one_s == pytest.approx(on_one_s[:1] * len(on_one_s)), group
+        assert len(on_one_s) in (0, len(rows)), group
+        assert all(row["efficiency"] is None or row["efficiency"] <= MOST_EFFICIENCY for row in rows), group
+
+
+def test_recommended_counts_and_runtimes_are_rows_of_the_table(published: tuple[Path, Manifest]) -> None:
+    manifest, rows = published[1], by_group(published[1])
+    advised = advice_of_groups(manifest, list(rows), cost_of_run(manifest))
+    for group, found in advised.items():
+        held = {row["procs"]: row["runtime_s"] for row in rows[group]}
+        assert {one["procs"]: one["runtime_s"] for one in found["choices"]}.items() <= held.items(), group
+        efficiencies = [one["efficiency"] for one in found["choices"] if one["efficiency"] is not None]
+        assert max(efficiencies, default=0) <= MOST_EFFICIENCY, group
+
+
+def test_a_page_asks_for_one_count_which_is_that_of_the_site(published: tuple[Path, Manifest], tmp_path: Path) -> None:
+    folder, manifest = published
+    facts = site_facts(folder, manifest)
+    write_pages(manifest, facts, tmp_path, cost_of_run(manifest))
+    asked = 0
+    for row in facts["applications"]:
+        page = tmp_path / page_name(row["name"] or "jobs of no known application")
+        if page.is_file() and row["best_procs"] is not None:
+            text = unescape(page.read_text())
+            assert re.findall(r"Ask for <b>([^<]*)</b>", text) == [number(row["best_procs"])]
+            asked += 1
+    assert asked
+
+
+def test_a_speedup_is_the_ratio_of_the_runtimes_shown_or_absent() -> None:
+    rows = [{"procs": 8, "runtime_s": 100.0}, {"procs": 16, "runtime_s": 60.0}]
+    assert [row["speedup"] for row in with_gains(rows, rows[0])] == [1.0, 100.0 / 60.0]
+    assert with_gains(rows, rows[0])[1]["efficiency"] == pytest.approx(100 / 120)
+    rows[1]["runtime_s"] = 10.0
+    assert [row["speedup"] for row in with_gains(rows, rows[0])] == [None, None]
