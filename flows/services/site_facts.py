@@ -139,6 +139,20 @@ SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept
        sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0) AS proc_s
 FROM read_parquet($jobs) GROUP BY application"""
 
+_USERS_SQL = """
+SELECT user, queue, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
+       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0) / 3600
+       AS proc_hours
+FROM read_parquet($jobs) GROUP BY user, queue ORDER BY proc_hours DESC NULLS LAST, user, queue"""
+
+
+def user_rows(manifest: Manifest, applications: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row per user and queue, most processor-hours first, where the log knows no application; else none."""
+    if any(row["name"] is not None for row in applications):
+        return []
+    return _rows(manifest, _USERS_SQL, JOBS.name)
+
+
 _RELIABLE_SQL = """
 SELECT g.application, count(DISTINCT g.group_id) AS n_groups, coalesce(sum(o.n_jobs), 0) AS n_observed,
        coalesce(sum(o.n_jobs) FILTER (p.reliability = 'ok'), 0) AS n_reliable
@@ -221,6 +235,7 @@ def site_facts(
         "grouping": template_sentences(compared_templates(manifest)),
         "doubt": unreliability_note(manifest),
         "applications": applications,
+        "user_queues": user_rows(manifest, applications),
         "waste": waste_rows(manifest, applications, carbon, users=users),
         "silent_requests": (manifest.report("waste") or {}).get("notes", []),
         "cleaning": _cleaning(manifest),
