@@ -16,8 +16,10 @@ from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
 from pipeline.estimate.questions import questions_of, usual_memory_kib, usual_procs
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
+from pipeline.estimate.time_left import LEFT_SHARES, calibration, outcomes_of
+from pipeline.estimate.time_left import time_left as left_of
 from pipeline.estimate.walltime import estimate as estimate_from
-from pipeline.estimate.walltime import learn
+from pipeline.estimate.walltime import learn, walltime
 from pipeline.evaluate import backtest as backtest_log
 from pipeline.evaluate.methods import METHODS, method_with_settings
 from pipeline.schedule.what_if import what_if
@@ -112,6 +114,60 @@ def _submit_s(table: pa.Table, as_of_s: float) -> Floats:
         do = "give the log as it was at that time, or leave submit_s out"
         raise InputError("estimate, jobs", found, f"none before the newest time of the log, {as_of_s:.0f} s", do)
     return submit_s
+
+
+def time_left(log: Any, at_s: float | None = None, site: Site = None, *, config: str | Path | None = None) -> Any:
+    """How long each running job of a log still runs, from what was known at a time.
+
+    Parameters
+    ----------
+    log : DataFrame
+        Jobs as `read` or `clean` gives them, with those that run: their state says so, or they end after `at_s`.
+    at_s : float, optional
+        The time of the question, s since 1970; by default the newest time of the log. No later start or end is used,
+        but flags are those of the whole log.
+    site : str or mapping, optional
+        The site's name, or values of the section `[site]` of a config, such as `timezone`.
+    config : str or Path, optional
+        TOML file with all settings; without it the defaults hold.
+
+    Returns
+    -------
+    DataFrame
+        A row per running job in order of submit: `job_id`, `elapsed_s`, and `left_s_q10`, `_q50`, `_q80` and `_q95`, s;
+        null where there is no estimate. The median ends at the requested time at the latest.
+
+    Raises
+    ------
+    WalltimeError
+        If a needed column is missing, or the log has no time.
+
+    Examples
+    --------
+    >>> import walltime as wt
+    >>> log = wt.read("data_samples/traps.swf", site="oxbow")
+    >>> longest = log.loc[log["runtime_s"].idxmax()]
+    >>> left = wt.time_left(log, float(longest["start_s"] + longest["runtime_s"] / 2))
+    >>> longest["job_id"] in set(left["job_id"]), bool((left["left_s_q50"].dropna() >= 1.0).all())
+    (True, True)
+    """
+    settings = settings_for(config, site)
+    given = log_of(log, "time_left", settings)
+    jobs = flagged(given, settings)
+    past = history(jobs, settings.site.timezone)
+    now_s = newest_s(jobs, past.row) if at_s is None else float(at_s)
+    if not np.isfinite(now_s):
+        raise InputError("time_left", f"the time {now_s}", "a time of the question", "give at_s=, or a log with times")
+    past = past.known_by(now_s)
+    running = np.flatnonzero(np.isfinite(past.start_s) & np.isinf(past.end_s))
+    quantiles_s, limit_s = walltime(past, ESTIMATE_RULES), np.where(past.requested_s > 0, past.requested_s, np.nan)
+    known = calibration(outcomes_of(quantiles_s, past.runtime_s, limit_s, past.end_s), now_s)
+    elapsed_s = now_s - past.start_s[running]
+    left_s = left_of(quantiles_s[running], elapsed_s, limit_s[running], known)
+    ids = jobs.column("job_id").take(pa.array(past.row[running])).cast(pa.string())
+    columns = {f"left_s_q{round(100 * share)}": left_s[:, place] for place, share in enumerate(LEFT_SHARES)}
+    columns = {name: pa.array(values, mask=np.isnan(values)) for name, values in columns.items()}
+    return frame_of(pa.table({"job_id": ids, "elapsed_s": elapsed_s} | columns), given.kind)
 
 
 def backtest(
