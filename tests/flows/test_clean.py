@@ -235,7 +235,7 @@ def test_what_the_site_decides_reaches_terminal_and_page(
     shown = walltime("clean", source, "--out", out, "--report", page, "--config", config)
     text = page.read_text()
     assert "kept by rule" in shown.out and reason in shown.out
-    assert "kept by rule" in text and "a study, &lt;announced&gt;" in text and "Default: {}." in text
+    assert "kept by rule" in text and "a study, &lt;announced&gt;" in text and "Default: none." in text
     assert "the machine: 64 processors" in text
     assert pq.read_table(out, columns=["flag"]).column("flag").null_count == len(quiet_users()) + 900
 
