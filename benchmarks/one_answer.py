@@ -74,6 +74,8 @@ def _is_equal(found: Row, row: Row) -> bool:
 
 def _speedups(rows: Sequence[Row]) -> int:
     first: dict[str, float] = {}
+    # A group whose efficiencies contradict each other has no speed-up.
+    rows = [row for row in rows if row["speedup"] is not None]
     on_one_s = [row["runtime_s"] * row["speedup"] for row in rows]
     expected_s = [first.setdefault(row["group_id"], s) for row, s in zip(rows, on_one_s, strict=True)]
     return sum(starmap(lambda s, t: abs(s / t - 1) > ROUNDING, zip(on_one_s, expected_s, strict=True)))
