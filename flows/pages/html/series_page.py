@@ -208,6 +208,7 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "envelope": envelope.delta if envelope else None,
         "base": base["procs"] if base else None,
         "dense": len(curve) > DENSE,
+        "next_run": next((row["advice"] for row in one["predictions"] or curve if row["advice"]), None),
         "predictions": with_gains(rows, base),
     }
     return {"across": [], "answer": [], "choices": [], "energy": [], **one, **shown}
