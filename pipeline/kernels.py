@@ -29,7 +29,7 @@ _UNCOUNTED: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 _INNER: dict[Any, dict[str, Any]] = {}
 """By function that only kernels call: numba's options."""
 _ENTRIES: dict[Any, Any] = {}
-"""By entry kernel: the function it was made of."""
+"""By entry kernel: the function it was made of, and numba's options."""
 
 
 _IS_INTERPRETED = ContextVar("is_interpreted", default=False)
@@ -53,12 +53,39 @@ def called_kernel(function: F) -> F:
 def entry_kernel(function: F) -> F:
     """A kernel that Python calls, of the same arithmetic: compiled at its first call, or interpreted; see cached."""
 
+    return _entered(function, {})
+
+
+def uncounted_kernel(function: F) -> F:
+    """An entry kernel that makes no array, and neither do those it calls; see uncounted."""
+    return _entered(function, _UNCOUNTED)
+
+
+def _entered(function: F, options: dict[str, Any]) -> F:
     @wraps(function)
     def call(*arguments: Any) -> Any:
         return (function if _IS_INTERPRETED.get() else compiled(call))(*arguments)
 
-    _ENTRIES[call] = function
+    _ENTRIES[call] = function, options
     return cast(F, call)
+
+
+_GAPS = (301, 132, 57, 23, 10, 4, 1)
+
+
+@kernel
+def sort_in_place(values: Any) -> None:
+    """Sort up to about a thousand numbers by insertion with shrinking gaps (Shell 1959; the gaps are Ciura's, 2001).
+
+    numba's own sort makes an array, which an uncounted kernel may not.
+    """
+    for gap in _GAPS:
+        for place in range(gap, len(values)):
+            value, to = values[place], place
+            while to >= gap and values[to - gap] > value:
+                values[to] = values[to - gap]
+                to -= gap
+            values[to] = value
 
 
 @contextmanager
@@ -77,22 +104,32 @@ def interpreted() -> Iterator[None]:
         _IS_INTERPRETED.reset(token)
 
 
-@cache
 def compiled(function: Any) -> Any:
     """numba's dispatcher of a kernel, of whichever kind."""
+    return _dispatcher(function, False)
+
+
+@cache
+def _dispatcher(function: Any, is_uncounted: bool) -> Any:
+    """The same; `is_uncounted`: for a caller that is."""
     if function in _INNER:
-        return _inner(_calling_compiled(function), **_INNER[function])
+        options = _INNER[function] | (_UNCOUNTED if is_uncounted else {})
+        return _inner(_calling_compiled(function, is_uncounted=is_uncounted), **options)
     if function in _ENTRIES:
-        return cached(_calling_compiled(_ENTRIES[function]), error_model="numpy")
+        plain, options = _ENTRIES[function]
+        return cached(_calling_compiled(plain, is_uncounted=bool(options)), **{"error_model": "numpy", **options})
     return function
 
 
-def _calling_compiled(function: Any) -> Any:
+def _calling_compiled(function: Any, *, is_uncounted: bool) -> Any:
     """A copy of the function that calls the compiled versions of the kernels that it names."""
     found = function.__globals__
     # Not every global of a module is hashable; functions are.
     used = {name: found[name] for name in function.__code__.co_names if isinstance(found.get(name), FunctionType)}
-    inner = {name: compiled(value) for name, value in used.items() if value in _INNER or value in _ENTRIES}
+    inner = {
+        name: _dispatcher(value, is_uncounted)
+        for name, value in used.items() if value in _INNER or value in _ENTRIES
+    }  # fmt: skip
     clone = FunctionType(function.__code__, found | inner, function.__name__, function.__defaults__)
     clone.__qualname__ = function.__qualname__
     return clone

@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.keys import Keys, grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.submits import MEMORY, Events, Jobs, capped
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import kernel, sort_in_place, uncounted_kernel
 
 MEAN, MAX, QUANTILE, SHARE = range(4)
 """SHARE: the largest runtime over its request, times the request."""
@@ -108,17 +108,17 @@ def latest_of(
     the (levels, jobs) key numbers of the submits and of the past; `n_held`: entries in use.
     """
     found = np.full((len(questions), len(jobs.who), len(shares)), np.nan)
-    _latest(jobs, past, events, *codes, held, n_held, np.array(questions, np.int64), shares, found)
+    room = np.empty(max(one.memory for one in questions))
+    _latest(jobs, past, events, *codes, held, n_held, np.array(questions, np.int64), shares, room, found)
     return np.stack([capped(one, jobs.requested_s) for one in found])
 
 
-@entry_kernel
+@uncounted_kernel
 def _latest(
     jobs: Jobs, past: Jobs, events: Events, codes: Ints, past_codes: Ints, held: Latest, n_held: int,
-    questions: Ints, shares: Floats, found: Floats,
+    questions: Ints, shares: Floats, value_s: Floats, found: Floats,
 ) -> None:  # fmt: skip
     n, n_over = len(jobs.who), 0
-    value_s = np.empty(questions[:, 2].max())
     for job in range(n + 1):
         while n_over < events.ended[job]:
             over = events.by_end[n_over]
@@ -175,7 +175,7 @@ def _gather(key: int, memory: int, statistic: int, requested_s: float, held: Lat
 @kernel
 def _answer(value_s: Floats, statistic: int, shares: Floats, found: Floats) -> None:
     if statistic == QUANTILE:
-        value_s.sort()
+        sort_in_place(value_s)
         for k in range(len(shares)):
             # One more job falls below the r-th of m known ones with chance r / (m + 1).
             rank = int(np.ceil(shares[k] * (len(value_s) + 1)))

@@ -15,7 +15,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.state import Learnt, Outputs, State, live_widths, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.workers import together
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SLACK = 3.0
 """How far a position may move beyond either end of the ladder, in rungs, so that a burst of errors is not forgotten."""
 
 
-@entry_kernel
+@uncounted_kernel
 def calibrate(
     past: Jobs, events: Events, ladder: Floats, outputs: Outputs, past_outputs: Outputs, rungs: Floats,
     shares: Floats, step: float,
@@ -48,8 +48,8 @@ def calibrate(
             break
         for k in range(len(shares)):
             found[job, k] = on_ladder(ladder[job], _position(outputs.kinds[job], rungs[:, k]))
-        if events.first >= 0:
-            past_found[events.first + job] = found[job]
+            if events.first >= 0:
+                past_found[events.first + job, k] = found[job, k]
 
 
 @kernel

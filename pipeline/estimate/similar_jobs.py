@@ -25,7 +25,7 @@ from pipeline.estimate.group_record import (
 )
 from pipeline.estimate.keys import grown
 from pipeline.estimate.submits import TRAITS, Events, Jobs
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import kernel, sort_in_place, uncounted_kernel
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -119,20 +119,18 @@ class Sample(NamedTuple):
     curve: Curve
 
 
-@entry_kernel
+@uncounted_kernel
 def weigh(
     jobs: Jobs, past: Jobs, events: Events, weights: Weights, memory: Memory, evidence: Evidence, sample: Sample,
-    shares: Floats,
-) -> Floats:  # fmt: skip
-    """(jobs, shares + 6): quantiles, s, of `alike`; the median of `long`; 1 where these alone know the size, or the
+    shares: Floats, half: Floats, found: Floats,
+) -> None:  # fmt: skip
+    """Set (jobs, shares + 6): quantiles, s, of `alike`; the median of `long`; 1 where these alone know the size, or the
     array; chance that runtimes follow the request; effective number of jobs (Kish); ended jobs of the submitter, and of
     the group, where those of one array count as one.
 
     NaN before anything is known.
     """
-    n = len(jobs.submit_s)
-    found, last = np.full((n, len(shares) + 6), np.nan), len(shares) + 1
-    half = np.array([0.5])
+    n, last = len(jobs.submit_s), len(shares) + 1
     n_started = n_over = 0
     for job in range(n + 1):
         while n_started < events.started[job]:
@@ -158,7 +156,9 @@ def weigh(
             size = _own(job, events.known_s[job], jobs, past, weights, memory, evidence, sample)
             size = _others(job, size, jobs, past, weights, memory, sample)
             if size > 0:
-                order = _ordered(size, sample)
+                order = sample.order[:size]
+                _set_codes(order, sample)
+                sort_in_place(order)
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[0], shares, found[job])
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[1], half, found[job, len(shares) :])
                 found[job, last + 2] = _effective(size, sample.weight[0])
@@ -168,7 +168,6 @@ def weigh(
             found[job, last] = _is_scaled(jobs.group[job], jobs.size[job], jobs.who[job], evidence, sample.chance)
             if size > 0 and sample.of_array[1] > OF_ARRAY * sample.weight[0, :size].sum():
                 found[job, last] = 1.0
-    return found
 
 
 @kernel
@@ -387,18 +386,15 @@ def _others(job: int, size: int, jobs: Jobs, past: Jobs, weights: Weights, memor
 
 
 @kernel
-def _ordered(size: int, sample: Sample) -> Ints:
-    """Codes in order of value, of equal ones those known exactly first; the last bits are the place.
+def _set_codes(codes: Ints, sample: Sample) -> None:
+    """Set codes in order of value, of equal ones those known exactly first; the last bits are the place.
 
-    Bits of positive floats are ordered as they are: sorting these takes a third of the time of an argsort.
+    Bits of positive floats are ordered as they are.
     """
     bits = sample.value_s.view(np.int64)
-    for place in range(size):
+    for place in range(len(codes)):
         is_censored = CENSORED if sample.is_censored[place] else 0
-        sample.order[place] = (bits[place] & ~(CENSORED | PLACES)) | is_censored | place
-    codes: Ints = sample.order[:size]
-    codes.sort()
-    return codes
+        codes[place] = (bits[place] & ~(CENSORED | PLACES)) | is_censored | place
 
 
 @kernel
@@ -427,6 +423,7 @@ def _quantiles(
 
 
 DAY_S = 86_400.0
+HALF = np.array([0.5])
 PACES = ("rank_power", "age_days", "in_session", "others")
 """Settings of which `long`, the second estimate of the sample, has its own: it remembers longer."""
 
@@ -448,7 +445,9 @@ def similar_jobs_quantiles(
         np.exp(-np.arange(N_ANY) / settings.others_scale), np.empty(3), np.empty(len(weights.log_other_trait)),
         np.zeros(2), no_curve(N_OF_GROUP),
     )  # fmt: skip
-    return weigh(jobs, past, events, weights, memory, evidence, sample, shares)
+    found = np.full((len(jobs.who), len(shares) + 6), np.nan)
+    weigh(jobs, past, events, weights, memory, evidence, sample, shares, HALF, found)
+    return found
 
 
 def no_memory() -> Memory:

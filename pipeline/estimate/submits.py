@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import MASK, hashes_of_names
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.silent_requests import is_unused
 
 ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size")
@@ -199,7 +199,7 @@ def with_sessions(
     return jobs._replace(burst=burst, place=np.log1p(place), session=session)
 
 
-@entry_kernel
+@uncounted_kernel
 def _assign_sessions(
     jobs: Jobs, held: LastSubmits, n_before: int, gaps_s: tuple[float, float], registers: bool,
     burst: Ints, place: Floats, session: Ints,
@@ -258,7 +258,7 @@ def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use) -> Jo
     return jobs._replace(requested_s=meant_s, log_request=log_request)
 
 
-@entry_kernel
+@uncounted_kernel
 def _drop_unused(jobs: Jobs, past: Jobs, events: Events, held: Use, meant_s: Floats) -> None:
     n, n_over, of_log = len(jobs.who), 0, held.of_log[0]
     for job in range(n):

@@ -25,7 +25,7 @@ from pipeline.estimate.nightly.rows import (
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import Learnt, State
 from pipeline.estimate.submits import Events, Jobs, capped, part
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import kernel, uncounted_kernel
 
 FIRST_STEPS, LONGEST_STEP = 5.0, 0.05
 """A step of a position is at least this over the jobs learnt from, and at most so long, in rungs."""
@@ -89,7 +89,7 @@ def serve(
     )  # fmt: skip
 
 
-@entry_kernel
+@uncounted_kernel
 def _serve(
     past: Jobs, events: Events, ladders: Floats, centers_s: Floats, reading: Reading, classes: Floats, read_s: Floats,
     rungs: Floats, shares: Floats, step: float,
@@ -161,7 +161,7 @@ def later_quantiles(
     return np.where(is_later[:, None], wider_s, now_s)
 
 
-@entry_kernel
+@uncounted_kernel
 def _rows(ladder: Floats, center_s: Floats, classes: Ints, rungs: Floats, found: Floats) -> None:
     for question in range(len(ladder)):
         _row(ladder[question], center_s[question], classes[question], rungs, found[question])
