@@ -1,7 +1,7 @@
-"""The answer from several methods: the median of some, and the median of all weighted by their recent errors.
+"""The median of several methods, weighted by their recent errors.
 
-A method's weight is the inverse fourth power of its mean absolute error, of the submitter's jobs with some of
-everybody's, so that one whose errors have been far above the best's no longer counts.
+A method's weight is an inverse power of its mean absolute error, of the submitter's jobs with some of everybody's, so
+that one whose errors have been far above the best's no longer counts.
 """
 
 from typing import NamedTuple
@@ -33,8 +33,10 @@ def no_errors(n_methods: int) -> Errors:
 
 
 @entry_kernel
-def blended(jobs: Jobs, past: Jobs, events: Events, method_s: Floats, past_method_s: Floats, held: Errors) -> Floats:
-    """(jobs,) the median of each submit's methods, s, by their weights; updates `held` with the ends.
+def blended(
+    jobs: Jobs, past: Jobs, events: Events, method_s: Floats, past_method_s: Floats, held: Errors, power: float
+) -> Floats:  # fmt: skip
+    """(jobs,) the median of each submit's methods, s, by errors to the minus `power`; updates `held` with the ends.
 
     `method_s` and `past_method_s`: (jobs, methods) answers without gaps, of the submits and of the earlier jobs.
     """
@@ -47,7 +49,7 @@ def blended(jobs: Jobs, past: Jobs, events: Events, method_s: Floats, past_metho
                 _learn(past.who[over], past.runtime_s[over], past.is_lower_bound[over], past_method_s[over], held)
             n_over += 1
         if job < n:
-            _weigh(jobs.who[job], held, weight)
+            _weigh(jobs.who[job], held, power, weight)
             found[job] = weighted_median(method_s[job], weight)
     return found
 
@@ -68,7 +70,7 @@ def _learn(who: int, runtime_s: float, is_stopped: bool, method_s: Floats, held:
 
 
 @kernel
-def _weigh(who: int, held: Errors, weight: Floats) -> None:
+def _weigh(who: int, held: Errors, power: float, weight: Floats) -> None:
     """Set the weights; errors count as multiples of the methods' mean: nobody's long jobs outweigh a submitter."""
     all_s = own_s = 0.0
     n_methods, n_own = len(weight), held.n_of_who[who] if who >= 0 else 0.0
@@ -78,8 +80,7 @@ def _weigh(who: int, held: Errors, weight: Floats) -> None:
     for method in range(n_methods):
         error = OTHERS_JOBS * held.of_all[method] / all_s if all_s > 0 else OTHERS_JOBS
         error += n_own * held.of_who[who, method] / own_s if n_own > 0 and own_s > 0 else 0.0
-        error = max(error, 1e-9)
-        weight[method] = 1 / (error * error * error * error)
+        weight[method] = max(error, 1e-9) ** -power
 
 
 @kernel

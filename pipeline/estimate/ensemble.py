@@ -122,7 +122,14 @@ CHAIN_QUERIES = (
 
 METHODS = ("alike", "long", "everybody", "last_two", "recent_50", "sessions")
 MIDDLE = [METHODS.index(name) for name in ("alike", "long", "everybody", "sessions")]
-"""The methods whose plain median is half of the answer."""
+"""The methods whose plain median is one of the choices."""
+
+CHOICES = ("blend", "middle", "mean")
+"""What answers: the blend of the methods, the plain median of some, or the mean of both."""
+
+BLEND_POWER, CHOICE_POWER = 4.0, 30.0
+"""Powers of the errors in the weights of methods and of choices: the choice with the least error nearly always answers.
+"""
 
 
 class Views(NamedTuple):
@@ -160,10 +167,21 @@ def views_of(
     return Views(method_s, rungs_s.copy(), *alike_s[:, len(SHARES) + 2 :].T)
 
 
-def centers(views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Events) -> Floats:
-    """(jobs,) estimates, s, from views; updates the record's errors with the events."""
-    blend_s = blended(jobs, past, events, views.method_s, record.outputs.method_s, record.errors)
-    return capped((blend_s + median(views.method_s[:, MIDDLE], axis=1)) / 2, jobs.limit_s)
+def centers(
+    views: Views, state: State, jobs: Jobs, past: Jobs, events: Events, submits: Ints | None = None
+) -> Floats:  # fmt: skip
+    """(jobs,) estimates, s, from views: CHOICES weighted in their turn; updates the state's errors with the events.
+
+    `submits`: the places, among the questions, of the last jobs of the past.
+    """
+    live, choice = state.live, state.choice
+    blend_s = blended(jobs, past, events, views.method_s, live.outputs.method_s, live.errors, BLEND_POWER)
+    middle_s = median(views.method_s[:, MIDDLE], axis=1)
+    choices_s = np.stack([blend_s, middle_s, (blend_s + middle_s) / 2], axis=1)
+    if submits is not None:
+        choice.outputs.method_s[len(past.who) - len(submits) :] = choices_s[submits]
+    chosen_s = blended(jobs, past, events, choices_s, choice.outputs.method_s, choice.errors, CHOICE_POWER)
+    return capped(chosen_s, jobs.limit_s)
 
 
 def answered(

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
-from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, Views, answered, centers, views_of
+from pipeline.estimate.ensemble import CHOICES, FIRST_RUNGS, METHODS, Views, answered, centers, views_of
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.nightly.rows import (
@@ -66,7 +66,7 @@ RECORD_JOBS = 20_000
 
 def empty() -> State:
     """The State of no log."""
-    return no_state(len(METHODS), FIRST_RUNGS)
+    return no_state(len(METHODS), len(CHOICES), FIRST_RUNGS)
 
 
 def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -160,7 +160,7 @@ def _extended(
     views = views_of(state, asked.jobs, past, asked.events, (own_codes, codes), settings)
     live = views.take(asked.submits)
     state.live.outputs.method_s[first:] = live.method_s
-    center_s = centers(views, state.live, asked.jobs, past, asked.events)
+    center_s = centers(views, state, asked.jobs, past, asked.events, asked.submits)
     outputs = answered(live, center_s[asked.submits], state.live, jobs, past, events, settings)
     past.answered_s[first:] = outputs.quantiles_s[:, QUANTILES.index(0.5)]
     if rows_days is not None:

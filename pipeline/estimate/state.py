@@ -24,6 +24,9 @@ N = TypeVar("N", bound=NamedTuple)
 
 QUEUED, RUNNING, OVER = range(3)
 
+LEARNT = ("live", "served", "choice")
+"""Names of what is learnt of answers: at the submit, of rows of the table, of the choices of the ensemble."""
+
 
 class Outputs(NamedTuple):
     """Per job the outputs of the parts at its submit; they are needed again when the job ends."""
@@ -81,6 +84,8 @@ class State:
     """Of answers at the submit."""
     served: Learnt
     """Of answers of rows of the table, as old as they are when they are read."""
+    choice: Learnt
+    """Of the choices of the ensemble: their errors alone."""
     rows: Rows
     last_submits: LastSubmits
     use: Use
@@ -97,7 +102,7 @@ class State:
     """Facts about the log's site, by name."""
 
 
-def no_state(n_methods: int, first_rungs: Floats) -> State:
+def no_state(n_methods: int, n_choices: int, first_rungs: Floats) -> State:
     """Nothing learnt yet."""
     none, (n_kinds, n_quantiles) = np.empty(0, np.int64), first_rungs.shape
 
@@ -108,7 +113,8 @@ def no_state(n_methods: int, first_rungs: Floats) -> State:
     served = Learnt(no_errors(n_methods), rungs, no_outputs(0, (n_methods, 0, N_READ * n_quantiles, N_READ)))
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
-        jobs=no_jobs(), ids=[], progress=none, live=live, served=served, rows=no_rows(n_methods, n_quantiles),
+        jobs=no_jobs(), ids=[], progress=none, live=live, served=served,
+        choice=Learnt(no_errors(n_choices), np.zeros((0, n_quantiles)), no_outputs(0, (n_choices, 0, 0, 0))), rows=no_rows(n_methods, n_quantiles),
         last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
         laws=no_curves(), chain=no_chain(),
         record=Record(np.empty(0), np.empty((0, n_quantiles))), over=Over(none, np.empty(0)),
@@ -140,8 +146,8 @@ def no_outputs(n: int, widths: Iterable[int]) -> Outputs:
 
 
 def each_learnt(state: State, change: Callable[[Learnt], Learnt]) -> State:
-    """The state with what is learnt of both kinds of answers changed."""
-    return replace(state, live=change(state.live), served=change(state.served))
+    """The state with what is learnt of each kind of answers changed."""
+    return replace(state, **{name: change(getattr(state, name)) for name in LEARNT})
 
 
 def with_rows(state: State, n_jobs: int) -> State:

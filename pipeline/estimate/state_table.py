@@ -18,11 +18,11 @@ from pipeline.estimate.keys import Keys
 from pipeline.estimate.law_curves import LawCurves
 from pipeline.estimate.nightly.rows import Rows
 from pipeline.estimate.similar_jobs import Memory
-from pipeline.estimate.state import NAMED, OVER, Learnt, Outputs, Over, Record, State, no_outputs
+from pipeline.estimate.state import LEARNT, NAMED, OVER, Learnt, Outputs, Over, Record, State, no_outputs
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 9
+FORMAT = 10
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -37,10 +37,6 @@ PARTS: dict[str, Any] = {
     "use": Use, "memory": Memory, "evidence": Evidence, "laws": LawCurves, "record": Record, "over": Over,
 }  # fmt: skip
 """The named tuples of a State."""
-
-
-LEARNT = ("live", "served")
-"""Names of what is learnt of answers at the submit, and of rows of the table."""
 
 
 def state_table(state: State, settings: EstimateRules) -> pa.Table:

@@ -212,7 +212,7 @@ def _answers(state: State, questions: History, settings: EstimateRules, is_later
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=False)
     jobs, events = understood(state, jobs)
     views = views_now(state, jobs, events, settings)
-    center_s = centers(views, state.live, jobs, state.jobs, events)
+    center_s = centers(views, state, jobs, state.jobs, events)
     quantiles_s = answered(views, center_s, state.live, jobs, state.jobs, events, settings).quantiles_s
     quantiles_s = later_quantiles(state, views, center_s, quantiles_s, jobs, is_later, settings)
     law = judged(jobs, state.jobs, state.memory.newest, state.memory.before, state.laws)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.blend import blended
-from pipeline.estimate.ensemble import SLACK, Views, is_above, ladder_around, on_ladder
+from pipeline.estimate.ensemble import BLEND_POWER, SLACK, Views, is_above, ladder_around, on_ladder
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.nightly.rows import (
     AGES_DAYS,
@@ -79,7 +79,8 @@ def serve(
     Rows of groups lie around `live_s`, the estimates of the questions, rows of the table around a blend of their own.
     """
     errors_s, grace_s = record.outputs.method_s, 60.0 * settings.grace_min
-    center_s = capped(blended(jobs, past, events, views.method_s, errors_s, record.errors), jobs.limit_s)
+    blend_s = blended(jobs, past, events, views.method_s, errors_s, record.errors, BLEND_POWER)
+    center_s = capped(blend_s, jobs.limit_s)
     of_rows = np.flatnonzero(reading.job < 0)
     centers_s, asking = np.stack([center_s, live_s])[:, of_rows], part(jobs, of_rows)
     ladders = np.stack([ladder_around(one_s, views.rung_s[of_rows], asking, grace_s) for one_s in centers_s])

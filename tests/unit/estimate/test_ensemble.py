@@ -24,7 +24,7 @@ def a_log(n_jobs: int) -> WholeLog:
 def answered(past: WholeLog, method_s: Floats) -> Floats:
     nobody = no_errors(method_s.shape[1])
     held = nobody._replace(of_who=grown(nobody.of_who, 5), n_of_who=grown(nobody.n_of_who, 5))
-    return blended(past.jobs, past.jobs, past.events, method_s, method_s, held)
+    return blended(past.jobs, past.jobs, past.events, method_s, method_s, held, 4.0)
 
 
 def test_coverage_is_kept_although_the_ladder_is_far_too_low() -> None:
