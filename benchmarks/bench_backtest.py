@@ -1,12 +1,11 @@
 """Jobs a CPU-second of every method, each estimate as of the job's submit, beside a plain-Python loop; one thread.
 
-python -m benchmarks.bench_backtest [--jobs 200000] [--log LOG.swf.gz] [--search] [--json]
+python -m benchmarks.bench_backtest [--jobs 200000] [--log LOG.swf.gz] [--json]
 
 Without --log the jobs are made from a fixed seed. Compiling, or loading what was compiled before, is timed apart. The
 peer does what a script would: a heap of running jobs, a dictionary of users, the mean of a user's last two runtimes; it
-must give the very estimates of `last_two`. Floors: 200,000 jobs a CPU-second for a method that looks up one template,
-20,000 for `walltime`. --search adds a genetic search over all jobs with two workers, which has five minutes. The exit
-code is 1 where one is missed.
+must give the very estimates of `last_two`. Floors: 200,000 jobs a CPU-second for a method that looks up latest jobs, 20,000 for
+`walltime`. The exit code is 1 where one is missed.
 """
 
 import argparse
@@ -23,20 +22,17 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 import numpy as np  # noqa: E402
 
-from benchmarks.bench_templates import made_history  # noqa: E402
+from benchmarks.bench_learn import made_history  # noqa: E402
 from pipeline.clean import clean  # noqa: E402
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES  # noqa: E402
 from pipeline.estimate.history import History  # noqa: E402
 from pipeline.estimate.registry import ESTIMATORS  # noqa: E402
-from pipeline.estimate.templates.search import SearchSettings, search  # noqa: E402
-from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, predict  # noqa: E402
 from pipeline.evaluate.backtest import past_of  # noqa: E402
 from pipeline.ingest import ingest  # noqa: E402
 from pipeline.settings import RunSettings  # noqa: E402
 
 SIMPLE = ("last_two", "last_two_chain", "longer_of_two_chain", "recent_median", "recent_10", "recent_50", "sessions")
 SIMPLE_FLOOR, WHOLE_FLOOR = 200_000, 20_000
-SEARCH_LIMIT_S = 300.0
 
 
 def read(log: Path) -> History:
@@ -76,10 +72,6 @@ def measured(past: History) -> dict[str, float]:
         start = time.process_time()
         method(past, settings)
         figures[f"{name}_jobs_per_s"] = len(past) / (time.process_time() - start)
-    for place, template in enumerate(SMITH_DEFAULT):
-        start = time.process_time()
-        predict(Sight(past), template)
-        figures[f"template_{place}_jobs_per_s"] = len(past) / (time.process_time() - start)
     start = time.process_time()
     estimates_s = plain_last_two(past)
     figures["plain_python_last_two_jobs_per_s"] = len(past) / (time.process_time() - start)
@@ -88,20 +80,12 @@ def measured(past: History) -> dict[str, float]:
     return figures
 
 
-def searched(past: History) -> dict[str, float]:
-    """Wall seconds of a genetic search over all jobs with two workers."""
-    start = time.perf_counter()
-    search(past, float(past.end_s.max()) + 1, SearchSettings(method="genetic"), workers=2)
-    return {"genetic_search_wall_s": time.perf_counter() - start}
-
-
 def is_met(figures: dict[str, float]) -> bool:
     """Whether every floor holds."""
-    simple = [f"{name}_jobs_per_s" for name in (*SIMPLE, *(f"template_{k}" for k in range(len(SMITH_DEFAULT))))]
+    simple = [f"{name}_jobs_per_s" for name in SIMPLE]
     return (
         all(figures[name] >= SIMPLE_FLOOR for name in simple)
         and figures["walltime_jobs_per_s"] >= WHOLE_FLOOR
-        and figures.get("genetic_search_wall_s", 0.0) <= SEARCH_LIMIT_S
         and figures["plain_python_agrees"] == 1.0
     )
 
@@ -111,11 +95,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--log", type=Path)
-    parser.add_argument("--search", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     past = read(options.log) if options.log else made_history(options.jobs, 1)
-    figures = measured(past) | (searched(past) if options.search else {})
+    figures = measured(past)
     if options.json:
         print(json.dumps(figures, indent=2))
     else:

@@ -16,14 +16,34 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.bench_templates import made_history
 from pipeline.estimate.estimate_rules import EstimateRules
+from pipeline.estimate.history import ATTRIBUTES, History
 from pipeline.estimate.state_table import loaded_state, state_table
 from pipeline.estimate.walltime import learn
 from pipeline.storage import read_table, write_table
 from pipeline.tables import STATE
 
 MIB = 2**20
+
+
+def made_history(n_jobs: int, seed: int, n_users: int = 1000) -> History:
+    """Jobs of so many users (a few of them most jobs) and 200 applications over two years."""
+    rng = np.random.default_rng(seed)
+    submit_s = np.sort(rng.integers(0, 2 * 365 * 86_400, n_jobs)).astype(float)
+    runtime_s = np.ceil(np.exp(rng.normal(7, 2, n_jobs)))
+    start_s = submit_s + rng.exponential(3600, n_jobs).round()
+    codes = {name: np.full(n_jobs, -1, np.int64) for name in (*ATTRIBUTES, "job_name", "array_id", "who", "what")}
+    codes["user"] = codes["who"] = np.minimum(rng.zipf(1.3, n_jobs), n_users).astype(np.int64) - 1
+    codes["application"] = codes["what"] = rng.integers(0, 200, n_jobs)
+    names = {name: [str(code) for code in range(int(own.max(initial=-1)) + 1)] for name, own in codes.items()}
+    return History(
+        row=np.arange(n_jobs), submit_s=submit_s, start_s=start_s, end_s=start_s + runtime_s, runtime_s=runtime_s,
+        requested_s=rng.choice([900.0, 3600.0, 14_400.0, 86_400.0], n_jobs),
+        requested_mem_kib=np.full(n_jobs, np.nan), gpus=np.full(n_jobs, np.nan),
+        procs=2.0 ** rng.integers(0, 9, n_jobs),
+        local_s=submit_s.astype(np.int64), is_lower_bound=rng.random(n_jobs) < 0.05,
+        is_learnt=np.ones(n_jobs, np.bool_), codes=codes, names=names,
+    )  # fmt: skip
 
 
 def measured(n_jobs: int, n_users: int) -> dict[str, float]:

@@ -23,9 +23,6 @@ class LongRules:
 class EstimateRules:
     """How the runtime of a job is estimated at its submit."""
 
-    templates_file: str | None = None
-    """Templates of the method smith, a file of `walltime backtest --templates`, relative to the folder in
-    which it runs; default: built-in ones."""
     learn_jobs: int = 1_000_000
     """Least number of newest jobs that are learnt; at most half as many more are learnt."""
     session_gap_min: float = 20.0
@@ -108,6 +105,6 @@ def _read(kind: type[Any], plain: dict[str, Any]) -> Any:
     rules = kind(**plain)
     for field in fields(rules):
         value, usual = getattr(rules, field.name), field.default
-        if type(value) is not type(usual) and not (usual is None and isinstance(value, str)):
+        if type(value) is not type(usual):
             raise TypeError(f"{field.name} = {value!r}")
     return rules

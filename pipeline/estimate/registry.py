@@ -25,7 +25,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.limits import limits
 from pipeline.estimate.nightly.table import nightly_table
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.templates.smith import smith_default
+from pipeline.estimate.smith import smith
 from pipeline.estimate.walltime import walltime
 from pipeline.tables import SubmittedRuns
 
@@ -49,7 +49,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "everybody": everybody,
     "sessions": sessions,
     "neighbours": neighbours,
-    "smith": smith_default,
+    "smith": smith,
     "table": nightly_table,
     "walltime": walltime,
     "limits": limits,

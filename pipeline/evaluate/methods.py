@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from pipeline.errors import WalltimeError
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS, submitted_runs
-from pipeline.estimate.templates.smith import smith
-from pipeline.estimate.templates.templates_toml import read_templates
 from pipeline.estimate.walltime import walltime
 from pipeline.inputs.log_estimates import as_of_quantiles
 from pipeline.settings import RunSettings
@@ -36,11 +33,7 @@ STALE_METHODS = (*AT_MIDNIGHT, INPUTS)
 
 
 def method_with_settings(method: str, settings: RunSettings) -> Callable[[History], Floats]:
-    """A function from a log's history to estimates; ConfigError where the method's templates cannot be read."""
-    if method == "smith" and ESTIMATE_RULES.templates_file:
-        templates = read_templates(Path(ESTIMATE_RULES.templates_file).expanduser())
-        return lambda past: smith(past, templates)
-
+    """A function from a log's history to estimates."""
     if method == INPUTS:
         return lambda past: inputs_else_walltime(past, settings)
 

@@ -31,8 +31,6 @@ DOCUMENTED = {
     "pipeline.estimate.state_table": ("loaded_state",),
     "pipeline.estimate.score": ("scores",),
     "pipeline.estimate.nightly.table": ("look_up", "make_estimates", "make_memory"),
-    "pipeline.estimate.templates.smith": ("smith",),
-    "pipeline.estimate.templates.search": ("search",),
     "pipeline.evaluate": ("backtest", "check_no_look_ahead", "evaluate_scaling"),
     "pipeline.evaluate.limit_advice": ("limit_figures", "limits_read"),
     "pipeline.evaluate.memory_advice": ("memory_figures",),

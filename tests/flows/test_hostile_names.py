@@ -35,7 +35,7 @@ SHOWN_ELSEWHERE = {
     "terminal.view_memory": "tests/flows/test_memory.py",
     "html.study_pages": "tests/flows/test_replay.py",
     "terminal.view_replay": "tests/flows/test_replay.py",
-    "terminal.view_backtest": "tests/flows/test_search_templates.py",
+    "terminal.view_backtest": "tests/flows/test_backtest.py",
     "terminal.view_run": "tests/flows/test_commands.py",
 }
 """The tests of pages that no command below prints, by page."""

@@ -1,24 +1,20 @@
-"""`walltime backtest`: errors of every method's estimates on a log's own past, and the templates that suit it best."""
+"""`walltime backtest`: errors of every method's estimates on a log's own past."""
 
-import os
-import time
 from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
-from flows.cli.options import OUT_FILE, PAGE_FILE, SEED, argument, check_mode, option
-from flows.pages.terminal.activity import show_progress, showing_stages
+from flows.cli.options import OUT_FILE, PAGE_FILE, argument, check_mode, option
+from flows.pages.terminal.activity import showing_stages
 from flows.pages.terminal.blocks import Answer
 from flows.services.quantities import words
 from pipeline.errors import InputError, printable
 
-SEARCH_OPTIONS = ("--share", "--search", "--seed", "--workers", "--minutes")
-
 
 def backtest(
     ctx: typer.Context,
-    given: Path = argument("CONFIG", "A TOML file, as for walltime run; for --templates also a table of jobs."),
+    given: Path = argument("CONFIG", "A TOML file, as for walltime run."),
     log: list[str] | None = option(
         "--log PATH", "A log or a table of jobs instead of the config's; each is scored by itself; repeatable."
     ),
@@ -43,42 +39,15 @@ def backtest(
         "Score published predictions instead, on jobs 1, 7 and 30 days later; with --log and --json only.",
         False,
     ),
-    templates: Path | None = option(
-        "--templates FILE.toml",
-        "Instead: search the templates of similar jobs that predict the log's runtimes best, into a file.",
-    ),
-    share: float = option(
-        "--share", "With --templates: share of the jobs, from the first, to learn from.", 1.0, min=0.001, max=1.0
-    ),
-    search: Literal["greedy", "genetic", "both"] = option(
-        "--search", "With --templates: both: the genetic search starts with the greedy result.", "both"
-    ),
-    seed: int = SEED,
-    workers: int | None = option(
-        "--workers",
-        "With --templates: threads; default: one per processor. The result does not depend on it.",
-        min=1,
-        max=1024,
-    ),
-    minutes: float | None = option(
-        "--minutes", "With --templates: stop after about this time with the best result so far.", min=0
-    ),
 ) -> Answer:
     """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then.
-
-    With --templates it searches for the templates that group similar jobs best, and writes them to a file that can be
-    edited.
 
     \b
     Examples:
       walltime backtest my-site.toml --by month --report page.html --out figures.parquet
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
-      walltime backtest my-site.toml --templates templates.toml --share 0.33 --minutes 10
     """
-    check_mode(ctx, "--templates", is_on=templates is not None, own=SEARCH_OPTIONS, shared=())
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
-    if templates is not None:
-        return _search_templates(given, templates, share, search, seed, workers, minutes)
     from flows.pages.terminal.view_backtest import view_backtest
     from flows.services.backtesting import backtest_tasks, run_backtest
 
@@ -135,33 +104,3 @@ def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path
         written["page"] = write_page(report, backtest_page(table))
     return written
 
-
-def _search_templates(
-    given: Path, out: Path, share: float, how: Any, seed: int, workers: int | None, minutes: float | None
-) -> Answer:
-    from flows.pages.terminal.view_backtest import view_templates
-    from flows.services.backtesting import end_of_share_s, past_jobs
-    from flows.services.files.os_errors import naming_path
-    from pipeline.estimate.templates.search import SearchSettings, search
-    from pipeline.estimate.templates.templates_toml import write_templates
-
-    if out.suffix != ".toml" or out.is_dir():
-        raise InputError(f"--templates {printable(str(out))}", "no name of a TOML file", "a path that ends in .toml")
-    history = past_jobs(given)
-    stop_s = float("inf") if minutes is None else time.monotonic() + 60 * minutes
-
-    def goes_on(found: Any) -> bool:
-        is_over = time.monotonic() >= stop_s
-        is_due = is_over or found.done % 10 == 0 or found.done == found.total
-        show_progress(f"{found.stage}: error {found.error_s:,.0f} s ({found.done}/{found.total})", is_due=is_due)
-        return not is_over
-
-    until_s, n_workers = end_of_share_s(history, share), workers or len(os.sched_getaffinity(0))
-    found = search(history, until_s, SearchSettings(method=how), seed, n_workers, goes_on)
-    with naming_path(out):
-        write_templates(out, found, given.name)
-    facts = {"error_s": found.error_s, "n_jobs": found.n_jobs, "until_s": until_s, "file": str(out)}
-    return Answer(
-        facts | {"templates": [template.model_dump() for template in found.templates]},
-        view_templates(found.templates, found.error_s, found.n_jobs, out),
-    )

@@ -176,9 +176,3 @@ def view_later(found: Sequence[Row]) -> Iterator[Block]:
         ]  # fmt: skip
         yield Grid(f"{one['log']}: predictions on later jobs", LATER, rows)
 
-
-def view_templates(templates: Sequence[object], error_s: float, n_jobs: int, file: Path) -> Iterator[Block]:
-    """The error of the templates, each template, and where they are written."""
-    yield f"Mean absolute error {error_s:,.0f} s over {n_jobs:,} jobs, by narrowest interval of"
-    yield from (Exact(f"  {template}") for template in templates)
-    yield from wrote({"templates": file})
