@@ -4,8 +4,8 @@ python -m benchmarks.bench_backtest [--jobs 200000] [--log LOG.swf.gz] [--json]
 
 Without --log the jobs are made from a fixed seed. Compiling, or loading what was compiled before, is timed apart. The
 peer does what a script would: a heap of running jobs, a dictionary of users, the mean of a user's last two runtimes; it
-must give the very estimates of `last_two`. Floors: 200,000 jobs a CPU-second for a method that looks up latest jobs, 20,000 for
-`walltime`. The exit code is 1 where one is missed.
+must give the very estimates of `last_two`. Floors: 200,000 jobs a CPU-second for a method that looks up latest jobs,
+20,000 for `walltime`. The exit code is 1 where one is missed.
 """
 
 import argparse

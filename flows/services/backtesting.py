@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
+from flows.services.logs.cleaning import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, seconds
-from flows.services.run.prepare import prepare, resolve
+from flows.services.run.prepare import resolve
 from pipeline.arrays import Floats
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
@@ -21,7 +21,6 @@ from pipeline.evaluate.later_scores import Scored, figures, later_scores
 from pipeline.evaluate.methods import METHODS, STALE_METHODS, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
-from pipeline.run import run_plain
 from pipeline.settings import RunSettings
 from pipeline.tables import BACKTEST
 

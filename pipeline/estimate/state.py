@@ -111,10 +111,11 @@ def no_state(n_methods: int, n_choices: int, first_rungs: Floats) -> State:
     rungs = np.zeros((N_CLASSES, n_quantiles + 1))
     rungs[::2, :-1] = first_rungs[0]
     served = Learnt(no_errors(n_methods), rungs, no_outputs(0, (n_methods, 0, N_READ * n_quantiles, N_READ)))
+    choice = Learnt(no_errors(n_choices), np.zeros((0, n_quantiles)), no_outputs(0, (n_choices, 0, 0, 0)))
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
-        jobs=no_jobs(), ids=[], progress=none, live=live, served=served,
-        choice=Learnt(no_errors(n_choices), np.zeros((0, n_quantiles)), no_outputs(0, (n_choices, 0, 0, 0))), rows=no_rows(n_methods, n_quantiles),
+        jobs=no_jobs(), ids=[], progress=none, live=live, served=served, choice=choice,
+        rows=no_rows(n_methods, n_quantiles),
         last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
         laws=no_curves(), chain=no_chain(),
         record=Record(np.empty(0), np.empty((0, n_quantiles))), over=Over(none, np.empty(0)),
@@ -147,7 +148,7 @@ def no_outputs(n: int, widths: Iterable[int]) -> Outputs:
 
 def each_learnt(state: State, change: Callable[[Learnt], Learnt]) -> State:
     """The state with what is learnt of each kind of answers changed."""
-    return replace(state, **{name: change(getattr(state, name)) for name in LEARNT})
+    return replace(state, live=change(state.live), served=change(state.served), choice=change(state.choice))
 
 
 def with_rows(state: State, n_jobs: int) -> State:

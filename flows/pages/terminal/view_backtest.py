@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.pages.formats import fixed, percent, points, signed
-from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
+from flows.pages.terminal.blocks import Block, Column, Grid, text, wrote
 from flows.services.backtesting import BacktestResult, ranked
 
 Row = Mapping[str, Any]
