@@ -1,6 +1,9 @@
-"""What a group's runs are counted in, and counts in words: processors, nodes or GPUs."""
+"""What a group's runs are counted in, counts in words, and the types of GPUs: processors, nodes or GPUs."""
 
 from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 MOST_EFFICIENCY = 1.2
 """Efficiencies above this say that predictions at two counts do not agree, not that processors gain more than all."""
@@ -25,6 +28,17 @@ class Axis(StrEnum):
     def units(self) -> str:
         """The unit in the plural."""
         return plural(self.unit, 2)
+
+
+UNTOLD = "gpu"
+"""Stands for the type of GPUs where the log does not tell it."""
+
+
+def gpu_types(jobs: pa.Table) -> pa.ChunkedArray:
+    """The type of each job's GPUs, UNTOLD where the log does not tell it; null for a job that held none."""
+    has_gpus = pc.greater(jobs.column("gpus"), 0)
+    told = pc.fill_null(jobs.column("gpu_type").cast(pa.string()), UNTOLD)
+    return pc.if_else(pc.fill_null(has_gpus, False), told, None)
 
 
 def axis_of(value: str | None) -> Axis:

@@ -168,13 +168,13 @@ SCALABILITY = TableKind(
 ESTIMATES = TableKind(
     "estimates",
     columns(
-        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "runtime_s_q10",
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "runtime_s_q10",
         "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "ratio_q10", "ratio_q50",
         "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_own_jobs", "n_effective", "newest_end_s",
         "run_id",
         never_null=("site", "template"),
     ),
-    ("site", "template", "who", "what", "queue", "requested_s", "procs"),
+    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus"),
     "Runtime quantiles to look up at a job's submit: the row of least chain_rank whose values are the job's or null. "
     "Where the row has ratios and the job a request, multiply them, else take the seconds. Cut the median at the "
     "request. A job without a requested runtime has requested_s 0.",
@@ -214,11 +214,12 @@ LIMITS = TableKind(
 MEMORY = TableKind(
     "memory",
     columns(
-        "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "used_mem_kib_q50",
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "gpus",
+        "used_mem_kib_q50",
         "used_mem_kib_q97", "n_jobs", "n_own_jobs", "newest_end_s", "run_id",
         never_null=("site", "template", "used_mem_kib_q97"),
     ),
-    ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs"),
+    ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs", "gpus"),
     "Memory to look up at a job's submit, per processor: the row of least chain_rank whose values are the job's or "
     "null. A job without a requested memory has requested_mem_kib 0. Without rows where the log knows no job's memory.",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from pipeline.arrays import Floats
 from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
-from pipeline.estimate.questions import questions_of, usual_memory_kib, usual_procs
+from pipeline.estimate.questions import completed, questions_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.time_left import LEFT_SHARES, calibration, outcomes_of
@@ -29,7 +29,8 @@ from pipeline.tables import BACKTEST, JOBS, REPLAY
 from walltime.frames import arrow_of, frame_of, plain, with_column
 from walltime.log_jobs import Site, converted, flagged, log_of, settings_for
 
-ASKED = tuple(dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES, "requested_s", "requested_mem_kib", "procs")))
+COUNTS = ("requested_s", "requested_mem_kib", "procs", "nodes", "gpus")
+ASKED = tuple(dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES, *COUNTS)))
 """The columns of a job that an estimate uses."""
 
 
@@ -43,8 +44,9 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
         1970), `procs` and `runtime_s` (s). Without flags the log is cleaned first.
     jobs : DataFrame
         Jobs to estimate. At least one of `user`, `application`, `procs`, `requested_s` (s) and the other columns that a
-        submit states; names as in `log`. Without `procs` the size of the submitter's last job is taken. `submit_s`
-        (s since 1970) is the time of the submit, by default the newest time of the log.
+        submit states; names as in `log`. Without `procs` the size of the submitter's last job is taken, or that of
+        `nodes` where the site has `procs_per_node`. A job without `gpus` holds none; their type is that of `gpu_type`,
+        else the usual one. `submit_s` (s since 1970) is the time of the submit, by default the newest time of the log.
     site : str or mapping, optional
         The site's name, or values of the section `[site]` of a config, such as `timezone`.
     config : str or Path, optional
@@ -93,12 +95,8 @@ def _answers(state: State, table: pa.Table, settings: RunSettings) -> Floats:
     if not names:
         raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
     rows = pa.table(converted(table, JOBS, names, "estimate, jobs")).to_pylist()
-    questions = questions_of([rows[place] for place in order], submit_s[order], settings.site.timezone)
-    unknown = np.isnan(questions.procs)
-    if unknown.any():
-        questions.procs[unknown] = usual_procs(state, questions)[unknown]
-    unknown = np.isnan(questions.requested_mem_kib)
-    questions.requested_mem_kib[unknown] = usual_memory_kib(state, questions)[unknown]
+    site, own = settings.site, [rows[place] for place in order]
+    questions = completed(state, questions_of(own, submit_s[order], site.timezone, site.procs_per_node))
     found = np.empty((len(rows), len(QUANTILES)))
     found[order] = estimate_from(state, questions, ESTIMATE_RULES)
     return found

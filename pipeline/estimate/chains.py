@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.keys import Keys, grown, mixed, no_keys, numbers, with_new
-from pipeline.estimate.submits import MEMORY, Events, Jobs, capped
+from pipeline.estimate.submits import MEMORY, Events, Jobs, capped, programs, sizes
 from pipeline.kernels import kernel, sort_in_place, uncounted_kernel
 
 MEAN, MAX, QUANTILE, SHARE = range(4)
@@ -62,8 +62,12 @@ def no_chain() -> Chain:
 
 def digests_of(jobs: Jobs, levels: Sequence[int] = range(len(LOOK_BACK))) -> Ints:
     """(levels, jobs) hashes of (session), (who, what, request, procs, memory),
-    (who, what, procs, memory), (who, what, request), (who, what), (who), (what, request)."""
-    who, what, asked_s, procs, level = jobs.who, jobs.what, jobs.limit_s, jobs.procs, np.ones_like(jobs.who)
+    (who, what, procs, memory), (who, what, request), (who, what), (who), (what, request).
+
+    What is the program on the job's type of GPUs, procs has its GPUs too.
+    """
+    who, what, asked_s, procs = jobs.who, programs(jobs), jobs.limit_s, sizes(jobs)
+    level = np.ones_like(who)
     session, memory = np.where(who < 0, -1, jobs.session), jobs.traits[:, MEMORY]
     keys: tuple[tuple[Ints | Floats, ...], ...] = (
         (session, level), (who, what, asked_s, procs, memory, 2 * level),

@@ -23,7 +23,7 @@ class Curve(NamedTuple):
     `shape`: how many sizes there are, the power, and the share of the way from the power law to the means.
     """
 
-    log_procs: Floats
+    log_size: Floats
     above: Floats
     n_runs: Floats
     shape: Floats
@@ -40,16 +40,16 @@ def trace(newest: int, before: Ints, past: Jobs, power: float, found: Curve) -> 
     n_sizes, other = 0, newest
     while other >= 0:
         place = 0
-        while place < n_sizes and found.log_procs[place] < past.log_procs[other]:
+        while place < n_sizes and found.log_size[place] < past.log_size[other]:
             place += 1
-        if place == n_sizes or found.log_procs[place] != past.log_procs[other]:
+        if place == n_sizes or found.log_size[place] != past.log_size[other]:
             for moved in range(n_sizes, place, -1):
-                found.log_procs[moved], found.above[moved] = found.log_procs[moved - 1], found.above[moved - 1]
+                found.log_size[moved], found.above[moved] = found.log_size[moved - 1], found.above[moved - 1]
                 found.n_runs[moved] = found.n_runs[moved - 1]
-            found.log_procs[place], found.above[place], found.n_runs[place] = past.log_procs[other], 0.0, 0.0
+            found.log_size[place], found.above[place], found.n_runs[place] = past.log_size[other], 0.0, 0.0
             n_sizes += 1
         found.n_runs[place] += 1
-        above = math.log(past.runtime_s[other]) - power * past.log_procs[other]
+        above = math.log(past.runtime_s[other]) - power * past.log_size[other]
         found.above[place] += (above - found.above[place]) / found.n_runs[place]
         other = before[other]
     found.shape[0], found.shape[1], found.shape[2] = n_sizes, power, _trust(newest, before, past, power, n_sizes, found)
@@ -61,8 +61,8 @@ def _trust(newest: int, before: Ints, past: Jobs, power: float, n_sizes: int, fo
     squares, n_free, n_runs, other = 0.0, 0.0, 0.0, newest
     while other >= 0:
         for place in range(n_sizes):
-            if found.log_procs[place] == past.log_procs[other] and found.n_runs[place] > 1:
-                off = math.log(past.runtime_s[other]) - power * past.log_procs[other] - found.above[place]
+            if found.log_size[place] == past.log_size[other] and found.n_runs[place] > 1:
+                off = math.log(past.runtime_s[other]) - power * past.log_size[other] - found.above[place]
                 squares += off * off
                 n_free += 1 - 1 / found.n_runs[place]
         n_runs, other = n_runs + 1, before[other]
@@ -73,15 +73,15 @@ def _trust(newest: int, before: Ints, past: Jobs, power: float, n_sizes: int, fo
 
 
 @kernel
-def height(log_procs: float, curve: Curve) -> float:
+def height(log_size: float, curve: Curve) -> float:
     """The curve's log runtime at a size, up to a constant."""
-    n_sizes, straight = int(curve.shape[0]), float(curve.shape[1] * log_procs)
+    n_sizes, straight = int(curve.shape[0]), float(curve.shape[1] * log_size)
     if n_sizes < 2 or curve.shape[2] == 0:
         return straight
     place = 1
-    while place < n_sizes - 1 and curve.log_procs[place] < log_procs:
+    while place < n_sizes - 1 and curve.log_size[place] < log_size:
         place += 1
-    step = curve.log_procs[place] - curve.log_procs[place - 1]
-    share = (log_procs - curve.log_procs[place - 1]) / step
+    step = curve.log_size[place] - curve.log_size[place - 1]
+    share = (log_size - curve.log_size[place - 1]) / step
     above = curve.above[place - 1] + share * (curve.above[place] - curve.above[place - 1])
     return straight + float(curve.shape[2] * above)

@@ -55,8 +55,10 @@ class EstimateRules:
     """Weight of a job of another queue."""
     other_memory: float = 0.5
     """Weight of a job with another requested memory."""
+    other_gpus: float = 0.1
+    """Weight of a job on GPUs of another type, or on none, of one on GPUs."""
     other_trait: float = 0.95
-    """Weight of a job of another account, partition, quality of service or job name; pairs of jobs adjust the five."""
+    """Weight of a job of another account, partition, quality of service or job name; pairs of jobs adjust the six."""
     place_power: float = 0.1
     """Power of the ratio of the positions in their bursts, in the weight of a job."""
     hour_decay: float = 0.015

@@ -79,7 +79,7 @@ def with_keys(held: Evidence, n_sizes: int, n_groups: int, n_who: int) -> Eviden
 def observe(job: int, past: Jobs, held: Evidence, is_apart: bool) -> None:
     """Learn the runtime of an ended job of a known submitter; whether it is the first of its array, or in none."""
     size, group, who = held.of_size[past.size[job]], held.of_group[past.group[job]], held.of_who[past.who[job]]
-    log_s, asked, procs = math.log(past.runtime_s[job]), past.log_request[job], past.log_procs[job]
+    log_s, asked, procs = math.log(past.runtime_s[job]), past.log_request[job], past.log_size[job]
     if size[N] > 0:
         _judge(log_s, asked, procs, size, group, who, held.of_all[0])
     if group[N] > 0 and (size[N] == 0 or abs(procs - group[LOG_PROCS]) > APART):
@@ -184,7 +184,7 @@ def compare(job: int, past: Jobs, ring: Ints, taken: int, ratio: float, unlike: 
             if past.traits[job, trait] != past.traits[other, trait]:
                 differs = trait
                 n_differ += 1
-        if n_differ > 1 or past.procs[job] != past.procs[other]:
+        if n_differ > 1 or past.log_size[job] != past.log_size[other]:
             continue
         up_s = log_s - math.log(past.runtime_s[other])
         up_asked = past.log_request[job] - past.log_request[other]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, lower_bounds, offset_s
+from pipeline.axes import gpu_types
 
 NO_JOB_FLAGS = ("partial_execution", "impossible_times", "no_procs", "duplicate")
 """Flags of records that are no jobs of their own. Jobs of a flurry are kept: a scheduler had to estimate them."""
@@ -21,7 +22,8 @@ NO_JOB_FLAGS = ("partial_execution", "impossible_times", "no_procs", "duplicate"
 NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
 """States of jobs whose runtime is not known yet, even if the log has the time so far."""
 
-ATTRIBUTES = ("user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size")
+ATTRIBUTES = ("user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size", "gpu_type")
+"""`gpu_type` is known of every job that holds GPUs: as the log tells it, else UNTOLD."""
 
 OTHERS = ("inputs", "array_id")
 """Columns that are no attributes of a job, but are known of it by their text."""
@@ -234,6 +236,7 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
 
 
 def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[str]]]:
+    jobs = jobs.set_column(jobs.column_names.index("gpu_type"), "gpu_type", gpu_types(jobs))
     read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, *OTHERS, *WHO, *WHAT))}
     read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
     read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pipeline.arrays import Floats
+from pipeline.axes import Axis, counted
 from pipeline.estimate.group_record import chances
 from pipeline.estimate.history import History
 from pipeline.estimate.law_curves import speaks
@@ -16,9 +17,9 @@ SENTENCES = {
     "own_runs": "Runs at this size answer.",
     "not_request": "Runs at this size did not follow the request.",
     "request": "Scaled by the request, which runs of this kind follow.",
-    "not_size": "Runs on {nearest:,} processors answer: runtimes hardly change with the size.",
-    "power": "Scaled from {nearest:,} processors by the curve of the submitter's runs.",
-    "law": "Scaled from {nearest:,} processors by the law of the group, which was close to its latest runs.",
+    "not_size": "Runs on {nearest} answer: runtimes hardly change with the size.",
+    "power": "Scaled from {nearest} by the curve of the submitter's runs.",
+    "law": "Scaled from {nearest} by the law of the group, which was close to its latest runs.",
     "law_here": "The law of the group answers, at the level of its latest runs; it was closer than the estimate.",
 }
 
@@ -28,11 +29,11 @@ def spoken(state: State, questions: History, law: Floats) -> list[tuple[str, str
     jobs, found = with_numbers(jobs_of(recoded(questions, state.names)), state), []
     for job, by_law in enumerate(speaks(law).tolist()):
         places = _ended(state, int(jobs.group[job]))
-        nearest = _nearest(state, places, jobs.procs[job])
-        code = _code(state, jobs, job, places, is_here=nearest == jobs.procs[job], by_law=by_law)
+        is_here = jobs.size[job] in state.jobs.size[places]
+        code = _code(state, jobs, job, places, is_here=is_here, by_law=by_law)
         # Nothing is said of a submitter where none is given.
         sentence = SENTENCES["anybody" if code == "others" and jobs.who[job] < 0 else code]
-        found.append((code, sentence.format(nearest=nearest)))
+        found.append((code, sentence.format(nearest=_nearest(state.jobs, places, jobs.log_size[job]))))
     return found
 
 
@@ -45,9 +46,12 @@ def _ended(state: State, group: int) -> list[int]:
     return places
 
 
-def _nearest(state: State, places: list[int], procs: float) -> int:
-    sizes = state.jobs.procs[places]
-    return int(sizes[np.argmin(np.abs(np.log(sizes / procs)))]) if len(sizes) else 0
+def _nearest(past: Jobs, places: list[int], log_size: float) -> str:
+    """The size nearest to one, in words."""
+    if not places:
+        return ""
+    place = places[int(np.argmin(np.abs(past.log_size[places] - log_size)))]
+    return counted(past.gpus[place], Axis.GPUS) if past.gpus[place] > 0 else counted(past.procs[place], Axis.PROCS)
 
 
 def _code(state: State, jobs: Jobs, job: int, places: list[int], *, is_here: bool, by_law: bool) -> str:
@@ -58,7 +62,7 @@ def _code(state: State, jobs: Jobs, job: int, places: list[int], *, is_here: boo
     chance, evidence = np.empty(3), state.evidence
     chances(evidence.of_group[jobs.group[job]], evidence.of_who[jobs.who[job]], evidence.of_all[0], chance)
     if is_here:
-        asked_s = state.jobs.limit_s[places][state.jobs.procs[places] == jobs.procs[job]]
+        asked_s = state.jobs.limit_s[places][state.jobs.size[places] == jobs.size[job]]
         if jobs.limit_s[job] <= 0 or jobs.limit_s[job] in asked_s:
             return "own_runs"
         return "request" if chance[1] > 0.5 else "not_request"

@@ -29,7 +29,8 @@ FARTHEST = math.log(1.2)
 
 LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED, IS_NEW, BELOW, ABOVE = range(7)
 """Columns of what is judged: the curve's log runtime; the errors of curve and estimate (log); ended jobs of both; 1
-where no run of the size is remembered; the next smaller and larger counts of processors that are, where it is not."""
+where no run of the size is remembered; the places of jobs of the next smaller and larger sizes that are, where it is
+not, and -1 without one."""
 
 
 class LawCurves(NamedTuple):
@@ -41,7 +42,7 @@ class LawCurves(NamedTuple):
 
     of_group: Ints
     offsets: Ints
-    log_procs: Floats
+    log_size: Floats
     log_s: Floats
     group_key: Ints
 
@@ -62,42 +63,46 @@ def judged(jobs: Jobs, past: Jobs, newest: Ints, before: Ints, laws: LawCurves) 
         group = jobs.group[job]
         if group < 0:
             continue
-        _set_sizes_around(jobs.procs[job], newest[group], before, past, found[job])
+        _set_sizes_around(job, jobs, newest[group], before, past, found[job])
         if laws.of_group[group] < 0:
             continue
         first, after = laws.offsets[laws.of_group[group]], laws.offsets[laws.of_group[group] + 1]
         shape = np.array([float(after - first), 0.0, 1.0])
-        curve = Curve(laws.log_procs[first:after], laws.log_s[first:after], nothing, shape)
-        found[job, LOG_S] = _on_curve(jobs.log_procs[job], math.inf, newest[group], before, past, curve)
+        curve = Curve(laws.log_size[first:after], laws.log_s[first:after], nothing, shape)
+        found[job, LOG_S] = _on_curve(jobs.log_size[job], math.inf, newest[group], before, past, curve)
         _judge(newest[group], before, past, curve, found[job])
     return found
 
 
 @kernel
-def _set_sizes_around(procs: float, newest: int, before: Ints, past: Jobs, found: Floats) -> None:
+def _set_sizes_around(job: int, jobs: Jobs, newest: int, before: Ints, past: Jobs, found: Floats) -> None:
     """Set IS_NEW, BELOW and ABOVE from the sizes of a group's remembered jobs."""
-    below, above, other, found[IS_NEW] = -math.inf, math.inf, newest, 1.0
+    below, above, other, found[IS_NEW] = -1, -1, newest, 1.0
+    own = jobs.log_size[job]
     while other >= 0:
-        size = past.procs[other]
-        if size == procs:
+        size = past.log_size[other]
+        if past.size[other] == jobs.size[job]:
             found[IS_NEW] = 0.0
             return
-        below, above = max(below, size if size < procs else below), min(above, size if size > procs else above)
+        if size < own and (below < 0 or size > past.log_size[below]):
+            below = other
+        if size > own and (above < 0 or size < past.log_size[above]):
+            above = other
         other = before[other]
     found[BELOW], found[ABOVE] = below, above
 
 
 @kernel
-def _on_curve(log_procs: float, known_s: float, newest: int, before: Ints, past: Jobs, curve: Curve) -> float:
+def _on_curve(log_size: float, known_s: float, newest: int, before: Ints, past: Jobs, curve: Curve) -> float:
     """The curve's log runtime at a size, at the level of the group's jobs that had ended by a time; NaN: none had."""
     above, weight, n_runs, age, other = np.empty(N_OF_GROUP), np.empty(N_OF_GROUP), 0, 1.0, newest
     while other >= 0:
         if past.end_s[other] <= known_s and not past.is_lower_bound[other]:
-            above[n_runs] = math.log(past.runtime_s[other]) - height(past.log_procs[other], curve)
-            weight[n_runs] = age * math.exp(-abs(past.log_procs[other] - log_procs) / math.log(2.0))
+            above[n_runs] = math.log(past.runtime_s[other]) - height(past.log_size[other], curve)
+            weight[n_runs] = age * math.exp(-abs(past.log_size[other] - log_size) / math.log(2.0))
             n_runs, age = n_runs + 1, age * KEPT
         other = before[other]
-    return height(log_procs, curve) + weighted_median(above[:n_runs], weight[:n_runs]) if n_runs else math.nan
+    return height(log_size, curve) + weighted_median(above[:n_runs], weight[:n_runs]) if n_runs else math.nan
 
 
 @kernel
@@ -108,7 +113,7 @@ def _judge(newest: int, before: Ints, past: Jobs, curve: Curve, found: Floats) -
     while other >= 0:
         if not past.is_lower_bound[other] and past.answered_s[other] > 0:
             log_s = math.log(past.runtime_s[other])
-            expected = _on_curve(past.log_procs[other], past.submit_s[other], before[other], before, past, curve)
+            expected = _on_curve(past.log_size[other], past.submit_s[other], before[other], before, past, curve)
             if not math.isnan(expected):
                 of_curve += weight * min(abs(log_s - expected), LARGEST)
                 of_estimate += weight * min(abs(log_s - math.log(past.answered_s[other])), LARGEST)

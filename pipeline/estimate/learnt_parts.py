@@ -52,6 +52,8 @@ from pipeline.estimate.submits import (
     jobs_of,
     joined,
     part,
+    programs,
+    sizes,
     with_known_programs,
     with_meant_requests,
     with_sessions,
@@ -252,11 +254,11 @@ def request_digests(jobs: Jobs) -> Ints:
 
 
 def group_digests(jobs: Jobs) -> Ints:
-    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY], jobs.traits[:, PROBLEM_SIZE])
+    return mixed(jobs.who, programs(jobs), jobs.traits[:, MEMORY], jobs.traits[:, PROBLEM_SIZE])
 
 
 def size_digests(jobs: Jobs) -> Ints:
-    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY], jobs.traits[:, PROBLEM_SIZE], jobs.procs)
+    return mixed(jobs.who, programs(jobs), jobs.traits[:, MEMORY], jobs.traits[:, PROBLEM_SIZE], sizes(jobs))
 
 
 def with_numbers(jobs: Jobs, state: State) -> Jobs:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import Array, Bools, Floats, Value, category_codes, floats
-from pipeline.axes import MOST_EFFICIENCY, Axis
+from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import READ, History, history
@@ -42,7 +42,7 @@ CURVE_SIZES = 3
 """Sizes of a group whose law is a hypothesis."""
 
 TYPICAL = ("requested_s", "requested_mem_kib", "queue")
-"""What a question has from the group's newest jobs on the nearest size, where NEWEST of them agree."""
+"""What a question has from the group's newest jobs on the nearest count, where NEWEST of them agree."""
 
 WIDEST = 2.5
 """How many times the 80% interval of an ok row spans at most."""
@@ -58,16 +58,16 @@ def publish_predictions(
 ) -> tuple[pa.Table, pa.Table, Report]:
     """STATE with the laws of its groups, and PREDICTIONS, a row per group and count of `laws`.
 
-    A question has the group's values of the template, the count, and what TYPICAL names, where the group's newest jobs
-    on the nearest size agree; it is submitted at the State's time.
+    A question has the group's values of the template, the count on the group's axis and what goes with it (processors
+    of GPUs or nodes), and what TYPICAL names, where the group's newest jobs on the nearest count agree; it is submitted
+    at the State's time.
 
     Parameters
     ----------
     state_table : pa.Table
         STATE.
     laws : pa.Table
-        PREDICTIONS by law alone; medians in s. Rows over nodes or GPUs stay as they are: the State's sizes are
-        processors, and a number of these may have run on any number of GPUs.
+        PREDICTIONS by law alone; medians in s.
     groups : pa.Table
         GROUPS.
     jobs : pa.Table or StoredTable
@@ -85,17 +85,14 @@ def publish_predictions(
         Number of predictions; how many are ok.
     """
     arrays = arrays_in(state_table)
-    laws, others = _by_axis(laws)
     state, settings = state_in(arrays, "the state")
-    newest, _ = newest_jobs(jobs, (*READ, "group_id"), settings.learn_jobs)
+    newest, _ = newest_jobs(jobs, (*READ, "group_id", "nodes"), settings.learn_jobs)
     past = history(newest, state.site["timezone"])
     group_id = np.array(newest.column("group_id").to_pylist(), object)[past.row]
-    state = replace(state, laws=law_curves(state, past, group_id, laws, groups))
-    asked = row_questions(newest.take(pa.array(past.row)), group_id, past.procs, laws, groups)
-    # T(1) of a group has the values of its first row, so that its runtime times its speedup is one number.
+    asked, alone = row_questions(newest.take(pa.array(past.row)), group_id, past, laws, groups)
+    state = replace(state, laws=law_curves(state, past, group_id, laws, asked, groups))
     first: dict[str, int] = {}
     place = [first.setdefault(name, row) for row, name in enumerate(laws.column("group_id").to_pylist())]
-    alone = [{**asked[row], "procs": 1} for row in first.values()]
     found, on_one_s = answers_at(state, [*asked, *alone], settings, len(asked))
     order = dict(zip(first.values(), on_one_s.tolist(), strict=True))
     table = _table(
@@ -106,26 +103,13 @@ def publish_predictions(
         state.as_of_s + HOLDS_DAYS * DAY_S,
         run_id,
     )
-    table = _in_order(table, others)
     more = {f"laws.{name}": values for name, values in state.laws._asdict().items()}
     return arrays_table(arrays | more), table, _report(table, found, state.record)
 
 
-def _by_axis(laws: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows over processors, and those over nodes or GPUs."""
-    is_over_procs = pc.equal(pc.fill_null(laws.column("axis").cast(pa.string()), Axis.PROCS), Axis.PROCS)
-    return laws.filter(is_over_procs), laws.filter(pc.invert(is_over_procs))
-
-
-def _in_order(table: pa.Table, others: pa.Table) -> pa.Table:
-    """The rows of both in order of group."""
-    if not others.num_rows:
-        return table
-    both = pa.concat_tables([table, others]).unify_dictionaries()
-    return PREDICTIONS.check(both.take(pa.array(np.argsort(category_codes(both, "group_id")[0], kind="stable"))))
-
-
-def law_curves(state: State, past: History, group_id: Array, laws: pa.Table, groups: pa.Table) -> LawCurves:
+def law_curves(
+    state: State, past: History, group_id: Array, laws: pa.Table, asked: Sequence[Mapping[str, Value]], groups: pa.Table
+) -> LawCurves:
     """The curve of each of the State's groups: that of the similarity group of its newest job."""
     n_sizes = dict(zip(groups.column("group_id").to_pylist(), groups.column("n_sizes").to_pylist(), strict=True))
     owner = np.array(laws.column("group_id").to_pylist(), object)
@@ -143,28 +127,46 @@ def law_curves(state: State, past: History, group_id: Array, laws: pa.Table, gro
     offsets = np.append(0, np.cumsum(count)).astype(np.int64)
     template = {name for name in TEMPLATE_COLUMNS if groups.column(name).null_count < groups.num_rows}
     key = np.array([group_key(template)])
-    return LawCurves(of_group, offsets, np.log(floats(laws, "procs")), np.log(floats(laws, "runtime_s")), key)
+    log_size = jobs_of(questions_of(asked, np.zeros(len(asked)), "UTC")).log_size
+    # The processors of a GPU may be unknown: the curve is then over GPUs alone.
+    log_size = np.where(np.isnan(log_size), np.log(floats(laws, "procs")), log_size)
+    return LawCurves(of_group, offsets, log_size, np.log(floats(laws, "runtime_s")), key)
 
 
 def row_questions(
-    jobs: pa.Table, group_id: Array, procs: Floats, laws: pa.Table, groups: pa.Table
-) -> list[dict[str, Value]]:
-    """Per row of `laws` the job that is asked, as values of JOBS columns; unknown ones are left out."""
-    columns = {name: groups.column(name).to_pylist() for name in TEMPLATE_COLUMNS}
+    jobs: pa.Table, group_id: Array, past: History, laws: pa.Table, groups: pa.Table
+) -> tuple[list[dict[str, Value]], list[dict[str, Value]]]:
+    """Per row of `laws` the job that is asked, as values of JOBS columns; and per group the same on a count of 1.
+
+    Unknown values are left out. On 1 a group has the values of its first row, so that its runtime times its speedup is
+    one number.
+    """
+    columns = {name: groups.column(name).to_pylist() for name in (*TEMPLATE_COLUMNS, "gpu_type")}
     template = {
         name: {column: values[row] for column, values in columns.items() if values[row] is not None}
         for row, name in enumerate(groups.column("group_id").to_pylist())
     }
+    axes = {name: axis_of(axis) for name, axis in zip(*(laws.column(one).to_pylist() for one in _AXES), strict=True)}
+    counts = {Axis.PROCS: past.procs, Axis.GPUS: past.gpus, Axis.NODES: floats(jobs, "nodes")}
     newest: dict[str, dict[float, deque[int]]] = {}
-    for place, (name, size) in enumerate(zip(group_id.tolist(), procs.tolist(), strict=True)):
-        if name is not None:
-            newest.setdefault(name, {}).setdefault(size, deque(maxlen=NEWEST)).append(place)
+    for place, name in enumerate(group_id.tolist()):
+        if name in axes and (count := counts[axes[name]][place]) > 0:
+            newest.setdefault(name, {}).setdefault(float(count), deque(maxlen=NEWEST)).append(place)
     values = {name: jobs.column(name).to_pylist() for name in TYPICAL}
     typical = {
-        name: {size: _agreed(values, places) for size, places in sizes.items()} for name, sizes in newest.items()
+        name: {size: _agreed(values, places) | _counts(past, places[-1]) for size, places in sizes.items()}
+        for name, sizes in newest.items()
     }
-    asked = zip(laws.column("group_id").to_pylist(), laws.column("procs").to_pylist(), strict=True)
-    return [{"procs": size, **_nearest(typical.get(name, {}), size), **template[name]} for name, size in asked]
+    asked, alone = list[dict[str, Value]](), dict[str, dict[str, Value]]()
+    for name, size in zip(laws.column("group_id").to_pylist(), laws.column("procs").to_pylist(), strict=True):
+        sizes = typical.get(name, {})
+        asked.append(_on(axes[name], sizes, size) | template[name])
+        if name not in alone:
+            alone[name] = asked[-1] | _held(axes[name], sizes, 1)
+    return asked, list(alone.values())
+
+
+_AXES = ("group_id", "axis")
 
 
 def _agreed(values: Mapping[str, Sequence[Value | None]], places: Iterable[int]) -> dict[str, Value]:
@@ -173,9 +175,32 @@ def _agreed(values: Mapping[str, Sequence[Value | None]], places: Iterable[int])
     return {name: own.pop() for name, own in found.items() if len(own) == 1 and None not in own}
 
 
-def _nearest(sizes: Mapping[float, dict[str, Value]], procs: int) -> dict[str, Value]:
-    """The values of the size nearest in ratio, of two the smaller; none where there is none."""
-    return sizes[min(sorted(sizes), key=lambda size: abs(np.log(size / procs)))] if sizes else {}
+def _counts(past: History, place: int) -> dict[str, Value]:
+    """The processors of a job, and its GPUs where it holds any."""
+    found: dict[str, Value] = {"procs": float(past.procs[place])}
+    return found | {"gpus": float(past.gpus[place])} if past.gpus[place] > 0 else found
+
+
+def _on(axis: Axis, sizes: Mapping[float, dict[str, Any]], count: int) -> dict[str, Value]:
+    """The values of a job on a count: those of the nearest count, and what it holds."""
+    return sizes.get(_nearest(sizes, count), {}) | _held(axis, sizes, count)
+
+
+def _nearest(sizes: Mapping[float, dict[str, Any]], count: int) -> float:
+    """The size nearest in ratio, of two the smaller; 0 where there is none."""
+    return min(sorted(sizes), key=lambda size: abs(np.log(size / count)), default=0.0)
+
+
+def _held(axis: Axis, sizes: Mapping[float, dict[str, Any]], count: int) -> dict[str, Value]:
+    """The processors and GPUs of a count; processors follow GPUs and nodes, unless all counts have as many."""
+    if axis is Axis.PROCS:
+        return {"procs": count}
+    found: dict[str, Value] = {"gpus": count} if axis is Axis.GPUS else {}
+    if not sizes:
+        return found
+    near, procs = _nearest(sizes, count), {one["procs"] for one in sizes.values()}
+    share = 1.0 if len(procs) == 1 < len(sizes) else count / near
+    return found | {"procs": max(round(sizes[near]["procs"] * share), 1)}
 
 
 def answers_at(

@@ -7,13 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints, Value, median, offset_s
+from pipeline.axes import UNTOLD
+from pipeline.errors import InputError
 from pipeline.estimate import chains
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.learnt_parts import recoded
 from pipeline.estimate.score import scores
 from pipeline.estimate.similar_jobs import N_ENDED
 from pipeline.estimate.state import Record, State
-from pipeline.estimate.submits import ATTRIBUTES, MEMORY, Jobs, jobs_of
+from pipeline.estimate.submits import ATTRIBUTES, GPU_TYPE, MEMORY, Jobs, jobs_of
 
 LEVELS = (chains.CROWD - 1, chains.CROWD - 2, chains.OWN, chains.CROWD)
 """The chain's levels of a submitter's jobs, those of one program, of one kind, and everybody's."""
@@ -47,10 +49,13 @@ class Basis(NamedTuple):
     """The lower median of these jobs' runtimes, s."""
 
 
-def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone: str) -> History:
-    """Hypothetical jobs, given as values of JOBS columns; None and missing values are unknown.
+def questions_of(
+    jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone: str, procs_per_node: float | None = None
+) -> History:
+    """Hypothetical jobs, given as values of JOBS columns; None and missing values are unknown, but no GPUs are none.
 
-    The submitter and the program are the first known column of WHO and of WHAT, as in `history`.
+    The submitter and the program are the first known column of WHO and of WHAT, as in `history`. Processors of a job
+    that tells only `nodes` are those of as many nodes.
 
     Parameters
     ----------
@@ -60,11 +65,18 @@ def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone
         float64[n], submit times, s since 1970, ascending.
     timezone : str
         IANA name of the site's time zone.
+    procs_per_node : float, optional
+        Processors of a node.
 
     Returns
     -------
     History
         The n jobs, without start, end and runtime.
+
+    Raises
+    ------
+    InputError
+        If a job tells nodes and no processors, and the processors of a node are unknown.
 
     Examples
     --------
@@ -72,18 +84,26 @@ def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone
     >>> questions.procs, questions.requested_s
     (array([4.]), array([nan]))
     """
-    n, nothing = len(jobs), np.full(len(jobs), np.inf)
+    n, nothing, gpus = len(jobs), np.full(len(jobs), np.inf), _numbers(jobs, "gpus")
+    procs, nodes = _numbers(jobs, "procs"), _numbers(jobs, "nodes")
+    if procs_per_node is None and (np.isnan(procs) & (nodes > 0)).any():
+        do = "set procs_per_node in [site], or give the processors"
+        raise InputError("nodes", "a job with nodes and no processors", "a site whose nodes are known", do)
     texts = {
         "who": [first_text(job, WHO) for job in jobs], "what": [first_text(job, WHAT) for job in jobs],
         **{name: [_text(job, name) for job in jobs] for name in (*ATTRIBUTES, "array_id") if name != "what"},
     }  # fmt: skip
+    texts["gpu_type"] = [
+        (text or UNTOLD) if has_gpus else None for text, has_gpus in zip(texts["gpu_type"], gpus > 0, strict=True)
+    ]
     named = {name: [text for text in dict.fromkeys(own) if text] for name, own in texts.items()}
     places = {name: {text: code for code, text in enumerate(own)} for name, own in named.items()}
     local_s = submit_s.astype(np.int64)
     return History(
         row=np.arange(n), submit_s=submit_s, start_s=nothing, end_s=nothing, runtime_s=np.full(n, np.nan),
         requested_s=_numbers(jobs, "requested_s"), requested_mem_kib=_numbers(jobs, "requested_mem_kib"),
-        gpus=np.full(n, np.nan), procs=_numbers(jobs, "procs"), local_s=local_s + offset_s(local_s, timezone),
+        gpus=gpus, procs=np.where(np.isnan(procs), nodes * (procs_per_node or np.nan), procs),
+        local_s=local_s + offset_s(local_s, timezone),
         is_lower_bound=np.zeros(n, np.bool_), is_learnt=np.ones(n, np.bool_),
         codes={name: np.array([places[name].get(text or "", -1) for text in own]) for name, own in texts.items()},
         names=named,
@@ -150,7 +170,8 @@ def _remembered(state: State, jobs: Jobs) -> tuple[Ints, Ints, Bools, Floats, Fl
 
 
 def completed(state: State, questions: History) -> History:
-    """The questions with the submitter's usual processors and memory where they are unknown."""
+    """The questions with the submitter's usual type of GPUs, processors and memory where they are unknown."""
+    questions = _with_gpu_types(state, questions)
     with_procs = replace(
         questions, procs=np.where(np.isnan(questions.procs), usual_procs(state, questions), questions.procs)
     )
@@ -160,8 +181,30 @@ def completed(state: State, questions: History) -> History:
     return replace(with_procs, requested_mem_kib=memory_kib)
 
 
+def _with_gpu_types(state: State, questions: History) -> History:
+    """The questions with the usual type of GPUs where theirs is unknown."""
+    names, known = questions.names["gpu_type"], list(state.names["gpu_type"])
+    untold = names.index(UNTOLD) if UNTOLD in names and UNTOLD not in known else -2
+    codes, has_gpus = questions.codes["gpu_type"].copy(), state.jobs.gpus > 0
+    for place in np.flatnonzero(codes == untold).tolist() if has_gpus.any() else []:
+        codes[place] = len(names) + state.jobs.traits[_newest_alike(state, questions, place, has_gpus), GPU_TYPE]
+    both = {**questions.names, "gpu_type": [*names, *known]}
+    return replace(questions, codes={**questions.codes, "gpu_type": codes}, names=both)
+
+
+def _newest_alike(state: State, questions: History, place: int, chosen: Bools) -> int:
+    """The newest of some remembered jobs: of the question's submitter and program, else of the submitter, else of all.
+    """
+    (who,), (what,) = (recoded(questions.take(np.array([place])), state.names).codes[name] for name in ("who", "what"))
+    own, jobs = chosen & (state.jobs.who == who), state.jobs
+    kinds = (np.flatnonzero(one) for one in (own & (jobs.what == what), own, chosen))
+    return int(next(one for one in kinds if len(one))[-1])
+
+
 def usual_procs(state: State, questions: History) -> Floats:
     """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one.
+
+    On GPUs those that the newest remembered job of its type had on each GPU, of its submitter before others.
 
     Parameters
     ----------
@@ -182,10 +225,17 @@ def usual_procs(state: State, questions: History) -> Floats:
     >>> usual_procs(state, questions_of([{"user": "nobody"}], np.array([0.0]), "UTC")).shape
     (1,)
     """
-    who = recoded(questions, state.names).codes["who"]
-    known = np.where(who >= 0, state.last_submits.procs[who], np.nan)
+    codes = recoded(questions, state.names).codes
+    known = np.where(codes["who"] >= 0, state.last_submits.procs[codes["who"]], np.nan)
     usual = float(median(state.jobs.procs)) if len(state.jobs.procs) else 1.0
-    return np.where(np.isnan(known), max(np.floor(usual), 1.0), known)
+    found = np.where(np.isnan(known), max(np.floor(usual), 1.0), known)
+    for job in np.flatnonzero(questions.gpus > 0).tolist():
+        is_alike = state.jobs.traits[:, GPU_TYPE] == codes["gpu_type"][job]
+        if is_alike.any():
+            place = _newest_alike(state, questions, job, is_alike)
+            each = state.jobs.procs[place] / state.jobs.gpus[place]
+            found[job] = max(np.round(each * questions.gpus[job]), 1.0)
+    return found
 
 
 def usual_memory_kib(state: State, questions: History) -> Floats:
@@ -218,6 +268,7 @@ def usual_memory_kib(state: State, questions: History) -> Floats:
         taken = int(memory.n_ended[who])
         places = memory.ended[who, [(taken - 1 - back) % N_ENDED for back in range(min(taken, N_ENDED))]]
         own = places[(state.jobs.what[places] == what) | (what < 0)]
+        own = own[state.jobs.traits[own, GPU_TYPE] == codes["gpu_type"][job]]
         if len(own) and state.jobs.traits[own[0], MEMORY] >= 0:
             found[job] = state.jobs.traits[own[:1], MEMORY].view(np.float64)[0]
     return found

@@ -24,7 +24,7 @@ from pipeline.estimate.group_record import (
     slope,
 )
 from pipeline.estimate.keys import grown
-from pipeline.estimate.submits import TRAITS, Events, Jobs
+from pipeline.estimate.submits import GPU_TYPE, TRAITS, Events, Jobs
 from pipeline.kernels import kernel, sort_in_place, uncounted_kernel
 
 if TYPE_CHECKING:
@@ -308,10 +308,10 @@ def _enter(
     is_session = jobs.submit_s[job] - past.submit_s[other] < weights.session_s
     same, ratio, curve = sample.chance[0], sample.chance[1], sample.chance[2]
     by_request = _ratio(job, other, jobs, past)
-    by_procs = 0.0
-    if jobs.procs[job] != past.procs[other]:
-        by_procs = height(jobs.log_procs[job], sample.curve) - height(past.log_procs[other], sample.curve)
-    by_curve = math.exp(min(max(by_procs, -LONGEST_CURVE), LONGEST_CURVE)) if by_procs != 0 else 1.0
+    by_size = 0.0
+    if jobs.log_size[job] != past.log_size[other] and jobs.traits[job, GPU_TYPE] == past.traits[other, GPU_TYPE]:
+        by_size = height(jobs.log_size[job], sample.curve) - height(past.log_size[other], sample.curve)
+    by_curve = math.exp(min(max(by_size, -LONGEST_CURVE), LONGEST_CURVE)) if by_size != 0 else 1.0
     if by_request == 1:
         same, ratio = same + ratio, 0.0
     if by_curve == 1:
@@ -347,8 +347,8 @@ def _log_likeness(job: int, other: int, jobs: Jobs, past: Jobs, weights: Weights
         if jobs.requested_s[job] > 0 and past.requested_s[other] > 0:
             apart -= weights.request_power * abs(jobs.log_request[job] - past.log_request[other])
         found += apart * sample.chance[1]
-    if jobs.procs[job] != past.procs[other]:
-        found += weights.log_other_procs - weights.procs_power * abs(jobs.log_procs[job] - past.log_procs[other])
+    if jobs.log_size[job] != past.log_size[other]:
+        found += weights.log_other_procs - weights.procs_power * abs(jobs.log_size[job] - past.log_size[other])
     for trait in range(len(sample.log_other_trait)):
         if jobs.traits[job, trait] != past.traits[other, trait]:
             found += sample.log_other_trait[trait]
@@ -429,6 +429,7 @@ PACES = ("rank_power", "age_days", "in_session", "others")
 
 OTHER_TRAITS = {
     "what": "application", "user_group": "group", "queue": "queue", "memory": "memory", "problem_size": "memory",
+    "gpu_type": "gpus",
 }  # fmt: skip
 """The settings that are the first weights of a job with another value; of any other trait `other_trait`."""
 

@@ -28,7 +28,7 @@ FORMAT = 10
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
 """Which of numpy's kinds of values a column holds."""
 
-DERIVED = ("log_request", "log_procs", "hour")
+DERIVED = ("log_request", "log_size", "hour")
 """Columns of the jobs that follow from others."""
 
 
@@ -170,7 +170,7 @@ def _part(part: Any, arrays: Mapping[str, Array], name: str) -> Any:
 
 def _jobs(arrays: Mapping[str, Array]) -> Jobs:
     known: dict[str, Any] = {name: arrays[f"jobs.{name}"] for name in Jobs._fields if name not in DERIVED}
-    return Jobs(**(known | derived(known["requested_s"], known["procs"], known["local_s"])))
+    return Jobs(**(known | derived(known["requested_s"], known["procs"], known["gpus"], known["local_s"])))
 
 
 def _ids(arrays: Mapping[str, Array]) -> list[str]:

@@ -6,13 +6,13 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
-from pipeline.estimate.keys import MASK, hashes_of_names
+from pipeline.estimate.keys import MASK, hashes_of_names, mixed
 from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.silent_requests import is_unused
 
-ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size")
+ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
 TRAITS = (*ATTRIBUTES, "memory")
-MEMORY, PROBLEM_SIZE = len(ATTRIBUTES), ATTRIBUTES.index("problem_size")
+MEMORY, PROBLEM_SIZE, GPU_TYPE = len(ATTRIBUTES), ATTRIBUTES.index("problem_size"), ATTRIBUTES.index("gpu_type")
 """What jobs are compared by beside their requested times and processors."""
 
 
@@ -28,6 +28,8 @@ class Jobs(NamedTuple):
     requested_s: Floats
     """The same, 0 where the request says nothing of the runtime (with_meant_requests)."""
     procs: Floats
+    gpus: Floats
+    """0 where the job holds none."""
     local_s: Ints
     is_lower_bound: Bools
     is_learnt: Bools
@@ -38,11 +40,12 @@ class Jobs(NamedTuple):
     request: Ints
     """Number of the requested time, -1 for none."""
     group: Ints
-    """Number of (submitter, program, memory, problem size), -1 where the submitter is unknown."""
+    """Number of (submitter, program, memory, problem size, type of GPUs), -1 where the submitter is unknown."""
     size: Ints
-    """Number of the same with the processors."""
+    """Number of the same with the processors and GPUs."""
     log_request: Floats
-    log_procs: Floats
+    log_size: Floats
+    """Of the processors, times the GPUs of a job with GPUs: whichever of the two a group varies."""
     hour: Floats
     """Hour of the day on the site's clock."""
     burst: Ints
@@ -76,24 +79,39 @@ class Events(NamedTuple):
     """Place of the first submit among the jobs; -1: the submits are queries, which change no state."""
 
 
-def derived(requested_s: Floats, procs: Floats, local_s: Ints) -> dict[str, Floats]:
+def derived(requested_s: Floats, procs: Floats, gpus: Floats, local_s: Ints) -> dict[str, Floats]:
     """The columns of Jobs that follow from others."""
     log_request = np.log(np.where(requested_s > 0, requested_s, np.nan))
-    return {"log_request": log_request, "log_procs": np.log(procs), "hour": (local_s % 86_400) / 3600.0}
+    log_size = np.log(procs) + np.log(np.maximum(gpus, 1.0))
+    return {"log_request": log_request, "log_size": log_size, "hour": (local_s % 86_400) / 3600.0}
+
+
+def programs(jobs: Jobs) -> Ints:
+    """Per job a number of its program, which is another one on each type of GPUs; -1 unknown, without GPUs."""
+    on_gpus = mixed(np.maximum(jobs.traits[:, GPU_TYPE], 0), jobs.what)
+    return np.where(jobs.gpus > 0, on_gpus, jobs.what)
+
+
+def sizes(jobs: Jobs) -> Ints:
+    """Per job a number of its processors and GPUs."""
+    procs = np.ascontiguousarray(jobs.procs).view(np.int64)
+    return np.where(jobs.gpus > 0, mixed(procs, jobs.gpus), procs)
 
 
 def jobs_of(history: History) -> Jobs:
     """A History's values; numbers of requests, bursts and sessions are -1 until they are set."""
     n, requested_s = len(history), np.where(history.requested_s > 0, history.requested_s, 0.0)
+    gpus = np.where(history.gpus > 0, history.gpus, 0.0)
     unset = np.full(n, -1, np.int64)
     return Jobs(
         submit_s=history.submit_s, start_s=history.start_s, end_s=history.end_s, runtime_s=history.runtime_s,
-        limit_s=requested_s, requested_s=requested_s, procs=history.procs, local_s=history.local_s,
+        limit_s=requested_s, requested_s=requested_s, procs=history.procs, gpus=gpus,
+        local_s=history.local_s,
         is_lower_bound=history.is_lower_bound, is_learnt=history.is_learnt,
         who=history.codes["who"], what=history.codes["what"], traits=_traits(history),
         request=unset, group=unset, size=unset,
         burst=unset, place=np.zeros(n), session=unset, answered_s=np.full(n, np.nan), array=_arrays(history),
-        **derived(requested_s, history.procs, history.local_s),
+        **derived(requested_s, history.procs, gpus, history.local_s),
     )  # fmt: skip
 
 
@@ -166,12 +184,13 @@ def capped(values_s: Floats, requested_s: Floats) -> Floats:
 
 
 class LastSubmits(NamedTuple):
-    """Per submitter the last submit: time, requested runtime, processors, numbers of burst and session, burst size,
-    array."""
+    """Per submitter the last submit: time, requested runtime, processors, GPUs, numbers of burst and session, burst
+    size, array."""
 
     submit_s: Floats
     requested_s: Floats
     procs: Floats
+    gpus: Floats
     burst: Ints
     n_burst: Ints
     session: Ints
@@ -182,7 +201,9 @@ def no_submits() -> LastSubmits:
     """The state before the first submit: only the blank row."""
     unknown, none = np.full(1, np.nan), np.full(1, -1, np.int64)
     no_burst = np.zeros(1, np.int64)
-    return LastSubmits(unknown, unknown.copy(), unknown.copy(), none, no_burst, none.copy(), none.copy())
+    return LastSubmits(
+        unknown, unknown.copy(), unknown.copy(), unknown.copy(), none, no_burst, none.copy(), none.copy()
+    )
 
 
 def with_sessions(
@@ -210,15 +231,15 @@ def _assign_sessions(
             continue
         gap_s = jobs.submit_s[job] - held.submit_s[who]
         is_same = held.requested_s[who] == jobs.requested_s[job] and held.procs[who] == jobs.procs[job]
-        is_same = is_same and held.array[who] == jobs.array[job]
+        is_same = is_same and held.gpus[who] == jobs.gpus[job] and held.array[who] == jobs.array[job]
         goes_on = gap_s <= gaps_s[0] and is_same
         burst[job] = held.burst[who] if goes_on else n_before + job
         place[job] = held.n_burst[who] if goes_on else 0
         session[job] = held.session[who] if gap_s <= gaps_s[1] else n_before + job
         if registers:
             held.submit_s[who], held.requested_s[who] = jobs.submit_s[job], jobs.requested_s[job]
-            held.procs[who], held.session[who], held.array[who] = jobs.procs[job], session[job], jobs.array[job]
-            held.burst[who], held.n_burst[who] = burst[job], int(place[job]) + 1
+            held.procs[who], held.gpus[who], held.array[who] = jobs.procs[job], jobs.gpus[job], jobs.array[job]
+            held.burst[who], held.n_burst[who], held.session[who] = burst[job], int(place[job]) + 1, session[job]
 
 
 NAMED_JOBS, MOST_NEW = 100, 0.5
@@ -254,7 +275,7 @@ def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use) -> Jo
     """
     meant_s = jobs.limit_s.copy()
     _drop_unused(jobs, past, events, held, meant_s)
-    log_request = derived(meant_s, jobs.procs, jobs.local_s)["log_request"]
+    log_request = derived(meant_s, jobs.procs, jobs.gpus, jobs.local_s)["log_request"]
     return jobs._replace(requested_s=meant_s, log_request=log_request)
 
 

@@ -183,9 +183,10 @@ def answers(state: State, questions: History, settings: EstimateRules, is_later:
     later = np.zeros(len(questions), np.bool_) if is_later is None else is_later
     found = _answers(state, questions, settings, later)
     error, around = found.law[:, [CURVE_ERROR, ESTIMATE_ERROR]].min(axis=1), found.law[:, [BELOW, ABOVE]]
-    rows = np.flatnonzero((error <= FARTHEST) & np.isfinite(around).all(axis=1))
+    rows = np.flatnonzero((error <= FARTHEST) & (around >= 0).all(axis=1))
     if len(rows):
-        asked = (replace(questions.take(rows), procs=procs) for procs in around[rows].T)
+        places, sizes = around[rows].astype(np.int64).T, state.jobs
+        asked = (replace(questions.take(rows), procs=sizes.procs[at], gpus=sizes.gpus[at]) for at in places)
         ends = [_answers(state, one, settings, later[rows]) for one in asked]
         limit_s = np.nan_to_num(questions.requested_s[rows], nan=np.inf)
         found.quantiles_s[rows] = _between(found.take(rows), ends, limit_s, settings)

@@ -18,6 +18,7 @@ from pipeline.arrays import (
     row_codes,
     unknown,
 )
+from pipeline.axes import gpu_types
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
 from pipeline.large_tables import OLDER, LargeTable, newest_jobs
@@ -65,17 +66,6 @@ class JobCodes:
             # Half the memory: one array per template is cached.
             self._held[template] = found.astype(np.int32)
         return self._held[template].astype(np.int64)
-
-
-UNTOLD = "gpu"
-"""Stands for the type of GPUs where the log does not tell it."""
-
-
-def gpu_types(jobs: pa.Table) -> pa.ChunkedArray:
-    """The type of each job's GPUs, UNTOLD where the log does not tell it; null for a job that held none."""
-    has_gpus = pc.greater(jobs.column("gpus"), 0)
-    told = pc.fill_null(jobs.column("gpu_type").cast(pa.string()), UNTOLD)
-    return pc.if_else(pc.fill_null(has_gpus, False), told, None)
 
 
 def candidates(jobs: pa.Table) -> tuple[Template, ...]:
@@ -198,13 +188,18 @@ def with_chosen(settings: GroupSettings, templates: pa.Table) -> GroupSettings:
 
 
 def _compared(jobs: pa.Table, runs: pa.Table, templates: tuple[Template, ...]) -> list[TemplateFigures]:
-    """The figures of every template in order of score; of equal scores the one with fewest columns first."""
+    """The figures of every template in order of score; of equal scores one that names programs, then the shortest."""
     scored, codes = compared_jobs(runs), JobCodes(jobs)
     procs, work_s = job_procs(runs), proc_seconds(runs)
     # The columns would be in memory beside the arrays.
     del runs
     found = [_figures(one, scored, codes.of(one), procs, work_s) for one in templates]
-    return sorted(found, key=lambda one: (np.nan_to_num(one.score, nan=np.inf), len(one.template), one.template))
+
+    def rank(one: TemplateFigures) -> tuple[float, bool, int, Template]:
+        names_none = np.isfinite(one.score) and not set(WHAT) & set(one.template)
+        return float(np.nan_to_num(one.score, nan=np.inf)), bool(names_none), len(one.template), one.template
+
+    return sorted(found, key=rank)
 
 
 def _figures(template: Template, scored: ComparedJobs, group: Ints, procs: Floats, work_s: Floats) -> TemplateFigures:

@@ -209,7 +209,7 @@ def test_many_questions_get_the_answers_of_few(published: Path) -> None:
     [
         ("user,colour\nu1,red\n", "found columns colour, expected columns of user"),
         ("user,procs\nu1\n", "line 2: found 1 values, expected 2"),
-        ("user,procs\nu1,many\n", "line 2: found --procs many: no number of processors"),
+        ("user,procs\nu1,many\n", "line 2: found --procs many: no whole number above 0"),
         ("user,requested\nu1,240\n", "line 2: found --requested 240: no time with a unit"),
         ("requested,requested_s\n1h,3600\n", "two columns with the same meaning"),
         ("", "an empty file"),

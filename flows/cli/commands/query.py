@@ -47,6 +47,9 @@ def query(
         "--array-id", "The job array of a task that waits: its tasks that have ended tell most of the others."
     ),
     procs: int | None = option("--procs", "Processors requested.", min=1, max=2**53),
+    nodes: int | None = option("--nodes", "Nodes requested; without --procs all processors of each.", min=1),
+    gpus: int | None = option("--gpus", "GPUs requested; default: none.", min=0),
+    gpu_type: str | None = option("--gpu-type", "The type of the GPUs, as the log names it; default: the usual one."),
     requested: str | None = option("--requested TIME", "Time requested, as in 4h, 1h30m or 1-04:00:00."),
     memory: str | None = option(
         "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
@@ -87,9 +90,10 @@ def query(
         "user": user, "account": account, "user_group": user_group, "application": application,
         "job_name": job_name, "comment": comment, "submit_line": submit_line, "queue": queue,
         "partition": partition, "qos": qos, "problem_size": problem_size, "array_id": array_id, "requested": requested,
-        "memory": memory, "mem_per_cpu": mem_per_cpu, "at": at, "procs": None if procs is None else str(procs),
+        "memory": memory, "mem_per_cpu": mem_per_cpu, "at": at, "procs": procs, "nodes": nodes, "gpus": gpus,
+        "gpu_type": gpu_type,
     }  # fmt: skip
-    job = job_of({name: text for name, text in given.items() if text is not None})
+    job = job_of({name: str(text) for name, text in given.items() if text is not None})
     found = answer(published, job, key_file, as_of_seconds(as_of))
     return Answer(found, view_answer(found))
 

@@ -7,6 +7,7 @@ from flows.pages.formats import any_value, number, percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.published.limit_answers import LEFT
 from flows.services.quantities import LATER, instant, memory_text
+from pipeline.axes import UNTOLD, Axis, counted
 from pipeline.estimate.own_jobs import LEAST_JOBS
 
 PERCENT = (10, 50, 80, 90, 95, 99)
@@ -62,7 +63,11 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on the past jobs that the answer rests on, and on the errors on this log."""
     if found["is_usual_procs"]:
         whose = "that of the submitter's last job" if found["is_known"] else "the median of all remembered jobs"
+        whose = "as jobs on such GPUs have" if found["gpus"] else whose
         yield f"--procs is not given: the answer is for {found['procs']:,}, {whose}."
+    if found["gpus"]:
+        of_type = "" if found["gpu_type"] == UNTOLD else f" of type {found['gpu_type']}"
+        yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}; jobs on none, or others, are another kind."
     if found["unknown_names"]:
         yield f"The log does not know {', '.join(found['unknown_names'])}: jobs with other values answer."
     if memory_kib := found["job"].get("requested_mem_kib"):

@@ -113,11 +113,13 @@ def answers(
     ingested = as_ingested(loaded.state, loaded.manifest.settings, key_file)
     known = [ingested(job) for job in jobs]
     submit_s = np.array([_submit_s(loaded, job.get("at")) for job in jobs])
-    questions = questions_of(known, submit_s, loaded.state.site["timezone"])
+    per_node = loaded.manifest.settings.get("site", {}).get("procs_per_node")
+    questions = questions_of(known, submit_s, loaded.state.site["timezone"], per_node)
     is_open = np.isnan(questions.procs)
     questions = completed(loaded.state, questions)
     basis = basis_of(loaded.state, questions)
-    columns = (submit_s, questions.procs, is_open, *basis)
+    kinds = [None if code < 0 else questions.names["gpu_type"][code] for code in questions.codes["gpu_type"]]
+    columns = (submit_s, questions.procs, np.nan_to_num(questions.gpus), is_open, *basis)
     own = model_answers(loaded.manifest, jobs, questions)
     is_later = np.array([job.get("at") == LATER for job in jobs])
     found = _answered(loaded, questions, is_later)
@@ -126,7 +128,7 @@ def answers(
     # `known` has a queue as a partition, too, where the log has partitions.
     named = ({**job, "application": own.get("application")} for job, own in zip(jobs, known, strict=True))
     unknown = [unknown_names(loaded.state, job) for job in named]
-    rows = zip(known, estimates, methods, unknown, *(column.tolist() for column in columns), strict=True)
+    rows = zip(known, estimates, methods, unknown, kinds, *(column.tolist() for column in columns), strict=True)
     plain = [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
     spoke = spoken(loaded.state, questions, found.law)
     memory = memory_answers(loaded.manifest, known, questions, few=len(questions) <= FEW)
@@ -149,12 +151,13 @@ def unknown_names(state: State, job: Mapping[str, Value]) -> list[str]:
 
 def _plain(
     job: dict[str, Value], quantiles_s: list[float], as_of_s: float, method: str, unknown: list[str],
-    submit_s: float, procs: float, is_usual: bool, *basis: int,
+    gpu_type: str | None, submit_s: float, procs: float, gpus: float, is_usual: bool, *basis: int,
 ) -> dict[str, Any]:  # fmt: skip
     by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, quantiles_s, strict=True)}
     return {
         "job": job, "answered_by": method, "runtime_s": by_share["runtime_s_q50"], **by_share, "submit_s": submit_s,
-        "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs), "is_usual_procs": is_usual,
+        "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs), "gpus": int(gpus), "gpu_type": gpu_type,
+        "is_usual_procs": is_usual,
         "unknown_names": unknown,
         **dict(zip(Basis._fields, basis, strict=True)),
     }  # fmt: skip

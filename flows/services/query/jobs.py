@@ -22,10 +22,14 @@ def _text(text: str, _: str) -> str:
     return text
 
 
-def _procs(text: str, option: str) -> int:
+def _count(text: str, option: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:17]) <= 2**53:
-        raise InputError(f"{option} {printable(text)}", "no number of processors", "a whole number, 1 or more")
+        raise InputError(f"{option} {printable(text)}", "no whole number above 0", "a whole number, 1 or more")
     return int(text)
+
+
+def _gpus(text: str, option: str) -> int:
+    return 0 if text == "0" else _count(text, option)
 
 
 def _positive(text: str, option: str) -> float:
@@ -40,10 +44,11 @@ def _positive(text: str, option: str) -> float:
 
 TEXTS = (
     "user", "user_group", "account", "application", "job_name", "comment", "submit_line", "queue", "partition", "qos",
-    "problem_size", "array_id",
+    "problem_size", "array_id", "gpu_type",
 )  # fmt: skip
 JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
-    **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _procs), "requested_procs": ("procs", _procs),
+    **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _count), "requested_procs": ("procs", _count),
+    "nodes": ("nodes", _count), "gpus": ("gpus", _gpus),
     "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),
     "mem_per_cpu": ("requested_mem_kib", kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
     "at": ("at", _text), "submit_s": ("at", _positive),

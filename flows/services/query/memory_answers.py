@@ -58,6 +58,6 @@ def memory_answers(
 
 def _nodes(job: Mapping[str, Value], procs: float, per_node: float | None) -> int | None:
     """The nodes that were asked for, else as many as the processors fill; None where neither is known."""
-    if nodes := job.get("requested_nodes"):
+    if nodes := job.get("nodes"):
         return int(float(nodes))
     return math.ceil(procs / per_node) if per_node else None

@@ -14,10 +14,10 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.keys import mixed
-from pipeline.estimate.submits import MEMORY, PROBLEM_SIZE, TRAITS, Events, Jobs, derived, part
+from pipeline.estimate.submits import GPU_TYPE, MEMORY, PROBLEM_SIZE, TRAITS, Events, Jobs, derived, part, sizes
 
 ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
-"""Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors."""
+"""Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors and GPUs."""
 
 UAQRP, UARP, URP, UAR, UR, UP, U, R, ALL = range(len(ROW_KEYS))
 WITH_APPLICATION = (UAQRP, UARP, UAR)
@@ -49,7 +49,7 @@ KEPT_DAYS = 1095.0
 """Time after which a key without an ended job has no row (days)."""
 
 QUEUE = TRAITS.index("queue")
-SHARED = (0, QUEUE, MEMORY, PROBLEM_SIZE)
+SHARED = (0, QUEUE, MEMORY, PROBLEM_SIZE, GPU_TYPE)
 """The traits that a question of a group has where its newest jobs share them."""
 
 
@@ -66,6 +66,7 @@ class Rows(NamedTuple):
     traits: Ints
     limit_s: Floats
     procs: Floats
+    gpus: Floats
     local_s: Ints
     newest_end_s: Floats
     n_jobs: Ints
@@ -85,7 +86,7 @@ def no_rows(n_methods: int, n_quantiles: int) -> Rows:
     none, some = np.empty(0, np.int64), np.empty(0)
     traits = np.empty((0, len(TRAITS)), np.int64)
     return Rows(
-        none, none, some, none, traits, some, some, none, some, none, np.empty((0, 1 + len(SHARED)), np.int64),
+        none, none, some, none, traits, some, some, some, none, some, none, np.empty((0, 1 + len(SHARED)), np.int64),
         np.empty((0, n_methods)), np.empty((0, n_quantiles)), some, some,
     )  # fmt: skip
 
@@ -101,7 +102,7 @@ def keys_of(jobs: Jobs) -> Ints:
     In a group an unknown value is one too, except for its submitter.
     """
     values = {
-        "u": jobs.who, "a": jobs.traits[:, 0], "q": jobs.traits[:, QUEUE], "r": jobs.limit_s, "p": jobs.procs,
+        "u": jobs.who, "a": jobs.traits[:, 0], "q": jobs.traits[:, QUEUE], "r": jobs.limit_s, "p": sizes(jobs),
         "m": jobs.traits[:, MEMORY], "s": jobs.traits[:, PROBLEM_SIZE],
     }  # fmt: skip
     found = []
@@ -126,7 +127,7 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
     fresh = Rows(
         keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job],
         past.limit_s[job],
-        past.procs[job], past.local_s[job], past.end_s[job], np.zeros(n_new, np.int64),
+        past.procs[job], past.gpus[job], past.local_s[job], past.end_s[job], np.zeros(n_new, np.int64),
         np.ones((n_new, rows.n_same.shape[1]), np.int64),
         np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
         np.full(n_new, np.nan), np.full(n_new, np.nan),
@@ -209,10 +210,10 @@ def questions_of_rows(rows: Rows, at_s: Floats) -> Jobs:
     unset, never_s = np.full(n, -1, np.int64), np.full(n, np.inf)
     return Jobs(
         submit_s=at_s + DAY_S / 2, start_s=never_s, end_s=never_s, runtime_s=np.full(n, np.nan),
-        limit_s=rows.limit_s, requested_s=rows.limit_s, procs=rows.procs, local_s=rows.local_s,
+        limit_s=rows.limit_s, requested_s=rows.limit_s, procs=rows.procs, gpus=rows.gpus, local_s=rows.local_s,
         is_lower_bound=np.zeros(n, np.bool_), is_learnt=np.ones(n, np.bool_), who=rows.who, what=rows.traits[:, 0],
         traits=rows.traits, request=unset, group=unset, size=unset, burst=unset, place=np.zeros(n), session=unset,
-        answered_s=np.full(n, np.nan), array=unset, **derived(rows.limit_s, rows.procs, rows.local_s),
+        answered_s=np.full(n, np.nan), array=unset, **derived(rows.limit_s, rows.procs, rows.gpus, rows.local_s),
     )  # fmt: skip
 
 
@@ -281,7 +282,7 @@ def distinct(rows: Rows) -> tuple[Ints, Ints]:
     A less specific key has the newest job of a more specific one, so that most rows of a submitter ask alike.
     """
     asked = mixed(
-        np.zeros(len(rows.key), np.int64), rows.at_s, rows.who, rows.limit_s, rows.procs, rows.local_s,
+        np.zeros(len(rows.key), np.int64), rows.at_s, rows.who, rows.limit_s, rows.procs, rows.gpus, rows.local_s,
         *(np.ascontiguousarray(column) for column in rows.traits.T),
     )  # fmt: skip
     _, first, number = np.unique(asked, return_index=True, return_inverse=True)

@@ -1,10 +1,11 @@
 """Estimates for schedulers that can only look up: the estimator's answers to the keys of past jobs, as a table.
 
 A job is answered by the first of these rows that is present, for its user u, application a, queue q, requested runtime
-r and processors p: uaqrp, uarp, urp, uar, ur, up, u, r, all; rows that are ratios are multiplied by the request, and
-the median is at most the request. A row answers as if the newest job of its key were submitted again.
+r, and processors and GPUs p: uaqrp, uarp, urp, uar, ur, up, u, r, all; rows that are ratios are multiplied by the
+request, and the median is at most the request. A row answers as if the newest job of its key were submitted again.
 """
 
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
@@ -36,12 +37,11 @@ from pipeline.estimate.walltime import PART_JOBS, understood
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES, MEMORY
 
-LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p"}
+LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p", "gpus": "p"}
 CODED = ("who", "what", "queue")
 KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind and kind != "all") for kind in ROW_KEYS)
-"""Columns of the key of each kind of row."""
+"""Columns of the key of each kind of row; a log without GPUs has none in its templates."""
 
-TEMPLATES = tuple("+".join(key) or "all" for key in KEYS)
 NAMES = tuple(f"q{100 * share:.0f}" for share in QUANTILES)
 Rows = dict[str, Array]
 """Columns of ESTIMATES by name, without site and run; None and NaN where a row is for any value."""
@@ -52,24 +52,28 @@ def table_rows(state: State, settings: EstimateRules) -> Rows:
     held = _held_now(state, settings)
     held = taken(held, np.lexsort((held.key, held.kind)))
     ratios = held.quantiles_s / ratio_base_s(held)[:, None]
-    templates: Array = np.array(TEMPLATES, np.object_)
-    found: Rows = {"template": templates[held.kind], "chain_rank": held.kind} | _keys(state, held)
+    told = [name for name in LETTERS if name != "gpus" or state.names["gpu_type"]]
+    templates: Array = np.array(["+".join(name for name in key if name in told) or "all" for key in KEYS], np.object_)
+    found: Rows = {"template": templates[held.kind], "chain_rank": held.kind} | _keys(state, held, told)
     found |= {f"runtime_s_{name}": held.quantiles_s[:, k] for k, name in enumerate(NAMES)}
     found |= {f"ratio_{name}": ratios[:, k] for k, name in enumerate(NAMES)}
     found |= {"n_jobs": held.n_jobs, "n_own_jobs": own_jobs(held), "n_effective": held.n_effective}
     return found | {"newest_end_s": held.newest_end_s.astype(np.int64)}
 
 
-def _keys(state: State, held: held_rows.Rows) -> Rows:
-    values = {"who": held.who, "what": held.traits[:, 0], "queue": held.traits[:, QUEUE]}
+def _keys(state: State, held: held_rows.Rows, told: Container[str]) -> Rows:
+    values = {
+        "who": held.who, "what": held.traits[:, 0], "queue": held.traits[:, QUEUE], "requested_s": held.limit_s,
+        "procs": held.procs, "gpus": held.gpus,
+    }  # fmt: skip
     found = {}
     for name in LETTERS:
-        is_named = np.array([name in key for key in KEYS])[held.kind]
+        is_named = np.array([name in key and name in told for key in KEYS])[held.kind]
         if name in CODED:
             texts: Array = np.array([*state.names[name], None], np.object_)
             found[name] = texts[np.where(is_named, values[name], -1)]
         else:
-            found[name] = np.where(is_named, held.limit_s if name == "requested_s" else held.procs, np.nan)
+            found[name] = np.where(is_named, values[name], np.nan)
     return found
 
 
@@ -93,8 +97,8 @@ def _held_now(state: State, settings: EstimateRules) -> held_rows.Rows:
 def estimates(rows: Rows, site: str, run_id: str) -> pa.Table:
     """ESTIMATES of one site."""
     n = len(rows["chain_rank"])
-    procs = pa.array(rows["procs"], pa.float64(), from_pandas=True)
-    return ESTIMATES.build(**(rows | {"procs": procs, "site": [site] * n, "run_id": [run_id] * n}))
+    counts = {name: pa.array(rows[name], pa.float64(), from_pandas=True) for name in ("procs", "gpus")}
+    return ESTIMATES.build(**(rows | counts | {"site": [site] * n, "run_id": [run_id] * n}))
 
 
 def published_rows(table: pa.Table) -> Rows:
@@ -149,12 +153,13 @@ def _found(seconds: Floats, ratios: Floats, place: Ints, requested_s: Floats) ->
 
 def _places(rows: Rows, jobs: History, requested_s: Floats) -> Ints:
     keys: dict[tuple[object, ...], int] = {}
-    columns = [rows[name] for name in LETTERS]
+    # A log without GPUs has none in its keys.
+    columns = [np.nan_to_num(rows[name]) if name == "gpus" else rows[name] for name in LETTERS]
     for place, (rank, *values) in enumerate(zip(rows["chain_rank"], *columns, strict=True)):
         named = (value for name, value in zip(LETTERS, values, strict=True) if name in KEYS[rank])
         keys[(int(rank), *named)] = place
     texts = [np.array([*jobs.names[name], None], np.object_)[jobs.codes[name]] for name in CODED]
-    values_of_jobs = zip(*texts, requested_s, jobs.procs, strict=True)
+    values_of_jobs = zip(*texts, requested_s, jobs.procs, np.nan_to_num(jobs.gpus), strict=True)
     return np.array([_place(keys, dict(zip(LETTERS, job, strict=True))) for job in values_of_jobs], np.int64)
 
 
@@ -249,7 +254,7 @@ def make_memory(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:
     rows = table_rows(held, settings)
     quantiles_kib = np.stack([rows[f"runtime_s_{name}"] for name in NAMES], axis=1)
     n, same = len(quantiles_kib), ("chain_rank", *CODED, "n_jobs", "n_own_jobs", "newest_end_s")
-    numbers = {"requested_mem_kib": rows["requested_s"], "procs": rows["procs"]}
+    numbers = {"requested_mem_kib": rows["requested_s"], "procs": rows["procs"], "gpus": rows["gpus"]}
     found = MEMORY.build(
         site=[held.site["name"]] * n,
         run_id=[run_id] * n,

@@ -1,6 +1,7 @@
 """The law of a group answers where its recent error on the group's ended jobs is below the estimate's."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,12 +9,14 @@ import pytest
 
 from pipeline.arrays import Floats
 from pipeline.columns import TEMPLATE_COLUMNS
+from pipeline.estimate.history import history
 from pipeline.estimate.hypotheses import spoken
 from pipeline.estimate.law_curves import CURVE_ERROR, ENOUGH, ESTIMATE_ERROR, LawCurves, speaks, with_laws
 from pipeline.estimate.predictions import row_questions
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import Answers, answers, estimate, learn
+from tests.rows import jobs_of
 from tests.unit.estimate.test_one_answer import KEEPS, SETTINGS, log
 
 SIZES = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
@@ -82,19 +85,46 @@ def test_a_curve_answers_where_it_was_closer_or_on_a_new_size_where_it_was_close
 
 def test_a_row_asks_with_a_request_only_where_the_newest_jobs_agree_on_it() -> None:
     """A row answers any job of its group on its count; a request that most of these do not have would mislead."""
-    columns = {
-        "requested_s": [60.0, 7200.0, 7200.0, 7200.0, 7200.0, 7200.0, 60.0],
-        "requested_mem_kib": [None] * 7,
-        "queue": ["long", "long", "short", *["long"] * 4],
-    }
-    procs = np.array([4.0] * 6 + [64.0])
-    laws = pa.table({"group_id": ["a", "a", "a"], "procs": [4, 8, 64]})
-    groups = pa.table({"group_id": ["a"]} | {name: ["ada" if name == "user" else None] for name in TEMPLATE_COLUMNS})
-    found = row_questions(pa.table(columns), np.array(["a"] * 7, object), procs, laws, groups)
+    requested_s, queue = [60.0, *[7200.0] * 5, 60.0], ["long", "long", "short", *["long"] * 4]
+    jobs = [
+        {"requested_s": asked_s, "queue": name, "procs": size}
+        for asked_s, name, size in zip(requested_s, queue, [4] * 6 + [64], strict=True)
+    ]
+    found, _ = rows_asked(jobs, [4, 8, 64])
     assert found == [
         {"procs": 4, "requested_s": 7200.0, "user": "ada"}, {"procs": 8, "requested_s": 7200.0, "user": "ada"},
         {"procs": 64, "requested_s": 60.0, "queue": "long", "user": "ada"},
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("procs", "expected"), [((8, 16), (8, 24, 8)), ((16, 16), (16, 16, 16))], ids=["follow", "stay"]
+)
+def test_a_row_over_gpus_asks_with_the_processors_that_go_with_them(
+    procs: tuple[int, int], expected: tuple[int, int, int]
+) -> None:
+    jobs = [{"procs": procs[0], "gpus": 1}, {"procs": procs[1], "gpus": 2}]
+    found, alone = rows_asked(jobs, [1, 3], "gpus", "a100")
+    assert [(one["gpus"], one["procs"], one["gpu_type"]) for one in (*found, *alone)] == [
+        (count, size, "a100") for count, size in zip((1, 3, 1), expected, strict=True)
+    ]
+
+
+def test_a_row_over_nodes_asks_with_their_processors() -> None:
+    found, alone = rows_asked([{"procs": 48, "nodes": 2}, {"procs": 96, "nodes": 4}], [4, 8], "nodes")
+    assert [one["procs"] for one in (*found, *alone)] == [96, 192, 24]
+
+
+def rows_asked(
+    rows: list[dict[str, Any]], counts: list[int], axis: str | None = None, gpu_type: str | None = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The questions of one group of these jobs at some counts."""
+    jobs = jobs_of([{"gpu_type": gpu_type} | row for row in rows])
+    n = len(counts)
+    laws = pa.table({"group_id": ["a"] * n, "axis": [axis] * n, "procs": counts})
+    known = {"user": "ada", "gpu_type": gpu_type}
+    groups = pa.table({"group_id": ["a"]} | {name: [known.get(name)] for name in (*TEMPLATE_COLUMNS, "gpu_type")})
+    return row_questions(jobs, np.array(["a"] * len(rows), object), history(jobs), laws, groups)
 
 
 @pytest.mark.parametrize(("seed", "sizes"), [(0, [4, 5, 8, 12, 16]), (7, [4, 5, 8, 12, 16]), (9, [16, 20, 32])])
