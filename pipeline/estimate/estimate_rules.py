@@ -14,7 +14,6 @@ class LongRules:
     """The weights of the second estimate from similar jobs, which remembers longer."""
 
     rank_power: float = 0.5
-    age_days: float = 800.0
     in_session: float = 1.5
     others: float = 1.5
 
@@ -37,8 +36,6 @@ class EstimateRules:
     """Weight by rank: scale of the number of later jobs of the user."""
     rank_power: float = 1.33
     """Weight by rank: power in (1 + later / scale)^-power."""
-    age_days: float = 200.0
-    """Weight by age: time after which a job counts 1/e (days)."""
     other_request: float = 0.75
     """Weight of a job with another request."""
     request_power: float = 0.5
@@ -59,10 +56,6 @@ class EstimateRules:
     """Weight of a job on GPUs of another type, or on none, of one on GPUs."""
     other_trait: float = 0.95
     """Weight of a job of another account, partition, quality of service or job name; pairs of jobs adjust the six."""
-    place_power: float = 0.1
-    """Power of the ratio of the positions in their bursts, in the weight of a job."""
-    hour_decay: float = 0.015
-    """Decay of the weight per hour between the submits' times of day (log per h)."""
     session_min: float = 50.0
     """Time back to submits that count as the same session (min)."""
     in_session: float = 3.5

@@ -37,9 +37,6 @@ STEEPEST = (-1.2, 1.0)
 PARENT_JOBS, SHARPNESS, RATIO_AHEAD = 10.0, 3.0, 3.0
 """Weight of the submitter's mean loss in a group's record; steepness of the chances; lead of the ratio at first."""
 
-LIKELY = 0.5
-"""Chance of the ratio from which runtimes over requests are compared."""
-
 COMPARED, DECAY, LEAST_APART, PRIOR_PAIRS, STEEPNESS = 6, 0.9999, 0.03, 200.0, 2.0
 """Likeness: jobs a new end is compared with, what a pair leaves of the sums, the least difference (log) of a pair,
 weight of the settings in pairs, and the power of the ratio of differences."""
@@ -172,10 +169,10 @@ def chances(group: Floats, who: Floats, of_all: Floats, found: Floats) -> bool:
 
 
 @kernel
-def compare(job: int, past: Jobs, ring: Ints, taken: int, ratio: float, unlike: Floats) -> None:
-    """Learn how much jobs of one size differ that differ in one trait, or in none, from the submitter's latest ones.
+def compare(job: int, past: Jobs, ring: Ints, taken: int, unlike: Floats) -> None:
+    """Learn how much log runtimes of jobs of one size that differ in one trait, or in none, lie apart.
 
-    A difference is that of log runtimes; where the ratio of requests is likely, of these over requests if smaller.
+    An ended job is compared with its submitter's latest ones.
     """
     n_traits, log_s = past.traits.shape[1], math.log(past.runtime_s[job])
     for back in range(min(taken, COMPARED)):
@@ -186,9 +183,7 @@ def compare(job: int, past: Jobs, ring: Ints, taken: int, ratio: float, unlike: 
                 n_differ += 1
         if n_differ > 1 or past.log_size[job] != past.log_size[other]:
             continue
-        up_s = log_s - math.log(past.runtime_s[other])
-        up_asked = past.log_request[job] - past.log_request[other]
-        apart = abs(up_s) if np.isnan(up_asked) or ratio < LIKELY else min(abs(up_s), abs(up_s - up_asked))
+        apart = abs(log_s - math.log(past.runtime_s[other]))
         _count_pair(unlike[differs], apart)
         if n_differ == 0 and past.array[job] >= 0 and past.array[other] >= 0:
             _count_pair(unlike[n_traits + 1 + (past.array[job] == past.array[other])], apart)

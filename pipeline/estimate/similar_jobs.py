@@ -70,14 +70,11 @@ class Weights(NamedTuple):
     log_other_procs: float
     procs_power: float
     log_other_trait: Floats
-    place_power: float
-    hour_decay: float
     session_s: float
     running: float
     others_scale: float
     burst_jobs: int
     rank_power: Floats
-    age_s: Floats
     log_in_session: Floats
     others: Floats
 
@@ -142,10 +139,7 @@ def weigh(
             if past.is_learnt[over]:
                 who = past.who[over]
                 if who >= 0:
-                    of_group = evidence.of_group[past.group[over]]
-                    chances(of_group, evidence.of_who[who], evidence.of_all[0], sample.chance)
-                    ring, taken = memory.ended[who], memory.n_ended[who]
-                    compare(over, past, ring, taken, sample.chance[1], evidence.unlike)
+                    compare(over, past, memory.ended[who], memory.n_ended[who], evidence.unlike)
                     observe(over, past, evidence, not _has_array(over, past, memory))
                 _remember(over, past, weights.burst_jobs, memory)
             n_over += 1
@@ -322,8 +316,7 @@ def _enter(
         sample.value_s[size] = past.runtime_s[other] * factor
         sample.is_censored[size] = past.is_lower_bound[other]
         for pace in range(2):
-            log_pace = (past.end_s[other] - jobs.submit_s[job]) / weights.age_s[pace]
-            log_pace += weights.log_in_session[pace] if is_session else 0.0
+            log_pace = weights.log_in_session[pace] if is_session else 0.0
             sample.weight[pace, size] = more * chance * sample.by_rank[pace, back] * math.exp(log_weight + log_pace)
         sample.of_array[1] += sample.weight[0, size] if _of_array(job, other, jobs, past) else 0.0
         size += 1
@@ -354,9 +347,6 @@ def _log_likeness(job: int, other: int, jobs: Jobs, past: Jobs, weights: Weights
             found += sample.log_other_trait[trait]
     if _of_array(job, other, jobs, past):
         found += sample.of_array[0]
-    apart_h = abs(jobs.hour[job] - past.hour[other])
-    found -= weights.hour_decay * min(apart_h, 24 - apart_h)
-    found -= weights.place_power * abs(jobs.place[job] - past.place[other])
     return found
 
 
@@ -422,9 +412,8 @@ def _quantiles(
         k += 1
 
 
-DAY_S = 86_400.0
 HALF = np.array([0.5])
-PACES = ("rank_power", "age_days", "in_session", "others")
+PACES = ("rank_power", "in_session", "others")
 """Settings of which `long`, the second estimate of the sample, has its own: it remembers longer."""
 
 OTHER_TRAITS = {
@@ -478,12 +467,12 @@ def _weights(settings: EstimateRules) -> Weights:
     pairs = {name: np.array([getattr(settings, name), getattr(settings.long, name)]) for name in PACES}
     traits = [getattr(settings, f"other_{OTHER_TRAITS.get(name, 'trait')}") for name in TRAITS]
     plain = (
-        "rank_scale", "request_power", "procs_power", "place_power", "hour_decay", "running", "others_scale",
+        "rank_scale", "request_power", "procs_power", "running", "others_scale",
         "burst_jobs",
     )  # fmt: skip
     return Weights(
         **{name: getattr(settings, name) for name in plain},
         log_other_request=np.log(settings.other_request), log_other_procs=np.log(settings.other_procs),
         log_other_trait=np.log(traits), session_s=60.0 * settings.session_min, rank_power=pairs["rank_power"],
-        age_s=DAY_S * pairs["age_days"], log_in_session=np.log(pairs["in_session"]), others=pairs["others"],
+        log_in_session=np.log(pairs["in_session"]), others=pairs["others"],
     )  # fmt: skip

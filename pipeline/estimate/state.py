@@ -125,7 +125,7 @@ def no_state(n_methods: int, n_choices: int, first_rungs: Floats) -> State:
 NAMED = ("who", *ATTRIBUTES)
 """Attributes whose values the estimator compares."""
 
-_CODES = {"local_s", "who", "what", "request", "group", "size", "burst", "session", "array"}
+_CODES = {"who", "what", "request", "group", "size", "burst", "session", "array"}
 _FLAGS = {"is_lower_bound", "is_learnt"}
 
 

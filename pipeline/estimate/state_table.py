@@ -22,13 +22,13 @@ from pipeline.estimate.state import LEARNT, NAMED, OVER, Learnt, Outputs, Over, 
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 10
+FORMAT = 11
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
 """Which of numpy's kinds of values a column holds."""
 
-DERIVED = ("log_request", "log_size", "hour")
+DERIVED = ("log_request", "log_size")
 """Columns of the jobs that follow from others."""
 
 
@@ -170,7 +170,7 @@ def _part(part: Any, arrays: Mapping[str, Array], name: str) -> Any:
 
 def _jobs(arrays: Mapping[str, Array]) -> Jobs:
     known: dict[str, Any] = {name: arrays[f"jobs.{name}"] for name in Jobs._fields if name not in DERIVED}
-    return Jobs(**(known | derived(known["requested_s"], known["procs"], known["gpus"], known["local_s"])))
+    return Jobs(**(known | derived(known["requested_s"], known["procs"], known["gpus"])))
 
 
 def _ids(arrays: Mapping[str, Array]) -> list[str]:

@@ -30,7 +30,6 @@ class Jobs(NamedTuple):
     procs: Floats
     gpus: Floats
     """0 where the job holds none."""
-    local_s: Ints
     is_lower_bound: Bools
     is_learnt: Bools
     who: Ints
@@ -46,8 +45,6 @@ class Jobs(NamedTuple):
     log_request: Floats
     log_size: Floats
     """Of the processors, times the GPUs of a job with GPUs: whichever of the two a group varies."""
-    hour: Floats
-    """Hour of the day on the site's clock."""
     burst: Ints
     """Number of the burst: one submitter's jobs of one size, request and array without a long gap; -1: unknown
     submitter."""
@@ -79,11 +76,11 @@ class Events(NamedTuple):
     """Place of the first submit among the jobs; -1: the submits are queries, which change no state."""
 
 
-def derived(requested_s: Floats, procs: Floats, gpus: Floats, local_s: Ints) -> dict[str, Floats]:
+def derived(requested_s: Floats, procs: Floats, gpus: Floats) -> dict[str, Floats]:
     """The columns of Jobs that follow from others."""
     log_request = np.log(np.where(requested_s > 0, requested_s, np.nan))
     log_size = np.log(procs) + np.log(np.maximum(gpus, 1.0))
-    return {"log_request": log_request, "log_size": log_size, "hour": (local_s % 86_400) / 3600.0}
+    return {"log_request": log_request, "log_size": log_size}
 
 
 def programs(jobs: Jobs) -> Ints:
@@ -106,12 +103,11 @@ def jobs_of(history: History) -> Jobs:
     return Jobs(
         submit_s=history.submit_s, start_s=history.start_s, end_s=history.end_s, runtime_s=history.runtime_s,
         limit_s=requested_s, requested_s=requested_s, procs=history.procs, gpus=gpus,
-        local_s=history.local_s,
         is_lower_bound=history.is_lower_bound, is_learnt=history.is_learnt,
         who=history.codes["who"], what=history.codes["what"], traits=_traits(history),
         request=unset, group=unset, size=unset,
         burst=unset, place=np.zeros(n), session=unset, answered_s=np.full(n, np.nan), array=_arrays(history),
-        **derived(requested_s, history.procs, gpus, history.local_s),
+        **derived(requested_s, history.procs, gpus),
     )  # fmt: skip
 
 
@@ -275,7 +271,7 @@ def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use) -> Jo
     """
     meant_s = jobs.limit_s.copy()
     _drop_unused(jobs, past, events, held, meant_s)
-    log_request = derived(meant_s, jobs.procs, jobs.gpus, jobs.local_s)["log_request"]
+    log_request = derived(meant_s, jobs.procs, jobs.gpus)["log_request"]
     return jobs._replace(requested_s=meant_s, log_request=log_request)
 
 

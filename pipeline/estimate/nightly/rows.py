@@ -67,7 +67,6 @@ class Rows(NamedTuple):
     limit_s: Floats
     procs: Floats
     gpus: Floats
-    local_s: Ints
     newest_end_s: Floats
     n_jobs: Ints
     """Ended jobs of the key."""
@@ -86,7 +85,7 @@ def no_rows(n_methods: int, n_quantiles: int) -> Rows:
     none, some = np.empty(0, np.int64), np.empty(0)
     traits = np.empty((0, len(TRAITS)), np.int64)
     return Rows(
-        none, none, some, none, traits, some, some, some, none, some, none, np.empty((0, 1 + len(SHARED)), np.int64),
+        none, none, some, none, traits, some, some, some, some, none, np.empty((0, 1 + len(SHARED)), np.int64),
         np.empty((0, n_methods)), np.empty((0, n_quantiles)), some, some,
     )  # fmt: skip
 
@@ -127,7 +126,7 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
     fresh = Rows(
         keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job],
         past.limit_s[job],
-        past.procs[job], past.gpus[job], past.local_s[job], past.end_s[job], np.zeros(n_new, np.int64),
+        past.procs[job], past.gpus[job], past.end_s[job], np.zeros(n_new, np.int64),
         np.ones((n_new, rows.n_same.shape[1]), np.int64),
         np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
         np.full(n_new, np.nan), np.full(n_new, np.nan),
@@ -210,10 +209,10 @@ def questions_of_rows(rows: Rows, at_s: Floats) -> Jobs:
     unset, never_s = np.full(n, -1, np.int64), np.full(n, np.inf)
     return Jobs(
         submit_s=at_s + DAY_S / 2, start_s=never_s, end_s=never_s, runtime_s=np.full(n, np.nan),
-        limit_s=rows.limit_s, requested_s=rows.limit_s, procs=rows.procs, gpus=rows.gpus, local_s=rows.local_s,
+        limit_s=rows.limit_s, requested_s=rows.limit_s, procs=rows.procs, gpus=rows.gpus,
         is_lower_bound=np.zeros(n, np.bool_), is_learnt=np.ones(n, np.bool_), who=rows.who, what=rows.traits[:, 0],
         traits=rows.traits, request=unset, group=unset, size=unset, burst=unset, place=np.zeros(n), session=unset,
-        answered_s=np.full(n, np.nan), array=unset, **derived(rows.limit_s, rows.procs, rows.gpus, rows.local_s),
+        answered_s=np.full(n, np.nan), array=unset, **derived(rows.limit_s, rows.procs, rows.gpus),
     )  # fmt: skip
 
 
@@ -282,7 +281,7 @@ def distinct(rows: Rows) -> tuple[Ints, Ints]:
     A less specific key has the newest job of a more specific one, so that most rows of a submitter ask alike.
     """
     asked = mixed(
-        np.zeros(len(rows.key), np.int64), rows.at_s, rows.who, rows.limit_s, rows.procs, rows.gpus, rows.local_s,
+        np.zeros(len(rows.key), np.int64), rows.at_s, rows.who, rows.limit_s, rows.procs, rows.gpus,
         *(np.ascontiguousarray(column) for column in rows.traits.T),
     )  # fmt: skip
     _, first, number = np.unique(asked, return_index=True, return_inverse=True)
