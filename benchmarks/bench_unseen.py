@@ -25,7 +25,7 @@ from benchmarks.later_table import jobs_of
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
-from pipeline.estimate.predictions import law_curves
+from pipeline.estimate.predictions import law_curves, row_questions
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
@@ -68,7 +68,8 @@ def learnt(log: Log, kept: Ints) -> State:
     groups, _ = describe_groups(grouped, chosen)
     laws = predictions_of(observe(grouped)[0], log.settings, "laws", application=groups_by_application(groups))
     group_id = np.array(grouped.column("group_id").to_pylist(), object)
-    return replace(state, laws=law_curves(state, past, group_id, laws, groups))
+    questions, _ = row_questions(jobs, group_id, past, laws, groups)
+    return replace(state, laws=law_curves(state, past, group_id, laws, questions, groups))
 
 
 def asked(log: Log, places: Ints, requested_s: Floats, kept: Ints) -> Floats:
