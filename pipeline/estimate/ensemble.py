@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.arrays import Floats, Ints, median
 from pipeline.estimate.blend import blended
 from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, ChainQuery, latest_of
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import CALIBRATED, N_QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.state import Learnt, Outputs, State, live_widths, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
@@ -105,8 +105,8 @@ them 1 over the square root of k as far."""
 KINDS, NEW_USER, NEW_GROUP = 3, 10.0, 5.0
 """Kinds of jobs: all, and those with fewer ended jobs of the submitter, or of the group, than these."""
 
-FIRST_RUNGS = np.array([[3.0, 5.0, 7.5, 9.0, 10.0, 12.0], *[[0.0] * 6] * (KINDS - 1)])
-"""Positions of QUANTILES on the ladder before any error is known; rung 0 is the shortest runtime."""
+FIRST_RUNGS = np.array([[3.0, 5.0, 7.5, 9.0, 10.0, 12.0, 1.2], *[[0.0] * 7] * (KINDS - 1)])
+"""Positions of CALIBRATED on the ladder before any error is known; rung 0 is the shortest runtime."""
 
 NEARLY = 0.98
 """A quantile above this share of the request becomes the request plus a grace time: jobs are stopped after it."""
@@ -191,13 +191,13 @@ def answered(
 
     Where the submits are part of the earlier jobs, its outputs get their rows.
     """
-    widths, past_outputs = live_widths(len(METHODS), len(QUANTILES), KINDS), record.outputs
+    widths, past_outputs = live_widths(len(METHODS), len(CALIBRATED), KINDS), record.outputs
     outputs = no_outputs(len(jobs.who), widths)
     outputs.method_s[:] = views.method_s
     ladder = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min)
     outputs.kinds[:] = _kinds(views)
     _keep(past_outputs, outputs, events, "kinds")
-    calibrate(past, events, ladder, outputs, past_outputs, record.rungs, np.array(QUANTILES), settings.coverage_step)
+    calibrate(past, events, ladder, outputs, past_outputs, record.rungs, np.array(CALIBRATED), settings.coverage_step)
     outputs.quantiles_s[:] = _around(center_s, outputs.rung_s.copy())
     _keep(past_outputs, outputs, events, "quantiles_s")
     return outputs
@@ -241,5 +241,7 @@ def _around(center_s: Floats, found: Floats) -> Floats:
     """The quantiles in order, with the estimate as the middle one."""
     found[:, 1] = center_s
     found[:, 0] = np.minimum(found[:, 0], center_s)
-    found[:, 2:] = np.maximum.accumulate(np.maximum(found[:, 2:], center_s[:, None]), axis=1)
+    above = found[:, 2:N_QUANTILES]
+    above[:] = np.maximum.accumulate(np.maximum(above, center_s[:, None]), axis=1)
+    found[:, N_QUANTILES] = np.minimum(found[:, N_QUANTILES], found[:, 0])
     return found

@@ -28,7 +28,7 @@ from pipeline.estimate.nightly.rows import (
     touched,
 )
 from pipeline.estimate.nightly.serving import reading_of, serve
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import (
     NAMED,
     OVER,
@@ -173,7 +173,7 @@ def _extended(
         record=_recorded(state.record, past, events, state.live.outputs), as_of_s=max(until_s, state.as_of_s),
     )  # fmt: skip
     used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
-    return Part(outputs.quantiles_s, rows, compacted(state, used))
+    return Part(outputs.quantiles_s[:, :N_QUANTILES], rows, compacted(state, used))
 
 
 class Asked(NamedTuple):

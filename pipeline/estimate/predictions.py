@@ -214,12 +214,13 @@ def answers_at(
 
 
 def interval_ends(quantiles_s: Floats) -> dict[str, Floats]:
-    """Ends, s, of the central 80% and 95% intervals, by column; those of 95% lie as on a normal scale of logs."""
-    lo80_s, hi80_s = quantiles_s[:, QUANTILES.index(0.1)], quantiles_s[:, QUANTILES.index(0.9)]
-    q10, q50, _, _, q95, q99 = np.log(quantiles_s.T)
-    z10, z95, z99, z975 = ndtri([0.1, 0.95, 0.99, 0.975])
-    lo95_s = np.exp(q50 + z975 / z10 * (q50 - q10))
-    hi95_s = np.exp(q95 + (z975 - z95) / (z99 - z95) * (q99 - q95))
+    """Ends, s, of the central 80% and 95% intervals, by column, from quantiles at CALIBRATED.
+
+    The upper end of 95% lies between the quantiles of 95 and 99% as on a normal scale of logs.
+    """
+    lo80_s, _, _, hi80_s, q95_s, q99_s, lo95_s = quantiles_s.T
+    z95, z975, z99 = ndtri([0.95, 0.975, 0.99])
+    hi95_s = q95_s * (q99_s / q95_s) ** ((z975 - z95) / (z99 - z95))
     # Logs round: an end of 95% would lie inside that of 80% where both are the median.
     return {
         "runtime_s_lo80": lo80_s, "runtime_s_hi80": hi80_s,

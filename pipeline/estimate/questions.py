@@ -12,7 +12,7 @@ from pipeline.errors import InputError
 from pipeline.estimate import chains
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.learnt_parts import recoded
-from pipeline.estimate.score import scores
+from pipeline.estimate.score import N_QUANTILES, scores
 from pipeline.estimate.similar_jobs import N_ENDED
 from pipeline.estimate.state import Record, State
 from pipeline.estimate.submits import ATTRIBUTES, GPU_TYPE, MEMORY, Jobs, jobs_of
@@ -276,8 +276,8 @@ def usual_memory_kib(state: State, questions: History) -> Floats:
 
 def score_of(record: Record) -> dict[str, float]:
     """The figures of `scores` over the latest ended jobs, each as it was answered at its submit; none without a job."""
-    n_jobs = len(record.runtime_s)
-    return dict(scores(record.runtime_s, record.quantiles_s, np.ones(n_jobs, np.bool_))) if n_jobs else {}
+    runtime_s, quantiles_s = record.runtime_s, record.quantiles_s[:, :N_QUANTILES]
+    return dict(scores(runtime_s, quantiles_s, np.ones(len(runtime_s), np.bool_))) if len(runtime_s) else {}
 
 
 def _text(job: Mapping[str, Value], name: str) -> str | None:

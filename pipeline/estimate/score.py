@@ -9,6 +9,10 @@ from pipeline.arrays import Bools, Floats, median
 QUANTILES = (0.10, 0.50, 0.80, 0.90, 0.95, 0.99)
 """The quantiles that every estimator gives, in this order; the second one is the estimate."""
 
+N_QUANTILES = len(QUANTILES)
+CALIBRATED = (*QUANTILES, 0.025)
+"""What `walltime` calibrates: QUANTILES, and last the lower end of a 95% interval."""
+
 
 def scores(runtime_s: Floats, quantiles_s: Floats, chosen: Bools) -> Mapping[str, float]:
     """Figures over the chosen jobs; `quantiles_s` is (jobs, 6), NaN where a method has no answer (never scored as 0).

@@ -28,7 +28,7 @@ from pipeline.estimate.law_curves import (
 )
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, views_now, with_numbers
 from pipeline.estimate.nightly.serving import later_quantiles
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
 from pipeline.estimate.submits import Events, Jobs, jobs_of, with_known_programs, with_meant_requests, with_sessions
 
@@ -127,7 +127,7 @@ def learn(
 
 
 class Answers(NamedTuple):
-    """Per question six quantiles, s; and what is judged of its group's law, in the columns of law_curves.py."""
+    """Per question quantiles, s, at CALIBRATED, and what is judged of its group's law (columns of law_curves.py)."""
 
     quantiles_s: Floats
     law: Floats
@@ -167,7 +167,7 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
     >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
     ((1, 6), True)
     """
-    return answers(state, questions, settings).quantiles_s
+    return answers(state, questions, settings).quantiles_s[:, :N_QUANTILES]
 
 
 def answers(state: State, questions: History, settings: EstimateRules, is_later: Bools | None = None) -> Answers:

@@ -13,7 +13,7 @@ from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
 from pipeline.estimate.questions import NEAR
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import Record
 from pipeline.evaluate.backtest import runtime_quantiles
 from pipeline.publish import Manifest
@@ -64,7 +64,7 @@ def _whose(past: History, record: Record, as_of_s: float) -> tuple[Ints, Floats]
         is_same = past.runtime_s[over] == record.runtime_s
         if is_same.mean() >= SAME_SHARE:
             answered = is_same & np.isfinite(record.quantiles_s[:, 1])
-            return over[answered], record.quantiles_s[answered]
+            return over[answered], record.quantiles_s[answered, :N_QUANTILES]
     do = "run again, so that the state learns the jobs as they are now"
     raise InputError("show errors", "a state of other jobs than the table's", "the jobs it has learnt from", do)
 

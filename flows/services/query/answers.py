@@ -26,7 +26,7 @@ from pipeline.errors import InputError
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.hypotheses import spoken
 from pipeline.estimate.questions import Basis, basis_of, completed, first_text, questions_of, score_of
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import Answers
@@ -123,7 +123,7 @@ def answers(
     own = model_answers(loaded.manifest, jobs, questions)
     is_later = np.array([job.get("at") == LATER for job in jobs])
     found = _answered(loaded, questions, is_later)
-    estimates = [mine or usual for mine, usual in zip(own, found.quantiles_s.tolist(), strict=True)]
+    estimates = [mine or usual for mine, usual in zip(own, found.quantiles_s[:, :N_QUANTILES].tolist(), strict=True)]
     methods = [INPUTS if mine else METHOD for mine in own]
     # `known` has a queue as a partition, too, where the log has partitions.
     named = ({**job, "application": own.get("application")} for job, own in zip(jobs, known, strict=True))

@@ -22,7 +22,7 @@ from pipeline.estimate.nightly.rows import (
     group_classes,
     ratio_base_s,
 )
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import CALIBRATED, N_QUANTILES, QUANTILES
 from pipeline.estimate.state import Learnt, State
 from pipeline.estimate.submits import Events, Jobs, capped, part
 from pipeline.kernels import kernel, uncounted_kernel
@@ -86,7 +86,7 @@ def serve(
     ladders = np.stack([ladder_around(one_s, views.rung_s[of_rows], asking, grace_s) for one_s in centers_s])
     _serve(
         past, events, ladders, centers_s, reading, record.outputs.kinds, record.outputs.quantiles_s, record.rungs,
-        np.array(QUANTILES), settings.coverage_step,
+        np.array(CALIBRATED), settings.coverage_step,
     )  # fmt: skip
 
 
@@ -141,8 +141,9 @@ def _row(ladder: Floats, center_s: float, own: int, rungs: Floats, found: Floats
     found[MIDDLE] = center_s
     for k in range(MIDDLE):
         found[k] = min(found[k], center_s)
-    for k in range(MIDDLE + 1, len(found)):
+    for k in range(MIDDLE + 1, N_QUANTILES):
         found[k] = max(found[k], found[k - 1])
+    found[N_QUANTILES] = min(found[N_QUANTILES], found[0])
 
 
 def later_quantiles(
@@ -156,9 +157,9 @@ def later_quantiles(
         return now_s
     classes = group_classes(state.rows, jobs, int(state.laws.group_key[0]))
     ladder = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min)
-    found = np.full((len(center_s), len(QUANTILES)), np.nan)
+    found = np.full((len(center_s), len(CALIBRATED)), np.nan)
     _rows(ladder, center_s, classes, state.served.rungs, found)
-    wider_s = np.where(np.arange(len(QUANTILES)) < MIDDLE, np.minimum(found, now_s), np.maximum(found, now_s))
+    wider_s = np.where(np.array(CALIBRATED) < 0.5, np.minimum(found, now_s), np.maximum(found, now_s))
     return np.where(is_later[:, None], wider_s, now_s)
 
 

@@ -29,7 +29,7 @@ from pipeline.estimate.nightly.rows import (
     taken,
 )
 from pipeline.estimate.nightly.serving import reading_of, serve
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.submits import jobs_of, part
@@ -184,8 +184,9 @@ def answered_nightly(history: History, settings: EstimateRules) -> tuple[Floats,
         jobs = jobs_of(recoded(own, one.state.names))
         place = held_rows.read(one.rows, held_rows.keys_of(jobs)[: held_rows.GROUP], midnights_s(jobs.submit_s, age_s))
         held, place = taken(one.rows, place[place >= 0]), np.where(place >= 0, np.cumsum(place >= 0) - 1, -1)
-        ratios = held.quantiles_s / ratio_base_s(held)[:, None]
-        found.append((_found(held.quantiles_s, ratios, place, jobs.limit_s), np.append(held.n_jobs, 0)[place]))
+        seconds = held.quantiles_s[:, :N_QUANTILES]
+        ratios = seconds / ratio_base_s(held)[:, None]
+        found.append((_found(seconds, ratios, place, jobs.limit_s), np.append(held.n_jobs, 0)[place]))
     return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
 

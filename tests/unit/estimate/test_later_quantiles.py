@@ -10,6 +10,7 @@ from pipeline.arrays import Bools, Value
 from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.rows import GROUP, GROUP_KEYS, NEWEST, as_asked, group_key, taken
 from pipeline.estimate.questions import questions_of
+from pipeline.estimate.score import N_QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import answers
 from tests.rows import jobs_of
@@ -64,7 +65,7 @@ def test_the_median_of_a_later_job_is_that_of_one_now() -> None:
 def test_nobody_is_surer_of_a_later_job_than_of_one_now() -> None:
     state = state_at(weekly_log(12))
     certain = np.zeros_like(state.served.rungs)
-    certain[::2, 0] = 99.0
+    certain[::2, [0, N_QUANTILES]] = 99.0
     narrow = replace(state, served=state.served._replace(rungs=certain))
     asked = questions_of([JOB, JOB], np.full(2, 12.0 * WEEK_S), "UTC")
     now_s, later_s = answers(narrow, asked, SETTINGS, np.array([False, True])).quantiles_s

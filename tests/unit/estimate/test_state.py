@@ -94,8 +94,8 @@ def test_lists_of_truths_and_texts_come_back(flags: list[list[bool] | None], wor
 @pytest.mark.parametrize(
     ("name", "values", "sentence"),
     [
-        ("format", [99], "found a state of format 99, expected format 11; run again to learn it anew"),
-        ("live.rungs", None, "found a state without live.rungs, expected one of format 11"),
+        ("format", [99], "found a state of format 99, expected format 12; run again to learn it anew"),
+        ("live.rungs", None, "found a state without live.rungs, expected one of format 12"),
         ("settings", ['{"colour": 1}'], "settings that do not fit"),
     ],
 )
