@@ -214,11 +214,12 @@ _DECLARED = (
     seconds("limit_s", "Limit for jobs of this row, below the request; null: the request stands.", positive=True),
     number("used_mem_kib_q50", "Median of the memory that such jobs use, per processor.", "KiB per processor"),
     number(
-        "used_mem_kib_q97",
-        "Memory that 97% of such jobs stay under, per processor, in whole MiB: what to ask for.",
+        "recommended_mem_kib",
+        "Memory to ask for, per processor, in whole MiB: 97% of all jobs stay under what their rows recommend.",
         "KiB per processor",
         positive=True,
     ),
+    number("recommended_share", "Share of the row's own jobs that stay under what it recommends.", minimum=0),
     number("chance_beyond", "Chance of a job of this row to exceed its limit; null: no limit.", minimum=0),
     count("most_jobs", "Jobs of the submitter that one version of the table may limit.", "jobs"),
     # what limits did

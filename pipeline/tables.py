@@ -216,8 +216,8 @@ MEMORY = TableKind(
     columns(
         "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "gpus",
         "used_mem_kib_q50",
-        "used_mem_kib_q97", "n_jobs", "n_own_jobs", "newest_end_s", "run_id",
-        never_null=("site", "template", "used_mem_kib_q97"),
+        "recommended_mem_kib", "recommended_share", "n_jobs", "n_own_jobs", "newest_end_s", "run_id",
+        never_null=("site", "template", "recommended_mem_kib"),
     ),
     ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs", "gpus"),
     "Memory to look up at a job's submit, per processor: the row of least chain_rank whose values are the job's or "

@@ -33,6 +33,7 @@ from pipeline.estimate.state import (
     NAMED,
     OVER,
     QUEUED,
+    RECORD_JOBS,
     RUNNING,
     Outputs,
     Record,
@@ -61,9 +62,6 @@ from pipeline.estimate.submits import (
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
-
-RECORD_JOBS = 20_000
-"""Latest ended jobs whose coverage a State reports."""
 
 
 def empty() -> State:
@@ -246,6 +244,7 @@ def _recorded(record: Record, past: Jobs, events: Events, outputs: Outputs) -> R
     return Record(
         np.concatenate([record.runtime_s, past.runtime_s[over]])[-RECORD_JOBS:],
         np.concatenate([record.quantiles_s, outputs.quantiles_s[over]])[-RECORD_JOBS:],
+        np.concatenate([record.procs, past.procs[over]])[-RECORD_JOBS:],
     )
 
 

@@ -51,11 +51,16 @@ class Learnt(NamedTuple):
     outputs: Outputs
 
 
+RECORD_JOBS = 20_000
+"""Latest ended jobs that a Record has."""
+
+
 class Record(NamedTuple):
-    """The latest ended jobs: runtimes and the quantiles estimated at their submit, s."""
+    """The latest ended jobs: runtimes and the quantiles estimated at their submit, s; processors."""
 
     runtime_s: Floats
     quantiles_s: Floats
+    procs: Floats
 
 
 class Over(NamedTuple):
@@ -118,7 +123,7 @@ def no_state(n_methods: int, n_choices: int, first_rungs: Floats) -> State:
         rows=no_rows(n_methods, n_quantiles),
         last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
         laws=no_curves(), chain=no_chain(),
-        record=Record(np.empty(0), np.empty((0, n_quantiles))), over=Over(none, np.empty(0)),
+        record=Record(np.empty(0), np.empty((0, n_quantiles)), np.empty(0)), over=Over(none, np.empty(0)),
     )  # fmt: skip
 
 

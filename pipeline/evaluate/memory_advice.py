@@ -15,7 +15,7 @@ from pipeline.estimate.baselines import latest
 from pipeline.estimate.chains import CROWD, MAX, OWN, ChainQuery
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
-from pipeline.estimate.job_memory import recommended_kib
+from pipeline.estimate.job_memory import recommended_as_of
 from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.estimate.walltime import walltime
 from pipeline.evaluate.limit_advice import shares_of_submitters
@@ -88,11 +88,15 @@ def figures_of_memory_rules(past: History, promise: float) -> dict[str, dict[str
     """The figures of what is recommended and of other rules on the log's later third, by name of the rule."""
     first = later_third(past)
     rules = {
-        "recommended": given_kib(past, recommended_kib(walltime(past, ESTIMATE_RULES), promise)),
+        "recommended": given_kib(past, _recommended_kib(past, promise)),
         "request": past.requested_s,
         "last five + 20%": given_kib(past, HEADROOM * latest(past, ESTIMATE_RULES, FIVE)[:, 1]),
     }
     return {name: memory_figures(past, amount_kib, first) for name, amount_kib in rules.items()}
+
+
+def _recommended_kib(past: History, promise: float) -> Floats:
+    return recommended_as_of(past, walltime(past, ESTIMATE_RULES), promise)
 
 
 FIVE = ChainQuery(OWN, CROWD, 5, MAX, 1)
@@ -109,7 +113,7 @@ def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]
     is_scored = past.has_run & (codes >= 0) & (np.arange(len(past)) >= first)
     if not is_scored.any():
         raise InputError(f"--by {by}", f"no job with a known {by}", "a column of the log that says who submitted")
-    wanted_kib = recommended_kib(walltime(past, ESTIMATE_RULES), promise)
+    wanted_kib = _recommended_kib(past, promise)
     kinds = _kinds(past, codes, wanted_kib, first)
     amounts = {"requested_gib": past.requested_s, "used_gib": past.runtime_s, "recommended_gib": wanted_kib}
     rows = [

@@ -101,12 +101,12 @@ def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
 
 
 def _of_memory(found: Mapping[str, Any]) -> str:
-    """What memory the promised share of such jobs stay under, per node where that is known, and how well it held."""
+    """What memory to ask for, per node where that is known, what share of such jobs stay under it, and the promise."""
     promised, asked = found["recommended_mem_kib"], found["job"].get("requested_mem_kib")
     request = f"; the request is {_amounts(found, asked)}" if asked else ""
     return (
-        f"Memory: {found['memory_promise']:.0%} of such jobs stay under {_amounts(found, promised)}{request}. Its q95 "
-        f"held {found['memory_held_q95']:.1%} of the last {found['memory_n_scored']:,} jobs."
+        f"Memory: ask for {_amounts(found, promised)}{request}. {found['recommended_share']:.1%} of such jobs stay "
+        f"under it, and {found['memory_promise']:.0%} of all jobs under what is recommended for them."
     )
 
 

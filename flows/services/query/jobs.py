@@ -107,7 +107,7 @@ def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[s
     fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
     given = [name for name in fields if any(job.get(name) is not None for job in batch.jobs)]
     first = found[0] if found else {}
-    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_mem_kib")
+    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_")
     answered = [name for name in first if name.startswith(wanted)]
     return [
         {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}

@@ -11,7 +11,7 @@ import numpy as np
 from flows.services.published.published_folder import read_columns
 from pipeline.arrays import Value
 from pipeline.estimate.history import History
-from pipeline.estimate.job_memory import PROMISE, recommended_kib
+from pipeline.estimate.job_memory import PROMISE, price_now, recommended_kib
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state_table import loaded_state
@@ -47,12 +47,13 @@ def memory_answers(
         "memory_n_scored": int(figures.get("n_scored", 0)),
     }  # fmt: skip
     per_node = manifest.settings.get("site", {}).get("procs_per_node")
-    columns = zip(jobs, questions.procs.tolist(), quantiles_kib.tolist(), recommended_kib(quantiles_kib), strict=True)
+    asked_kib, share = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
+    numbers = (one.tolist() for one in (questions.procs, quantiles_kib, asked_kib, share))
     return [
         {f"used_mem_kib_q{100 * share:.0f}": kib for share, kib in zip(QUANTILES, own, strict=True)}
-        | {"recommended_mem_kib": float(promised), "memory_nodes": _nodes(job, procs, per_node)}
+        | {"recommended_mem_kib": promised, "recommended_share": kept, "memory_nodes": _nodes(job, procs, per_node)}
         | facts
-        for job, procs, own, promised in columns
+        for job, procs, own, promised, kept in zip(jobs, *numbers, strict=True)
     ]
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History
-from pipeline.estimate.job_memory import recommended_kib
+from pipeline.estimate.job_memory import price_now, recommended_kib
 from pipeline.estimate.learnt_parts import learnt_parts, recoded, views_now, with_numbers, with_views
 from pipeline.estimate.nightly import rows as held_rows
 from pipeline.estimate.nightly.rows import (
@@ -254,6 +254,9 @@ def make_memory(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:
     held, settings = loaded_state(state, "the state of memory", goes_on=False)
     rows = table_rows(held, settings)
     quantiles_kib = np.stack([rows[f"runtime_s_{name}"] for name in NAMES], axis=1)
+    # A row of any size is one of the median job.
+    procs = np.where(np.isnan(rows["procs"]), np.median(held.record.procs), rows["procs"])
+    asked_kib, share = recommended_kib(quantiles_kib, procs, price_now(held.record))
     n, same = len(quantiles_kib), ("chain_rank", *CODED, "n_jobs", "n_own_jobs", "newest_end_s")
     numbers = {"requested_mem_kib": rows["requested_s"], "procs": rows["procs"], "gpus": rows["gpus"]}
     found = MEMORY.build(
@@ -261,7 +264,8 @@ def make_memory(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:
         run_id=[run_id] * n,
         template=[one.replace("requested_s", "requested_mem_kib") for one in rows["template"].tolist()],
         used_mem_kib_q50=quantiles_kib[:, QUANTILES.index(0.5)],
-        used_mem_kib_q97=recommended_kib(quantiles_kib),
+        recommended_mem_kib=asked_kib,
+        recommended_share=share,
         **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in numbers.items()},
         **{name: rows[name] for name in same},
     )

@@ -9,7 +9,7 @@ import pytest
 from pipeline.arrays import Floats
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import history
-from pipeline.estimate.job_memory import memory_history, recommended_kib
+from pipeline.estimate.job_memory import AIM, memory_history, price_of, prices, recommended_kib
 from pipeline.estimate.nightly.table import make_memory
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.stage import learn_memory, learn_state
@@ -112,13 +112,29 @@ def test_the_published_table_has_what_is_recommended_in_whole_mib() -> None:
     state, _ = learn_memory(log_of(np.full(240, 1000.0 * 1024)), SITE, ESTIMATE_RULES)
     table, report = make_memory(state, "r")
     assert table.num_rows == report.check().kept.rows > 6
-    assert {kib % 1024 for kib in table["used_mem_kib_q97"].to_pylist()} == {0.0}
+    assert {kib % 1024 for kib in table["recommended_mem_kib"].to_pylist()} == {0.0}
     # Jobs that all use the same get at least that, whatever is rounded on the way.
     own = [row for row in table.to_pylist() if row["chain_rank"] == 0]
-    assert own and all(1000 * 1024 <= row["used_mem_kib_q97"] < ASKED_KIB for row in own)
+    assert own and all(1000 * 1024 <= row["recommended_mem_kib"] < ASKED_KIB for row in own)
     assert own[0]["requested_mem_kib"] == ASKED_KIB and "requested_mem_kib" in own[0]["template"]
 
 
 def test_amounts_are_rounded_up() -> None:
     quantiles = np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1024.0] * 6, [np.nan] * 6])
-    assert recommended_kib(quantiles).tolist()[:2] == [1024.0, 1024.0] and np.isnan(recommended_kib(quantiles)[2])
+    found, share = recommended_kib(quantiles, np.ones(3), 0.0)
+    assert found.tolist()[:2] == [1024.0, 1024.0] and np.isnan([found[2], share[2]]).all()
+
+
+def test_the_price_is_the_least_at_which_the_promised_share_would_have_had_enough() -> None:
+    rng = np.random.default_rng(6)
+    quantiles = np.sort(np.exp(rng.normal(14.0, 1.5, (3000, 6))), axis=1)
+    used, procs = np.exp(rng.normal(14.5, 1.5, 3000)), rng.choice([1.0, 4.0, 64.0], 3000)
+    needed = prices(used, quantiles, procs)
+
+    def under(price: float) -> int:
+        return int((recommended_kib(quantiles, procs, price)[0] < used).sum())
+
+    for promise in (0.7, 0.8):
+        price, left = price_of(needed, promise), int(AIM * (1 - promise) * 3000)
+        assert under(price) <= left < under(0.99 * price)
+    assert under(0.5 * price_of(needed, 0.7)) > under(2 * price_of(needed, 0.7))
