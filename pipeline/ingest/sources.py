@@ -80,11 +80,12 @@ def find_sources(paths: Sequence[Path | Source]) -> list[Source]:
 
 
 def head(source: Source, *, is_empty_ok: bool = False) -> bytes:
-    """The first 64 KiB of a source, decompressed; InputError where it is damaged, or empty and may not be."""
+    """The first 64 KiB of a source, decompressed, without a UTF-8 mark; InputError where it is damaged, or empty and
+    may not be."""
     start = next(_fresh_bytes(source, HEAD_BYTES), b"")
     if not start and not is_empty_ok:
         raise empty_source(source)
-    return start
+    return start.removeprefix(_BOM)
 
 
 def empty_source(source: Source) -> InputError:

@@ -1,6 +1,6 @@
-"""Logs cut at random bytes, through the readers of line formats: no job with a value its whole record does not have.
+"""Logs cut at every byte of their last 2 KiB: no job with a value that its whole record does not have.
 
-    python -m tests.fuzz.cut [--cuts 20000] [--seed 1] [--formats swf sacct pbs]
+    python -m tests.fuzz.cut [--cuts 20000] [--seed 1] [--formats swf sacct pbs sacct_json table]
 
 A log that is cut at a byte gives the jobs of its whole lines. The line that was cut may add to them only what the whole
 line adds: every value of a job that the cut log gives is null, or stands in the job of the log without the cut line, or
@@ -22,11 +22,14 @@ from pipeline.ingest import FORMATS
 from pipeline.ingest.reader import chunks_of, jobs_table
 from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
-from tests.fuzz.mutate import seeds
+from tests.fuzz.logs import FORMATS as NAMES
+from tests.fuzz.logs import logs
+from tests.fuzz.mutate import stretch
 
-NAMES = ("swf", "sacct", "pbs")
 LINES_A_LOG = 12
-CUTS_A_LOG = 120
+CUT_BYTES = 2048
+"""Of the end of a log, at each byte of which it is cut."""
+
 Jobs = dict[tuple[str, int], dict[str, Any]]
 
 
@@ -59,14 +62,12 @@ def invented(cut: Jobs, *whole: Jobs) -> list[tuple[tuple[str, int], str, Any]]:
 
 def cuts(name: str, n_cuts: int, seed: int, folder: Path) -> Iterator[bool]:
     """Whether each cut log had a job; AssertionError where one has a value that is invented."""
-    logs, rng, path = seeds(name, folder), np.random.default_rng(seed), folder / "cut.log"
+    whole_logs, rng, path = logs(name, folder), np.random.default_rng(seed), folder / "cut.log"
     done = 0
-    while logs and done < n_cuts:
-        lines = logs[int(rng.integers(0, len(logs)))]
-        start = int(rng.integers(0, max(len(lines) - LINES_A_LOG, 1)))
-        part = b"".join(lines[:2] + lines[start : start + LINES_A_LOG])
+    while done < n_cuts:
+        part = stretch(whole_logs[int(rng.integers(0, len(whole_logs)))], rng, LINES_A_LOG)
         whole: dict[int, Jobs] = {}
-        for cut in rng.integers(1, len(part), min(CUTS_A_LOG, n_cuts - done)).tolist():
+        for cut in range(len(part) - 1, max(len(part) - CUT_BYTES, 1), -1)[: n_cuts - done]:
             low, high = part.rfind(b"\n", 0, cut) + 1, part.find(b"\n", cut) + 1 or len(part)
             if low not in whole:
                 whole[low] = jobs_of(name, part[:low], path)

@@ -1,18 +1,25 @@
 """Lines that ran together, lost a part or got a field twice: what becomes of each, and which pass for data.
 
-    python -m tests.fuzz.splice [--lines 200000] [--seed 1] [--formats swf sacct pbs]
+    python -m tests.fuzz.splice [--lines 200000] [--seed 1] [--formats swf sacct pbs sacct_json table]
 
-Every fourth line of a log is spliced with the one after it. A spliced line is set aside, or gives a job whose values
-are all those of one of the two lines, or unknown. What is neither has passed for data, and is counted: two records of
-one form, cut at the same field, are one record of that form, which nothing in the line tells apart.
+Every fourth line of a log is spliced with the one after it. The fates of a spliced line, from the best on:
+
+set aside      no job, with a reason
+flagged        a job whose times contradict each other: cleaning sets it aside
+one of two     a job all of whose values are those of one of the two lines, or unknown
+of both lines  each field's value is that of one of the two lines, or unknown: two records of one form, cut at the same
+               field, are one record of that form, and nothing in the line tells them apart
+in a text      only free texts (a name, a folder, what is derived from them) hold what neither line says
+no line says   anything else: it has passed for data
 """
 
 import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +27,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.clean import RULES
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.settings import IngestSettings, SiteSettings
-from tests.fuzz.mutate import seeds
+from pipeline.schema import Flag
+from pipeline.settings import IngestSettings
+from tests.fuzz.logs import FORMATS, Log, logs
+from tests.fuzz.mutate import SITE
 
-FORMATS = ("swf", "sacct", "pbs")
-MARKS = {"swf": b" ", "sacct": b"|", "pbs": b" "}
 STRIDE = 4
+PASSED = "no line says"
+TEXTS = ("job_name", "application", "problem_size", "work_dir_hash", "inputs", "submit_tokens")
+"""Free texts, and what is made of them."""
+
+OF_SEVERAL = ("requested_mem_kib", "requested_memory", "used_mem_kib", "cpu_s")
+"""Made of several fields, of which each may be of another line: an amount of a job by its processors or nodes."""
+
+SCREENS = (Flag.ELAPSED_DISAGREES, Flag.IMPOSSIBLE_TIMES)
 Line = bytes
 Splice = Callable[[Line, Line, bytes, np.random.Generator], Line]
 
@@ -59,70 +76,83 @@ def _shifted(first: Line, second: Line, mark: bytes, rng: np.random.Generator) -
 SPLICES: Mapping[str, Splice] = {"joined": _joined, "lost": _lost, "doubled": _doubled, "shifted": _shifted}
 
 
-def records(name: str, log: list[Line]) -> tuple[list[Line], list[Line]]:
-    """The header of a log, and its lines that are a whole job each, of distinct jobs."""
+def of_jobs(name: str, log: Log) -> Log:
+    """The log with only those lines that are a whole job each, of distinct jobs."""
+    lines = log.lines
     if name == "swf":
-        return [], [line for line in log if not line.startswith(b";") and len(line.split()) == len(log[-1].split())]
+        lines = [line for line in lines if not line.startswith(b";") and len(line.split()) == len(lines[-1].split())]
     if name == "pbs":
-        return [], [line for line in log if line[19:22] == b";E;"]
-    names = log[0].strip().split(b"|")
-    place, whole = names.index(b"JobID"), [line for line in log[1:] if line.count(b"|") == len(names) - 1]
-    return log[:1], [line for line in whole if line.split(b"|")[place].isdigit()]
+        lines = [line for line in lines if line[19:22] == b";E;"]
+    if name == "sacct":
+        names = log.head[0].strip().split(b"|")
+        place, whole = names.index(b"JobID"), [line for line in lines if line.count(b"|") == len(names) - 1]
+        lines = [line for line in whole if line.split(b"|")[place].isdigit()]
+    return Log(log.head, lines[: len(lines) // STRIDE * STRIDE], log.mark)
 
 
 def jobs_of(name: str, lines: list[Line], path: Path, asked: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The jobs of some lines of a log by line."""
+    """The jobs of some lines of a log by line; `flagged` where cleaning sets one aside."""
     path.write_bytes(b"".join(lines))
-    jobs, *_ = ingest([path], SiteSettings(name="fuzz"), IngestSettings.model_validate({"format": name}))
-    chosen = jobs.filter(pc.is_in(jobs["source_line"], pa.array(asked, pa.int64()))).drop_columns(["restart"])
+    jobs, *_ = ingest([path], SITE, IngestSettings.model_validate({"format": name}))
+    arrays = JobArrays(jobs, SITE)
+    flagged = pa.array(np.logical_or.reduce([RULES[flag](arrays) for flag in SCREENS]))
+    jobs = jobs.append_column("flagged", flagged).drop_columns(["restart"])
+    chosen = jobs.filter(pc.is_in(jobs["source_line"], pa.array(asked, pa.int64())))
     return {job.pop("source_line"): job for job in chosen.to_pylist()}
 
 
-def is_of(job: dict[str, Any], whole: dict[str, Any] | None) -> bool:
-    """Whether each value of a job that is known is that of a whole line's job."""
-    return whole is not None and all(value is None or value == whole[name] for name, value in job.items())
+def fate(job: dict[str, Any] | None, *whole: dict[str, Any] | None) -> str:
+    """What became of a spliced line, by the jobs of the two lines."""
+    if job is None:
+        return "set aside"
+    if job["flagged"]:
+        return "flagged"
+    known = {name: value for name, value in job.items() if value is not None and name != "flagged"}
+    both = [own for own in whole if own is not None]
+    if any(all(value == own[name] for name, value in known.items()) for own in both):
+        return "one of two"
+    unsaid = {name for name, value in known.items() if all(value != own[name] for own in both)} - {*OF_SEVERAL}
+    unsaid -= {"job_id"} if "@" in known["job_id"] else set()
+    if not unsaid:
+        return "of both lines"
+    return "in a text" if unsaid <= {*TEXTS} else PASSED
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
-    """The header and the lines of a log, and the jobs of the pairs of lines that are spliced."""
+class Pairs:
+    """A log of jobs, and the jobs of the pairs of its lines that are spliced, by line."""
 
-    head: list[Line]
-    lines: list[Line]
+    log: Log
     whole: Mapping[int, dict[str, Any]]
 
     @classmethod
-    def of(cls, name: str, log: list[Line], path: Path) -> "Log":
-        """A log as it is before it is damaged."""
-        head, lines = records(name, log)
-        lines = lines[: len(lines) // STRIDE * STRIDE]
-        pairs = [place + step + len(head) for place in range(0, len(lines), STRIDE) for step in (1, 2)]
-        return cls(head, lines, jobs_of(name, head + lines, path, pairs))
+    def of(cls, name: str, log: Log, path: Path) -> "Pairs":
+        """The pairs of a log as it is before it is damaged."""
+        own = of_jobs(name, log)
+        n_head = len(own.head)
+        asked = [place + step + n_head for place in range(0, len(own.lines), STRIDE) for step in (1, 2)]
+        return cls(own, jobs_of(name, own.head + own.lines, path, asked))
 
-
-def fates(name: str, how: str, log: Log, rng: np.random.Generator, path: Path) -> Counter[str]:
-    """What became of the spliced lines of one log."""
-    head, lines = log.head, log.lines
-    text, places = list(lines), range(0, len(lines), STRIDE)
-    for place in places:
-        first, second = (line.rstrip(b"\r\n") for line in lines[place : place + 2])
-        text[place : place + 2] = [SPLICES[how](first, second, MARKS[name], rng) + b"\n", b""]
-    asked = [place + 1 + len(head) - n_gone for n_gone, place in enumerate(places)]
-    try:
-        found = jobs_of(name, head + text, path, asked)
-    except InputError:
-        return Counter({"log refused": len(places)})
-    counts: Counter[str] = Counter()
-    for at, place in zip(asked, places, strict=True):
-        job, own = found.get(at), place + 1 + len(head)
-        is_one = job is not None and any(is_of(job, log.whole.get(line)) for line in (own, own + 1))
-        counts["set aside" if job is None else "one of the two" if is_one else "passed for data"] += 1
-    return counts
+    def spliced(self, name: str, how: str, rng: np.random.Generator, path: Path) -> Iterator[tuple[str, Line]]:
+        """The fate of each spliced line, and the line."""
+        head, lines, n_head = self.log.head, self.log.lines, len(self.log.head)
+        text, places = list(lines), range(0, len(lines), STRIDE)
+        for place in places:
+            first, second = (line.rstrip(b"\r\n") for line in lines[place : place + 2])
+            text[place : place + 2] = [SPLICES[how](first, second, self.log.mark, rng) + b"\n", b""]
+        asked = [place + 1 + n_head - n_gone for n_gone, place in enumerate(places)]
+        try:
+            found = jobs_of(name, head + text, path, asked)
+        except InputError:
+            found = {}
+        for at, place in zip(asked, places, strict=True):
+            first = place + 1 + n_head
+            yield fate(found.get(at), self.whole.get(first), self.whole.get(first + 1)), text[place]
 
 
 def main() -> None:
     """Splice logs of the formats asked for, and print a line for each way."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=200_000, help="spliced lines per reader")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS)
@@ -130,12 +160,15 @@ def main() -> None:
     for name in asked.formats:
         with tempfile.TemporaryDirectory() as folder:
             path, rng = Path(folder) / "spliced.log", np.random.default_rng(asked.seed)
-            logs = [Log.of(name, log, path) for log in seeds(name, Path(folder))]
+            pairs = [Pairs.of(name, log, path) for log in logs(name, Path(folder))]
             for how in SPLICES:
                 counts: Counter[str] = Counter()
-                while counts.total() * len(SPLICES) < asked.lines:
-                    counts += fates(name, how, logs[int(rng.integers(0, len(logs)))], rng, path)
-                sys.stdout.write(f"{name}, {how}: {counts.total():,} lines, {dict(sorted(counts.items()))}\n")
+                for own in cycle(pairs):
+                    counts.update(found for found, _ in own.spliced(name, how, rng, path))
+                    if counts.total() * len(SPLICES) >= asked.lines:
+                        break
+                shares = ", ".join(f"{what} {n / counts.total():.2%}" for what, n in counts.most_common())
+                sys.stdout.write(f"{name}, {how}: {counts.total():,} lines, {shares}\n")
                 sys.stdout.flush()
 
 

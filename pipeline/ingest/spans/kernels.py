@@ -48,22 +48,22 @@ def parse_integers(data: Bytes, start: Ints, end: Ints, values: Ints, kinds: Byt
 
 
 @uncounted
-def number(data: Bytes, at: int, stop: int) -> tuple[float, int]:
-    """An unsigned decimal number, and the place after it; NaN where there is no digit, or more than 18."""
-    digits, seen, divisor = 0, 0, 1.0
+def number(data: Bytes, at: int, stop: int) -> tuple[float, int, bool]:
+    """An unsigned decimal number (NaN of none, or over 18, digits), the place after it, and whether it has no point."""
+    digits, seen, divisor, is_whole = 0, 0, 1.0, True
     while at < stop and 48 <= data[at] <= 57 and seen < 19:
         digits = digits * 10 + (data[at] - 48)
         seen += 1
         at += 1
     if seen and at + 1 < stop and data[at] == 46 and 48 <= data[at + 1] <= 57:
-        at += 1
+        at, is_whole = at + 1, False
         while at < stop and 48 <= data[at] <= 57:
             if seen < 18:
                 digits = digits * 10 + (data[at] - 48)
                 divisor *= 10.0
                 seen += 1
             at += 1
-    return (digits / divisor if 0 < seen < 19 else np.nan), at
+    return (digits / divisor if 0 < seen < 19 else np.nan), at, is_whole
 
 
 @uncounted
@@ -79,25 +79,20 @@ def parse_durations(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: 
         if negative:
             at += 1
         kinds[row] = INVALID
-        part, at = number(data, at, stop)
-        days, n_colons, total = 0.0, 0, 0.0
-        if at < stop and data[at] == 45:
-            days = part
-            part, at = number(data, at + 1, stop)
-            n_colons = -3
-        while at < stop and data[at] == 58:
+        part, at, is_whole = number(data, at, stop)
+        days, n_colons, total, has_days = 0.0, 0, 0.0, False
+        if is_whole and at < stop and data[at] == 45:
+            days, has_days = part, True
+            part, at, is_whole = number(data, at + 1, stop)
+        while is_whole and at < stop and data[at] == 58:
             total = (total + part) * 60.0
-            part, at = number(data, at + 1, stop)
+            part, at, is_whole = number(data, at + 1, stop)
             n_colons += 1
         total = total + part
-        if n_colons < 0:
-            # After days come hours: `2-12` is 2 days 12 hours, `2-12:30` has minutes too.
-            for _ in range(-1 - n_colons):
-                total *= 60.0
-            fits = n_colons <= -1
-        else:
-            fits = n_colons <= 2
-        if at == stop and fits and not np.isnan(total + days):
+        # After days come hours: `2-12` is 2 days 12 hours, `2-12:30` has minutes too.
+        for _ in range(2 - n_colons if has_days else 0):
+            total *= 60.0
+        if at == stop and n_colons <= 2 and not np.isnan(total + days):
             values[row] = -(total + days * 86400.0) if negative else total + days * 86400.0
             kinds[row] = OK
 
@@ -114,7 +109,7 @@ def parse_memory(
             kinds[row] = NULL
             continue
         kinds[row] = INVALID
-        value, at = number(data, at, stop)
+        value, at, _ = number(data, at, stop)
         unit = plain_kib
         if at < stop:
             scale = _scale(data[at] | 32)

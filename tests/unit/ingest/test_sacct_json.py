@@ -248,6 +248,14 @@ def test_a_broken_job_is_set_aside_with_its_place_and_the_rest_is_read(tmp_path:
     assert report.seen.rows == 2 + 4 + 1
 
 
+def test_a_job_with_a_key_twice_is_set_aside(tmp_path: Path) -> None:
+    data = document(*[old_job(job_id=n + 1) for n in range(3)], indent=None)
+    data = data.replace(b'"job_id": 2,', b'"job_id": 2, "account": "other",')
+    jobs, unreadable, _ = read(tmp_path, data)
+    assert jobs["job_id"].to_pylist() == ["1", "3"]
+    assert unreadable["reason"].to_pylist() == ["repeated_key"]
+
+
 def test_several_broken_jobs_on_one_line_are_several_rows(tmp_path: Path) -> None:
     data = document(*[old_job(job_id=n + 1) for n in range(4)], indent=None)
     data = data.replace(b'"job_id": 2,', b'"job_id": 2x,').replace(b'"job_id": 3,', b'"job_id": "3",')

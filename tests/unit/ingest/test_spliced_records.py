@@ -39,6 +39,19 @@ def test_a_short_line_of_swf_does_not_set_the_others_aside(tmp_path: Path, place
     assert len(jobs) == 79 and reasons == ["too_few_fields"]
 
 
+def test_an_swf_id_that_ran_together_with_the_next_is_set_aside(tmp_path: Path) -> None:
+    lines = [swf(job) for job in range(10001, 10081)]
+    lines[39] = f"10040{lines.pop(40)}"
+    jobs, reasons = fates(tmp_path / "log.swf", "".join(lines))
+    assert len(jobs) == 78 and reasons == ["joined_ids"]
+
+
+@pytest.mark.parametrize("ids", [(9999, 10000), (6000, 16500), (20000, 1), (500, 500501), (1004, 500123, 1007)])
+def test_sound_ids_that_jump_are_read(tmp_path: Path, ids: tuple[int, ...]) -> None:
+    jobs, reasons = fates(tmp_path / "log.swf", "".join(map(swf, ids)))
+    assert len(jobs) == len(ids) and not reasons
+
+
 PBS = (
     "11/20/2026 10:00:{s:02d};E;{job}.head;user={user} group=g jobname={name} queue=q ctime=1795168000 qtime=1795168000"
     " etime=1795168000 start={start} exec_host=n1/0 Resource_List.walltime=01:00:00 end={end} Exit_status=0"
@@ -108,15 +121,14 @@ SOUND = (
     "run|v|x|y|2023-11-15", "2023-11-15T10:10:00|x|y|z",
     "acc1|acc2|normal|gpu", "4000M|4|cpu=4", "x=1|y=2|z=3|w=4", "None|Unknown|x",
     "a|u7|acc", "CANCELLED by 123|x", "state=COMPLETED|cpu=4", "a\nb|c", "a\n5008", "a\nCOMPLETED\nb", "'a'|\"b\"",
-    "run|v|x|y|z", "relax|", "|relax",
+    "run|v|x|y|z", "relax|", "|relax", "relax|relax", "RUNNING|RUNNING",
 )  # fmt: skip
 AMBIGUOUS = {
     "a|b|c|COMPLETED": "joined_records",
     "a|2023-11-15T10:10:00|2023-11-15T10:11:00": "joined_records",
-    "a|a": "shifted_fields",
-    "RUNNING|RUNNING": "shifted_fields",
+    "a|u3|acc3|FAILED|2-00:00:00|09:22:31": "joined_records",
 }
-"""Names that a record with a part of another in it, or with a field that stands twice, has just so."""
+"""Names that a record with a part of another in it has just so."""
 
 
 def named(columns: str, job: int, name: str) -> str:
@@ -171,6 +183,9 @@ def test_a_pbs_record_whose_beginning_is_lost_is_set_aside(tmp_path: Path) -> No
         ((" exec_host=n1/0", ""), "cut_short"),
         ((" exec_host=n1/0 Resource_List.walltime=01:00:00", " exec_h2+n3/0"), "word_without_key"),
         ((" Resource_List.walltime=", " exec_vnode=(n1:ncpus=2)+(n2:nc Resource_List.walltime="), "cut_short"),
+        ((" queue=q", " queue=q:01;E;3.head;user=bob"), "cut_short"),
+        ((" queue=q", " queue=q 10:00:01;E;3.head;owner=bob"), "word_without_key"),
+        ((" group=g", " group=g1/20/2026"), "cut_short"),
     ],
 )
 def test_a_pbs_record_that_lost_a_part_in_its_middle_is_set_aside(
@@ -180,6 +195,12 @@ def test_a_pbs_record_that_lost_a_part_in_its_middle_is_set_aside(
     assert damaged != pbs(2)
     jobs, reasons = fates(tmp_path / "20261120", pbs(1) + damaged + pbs(3) + pbs(4))
     assert [job["job_id"] for job in jobs] == ["1.head", "3.head", "4.head"] and reasons == [reason]
+
+
+def test_a_pbs_log_of_which_many_records_lack_a_key_is_read_whole(tmp_path: Path) -> None:
+    lines = [pbs(job).replace(" exec_host=n1/0" if job % 4 == 0 else "\0", "") for job in range(1, 41)]
+    jobs, reasons = fates(tmp_path / "20261120", "".join(lines))
+    assert len(jobs) == 40 and not reasons
 
 
 def test_a_pbs_server_that_never_writes_a_key_is_read_whole(tmp_path: Path) -> None:
@@ -195,27 +216,31 @@ def test_a_pbs_job_that_never_ran_is_read_among_those_that_did(tmp_path: Path) -
     assert len(jobs) == 3 and not reasons
 
 
-TWICE = "JobID|JobIDRaw|JobName|User|Account|State|Submit|Start|End|Elapsed|AveRSS|NCPUS|ReqMem|Comment|AllocTRES\n"
+TWICE = (
+    "JobID|JobIDRaw|JobName|User|Account|State|Submit|Start|End|Elapsed|AveRSS|NCPUS|NNodes|ReqMem|Comment|AllocTRES\n"
+)
 
 
 def told_twice(job: int, name: str = "relax", user: str = "", start: str = "10:11:00") -> str:
     times = f"2023-11-15T10:10:00|2023-11-15T{start}|2023-11-15T10:21:00|00:10:00"
-    return (
-        f"{job}|{job}|{name}|{user or f'u{job % 7}'}|acc{job % 3}|COMPLETED|{times}||4|4000M||cpu=4,mem=4000M,node=1\n"
-    )
+    own = f"{job}|{job}|{name}|{user or f'u{job % 7}'}|acc{job % 3}|COMPLETED"
+    return f"{own}|{times}||4|1|4000M||cpu=4,mem=4000M,node=1\n"
 
 
 DAMAGED = {
-    "a doubled name": ("|relax|", "|relax|relax|"),
     "a doubled user": ("|u5|", "|u5|u5|"),
     "a doubled account": ("|acc0|", "|acc0|acc0|"),
     "a doubled state": ("|COMPLETED|", "|COMPLETED|COMPLETED|"),
     "a field of another column before the account": ("|acc0|", "|/scratch/a|acc0|"),
-    "a doubled number": ("|4|4000M|", "|4|4|4000M|"),
+    "a doubled number": ("|4|1|4000M|", "|4|4|1|4000M|"),
     "a doubled size": ("|4000M|", "|4000M|4000M|"),
+    "a doubled group in an unknown user's place": ("|u5|acc0|", "|zed|acc0|acc0|"),
+    "a doubled id": ("40|40|", "40|40|40|"),
     "another id beside it": ("40|40", "40|41"),
     "two ids that ran together": ("40|40", "1000000001000041|40"),
     "other processors": ("cpu=4", "cpu=16"),
+    "processors that are a size": ("cpu=4,mem=4000M", "cpu=4000M"),
+    "other nodes": ("node=1", "node=16"),
 }
 
 

@@ -96,12 +96,14 @@ def test_a_log_that_is_one_open_line_says_what_to_do(tmp_path: Path) -> None:
 
 def test_the_metacentrum_dialect(tmp_path: Path) -> None:
     base = row(procs=4, cpu_s=1, used_mem_kib=1024, requested_mem_kib=419430400, queue=-1)
-    text = f"{base} {{12,12,15,15}} q_1d 2:ppn=2:gpu=1:cl_x\n{row(job_id=8)} {{3}} q_2h 1:ppn=4\n"
+    text = f"{base} {{12,12,15,15}} q_1d 2:ppn=2:gpu=1:cl_x\n{row(job_id=8, procs=1)} {{3}} q_2h 1:ppn=4\n"
     jobs, _, report = read(tmp_path, text)
     first, second = jobs.to_pylist()
     names = ("queue", "nodes", "requested_nodes", "gpus", "procs", "cpu_s", "used_mem_kib", "requested_mem_kib")
     assert tuple(first[name] for name in names) == ("q_1d", 2, 2, 2, 4, None, None, None)
     assert tuple(second[name] for name in names[:4]) == ("q_2h", 1, 1, None)
+    lost, *_ = read(tmp_path, text.replace("{12,12,15,15}", "{12,1215,15}"))
+    assert lost.to_pylist()[0]["nodes"] is None
     assert any("2 lines have the 21 fields of MetaCentrum" in note for note in report.notes)
     assert not any("more than 18" in note for note in report.notes)
 

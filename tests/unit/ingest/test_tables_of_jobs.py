@@ -199,6 +199,15 @@ def test_a_stray_quote_loses_no_other_row(tmp_path: Path) -> None:
     assert [row["reason"] for row in unreadable] == ["number_of_values"]
 
 
+def test_a_carriage_return_alone_ends_no_row(tmp_path: Path) -> None:
+    said = ["5,disk", "5,di\rsk", "5,x,y", "5\rx,disk", "5,disk"]
+    rows = [f"{NOON + place},{one}" for place, one in enumerate(said)]
+    jobs, unreadable, _ = read(tmp_path / "a.csv", "submit,runtime,name\n" + "\n".join(rows) + "\n")
+    assert [job["job_name"] for job in jobs] == ["disk", "di\\rsk", "disk"]
+    found = [(row["source_line"], row["reason"]) for row in unreadable]
+    assert found == [(4, "number_of_values"), (5, "not_a_duration")]
+
+
 def test_bytes_that_are_no_utf_8_are_escapes(tmp_path: Path) -> None:
     text = csv_of({"submit": [NOON], "runtime": [5], "user": ["J\xf6rg"]}).encode("latin-1")
     assert read(tmp_path / "a.csv", text)[0][0]["user"] == "J\\xf6rg"

@@ -20,10 +20,12 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 
-from pipeline.arrays import Ints
-from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, typed
+from pipeline.arrays import Bools, Ints, arrow, integers
+from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, TypedRecords, typed
 from pipeline.ingest.formats.pbs.fold import fold, pruned
+from pipeline.ingest.formats.pbs.records import TOLD, KeysInUse
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
 from pipeline.ingest.reader import (
     RAW_CHARACTERS,
@@ -43,6 +45,9 @@ from pipeline.settings import IngestSettings, SiteSettings
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
 BLOCK_BYTES = 1 << 23
+MOST_DOUBTFUL = 10_000
+"""Of one file: where more records lack a key beside others, the server leaves it out at times."""
+
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 _KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
@@ -55,6 +60,7 @@ def looks_right(head: bytes) -> bool:
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A file's records as `parts`; InputError where it is no accounting file, or damaged, or `strict` and a line is."""
+    doubtful = _Doubtful()
     for block in line_blocks(source, BLOCK_BYTES, _last_record):
         scanned = scan(block.data, block.n_lines)
         records = typed(
@@ -64,16 +70,52 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         unreadable = _rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")])
         records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
         records.remarks["joined"] += scanned.n_joined
-        parts, told_elsewhere = pruned(records.parts)
+        sure = doubtful.hold(records, source, block)
+        parts, told_elsewhere = pruned(sure)
         yield Chunk(
             jobs_table(0),
             unreadable_table(unreadable),
             {**scanned.lines, **told_elsewhere},
-            block.n_lines + scanned.n_joined,
+            block.n_lines + scanned.n_joined - (records.parts.num_rows - sure.num_rows),
             len(block.data),
             records.remarks,
             parts=parts,
         )
+    if doubtful.rows:
+        yield doubtful.chunk()
+
+
+class _Doubtful:
+    """Records that lack a key beside one that is written with it, until the whole file tells whether that is damage."""
+
+    def __init__(self) -> None:
+        self._keys = KeysInUse()
+        self._parts, self.rows = list[pa.Table](), list[dict[str, object]]()
+        self._lacks = np.zeros((len(TOLD), 0), np.bool_)
+
+    def hold(self, records: TypedRecords, source: Source, block: Block) -> pa.Table:
+        """Take the doubtful ones of some records; the others."""
+        lacks = self._keys.lacking(integers(records.parts["kind"])[0], records.has)
+        is_held: Bools = lacks.any(axis=0)
+        if not is_held.any() or len(self.rows) > MOST_DOUBTFUL:
+            return records.parts
+        self._parts.append(records.parts.filter(arrow(is_held)))
+        self._lacks = np.concatenate([self._lacks, lacks[:, is_held]], axis=1)
+        place = records.place[is_held]
+        place[:, 3] = REASONS.index("cut_short") + 1
+        self.rows += _rows(source, block, place)
+        return records.parts.filter(arrow(~is_held))
+
+    def chunk(self) -> Chunk:
+        """The records held, and those of them that are damaged."""
+        parts = pa.concat_tables(self._parts)
+        bad = self._keys.are_damaged(integers(parts["kind"])[0], self._lacks)
+        if len(self.rows) > MOST_DOUBTFUL:
+            bad[:] = False
+        rows = [self.rows[row] for row in np.flatnonzero(bad)]
+        return Chunk(
+            jobs_table(0), unreadable_table(rows), {}, len(self.rows), 0, parts=parts.filter(arrow(~bad))
+        )  # fmt: skip
 
 
 def _last_record(data: bytes) -> int:

@@ -118,11 +118,14 @@ class TypedRecords:
     """parts: the records that can be read. bad: the others, (n, 4): line, start, end, reason (1 + index into REASONS).
 
     remarks: values left unknown, records whose date is not their instant (by a quarter of an hour and more).
+    has: by key of records.TOLD, whether each record of `parts` has it; place: where each stands, as in `bad`.
     """
 
     parts: pa.Table
     bad: Ints
     remarks: Remarks
+    has: Bools
+    place: Ints
 
 
 def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes_last: bool = True) -> TypedRecords:
@@ -136,8 +139,6 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     reason[written.invalid] = REASONS.index("bad_date") + 1
     for code, name in ((REPEATED, "repeated_key"), (LOOSE, "word_without_key")):
         reason[(said.broken == code) & (reason == 0)] = REASONS.index(name) + 1
-    lacks = records.lacks_what_most_tell(scanned.kind, {key: said.span(key)[1] > 0 for key in records.TOLD})
-    reason[lacks & (reason == 0)] = REASONS.index("cut_short") + 1
     is_bad = reason > 0
     dates_s, remarks = records.record_dates(written, scanned.kind, said.values, ~is_bad)
     n_rows = len(scanned.line)
@@ -152,8 +153,10 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
     remarks += records.record_remarks(scanned.kind, dates_s, said.values, ~is_bad)
     remarks["odd_values"] += said.n_odd()
-    bad = np.column_stack([scanned.line, scanned.start, scanned.end, reason])[is_bad]
-    return TypedRecords(parts.filter(arrow(~is_bad)) if is_bad.any() else parts, bad, remarks)
+    place = np.column_stack([scanned.line, scanned.start, scanned.end, reason])
+    has = np.array([said.span(key)[1] > 0 for key in records.TOLD])
+    good = parts.filter(arrow(~is_bad)) if is_bad.any() else parts
+    return TypedRecords(good, place[is_bad], remarks, has[:, ~is_bad], place[~is_bad])
 
 
 class _Said:

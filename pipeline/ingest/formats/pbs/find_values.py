@@ -127,9 +127,12 @@ def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bool
 
 @uncounted
 def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> tuple[int, int]:
-    """The key a token starts with (-1: none known), and where its value starts (0: it has no key)."""
+    """The key a token starts with (-1: none known), and where its value starts (0: it has no key).
+
+    A semicolon stands in no key: it is of another record's beginning.
+    """
     start = at
-    while at < stop and data[at] > 32 and data[at] != 61 and data[at] != 34:
+    while at < stop and data[at] > 32 and data[at] != 61 and data[at] != 34 and data[at] != 59:
         at += 1
     if not start < at < stop or data[at] != 61:
         return -1, 0

@@ -1,15 +1,18 @@
 """What a PBS record is as a whole: whether it is damaged, when it was written, and what its type and status mean."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks
-from pipeline.ingest.spans import Instants, Typed
+from pipeline.ingest.spans import Instants
 from pipeline.ingest.spans.instants import settled
 
 _CUT_SHORT, _BAD_NUMBER, _NUL_BYTES, _NO_LINE_END = (
@@ -22,8 +25,8 @@ _S, _R, _E = (KINDS.index(letter) for letter in "SRE")
 OFF_S = 900.0
 """A record is written when its event happens, give or take the time that a job's epilogue takes."""
 
-Said = Mapping[str, Typed]
-"""Each key's values."""
+Said = Mapping[str, Any]
+"""Each key's values: Typed numbers, or an Arrow array of texts."""
 
 
 def damage_of(
@@ -32,8 +35,9 @@ def damage_of(
     """1 + index into REASONS of each record that is not whole, else 0.
 
     A record without a line end may be cut anywhere, so that no value of it can be relied on. One that has an end is cut
-    where it lacks what its type always tells (S: user and start; E: user, end and Exit_status), ends within a time as
-    in 00:1, or has a list of chunks without its last bracket.
+    where it lacks what its type always tells (S: user and start; E: user, end and Exit_status), has a user, group or
+    queue with a part of something else in it, ends within a time as in 00:1, or has a list of chunks without its last
+    bracket.
     needed: keys whose values must be numbers.
     """
     damage = np.zeros(len(scanned.line), np.int64)
@@ -41,6 +45,8 @@ def damage_of(
     is_cut |= (scanned.kind == _S) & said["start"].missing
     low, high = span_of("user")
     is_cut |= np.isin(scanned.kind, (_S, _E)) & (low == high)
+    for key in ("user", "group", "queue"):
+        is_cut |= _has_name_of_two(said[key])
     is_cut |= _lacks_its_bracket(scanned, *span_of("exec_vnode"))
     for key in _DURATIONS:
         is_cut |= _ends_within_a_time(scanned, *span_of(key))
@@ -60,22 +66,45 @@ TOGETHER = (
 )
 """Keys that a server writes together: all of them, or none, as of a job that never ran."""
 
-TOLD = frozenset(key for keys in TOGETHER for key in keys)
+TOLD = tuple(key for keys in TOGETHER for key in keys)
+_GROUP = np.repeat(np.arange(len(TOGETHER)), [len(keys) for keys in TOGETHER])
+_SHARE_LACKING = 0.05
+"""Of the starts or ends of a file: a key that more of them lack is one that the server leaves out at times."""
 
 
-def lacks_what_most_tell(kind: Ints, has: Mapping[str, Bools]) -> Bools:
-    """Whether a start or end lacks a key beside one that is written with it, as most records of its type have both.
+class KeysInUse:
+    """Which keys of TOLD the server of a file writes: versions differ. Told by the starts and ends counted so far."""
 
-    A part of such a record was lost, and the rest ran together. Versions of the server differ in the keys they write.
-    """
-    lacks = np.zeros(len(kind), np.bool_)
-    for own in (kind == _S, kind == _E):
-        for keys in TOGETHER:
-            in_use = [key for key in keys if 2 * np.count_nonzero(has[key] & own) > np.count_nonzero(own)]
-            told = [has[key] for key in in_use]
-            if len(in_use) > 1:
-                lacks |= own & np.logical_or.reduce(told) & ~np.logical_and.reduce(told)
-    return lacks
+    def __init__(self) -> None:
+        # By start and end: how many have each key, and how many lack it beside one that is written with it.
+        self._counts = np.zeros((2, 2, len(TOLD)), np.int64)
+
+    def lacking(self, kind: Ints, has: Bools) -> Bools:
+        """By key and record, whether a start or an end lacks it beside one that is written with it; counts them."""
+        is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])
+        lacks: Bools = np.isin(kind, (_S, _E)) & ~has & is_told[_GROUP]
+        for counts, own in zip(self._counts, (kind == _S, kind == _E), strict=True):
+            counts += [np.count_nonzero(one & own, axis=1) for one in (has, lacks)]
+        return lacks
+
+    def are_damaged(self, kind: Ints, lacks: Bools) -> Bools:
+        """Which records lack a key that is in use: a part of such a record was lost, and the rest ran together."""
+        n_having, n_lacking = self._counts[:, 0], self._counts[:, 1]
+        in_use = (n_lacking < n_having) & (n_lacking <= np.maximum(_SHARE_LACKING * n_having, 1))
+        are: Bools = (lacks & in_use[(kind == _E).astype(np.int64)].T).any(axis=0)
+        return are
+
+
+_IN_NO_NAME = re.compile("[=/;]")
+
+
+def _has_name_of_two(names: pa.DictionaryArray) -> Bools:
+    """Whether a name holds what stands between or within other parts of a record."""
+    odd = [_IN_NO_NAME.search(name) is not None for name in names.dictionary.to_pylist()]
+    if not any(odd):
+        return np.zeros(len(names), np.bool_)
+    found: Bools = np.array(pa.array(odd).take(names.indices).fill_null(False))
+    return found
 
 
 def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
@@ -136,14 +165,12 @@ def record_dates(written: Instants, kind: Ints, said: Said, good: Bools) -> tupl
 
 
 def record_remarks(kind: Ints, dates_s: Ints, said: Said, good: Bools) -> Remarks:
-    """How many records there are of each type, and how many of those with an instant have another date."""
+    """How many records have an instant, and how many of those have another date."""
     start, end = said["start"], said["end"]
     event_s = np.where(end.missing, start.values, end.values)
     dated = good & ~(end.missing & start.missing) & np.isin(kind, [_S, _E])
     off = dated & (np.abs(dates_s - event_s) >= OFF_S)
-    counts = np.bincount(kind[good], minlength=len(KINDS))
-    remarks = Remarks({f"records_{letter}": int(n) for letter, n in zip(KINDS, counts, strict=True)})
-    return remarks + Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))
+    return Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))
 
 
 STATES = (

@@ -234,7 +234,7 @@ def _sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) ->
             kinds[row] = NULL
             continue
         kinds[row] = INVALID
-        value, at = number(data, at, stop)
+        value, at, _ = number(data, at, stop)
         unit = 1.0 / 1024.0
         if at < stop:
             size = 1.0

@@ -25,7 +25,7 @@ from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, i
 from pipeline.ingest.formats.sacct.records import CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, unreadable_row, unreadable_table
-from pipeline.ingest.sources import HEAD_BYTES, Block, Source, line_blocks
+from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.ingest.spans.kernels import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -38,19 +38,17 @@ MAX_HELD_BYTES = 1 << 22
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
-    context, habits = Context(source, site, settings), Habits()
-    layout: Layout | None = None
-    held: Block | None = None
+    context, start = Context(source, site, settings), head(source)
+    habits, held = Habits(start), None
+    layout = find_layout(start, settings, f"{printable(source.label)}, line 1")
     for block in line_blocks(source, BLOCK_BYTES):
         joined = block if held is None else _together(held, block)
-        if layout is None:
-            layout = find_layout(joined.data[:HEAD_BYTES], settings, f"{printable(source.label)}, line {joined.line}")
         cut = last_start(joined.data, layout)
         done, held = _split(joined, cut if len(joined.data) - cut <= MAX_HELD_BYTES else len(joined.data))
         for chunk, named in _chunks(done, layout, context, habits):
             layout = named
             yield chunk
-    for chunk, _ in _chunks(held, layout, context, habits) if layout is not None else ():
+    for chunk, _ in _chunks(held, layout, context, habits):
         yield chunk
 
 

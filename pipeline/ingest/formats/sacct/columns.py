@@ -21,7 +21,7 @@ class Kind(Enum):
     ID = r"\d+(?:_(?:\d+|\[[^\]|]*\]?))?(?:\+\d+)?(?:\.[\w+.-]+)?"
     TIME = r"|0|Unknown|None|N/A|None assigned|(?!\d{1,8}$)[\d:/T +.Z-]+(?: ?[AaPp][Mm])?(?: ?[A-Z]{3,5})?"
     DURATION = r"|-?[\d:.-]+|UNLIMITED|Partition_Limit|INVALID|Unknown"
-    COUNT = r"|-?\d+(?:\.\d+)?[KMGTP]?|Unknown|N/A"
+    COUNT = r"|-?\d+(?:\.\d+)?[KMGTP]?|UNLIMITED|Partition_Limit|Unknown|N/A"
     MEMORY = r"|[\d.?]+[KMGTPE]?(?:i?B)?[nc]?|UNLIMITED|N/A"
     STATE = r"[A-Za-z_]+(?: by \d+)?\+?"
     EXIT = r"|\d+:\d+|-?\d+"
@@ -81,7 +81,7 @@ COLUMNS: Mapping[str, Column] = {
     "start_s": _column(Kind.TIME, "start", "time.start"),
     "end_s": _column(Kind.TIME, "end", "time.end"),
     "runtime_s": _column(Kind.DURATION, "elapsedraw elapsed", "time.elapsed"),
-    "limit_min": _column(Kind.DURATION, "timelimitraw", "time.limit"),
+    "limit_min": _column(Kind.COUNT, "timelimitraw", "time.limit"),
     "requested_s": _column(Kind.DURATION, "timelimit"),
     "suspended_s": _column(Kind.DURATION, "suspended", "time.suspended"),
     "procs": _column(Kind.COUNT, "alloccpus ncpus"),

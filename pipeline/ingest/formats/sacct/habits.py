@@ -3,58 +3,42 @@
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
-from pipeline.arrays import Ints
 from pipeline.ingest.formats.sacct.columns import Kind
 from pipeline.ingest.formats.sacct.irregular_lines import Cells
 from pipeline.ingest.formats.sacct.layout import Layout
 
 _DIGITS = re.compile(rb"\d+")
-SAMPLE, LEAST_SAMPLE = 200, 20
-"""Lines of a block that show which values its jobs have in each column, and how few show nothing."""
+LEAST_SAMPLE = 20
+"""Jobs that show which values their columns have; fewer do not."""
 
 
 class Habits:
-    """What the jobs of a source's last long block hold in each column, gathered when first asked for."""
+    """What the jobs in a source's first bytes hold in each column, gathered when first asked for."""
 
-    def __init__(self) -> None:
-        self._data, self._at = b"", np.zeros(0, np.int64)
+    def __init__(self, start: bytes) -> None:
+        self._start = start
         self._layout: Layout | None = None
-        self._seen: list[set[bytes]] | None = None
+        self._seen: list[set[bytes]] = []
 
-    def watch(self, data: bytes, layout: Layout, at: Ints) -> None:
-        """Take the lines of a block that begin at some bytes and are whole records; a short block goes by the last."""
-        if len(at) >= LEAST_SAMPLE or layout != self._layout:
-            self._data, self._at, self._layout, self._seen = data, at, layout, None
-
-    @property
-    def seen(self) -> list[set[bytes]]:
-        """The values by column, and of numbers and times their shapes; none where the lines are too few to tell."""
-        if self._seen is None:
-            self._seen = self._gathered()
+    def seen(self, layout: Layout) -> list[set[bytes]]:
+        """The values by column, and but for free texts their shapes; none where the jobs are too few to tell."""
+        if self._layout != layout:
+            lines = [line.removesuffix(b"\r").split(layout.delimiter) for line in self._start.split(b"\n")[:-1]]
+            jobs = [own for own in lines if len(own) == layout.n_delimiters + 1 and is_job(own[layout.id_column])]
+            columns = zip(layout.kinds, zip(*jobs, strict=True), strict=False) if len(jobs) >= LEAST_SAMPLE else ()
+            self._seen = [{*own, *(() if kind.is_wide else map(_shape, own))} for kind, own in columns]
+            self._layout = layout
         return self._seen
 
-    def _gathered(self) -> list[set[bytes]]:
-        data, at, layout = self._data, self._at, self._layout
-        if layout is None:
-            return []
-        starts = at[:: len(at) // SAMPLE + 1].tolist()
-        cells = [_line(data, start).split(layout.delimiter) for start in starts]
-        jobs = [own for own in cells if b"." not in own[layout.id_column]]
-        if len(jobs) < LEAST_SAMPLE:
-            return []
-        columns = zip(layout.kinds, zip(*jobs, strict=False), strict=False)
-        return [{*values, *(() if kind.is_text else map(_shape, values))} for kind, values in columns]
-
-    def holds(self, column: int, kind: Kind, value: bytes) -> bool:
-        """Whether a value, or its shape where it is a number or a time, is known in a column."""
-        return value in self.seen[column] or (not kind.is_text and _shape(value) in self.seen[column])
+    def holds(self, layout: Layout, column: int, value: bytes) -> bool:
+        """Whether a value, or its shape, is known in a column that holds no free text."""
+        seen = self.seen(layout)[column]
+        return value in seen or _shape(value) in seen
 
 
-def _line(data: bytes, start: int) -> bytes:
-    stop = data.find(b"\n", start)
-    return data[start : stop if stop >= 0 else len(data)].removesuffix(b"\r")
+def is_job(cell: bytes) -> bool:
+    """Whether an id is a job's, and no step's."""
+    return Kind.ID.fits(cell) and b"." not in cell
 
 
 def _shape(value: bytes) -> bytes:
@@ -70,21 +54,31 @@ def is_shifted(text: bytes, cells: Cells, layout: Layout, habits: Habits) -> boo
     tokens, delimiter = text.split(layout.delimiter), layout.delimiter
     surplus = len(tokens) - layout.n_delimiters - 1
     texts = [column for column, cell in enumerate(cells) if cell is None or delimiter in cell]
-    is_job = b"." not in (cells[layout.id_column] or b".")
-    if surplus < 1 or not texts or not is_job or not habits.seen or (layout.is_quoted and b'"' in text):
+    is_odd = surplus > 0 and texts and is_job(cells[layout.id_column] or b"")
+    if not is_odd or (layout.is_quoted and b'"' in text) or not habits.seen(layout):
         return False
-    behind = [(c, tokens[c], tokens[c + surplus]) for c in range(texts[-1] + 1, len(cells))]
-    before = [(c, tokens[c + surplus], tokens[c]) for c in range(texts[0] - 1, -1, -1)]
-    return any(_fits_better(columns, layout, habits) for columns in (behind, before))
+    behind = [(c, c + surplus) for c in range(texts[-1] + 1, len(cells))]
+    before = [(c + surplus, c) for c in range(texts[0] - 1, -1, -1)]
+    return any(_fits_better(tokens, places, layout, habits) for places in (behind, before))
 
 
-def _fits_better(columns: Sequence[tuple[int, bytes, bytes]], layout: Layout, habits: Habits) -> bool:
-    """Whether, up to some column, more of the first values than of the second are known in their columns."""
+def _fits_better(tokens: Sequence[bytes], places: Sequence[tuple[int, int]], layout: Layout, habits: Habits) -> bool:
+    """Whether, up to some column, more tokens in the first of two places than in the second are known in their columns.
+
+    A name that is known in the column of its place, and not in the one that it was put in, counts as well.
+    """
     total = 0
-    for column, first, second in columns:
-        kind = layout.kinds[column]
-        if not kind.is_wide:
-            total += habits.holds(column, kind, first) - habits.holds(column, kind, second)
+    for first, second in places:
+        column = min(first, second)
+        if layout.kinds[column].is_wide:
+            continue
+        is_known = habits.holds(layout, column, tokens[second])
+        total += habits.holds(layout, column, tokens[first]) - is_known
+        total += not is_known and layout.kinds[column] is Kind.NAME and _is_of(tokens[second], second, layout, habits)
         if total > 0:
             return True
     return False
+
+
+def _is_of(name: bytes, column: int, layout: Layout, habits: Habits) -> bool:
+    return column < len(layout.kinds) and layout.kinds[column] is Kind.NAME and name in habits.seen(layout)[column]

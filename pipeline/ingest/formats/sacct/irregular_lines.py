@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import takewhile
 
 from pipeline.ingest.formats.sacct.columns import REASONS, STAMP, STATES, Kind
 from pipeline.ingest.formats.sacct.layout import Layout, column_name
@@ -162,7 +162,7 @@ def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
         ways = _ways(tokens, layout, _SUBMIT_LINE) or ways
     if _holds_another(tokens, ways, layout):
         return Ambiguous("joined_records")
-    if _repeats(tokens, ways) or _contradicts(tokens, ways, layout):
+    if _repeats(tokens, ways, layout) or _contradicts(tokens, ways, layout):
         return Ambiguous("shifted_fields")
     needed = {column for what, column in layout.sources.items() if what not in OPTIONAL}
     if any(len(ways[column]) > 1 for column in needed):
@@ -183,7 +183,7 @@ def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layou
         return True
     kinds = layout.kinds
     for column, ((low, high), *_) in enumerate(ways):
-        after, before = tokens[low + 1 : low + 1 + RUN], tokens[high - 1 - RUN : high - 1][::-1]
+        after, before = tokens[low + 1 : high], tokens[low : high - 1][::-1]
         if high - low > RUN and (_is_run(kinds[column + 1 :], after) or _is_run(kinds[:column][::-1], before)):
             return True
     surplus, place = len(tokens) - len(layout.names), layout.id_column
@@ -205,29 +205,34 @@ def _n_telling(parts: list[bytes]) -> int:
 
 
 def _is_run(kinds: Sequence[Kind], cells: Sequence[bytes]) -> bool:
-    """Whether parts of a text are values of columns in a row, one of them a state of Slurm's or not plain."""
-    pairs = list(zip(kinds, cells, strict=False))
-    if any(kind is Kind.STATE and not _STATE.fullmatch(cell) for kind, cell in pairs):
-        return False
-    tells = any(kind is Kind.STATE or not (kind.is_text or _PLAIN.fullmatch(cell)) for kind, cell in pairs)
-    return tells and all(_fits(kind, cell) for kind, cell in pairs)
+    """Whether parts of a text begin with values of columns in a row, one of them a state of Slurm's or not plain."""
+
+    def fits(kind: Kind, cell: bytes) -> bool:
+        return _fits(kind, cell) and (kind is not Kind.STATE or _STATE.fullmatch(cell) is not None)
+
+    run = list(takewhile(lambda pair: fits(*pair), zip(kinds, cells, strict=False)))
+    tells = any(kind is Kind.STATE or not (kind.is_text or _PLAIN.fullmatch(cell)) for kind, cell in run)
+    return tells and len(run) >= RUN
 
 
-def _repeats(tokens: list[bytes], ways: list[list[tuple[int, int]]]) -> bool:
-    """Whether a field was doubled: a text holds the delimiter, and its end and its neighbour are the same word.
+def _repeats(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:
+    """Whether a field beside a text was doubled: the text holds the delimiter, and begins or ends with its neighbour.
 
-    Two words within a text are a doubled field only where nothing else is too many. Numbers may stand twice, because a
-    name can end with one; and so may nothing, because a name can end with the delimiter.
+    Numbers may stand twice, because a name can end with one, but for the job's own; and so may nothing, because a name
+    can end with the delimiter.
     """
-    is_one = len(tokens) == len(ways) + 1
-    for (low, high), *others in ways:
+    for column, ((low, high), *others) in enumerate(ways):
         if high == low + 1 or others:
             continue
-        pairs = list(enumerate(pairwise(tokens[: high + 1]), 1))[max(low - 1, 0) :]
-        near = [pair for place, pair in pairs if is_one or place in (low, high)]
-        if any(one == other and one and not one.isdigit() for one, other in near):
+        is_own_id = layout.kinds[column - 1] is Kind.ID and len(tokens[low]) >= LEAST_DIGITS
+        before = low > 0 and tokens[low - 1] == tokens[low] and (is_own_id or _is_word(tokens[low]))
+        if before or (tokens[high - 1] in tokens[high : high + 1] and _is_word(tokens[high - 1])):
             return True
     return False
+
+
+def _is_word(cell: bytes) -> bool:
+    return bool(cell) and not cell.isdigit()
 
 
 def _contradicts(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:

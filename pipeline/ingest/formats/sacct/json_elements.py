@@ -15,16 +15,29 @@ from itertools import pairwise
 MAX_ELEMENT_BYTES = 1 << 26
 """A longer element is no accounting record; only its start is kept."""
 
-NOT_JSON, CUT_OFF, TOO_LONG = "not_json", "cut_off", "too_long"
+NOT_JSON, CUT_OFF, TOO_LONG, REPEATED = "not_json", "cut_off", "too_long", "repeated_key"
 """Why an element has no value."""
 
 ARRAY = re.compile(rb'"jobs"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'"jobs"\s*:\s*\[\s*\{\s*("(?:[^"\\]|\\.)*"\s*):')
 _BETWEEN = re.compile(r"[\s,]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
-_DECODER = json.JSONDecoder(strict=False)
 _OVERLAP_BYTES = 1 << 16
 _RAW_BYTES = 2000
+
+
+class RepeatedKeyError(ValueError):
+    """An object that has a key twice, as Slurm writes none: two elements ran together."""
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise RepeatedKeyError
+    return found
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +130,9 @@ def _parsed(data: bytes, line: int, offset: int, progress: Progress, *, is_last:
         raw = data[n_bytes : n_bytes + _RAW_BYTES]
         try:
             value, stop = _DECODER.raw_decode(text, place)
+        except RepeatedKeyError:
+            yield Element(None, REPEATED, line, offset + n_bytes, raw)
+            return
         except (ValueError, RecursionError):
             is_cut = is_last and _depth(text[place:]) >= 0
             progress.is_cut = progress.is_cut or is_cut

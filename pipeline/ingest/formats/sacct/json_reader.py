@@ -21,7 +21,16 @@ import numpy as np
 from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind
-from pipeline.ingest.formats.sacct.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
+from pipeline.ingest.formats.sacct.json_elements import (
+    ARRAY,
+    CUT_OFF,
+    NOT_JSON,
+    REPEATED,
+    TOO_LONG,
+    Element,
+    Progress,
+    elements,
+)
 from pipeline.ingest.formats.sacct.records import Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
 from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, as_whole, unreadable_row, unreadable_table
@@ -31,7 +40,7 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = 'sacct --json: an object with a list "jobs", each with job_id, state and time'
 NOT_A_JOB, BAD_VALUE = "no_job_of_sacct", "value_of_wrong_kind"
-REASONS = tuple(dict.fromkeys((NOT_JSON, CUT_OFF, TOO_LONG, NOT_A_JOB, BAD_VALUE, *records.REASONS)))
+REASONS = tuple(dict.fromkeys((NOT_JSON, REPEATED, CUT_OFF, TOO_LONG, NOT_A_JOB, BAD_VALUE, *records.REASONS)))
 CHUNK_JOBS = 10_000
 BLOCK_BYTES = 1 << 23
 NO_VAL = 0xFFFFFFFE
@@ -251,7 +260,7 @@ def _memory(job: Json, requested: Mapping[str, int], procs: int | None) -> Cells
 
 def looks_right(head: bytes) -> bool:
     """Whether a source's first bytes are an object with a list of jobs, or Slurm's heading of one."""
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = head.lstrip()
     return start.startswith(b"{") and (ARRAY.search(start) is not None or b'"meta"' in start)
 
 
@@ -264,7 +273,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         if batch.n_jobs >= CHUNK_JOBS or (settings.strict and batch.unreadable):
             yield batch.chunk(progress.n_bytes - n_bytes)
             n_bytes, batch = progress.n_bytes, _Batch(context)
-    batch.remarks.update({"files": 1, _CUT: progress.is_cut})
+    batch.remarks.update({"files": 1, _CUT: int(progress.is_cut)})
     yield batch.chunk(progress.n_bytes - n_bytes)
 
 

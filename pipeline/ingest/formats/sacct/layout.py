@@ -134,7 +134,6 @@ def _n_known(names: Sequence[str]) -> int:
 
 def looks_right(head: bytes) -> bool:
     """Whether a source's first bytes are a text dump: a line of column names, or delimited job records without one."""
-    head = head.removeprefix(b"\xef\xbb\xbf")
     first = first_line(head)
     if header_layout(first) is not None or _names_no_id(first) or _is_fixed_width(head):
         return True

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 ZONE, STATE = "zone ", "state "
 """What remarks on the zone of local times and on an unknown state begin with; its name follows."""
 
+NO_COUNT = -1.0
 _MOST = 2.0**40
 """More of anything countable is an error in the log."""
 
@@ -74,7 +76,7 @@ class Fields:
             words = found.dictionary.to_pylist()
             is_other = [word in STATES or _is_stamp(word) for word in words]
             if any(is_other):
-                self._mark(np.array(pa.array(is_other).take(found.indices).fill_null(False)), "shifted_fields")
+                self.mark(np.array(pa.array(is_other).take(found.indices).fill_null(False)), "shifted_fields")
         return found
 
     def text(self, what: str) -> pa.Array:
@@ -96,12 +98,12 @@ class Fields:
         """UTC epoch seconds; those that came twice are not tallied yet."""
         zone, day_first = self.context.site.timezone, self.context.settings.day_first
         typed = spans.instants_s(self.rows.data, *self.rows.span(what), zone, day_first=day_first)
-        self._mark(typed.has_no_date, "time_without_date")
-        self._mark(typed.invalid, "not_a_time")
+        self.mark(typed.has_no_date, "time_without_date")
+        self.mark(typed.invalid, "not_a_time")
         start, end = self.rows.span(what)
         if self.context.is_text:
             # So few digits are no time of an accounting log, but a number of another column.
-            self._mark(
+            self.mark(
                 (end - start <= _SHORT_DIGITS) & ~typed.missing & (typed.values < 10**_SHORT_DIGITS), "not_a_time"
             )
         self.remarks["skipped_times"] += typed.n_skipped
@@ -114,7 +116,7 @@ class Fields:
         if not self.has(what):
             return np.full(len(self.rows), np.nan)
         typed = spans.duration_s(self.rows.data, *self.rows.span(what))
-        self._mark(typed.invalid, "not_a_duration")
+        self.mark(typed.invalid, "not_a_duration")
         return np.where(typed.missing, np.nan, typed.values)
 
     def count(self, what: str) -> tuple[Ints, Bools]:
@@ -130,13 +132,13 @@ class Fields:
             is_wrong = scaled.invalid | (scaled.values > _MOST)
             values[odd] = np.where(scaled.missing | is_wrong, 0.0, scaled.values * 1024).astype(np.int64)
             missing[odd] = scaled.missing
-            self._mark(np.isin(np.arange(len(values)), odd[is_wrong]), "not_a_number")
+            self.mark(np.isin(np.arange(len(values)), odd[is_wrong]), "not_a_number")
         return values, missing
 
     def memory(self, what: str, plain_kib: float) -> tuple[Floats, Bytes]:
         """KiB, NaN where there are none, and what they are counted per."""
         typed = spans.memory_kib(self.rows.data, *self.rows.span(what), plain_kib)
-        self._mark(typed.invalid, "not_a_memory_size")
+        self.mark(typed.invalid, "not_a_memory_size")
         return np.where(typed.missing, np.nan, typed.values), typed.per
 
     def energy_j(self) -> Floats:
@@ -150,15 +152,16 @@ class Fields:
     def exit_code(self, what: str) -> Floats:
         """The code, 128 + signal where one ended it, NaN where there is none."""
         code, (start, end) = self.by_word(what, _exit_code), self.rows.span(what)
-        self._mark(np.isnan(code) & (end > start), "not_an_exit_code")
+        self.mark(np.isnan(code) & (end > start), "not_an_exit_code")
         return code
 
     def check_same(self, one: Floats, other: Floats) -> None:
         """Mark the records of a text of which two columns tell different numbers of what Slurm writes from one."""
         if self.context.is_text:
-            self._mark(~np.isnan(one) & ~np.isnan(other) & (one != other), "shifted_fields")
+            self.mark(~np.isnan(one) & ~np.isnan(other) & (one != other), "shifted_fields")
 
-    def _mark(self, invalid: Bools, reason: str) -> None:
+    def mark(self, invalid: Bools, reason: str) -> None:
+        """Set records aside that have no reason yet."""
         if invalid.any():
             self.bad[invalid & (self.bad == 0)] = CODE[reason]
 
@@ -336,19 +339,15 @@ def _named_types(text: pa.Array) -> pa.Array:
     return texts([_gpu_type(word) or None for word in encoded.dictionary.to_pylist()]).take(encoded.indices)
 
 
-_NODES, _CPUS = (re.compile(rf"(?:^|,){name}=([0-9]{{1,9}})(?:,|\Z)") for name in ("node", "cpu"))
+_NODES, _CPUS = (re.compile(rf"(?:^|,){name}=([^,]*)") for name in ("node", "cpu"))
 
 
-def _nodes(text: str) -> float | None:
-    """The nodes of a TRES string."""
-    found = _NODES.search(text)
-    return int(found[1]) if found else None
-
-
-def _cpus(text: str) -> float | None:
-    """The processors of a TRES string."""
-    found = _CPUS.search(text)
-    return int(found[1]) if found else None
+def _counted(pattern: re.Pattern[str], text: str) -> float | None:
+    """What a TRES string counts; None where it does not tell, or tells a rounded number; NO_COUNT for what is none."""
+    found = pattern.search(text)
+    if found is None or found[1].endswith("K"):
+        return None
+    return int(found[1]) if re.fullmatch("[0-9]{1,9}", found[1]) else NO_COUNT
 
 
 def _sizes(fields: Fields) -> dict[str, pa.Array]:
@@ -359,7 +358,8 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     number["nodes"] *= np.where(number["procs"] == 0, 0.0, 1.0)
     typed["nodes"] = _whole(number["nodes"])
     if fields.has("req_tres") and not fields.has("requested_nodes"):
-        number["requested_nodes"] = fields.by_word("req_tres", _nodes)
+        asked = fields.by_word("req_tres", partial(_counted, _NODES))
+        number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
         typed["requested_nodes"] = _whole(number["requested_nodes"])
     given, placed, asked, asked_nodes = map(_positive, number.values())
     kib, per = fields.memory("requested_mem", 1024.0)
@@ -372,7 +372,8 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
         whole, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
     allocated = fields.category("alloc_tres")
-    fields.check_same(fields.of_words(allocated, _cpus), number["procs"])
+    for pattern, name in ((_CPUS, "procs"), (_NODES, "nodes")):
+        fields.check_same(fields.of_words(allocated, partial(_counted, pattern)), number[name])
     listed = fields.of_words(allocated, _gpus)
     gpus = np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)
     return typed | {
@@ -410,7 +411,12 @@ def _typed_memory(fields: Fields, kib: Floats, said_per: Bytes, nodes: Floats, p
 
 def _limits(fields: Fields) -> dict[str, pa.Array]:
     """The limit that the user asked for, and the one that we set where it still held at the job's end."""
-    limit_s = fields.duration("limit_min") * 60.0 if fields.has("limit_min") else fields.duration("requested_s")
+    if fields.has("limit_min"):
+        minutes, missing = fields.count("limit_min")
+        limit_s = np.where(missing, np.nan, minutes * 60.0)
+    else:
+        limit_s = fields.duration("requested_s")
+    fields.mark(limit_s < 0, "not_a_duration")
     comments = fields.category("admin_comment")
     asked_s, set_s = (fields.by_word("admin_comment", value_of) for value_of in (asked_s_of, set_s_of))
     # Somebody may have changed it since.

@@ -21,7 +21,7 @@ from pipeline.ingest.spans.kernels import Bytes
 
 _FIRST = {
     Kind.ID: b"0123456789", Kind.TIME: b"0123456789UNun:", Kind.DURATION: b"0123456789-:.UPIupi",
-    Kind.COUNT: b"0123456789-UNun", Kind.MEMORY: b"0123456789.?UNun", Kind.EXIT: b"0123456789-",
+    Kind.COUNT: b"0123456789-UNPunp", Kind.MEMORY: b"0123456789.?UNun", Kind.EXIT: b"0123456789-",
     Kind.STATE: bytes(range(65, 91)) + bytes(range(97, 123)) + b"_",
 }  # fmt: skip
 """What a value may begin with."""
@@ -114,7 +114,6 @@ def scan_block(data: bytes, layout: Layout, n_lines: int, habits: Habits) -> Sca
     cut = _other_header(data, odd, layout)
     if cut is not None:
         return replace(scan_block(data[: cut[1]], layout, cut[0], habits), cut=cut)
-    habits.watch(data, layout, rows.at)
     return _with_odd(data, layout, rows, odd, habits) if len(odd) else Scanned(rows, [])
 
 

@@ -7,8 +7,8 @@ that start with `;` are comments, some of them `Key: value` headers; -1 is unkno
 What is read although the standard does not say so: fields past the 18th, of the dialects that fields.py knows (others
 are left alone); fewer than 18, but at least 5, where most lines have no more (the others are null); fractions and
 exponents; CRLF; blank lines; comments in mid-file. A line with another number of fields than most lines of its file was
-cut or spliced, and is unreadable. A last line without a line end may have been cut: it is set aside unless it is surely
-whole.
+cut or spliced, and is unreadable; so is one whose id is its own and the next line's. A last line without a line end may
+have been cut: it is set aside unless it is surely whole.
 
 A line that cannot be read is set aside, and reading goes on; with `strict` it ends there. But a source is not SWF at
 all, and InputError says so, where none of its first 100 lines other than comments and blanks can be read, or none of
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import arrow, floats_of, integers
+from pipeline.arrays import Bools, Ints, arrow, floats_of, integers
 from pipeline.ingest.formats.swf.fields import (
     COUNTS,
     NAMED_CATEGORIES,
@@ -37,6 +37,7 @@ from pipeline.ingest.formats.swf.fields import (
 )
 from pipeline.ingest.formats.swf.header import Header, short_names
 from pipeline.ingest.formats.swf.scan import (
+    JOINED_IDS,
     MIN_FIELDS,
     N_FIELDS,
     NO_LINE_END,
@@ -74,10 +75,16 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     extra = _ExtraFields(numbers, settings.columns)
     exact = {numbers[name] for name in REALS if name in numbers}
     last_submit, width, n_shown, has_18_fields = None, 0, 0, False
+    last_id = 0
     for block in line_blocks(source):
         scanned = scan(block.data, width, exact)
         if settings.last_line == "set_aside":
             scanned = _without_open_line(scanned, block.data, remarks, has_18_fields=has_18_fields)
+        ids = scanned.whole[numbers.get("job_id", 1) - 1]
+        last_id, scanned = (
+            int(ids[-1]) if len(ids) else last_id,
+            _without(scanned, ran_together(ids, last_id), block.data, JOINED_IDS),
+        )
         width = scanned.width
         extra.n_long += scanned.n_long
         has_18_fields = width == N_FIELDS
@@ -110,16 +117,45 @@ def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks, *, has_1
     if data.count(b"\n") != scanned.line[-1] or (is_last_whole and len(fields) == N_FIELDS):
         return scanned
     remarks["no_line_end"] += 1
-    last = np.array([[scanned.line[-1], start, len(data), NO_LINE_END]], np.int64)
+    return _without(scanned, np.arange(len(scanned.line)) == len(scanned.line) - 1, data, NO_LINE_END)
+
+
+def _without(scanned: Scanned, is_bad: Bools, data: bytes, reason: int) -> Scanned:
+    """The block without some of its jobs, whose lines are unreadable for this reason."""
+    if not is_bad.any():
+        return scanned
+    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
+    lines = scanned.line[is_bad]
+    starts = np.where(lines > 0, ends[lines - 1] + 1, 0)
+    bad = np.column_stack([lines, starts, ends[lines], np.full(len(lines), reason)])
+    n_fields = np.array([len(data[start:end].split()) for _, start, end, _ in bad.tolist()])
+    bad = np.concatenate([scanned.bad, bad])
     return replace(
         scanned,
-        whole=[values[:-1] for values in scanned.whole],
-        real=[values[:-1] for values in scanned.real],
-        line=scanned.line[:-1],
-        bad=np.concatenate([scanned.bad, last]),
-        n_long=scanned.n_long - (len(fields) > N_FIELDS),
-        n_short=scanned.n_short - (len(fields) < N_FIELDS),
+        whole=[values[~is_bad] for values in scanned.whole],
+        real=[values[~is_bad] if len(values) else values for values in scanned.real],
+        line=scanned.line[~is_bad],
+        bad=bad[np.argsort(bad[:, 0], kind="stable")],
+        comments=scanned.comments - np.outer(np.searchsorted(lines, scanned.comments[:, 1]), (1, 0, 0, 0)),
+        n_long=scanned.n_long - int((n_fields > N_FIELDS).sum()),
+        n_short=scanned.n_short - int((n_fields < N_FIELDS).sum()),
     )
+
+
+_NEAR, _LEAST = 20, 1_000
+_POWERS = 10 ** np.arange(19, dtype=np.int64)
+
+
+def ran_together(ids: Ints, before: int) -> Bools:
+    """Which ids of a block are two: 1005310054 after 10053. before: the last id of the block before."""
+    before_each = np.append(before, ids[:-1])
+    is_one = (before_each < _LEAST) | (ids <= 2 * before_each)
+    if is_one.all():
+        return ~is_one
+    n_digits = np.searchsorted(_POWERS, before_each, side="right")
+    behind = ids % _POWERS[np.minimum(n_digits, 18)] - before_each
+    are: Bools = ~is_one & (behind > 0) & (behind <= _NEAR)
+    return are
 
 
 @dataclass(slots=True)

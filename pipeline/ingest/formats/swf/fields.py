@@ -119,9 +119,9 @@ class Fields:
         return pa.nulls(len(self.scanned.line[self.rows]), kind)
 
 
-N_EXTENDED = 21
+N_EXTENDED, _PROCS = 21, 4
 Extra = Sequence[bytes]
-"""Fields 19 to 21 of a line."""
+"""The 21 fields of a line."""
 
 Values = Mapping[str, int | str | None]
 _MACHINES = re.compile(rb"\{\d+(?:,\d+)*\}")
@@ -146,15 +146,16 @@ class Dialect:
 
 
 def _metacentrum(extra: Extra) -> Values | None:
-    machines, queue, asked = extra
+    machines, queue, asked = extra[N_FIELDS:]
     if not _MACHINES.fullmatch(machines) or _NUMBER.fullmatch(queue):
         return None
     chunks = [chunk.split(b":") for chunk in asked.split(b"+")]
     counts = [int(chunk[0]) if _WHOLE_NUMBER.fullmatch(chunk[0]) else 1 for chunk in chunks]
     gpus = [sum(int(found[1]) for part in chunk if (found := _GPUS.fullmatch(part))) for chunk in chunks]
     n_gpus = sum(n * each for n, each in zip(counts, gpus, strict=True))
+    placed = machines[1:-1].split(b",")
     return {
-        "nodes": len(set(machines[1:-1].split(b","))),
+        "nodes": len({*placed}) if extra[_PROCS] == b"%d" % len(placed) else None,
         "queue": queue.decode("utf-8", "backslashreplace"),
         "requested_nodes": sum(counts),
         "gpus": n_gpus or None,
@@ -162,7 +163,7 @@ def _metacentrum(extra: Extra) -> Values | None:
 
 
 def _aleang(extra: Extra) -> Values | None:
-    gpus, soft_walltime, properties = extra
+    gpus, soft_walltime, properties = extra[N_FIELDS:]
     if not (_WHOLE_NUMBER.fullmatch(gpus) or gpus == b"-1") or not _NUMBER.fullmatch(soft_walltime):
         return None
     nodes = [int(found[1]) for part in properties.split(b":") if (found := _NODES.fullmatch(part))]
@@ -187,15 +188,15 @@ def dialect_of(names: Mapping[int, str], extra: Extra | None) -> Dialect | None:
         return None
     if all(names.get(number) == name for number, name in _DECLARED.items()):
         return ALEANG
-    is_text = _NUMBER.fullmatch(extra[2]) is None
+    is_text = _NUMBER.fullmatch(extra[-1]) is None
     return next((dialect for dialect in DIALECTS if is_text and dialect.values(extra) is not None), None)
 
 
 def extra_fields(data: bytes, lines: Collection[int]) -> list[Extra | None]:
-    """Fields 19 to 21 of these lines of a block, counted from 0; None where a line has not 21 fields."""
+    """The fields of these lines of a block, counted from 0; None where a line has not 21 fields."""
     texts = data.split(b"\n")
     fields = (texts[line].split(None, N_EXTENDED) for line in lines)
-    return [found[N_FIELDS:] if len(found) == N_EXTENDED else None for found in fields]
+    return [found if len(found) == N_EXTENDED else None for found in fields]
 
 
 def dialect_columns(dialect: Dialect, extras: Sequence[Extra | None]) -> tuple[dict[str, pa.Array], int]:

@@ -28,10 +28,10 @@ MAX_DIGITS = 18
 
 REASONS = (
     "not_a_number", "number_too_large", "too_few_fields", "no_job_number", "line_too_long", "nul_bytes", "no_line_end",
-    "too_many_fields",
+    "too_many_fields", "joined_ids",
 )  # fmt: skip
 (
-    _NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG, NUL_BYTES, NO_LINE_END, _TOO_MANY,
+    _NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG, NUL_BYTES, NO_LINE_END, _TOO_MANY, JOINED_IDS,
 ) = range(1, len(REASONS) + 1)  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -95,7 +95,7 @@ def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
 
 def looks_right(head: bytes) -> bool:
     """Whether a source's first bytes are SWF: a line of numbers, or nothing but comments and blanks."""
-    whole = (head[: head.rfind(b"\n") + 1] or head).removeprefix(b"\xef\xbb\xbf")
+    whole = head[: head.rfind(b"\n") + 1] or head
     said = [line for line in map(bytes.strip, whole.split(b"\n")) if line and not line.startswith(b";")]
     return not said or any(_row(line, 0)[0] == 0 for line in said)
 

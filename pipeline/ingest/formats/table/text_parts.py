@@ -24,6 +24,7 @@ from pipeline.settings import IngestSettings
 
 _UNKNOWN = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT", "nat", "\\N"]
 _BETWEEN = re.compile(r"[\s,]*")
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
 _DELIMITERS = (",", "\t", ";", "|")
 
 
@@ -83,6 +84,9 @@ def _csv_part(
     starts, is_open = _record_starts(block.data), not block.data.endswith(b"\n") and settings.last_line == "set_aside"
     end = starts[-2] if is_open else len(block.data)
     body = _utf8(block.data[starts[min(n_headers, len(starts) - 1)] : end])
+    if b"\r" in body:
+        # Arrow would end a record at a carriage return alone.
+        body = _LONE_RETURN.sub(rb"\\r", body)
     rows = pc_csv.read_csv(
         io.BytesIO(body or b"\n"),
         pc_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=max(len(body), 1) + 1),
