@@ -14,7 +14,7 @@ from pipeline.arrays import Floats, floats
 from pipeline.estimate.history import READ, History, Target, history
 from pipeline.estimate.limit_harm import PROMISED_BEYOND
 from pipeline.estimate.own_jobs import DAY_S
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import RECORD_JOBS, Record
 
 OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -152,7 +152,7 @@ def price_of(needed: Floats, promise: float = PROMISE) -> float:
 
 def price_now(record: Record) -> float:
     """The price at the promise of the jobs that a MEMORY_STATE has ended last."""
-    return price_of(prices(record.runtime_s, record.quantiles_s, record.procs))
+    return price_of(prices(record.runtime_s, record.quantiles_s[:, :N_QUANTILES], record.procs))
 
 
 def recommended_as_of(past: History, quantiles_kib: Floats, promise: float) -> Floats:
