@@ -96,7 +96,7 @@ class _Doubtful:
     def hold(self, records: TypedRecords, source: Source, block: Block) -> pa.Table:
         """Take the doubtful ones of some records; the others."""
         lacks = self._keys.lacking(integers(records.parts["kind"])[0], records.has)
-        is_held: Bools = lacks.any(axis=0)
+        is_held: Bools = np.logical_or.reduce(lacks)
         if not is_held.any() or len(self.rows) > MOST_DOUBTFUL:
             return records.parts
         self._parts.append(records.parts.filter(arrow(is_held)))
