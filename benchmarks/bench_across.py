@@ -1,139 +1,111 @@
-"""NAS kernels across problem sizes: A from W and W from S, from the base's series and the target's two smallest sizes.
+"""One problem size from another: the target's 1, 2 or 3 smallest sizes and the whole series of the other.
 
-python -m benchmarks.bench_across [RUNS.csv] [--json]
+python -m benchmarks.bench_across [DATA] [--factors]
 
-RUNS.csv has benchmark, class, nprocs, platform, time_s. Errors are medians over a pair's other target sizes, per cent.
+DATA as of scaling_data.py: every pair of problem sizes of one code that ran alike, the base on more counts. Errors are
+medians over a pair's other target sizes up to 8 times the largest given one, then means over pairs, per cent: of what
+is published, of the target's own average and of the constant ratio. `worse` and `better` count pairs by more than 2
+points.
+Coverage uses factors of the other codes; --factors prints those of all, as problem_sizes.py has them.
 """
 
 import argparse
-import json
-from itertools import product
+from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.scaling.problem_sizes import SizePair, across
+from benchmarks.scaling_data import DATA, archer, by_size, more_codes, namd, npb
+from pipeline.scaling.problem_sizes import FACTORS, MIN_BASE_POINTS, SERVED, SizePair, across
 from pipeline.scaling.rules import AcrossRules
 
-RUNS = Path(__file__).parents[2] / "shared" / "data" / "scaling" / "npb-smpi" / "runs.csv"
-CLASSES = (("W", "A"), ("S", "W"))
+GIVEN = (1, 2, 3)
+REACH = 8 * 2**0.5
+LEVELS = (0.025, 0.1, 0.9, 0.975)
+SIMULATED = ("BT", "CG", "EP", "IS", "LU", "MG")
 
 
-def size_pairs(runs: Path) -> list[tuple[str, SizePair, np.ndarray, np.ndarray]]:
-    """Name, what is given, and the sizes and runtimes to be predicted."""
-    table = pd.read_csv(runs)
-    median_s = table.groupby(["benchmark", "platform", "class", "nprocs"]).time_s.median()
-    found = []
-    for (benchmark, platform), (base, target) in product(
-        sorted(set(zip(table.benchmark, table.platform, strict=True))), CLASSES
-    ):
-        if {(benchmark, platform, base), (benchmark, platform, target)} <= set(median_s.index.droplevel(3)):
-            b, t = median_s[benchmark, platform, base], median_s[benchmark, platform, target]
-            given = SizePair(*_arrays(b), *_arrays(t[:2]))
-            found.append((f"{benchmark} {platform} {target} from {base}", given, *_arrays(t[2:])))
-    return found
+def pairs(folder: Path) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Code, base and target, each with a row per size."""
+    runs = pd.concat([archer(folder), namd(folder), more_codes(folder), *(npb(folder, size) for size in "AWS")])
+    for (code, _), own in runs.groupby(["application", "series"]):
+        parts = [by_size(part) for _, part in own.groupby("problem_size")]
+        for base, target in permutations(parts, 2):
+            if len(base) >= MIN_BASE_POINTS:
+                yield str(code), base, target
 
 
-def _arrays(series: Any) -> tuple[np.ndarray, np.ndarray]:
-    return series.index.to_numpy(np.float64), series.to_numpy(np.float64)
+def scored(folder: Path, rules: AcrossRules) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A row per pair and number of sizes given; a row per target size of the pairs that borrow."""
+    rows, points = [], []
+    for number, (code, base, target) in enumerate(pairs(folder)):
+        for given in (k for k in GIVEN if k < min(len(base), len(target))):
+            known, asked = target[:given], target[given:]
+            asked = asked[asked.procs <= REACH * known.procs.max()]
+            if not len(asked):
+                continue
+            columns = (one[name].to_numpy(float) for one in (base, known) for name in ("procs", "runtime_s"))
+            (found,) = across([SizePair(*columns)], [asked.procs.to_numpy(float)], rules)
+            truth_s, status = asked.runtime_s.to_numpy(), found.status(rules)
+            ways = {"published": found.runtime_s, "own": found.own_s, "ratio": found.ratio_s}
+            told = {"code": code, "pair": number, "given": given, "status": status}
+            rows.append(told | {k: 100 * float(np.median(np.abs(v / truth_s - 1))) for k, v in ways.items()})
+            log_sd = np.log(found.hi80_s / found.lo80_s) / (FACTORS[2] - FACTORS[1])
+            z = np.log(truth_s / found.runtime_s) / log_sd
+            points += [told | {"z": one, "log_sd": sd} for one, sd in zip(z, log_sd, strict=True)]
+    found_points = pd.DataFrame(points)
+    return pd.DataFrame(rows), found_points[found_points.status.isin(SERVED)].reset_index(drop=True)
 
 
-def scored(pairs: list[tuple[str, SizePair, np.ndarray, np.ndarray]]) -> list[dict[str, Any]]:
-    """Per pair: errors of what is published, of the joint fit without its guard, of the target's own default
-
-    prediction and of the constant ratio; coverage, width (log); the status.
-    """
-    settings, unguarded = AcrossRules(), AcrossRules(own_share=0, is_guarded=False)
-    given, wanted = [pair for _, pair, _, _ in pairs], [procs for _, _, procs, _ in pairs]
-    published, joint = across(given, wanted, settings), across(given, wanted, unguarded)
-    return [
-        {
-            "pair": name,
-            "published": _error(one.runtime_s, truth_s),
-            "joint": _error(other.runtime_s, truth_s),
-            "own": _error(one.own_s, truth_s),
-            "ratio": _error(one.ratio_s, truth_s),
-            "inside80": float(((one.lo80_s <= truth_s) & (truth_s <= one.hi80_s)).mean()),
-            "inside95": float(((one.lo95_s <= truth_s) & (truth_s <= one.hi95_s)).mean()),
-            "width80": float(np.log(one.hi80_s / one.lo80_s).mean()),
-            "same": one.same,
-            "status": one.status(settings),
-            "power": one.power,
-        }
-        for (name, _, _, truth_s), one, other in zip(pairs, published, joint, strict=True)
-    ]
+def factors(points: pd.DataFrame) -> np.ndarray:
+    """Quantiles of z; of a code each pair alike, and the root of their number."""
+    n_pairs = points.groupby("code").pair.transform("nunique")
+    weight = 1 / (np.sqrt(n_pairs) * points.groupby(["pair", "given"]).z.transform("size"))
+    order = np.argsort(points.z.to_numpy())
+    weight = weight.to_numpy()[order]
+    return np.interp(LEVELS, (np.cumsum(weight) - 0.5 * weight) / weight.sum(), points.z.to_numpy()[order])
 
 
-SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-"""Weights of the own prediction among which the others' kernels choose."""
+def covered(points: pd.DataFrame) -> pd.DataFrame:
+    """By number of sizes given: how often the intervals hold on codes left out, and the span of the 80% one."""
+    parts = []
+    for code, own in points.groupby("code"):
+        low95, low80, high80, high95 = factors(points[points.code != code])
+        hits = {"in80": own.z.between(low80, high80), "in95": own.z.between(low95, high95)}
+        parts.append(own.assign(span80=np.exp((high80 - low80) * own.log_sd), **hits))
+    means = {"in80": "mean", "in95": "mean", "span80": "median"}
+    return pd.concat(parts).groupby("given").agg(means)
 
 
-Pairs = list[tuple[str, SizePair, np.ndarray, np.ndarray]]
-
-
-def chosen_by_others(pairs: Pairs) -> dict[str, tuple[float, float, float]]:
-    """Per pair: the share that the other kernels choose, the error with it, and the own prediction's.
-
-    Chosen are the fewest pairs more than 2 points worse than the own prediction, then the least mean error.
-    """
-    found = across([pair for _, pair, _, _ in pairs], [n for _, _, n, _ in pairs], AcrossRules(own_share=0))
-    own = np.array([_error(one.own_s, truth_s) for one, (*_, truth_s) in zip(found, pairs, strict=True)])
-    errors = np.array(
-        [
-            [_error(one.runtime_s ** (1 - share) * one.own_s**share, truth_s) for share in SHARES]
-            for one, (*_, truth_s) in zip(found, pairs, strict=True)
-        ]
-    )
-    worse, names = errors > own[:, None] + 2, [name for name, *_ in pairs]
-    kernel = np.array([name.split()[0] for name in names])
-    held_out = {}
-    for row, name in enumerate(names):
-        others = kernel != kernel[row]
-        order = np.lexsort((errors[others].mean(axis=0), worse[others].sum(axis=0)))
-        held_out[name] = SHARES[order[0]], float(errors[row, order[0]]), float(own[row])
-    return held_out
-
-
-def _error(runtime_s: np.ndarray, truth_s: np.ndarray) -> float:
-    return float(np.median(np.abs(runtime_s / truth_s - 1))) * 100
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Per set, number of sizes given and whether the pair borrows: pairs, errors, worse, better."""
+    told = rows.assign(
+        set=np.where(rows.code.isin(SIMULATED), "simulated", "measured"), borrows=rows.status.isin(SERVED),
+        worse=rows.published > rows.own + 2, better=rows.published < rows.own - 2, pairs=1,
+    )  # fmt: skip
+    sums = {"pairs": "sum", "published": "mean", "own": "mean", "ratio": "mean", "worse": "sum", "better": "sum"}
+    return told.groupby(["set", "given", "borrows"]).agg(sums)
 
 
 def main() -> None:
-    """Print a line a pair and the summary."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=Path, nargs="?", default=RUNS)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    if not args.runs.exists():
-        print(f"{args.runs} is not there: give a CSV of runs.")
+    """Print the summary, the codes that lose by borrowing, and coverage."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?", default=DATA)
+    parser.add_argument("--factors", action="store_true")
+    options = parser.parse_args()
+    if not options.data.exists():
+        print(f"skipped: {options.data} is not there")
         return
-    pairs = size_pairs(args.runs)
-    rows = scored(pairs)
-    for row in rows:
-        print(
-            json.dumps(row)
-            if args.json
-            else "  ".join(f"{k} {v:.2f}" if isinstance(v, float) else v for k, v in row.items())
-        )
-    for _, target in CLASSES:
-        own = [row for row in rows if f" {target} from" in row["pair"]]
-        for name in ("published", "joint", "own", "ratio", "inside80", "inside95", "width80"):
-            values = [row[name] for row in own]
-            print(f"{target}: {name} median {np.median(values):.1f} mean {np.mean(values):.3f}")
-    misled = [row for row in rows if row["ratio"] > 25]
-    noticed = sum(row["status"] != "same_shape" for row in misled)
-    print(f"constant ratio more than 25% off: {len(misled)}, of which the test notices {noticed}; ", end="")
-    suspected = sum(row["status"] != "same_shape" for row in rows) - noticed
-    print(f"of the other {len(rows) - len(misled)} it suspects {suspected}")
-    for name in ("published", "joint"):
-        worse = [row["pair"] for row in rows if row[name] > row["own"] + 2]
-        print(f"{name} worse than own by more than 2 points: {len(worse)} of {len(rows)}: {', '.join(worse)}")
-    held_out = chosen_by_others(pairs)
-    worse = [f"{name} (share {share})" for name, (share, error, own_error) in held_out.items() if error > own_error + 2]
-    mean = np.mean([error for _, error, _ in held_out.values()])
-    print(f"share chosen by the other kernels: mean {mean:.1f}, worse than own: {len(worse)}: {', '.join(worse)}")
+    rows, points = scored(options.data, AcrossRules())
+    if options.factors:
+        print(factors(points).round(2).tolist())
+        return
+    print(summary(rows).round(1).to_string())
+    by_code = rows[rows.status.isin(SERVED)].groupby(["given", "code"])[["published", "own"]].mean()
+    print("worse by code:", by_code[by_code.published > by_code.own + 2].round(1).to_dict("index"))
+    print(covered(points).round(2).to_string())
 
 
 if __name__ == "__main__":

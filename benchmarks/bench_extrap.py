@@ -1,17 +1,14 @@
-"""Extra-P's errors on the splits of `walltime scaling evaluate`; Extra-P runs in its own Python environment.
+"""Extra-P as a predictor beside others, for bench_curves.py; it runs in a Python environment of its own.
 
-python -m benchmarks.bench_extrap --python PATH FILE.csv... [--json]
-
-PATH is a Python with `extrap` 4.2.5 installed. Two ways: its single-parameter modeler on runtimes with negative
-exponents allowed, and its documented one for strong scaling, on processors times runtime, divided by processors again.
+That Python has `extrap` 4.2.5 installed and runs this file: a question as JSON in, answers out. Two ways: its
+single-parameter modeler on runtimes with negative exponents allowed, and its documented one for strong scaling, on
+processors times runtime, divided by processors again.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 WAYS = ("extrap_negative", "extrap_p_times_t")
 
@@ -67,7 +64,7 @@ def asked_of(python: str) -> Callable[..., object]:
                 "targets": [part.tolist() for part in np.split(asked.target_procs[order], cuts)],
             }
             done = subprocess.run(
-                [python, __file__, "--worker"], input=json.dumps(question), capture_output=True, text=True, check=True
+                [python, __file__], input=json.dumps(question), capture_output=True, text=True, check=True
             )
             answers, place = json.loads(done.stdout.splitlines()[-1]), np.argsort(order)
             answered[id(asked)] = {
@@ -79,35 +76,5 @@ def asked_of(python: str) -> Callable[..., object]:
     return predict
 
 
-def main() -> int:
-    """Print the table, or answer as the worker."""
-    if sys.argv[1:] == ["--worker"]:
-        print(json.dumps(modelled(json.load(sys.stdin))))
-        return 0
-    from functools import partial  # noqa: PLC0415
-
-    from flows.pages.terminal.render import print_blocks  # noqa: PLC0415
-    from flows.pages.terminal.view_scaling import view_errors  # noqa: PLC0415
-    from flows.services.series_files import read_all  # noqa: PLC0415
-    from pipeline.evaluate import evaluate_scaling  # noqa: PLC0415
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--python")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    if not options.files or not options.python:
-        print("skipped: give --python, one with extrap installed, and the files to judge it on")
-        return 0
-    predict = asked_of(options.python)
-    predictors = {way: partial(predict, way=way) for way in WAYS}
-    table, report = evaluate_scaling(*read_all(options.files), predictors)
-    if options.json:
-        print(json.dumps(table.to_pylist(), indent=1))
-    else:
-        print_blocks(view_errors(table.to_pylist(), report))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(json.dumps(modelled(json.load(sys.stdin))))

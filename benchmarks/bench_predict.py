@@ -23,11 +23,10 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 from scipy.optimize import curve_fit  # noqa: E402
 
-from benchmarks.coverage_scaling import part_of  # noqa: E402
 from pipeline.arrays import Floats, Ints  # noqa: E402
 from pipeline.scaling.average import Sizes, average, kin_of  # noqa: E402
 
-FLOOR_TIMES_CURVE_FIT = 15.0
+FLOOR_TIMES_CURVE_FIT = 45.0
 N_CURVE_FIT = 100
 N_TARGETS = 4
 SIBLINGS = 10
@@ -81,15 +80,14 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     sizes, series, procs = made_series(given.series, 7)
-    new_variance = np.full(procs.size, 0.05**2)
     begun = time.perf_counter()
-    average(part_of(sizes, 0, 1), series[:N_TARGETS], procs[:N_TARGETS], new_variance[:N_TARGETS])
+    average(sizes, series[:N_TARGETS], procs[:N_TARGETS])
     ready_s = time.perf_counter() - begun
     application, n_fitted = np.arange(given.series) // SIBLINGS, min(N_CURVE_FIT, given.series)
     rounds = np.array([
         (
-            seconds(lambda: average(sizes, series, procs, new_variance)) / given.series,
-            seconds(lambda: average(sizes, series, procs, new_variance, kin_of(sizes, application))) / given.series,
+            seconds(lambda: average(sizes, series, procs)) / given.series,
+            seconds(lambda: average(sizes, series, procs, kin_of(sizes, application))) / given.series,
             seconds(lambda: curve_fits(sizes, n_fitted)) / n_fitted,
         )
         for _ in range(ROUNDS)

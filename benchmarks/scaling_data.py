@@ -2,17 +2,21 @@
 
 python -m benchmarks.scaling_data DATA_FOLDER OUT_FOLDER
 
-DATA_FOLDER holds archer_benchmarks_runs.csv, tntech-namd-*.csv, npb-smpi/runs.csv and hsmgp_AllNumeric.csv; written
-are real.csv (a series per application, case, system, variant and threads; processors are ranks times threads),
-npb-A.csv, npb-W.csv, npb-S.csv (a series per benchmark and platform) and hsmgp.csv (every eighth configuration, weak
-scaling at four counts). HadGEM3's runs are left out: each count has a layout of its own; so are HPL's and SMG2000's,
-where no setting ran at more than three.
+DATA_FOLDER holds archer_benchmarks_runs.csv, more_codes.csv, tntech-namd-*.csv, npb-smpi/runs.csv and
+hsmgp_AllNumeric.csv. Written are real.csv (a series per application, case, system, variant and threads; processors are
+ranks times threads), npb-A.csv, npb-W.csv and npb-S.csv (a series per benchmark and platform), and hsmgp.csv (every
+eighth configuration, weak scaling at four counts). HadGEM3's runs are left out, because each count has a layout of its
+own; so are HPL's and SMG2000's, where no setting ran at more than three.
 """
 
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+
+DATA = Path(__file__).parents[2] / "shared" / "data" / "scaling"
+"""Where the data stand in the project's own workplace."""
 
 EVERY_HSMGP = 8
 """Of 864 configurations one in eight: they differ little."""
@@ -57,6 +61,36 @@ def hsmgp(folder: Path) -> pd.DataFrame:
     runs = runs.assign(application="HSMGP", problem_size="weak", series=told, procs=runs.numCore.astype(int))
     kept = sorted(told.unique())[::EVERY_HSMGP]
     return runs[told.isin(kept)].rename(columns={"performance": "runtime_s"})[COLUMNS]
+
+
+def more_codes(folder: Path) -> pd.DataFrame:
+    """WRF, FFTs, CP2K, Castro and deep learning: the series marked balanced, so that no code outweighs the others."""
+    runs = pd.read_csv(folder / "more_codes.csv")
+    runs = runs[runs.balanced == 1]
+    names = {"castro-wdmerger": "Castro", "cp2k": "CP2K", "dl-gpu": "DL", "fft": "FFT", "wrf-cheyenne-total": "WRF"}
+    code, rest = runs.series.str.split(":", n=1).str[0], runs.series.str.split(":", n=1).str[1]
+    # N of a transform, cells of Castro, replicas of CP2K: sizes of one problem; WRF's cases are problems of their own.
+    size = rest.str.extract(r"\b(N\d+|\d+base|NREP=\d+)")[0].fillna(rest)
+    way = [whole.replace(part, "") for whole, part in zip(rest, size, strict=True)]
+    return runs.assign(application=code.map(names), problem_size=size, series=way)[COLUMNS]
+
+
+def by_size(runs: pd.DataFrame) -> pd.DataFrame:
+    """A row per series and size, by name and procs: code, name, procs, median runtime_s, n_runs, log_sd of repeats."""
+    named = runs.assign(name=runs[COLUMNS[:3]].agg(" ".join, axis=1), code=runs.application)
+    grouped = named.groupby(["code", "name", "procs"]).runtime_s
+    spread = grouped.agg(lambda times: np.log(times).std(ddof=1))
+    return pd.DataFrame({"runtime_s": grouped.median(), "n_runs": grouped.size(), "log_sd": spread}).reset_index()
+
+
+def measured(folder: Path) -> pd.DataFrame:
+    """Every measured code, by size."""
+    return by_size(pd.concat([archer(folder), namd(folder), more_codes(folder)]))
+
+
+def simulated(folder: Path) -> pd.DataFrame:
+    """The NAS benchmarks, by size."""
+    return by_size(pd.concat([npb(folder, size) for size in "AWS"]))
 
 
 def write(folder: Path, out: Path) -> None:

@@ -193,10 +193,10 @@ STEPS = (
          lambda _run, groups, levelled: predict_across(groups, levelled, ACROSS_RULES)),
     Step("fit", ("levelled",), ("fits",), ("scaling",),
          lambda run, levelled: fit(levelled, fit_rules(run.settings.scaling))),
-    Step("curves", ("levelled", "fits", "groups", "patterns"), ("curves",), ("site", "scaling", "run_id"),
-         lambda run, observed, fits, groups, patterns: law_medians(
+    Step("curves", ("levelled", "fits", "groups", "patterns", "across"), ("curves",), ("site", "scaling", "run_id"),
+         lambda run, observed, fits, groups, patterns, across: law_medians(
              observed, fits, predict_rules(run.settings.scaling), run.settings.site, run.run_id,
-             groups_by_application(groups), patterns)),
+             groups_by_application(groups), patterns, across)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
          ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(

@@ -128,6 +128,7 @@ _SYMBOLS = {
     "avg_parallelism": "A",
     "serial_fraction": "f",
     "overhead_s": "c (s)",
+    "linear_overhead_s": "c2 (s)",
     "exponent": "b",
     "growing_share": "c",
     "power": "p",
@@ -142,7 +143,7 @@ def laws_table() -> str:
 
 def _law_row(law: Law) -> str:
     bounds = ", ".join(_bounds(one) for one in law.parameters) or "none"
-    is_searched = law.form is not None and law.form.shape is not None
+    is_searched = any(form.shape is not None for form in law.forms)
     fitted = "by a search of its one shape" if is_searched else "exactly" if law.solver else "no"
     weight = f"{law.averaging.weight:g}" if law.averaging else "not in it"
     return f"| {law.name} | {law.equation} | {bounds} | {fitted} | {weight} | {law.source} |"

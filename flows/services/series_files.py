@@ -21,7 +21,7 @@ from pipeline.group.observations import aggregate
 from pipeline.report import Report
 from pipeline.scaling.curves import PREDICTORS
 from pipeline.scaling.fitted_series import compiling_for_many
-from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 REQUIRED = ("procs", "runtime_s")
 OPTIONAL = ("application", "problem_size", "series")
@@ -90,34 +90,6 @@ def _axes(path: Path, frame: pd.DataFrame, counted: str, codes: np.ndarray) -> d
             )
             raise InputError(where, f"a count of {axis.units}", expected, "give each unit a series of its own")
     return found
-
-
-def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
-    """OBSERVATIONS, and GROUPS of the same series; None instead of GROUPS where the file has no problem sizes.
-
-    An application in GROUPS is the file's application (or the file's name) with its series.
-    """
-    frame, table = _read(path), read_series(path)
-    if "problem_size" not in frame.columns:
-        return table, None
-    words = _applications(path, frame)
-    if "series" in frame.columns:
-        words = words + " series=" + frame["series"]
-    named = dict(zip(_labels(path, frame), zip(words, frame["problem_size"], strict=True), strict=True))
-    ids = table.column("group_id").unique().to_pylist()
-    counts = pd.Series(table.column("group_id").to_pylist())
-    jobs = pd.Series(table.column("n_jobs").to_pylist()).groupby(counts).sum()
-    groups = GROUPS.build(
-        group_id=ids,
-        site=["csv"] * len(ids),
-        template=["application+problem_size"] * len(ids),
-        label=ids,
-        application=[str(named[group][0]) for group in ids],
-        problem_size=[str(named[group][1]) for group in ids],
-        n_jobs=[int(jobs[group]) for group in ids],
-        n_sizes=[int((counts == group).sum()) for group in ids],
-    )
-    return table, groups
 
 
 def _applications(path: Path, frame: pd.DataFrame) -> Any:

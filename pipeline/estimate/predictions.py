@@ -116,7 +116,8 @@ def law_curves(
     ids, first, count = np.unique(owner.astype(str), return_index=True, return_counts=True)
     order = np.argsort(first)
     ids, count = ids[order], count[order]
-    code = {name: place for place, name in enumerate(ids) if n_sizes.get(name, 0) >= CURVE_SIZES}
+    borrowed = set(laws.filter(pc.equal(laws.column("method").cast(pa.string()), "across"))["group_id"].to_pylist())
+    code = {n: place for place, n in enumerate(ids) if n in borrowed or n_sizes.get(n, 0) >= CURVE_SIZES}
     known = np.flatnonzero(np.array([name in code for name in group_id], np.bool_))
     own = numbers(state.groups, group_digests(jobs_of(recoded(past, state.names))))[known]
     of_group = np.full(len(state.groups) + 1, -1, np.int64)

@@ -1,6 +1,6 @@
 """Laws of scalability: pure maths, T(n; parameters). A new law is declared in a file here and entered below."""
 
-from pipeline.laws.amdahl import AMDAHL, AMDAHL_LOG, CONSTANT, DOWDY, USL
+from pipeline.laws.amdahl import AMDAHL, AMDAHL_LOG, CONSTANT, DOWDY, ERNEST, USL
 from pipeline.laws.downey import DOWNEY, DOWNEY_HIGH, DOWNEY_LINEAR, DOWNEY_LOG, DOWNEY_LOW
 from pipeline.laws.law import Law
 from pipeline.laws.power import GROWING, POWER, SMIRNI
@@ -37,6 +37,6 @@ def _place_in_grid(law: Law) -> tuple[int, str]:
 for _law in (
     CONSTANT, AMDAHL, AMDAHL_LOG, USL, DOWDY,
     DOWNEY, DOWNEY_LOW, DOWNEY_HIGH, DOWNEY_LINEAR, DOWNEY_LOG,
-    POWER, SMIRNI, GROWING,
+    POWER, SMIRNI, GROWING, ERNEST,
 ):  # fmt: skip
     register(_law)

@@ -10,6 +10,10 @@ seconds for each processor beyond the first): T(n) = T(1) (f + (1 - f)/n) + c (n
 amdahl_log: a tree of messages on top, T(n) = T(1) (f + (1 - f)/n) + c log2 n. The logarithm is the depth of a reduction
 over n processors: H. P. Flatt and K. Kennedy, "Performance of parallel processors", Parallel Computing 12(1), 1989.
 
+ernest: both overheads on top, T(n) = T(1) (f + (1 - f)/n) + c log2 n + c2 (n - 1). S. Venkataraman, Z. Yang,
+M. Franklin, B. Recht and I. Stoica, "Ernest: efficient performance prediction for large-scale advanced analytics",
+NSDI 2016.
+
 dowdy: L. W. Dowdy's execution signature, "On the partitioning of multiprocessor systems", Vanderbilt 1988,
 S(n) = n/(C1 + C2 n). Chiang, Mansharamani and Vernon (SIGMETRICS 1994) scale it to S(1) = 1, as (1 + b) n/(n + b); so
 A = 1 + b and T(n) = T(1) (n + A - 1)/(A n). It is Amdahl's law with f = 1/A in other parameters: the two always
@@ -67,7 +71,7 @@ def _form(*growing: Callable[[Floats], Floats]) -> Form:
 AMDAHL = Law(
     "amdahl", "T(1) (f + (1 - f)/n)", "Amdahl 1967", amdahl_s, amdahl_useful_procs,
     (Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-14, 0, 0.5))),),
-    form=_form(), averaging=Averaging(3.0, place=2), place=1,
+    forms=(_form(),), averaging=Averaging(3.0, place=2), place=1,
 )  # fmt: skip
 
 
@@ -84,8 +88,8 @@ def constant_useful_procs(parameters: Parameters) -> Floats:
 
 CONSTANT = Law(
     "constant", "T(1)", "baseline", constant_s, constant_useful_procs,
-    form=Form(lambda _, n: (np.ones_like(n),),
-              lambda t, _: {"t1_s": t[0], "tinf_s": t[0], "avg_parallelism": np.ones_like(t[0])}),
+    forms=(Form(lambda _, n: (np.ones_like(n),),
+                lambda t, _: {"t1_s": t[0], "tinf_s": t[0], "avg_parallelism": np.ones_like(t[0])}),),
     averaging=Averaging(place=0), place=0,
 )  # fmt: skip
 
@@ -102,14 +106,12 @@ def amdahl_log_useful_procs(parameters: Parameters) -> Floats:
     return least_at(parallel_s * np.log(2.0), parameter(parameters, "overhead_s"))
 
 
-# Of prior weights 0, 1/2 and 1 the one that real applications prefer.
 AMDAHL_LOG = Law(
     "amdahl_log", "T(1) (f + (1 - f)/n) + c log2 n", "Flatt and Kennedy 1989", amdahl_log_s, amdahl_log_useful_procs,
     (
-        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, -1))),
-        Parameter("overhead_s", 0.0, np.inf, powers(-12, 1, 0.5)),
+        Parameter("serial_fraction", 0.0, 1.0), Parameter("overhead_s", 0.0, np.inf),
     ),
-    form=_form(doublings), averaging=Averaging(0.5, place=4), place=5,
+    forms=(_form(doublings),), place=5,
 )  # fmt: skip
 
 
@@ -127,7 +129,7 @@ def dowdy_useful_procs(parameters: Parameters) -> Floats:
 DOWDY = Law(
     "dowdy", "T(1) (n + A - 1)/(A n)", "Dowdy 1988; Chiang, Mansharamani and Vernon 1994", dowdy_s,
     dowdy_useful_procs, (Parameter("avg_parallelism", 1.0, np.inf),),
-    form=_form(), family="amdahl", place=8,
+    forms=(_form(),), family="amdahl", place=8,
 )  # fmt: skip
 
 
@@ -143,12 +145,38 @@ def usl_useful_procs(parameters: Parameters) -> Floats:
     return np.sqrt(least_at(parallel_s, parameter(parameters, "overhead_s")))
 
 
-# The overhead reaches the whole of T(1), as small problems on slow networks show.
 USL = Law(
     "usl", "T(1) (f + (1 - f)/n) + c (n - 1)", "Gunther 2007", usl_s, usl_useful_procs,
     (
-        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, -1, 0.5))),
-        Parameter("overhead_s", 0.0, np.inf, powers(-16, 0, 0.5)),
+        Parameter("serial_fraction", 0.0, 1.0), Parameter("overhead_s", 0.0, np.inf),
     ),
-    form=_form(extra_procs), averaging=Averaging(place=3), place=4,
+    forms=(_form(extra_procs),), place=4,
+)  # fmt: skip
+
+
+def ernest_s(parameters: Parameters, n: Floats) -> Floats:
+    """T(n) from t1_s, serial_fraction in [0, 1], overhead_s and linear_overhead_s >= 0."""
+    runtime: Floats = usl_s({**parameters, "overhead_s": parameters["linear_overhead_s"]}, n)
+    return runtime + parameter(parameters, "overhead_s") * doublings(n)
+
+
+def ernest_useful_procs(parameters: Parameters) -> Floats:
+    """Where runtime is least: the positive root of c2 n^2 + c1 n / ln 2 = (1 - f) T(1)."""
+    falling_s = parameter(parameters, "t1_s") * (1.0 - parameter(parameters, "serial_fraction"))
+    per_log, linear = parameter(parameters, "overhead_s") / np.log(2.0), parameter(parameters, "linear_overhead_s")
+    # The form of the root that needs no division by the linear overhead.
+    root: Floats = least_at(2.0 * falling_s, per_log + np.sqrt(per_log**2 + 4.0 * linear * falling_s))
+    return root
+
+
+# Only the model average has it: with both overheads it stands for laws that have either.
+ERNEST = Law(
+    "ernest", "T(1) (f + (1 - f)/n) + c log2 n + c2 (n - 1)", "Venkataraman et al. 2016", ernest_s,
+    ernest_useful_procs,
+    (
+        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-9, -1, 2))),
+        Parameter("overhead_s", 0.0, np.inf, powers(-11, -1, 2)),
+        Parameter("linear_overhead_s", 0.0, np.inf, powers(-14, -2, 2)),
+    ),
+    solver=None, averaging=Averaging(2.0, place=3), place=12,
 )  # fmt: skip

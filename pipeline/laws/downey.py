@@ -16,13 +16,14 @@ Neither has a piece that declines; Lan 2007, section 6.6, asks for one. So downe
 c log2 n: nothing at one processor, so that T(1) keeps its meaning.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from pipeline.arrays import Floats
 from pipeline.laws.law import (
     Averaging,
+    Form,
     Law,
     Parameter,
     Parameters,
@@ -106,7 +107,7 @@ def plateau_procs(parameters: Parameters) -> Floats:
 
 
 _SOURCE = "Downey 1997, CSD-97-933"
-_A = Parameter("avg_parallelism", 1.0, np.inf, powers(0.5, 12, 0.25))
+_A = Parameter("avg_parallelism", 1.0, np.inf, powers(1, 11, 0.75))
 
 DOWNEY_LOW = Law(
     "downey_low", "three pieces, flat from 2A - 1 on", f"{_SOURCE}, low variance", low, low_useful_procs,
@@ -118,7 +119,7 @@ DOWNEY_HIGH = Law(
 )  # fmt: skip
 DOWNEY = Law(
     "downey", "the mode that sigma belongs to", _SOURCE, averaged, plateau_procs,
-    (_A, Parameter("sigma", 0.0, np.inf, (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0))),
+    (_A, Parameter("sigma", 0.0, np.inf, (0.0, 0.5, 1.0, 2.0, 5.0))),
     solver=None, averaging=Averaging(place=5), place=6,
 )  # fmt: skip
 
@@ -166,16 +167,51 @@ def _least(
 
 _SOURCE_OF_OVERHEAD = f"{_SOURCE}; Lan 2007, 6.6"
 _PARAMETERS = (
-    Parameter("avg_parallelism", 1.0, np.inf, powers(1, 10)),
-    Parameter("sigma", 0.0, np.inf, (0.0, 0.5, 1.0, 2.0)),
-    Parameter("overhead_s", 0.0, np.inf, powers(-14, 0, 2)),
+    Parameter("avg_parallelism", 1.0, np.inf),
+    Parameter("sigma", 0.0, np.inf),
+    Parameter("overhead_s", 0.0, np.inf),
 )
+
+
+def _forms(grown: Callable[[Floats], Floats]) -> tuple[Form, ...]:
+    """Of the low and of the high mode with an overhead; with A given each is a sum, as of both ends of its sigma."""
+
+    def at_one(A: Floats, n: Floats) -> Floats:
+        half: Floats = np.maximum((1.0 - 0.5 / A) / n + 0.5 / A, 1.0 / A)
+        return half
+
+    def low_functions(A: Floats, n: Floats) -> tuple[Floats, ...]:
+        return np.maximum(1.0 / n, 1.0 / A), at_one(A, n), grown(n)
+
+    def high_functions(A: Floats, n: Floats) -> tuple[Floats, ...]:
+        return np.ones_like(n), at_one(A, n), grown(n)
+
+    def low_parameters(found: Sequence[Floats], A: Floats) -> dict[str, Floats]:
+        t1_s = found[0] + found[1]
+        return _columns(t1_s, A, found[1] / t1_s, found[2])
+
+    def high_parameters(found: Sequence[Floats], A: Floats) -> dict[str, Floats]:
+        t1_s, tinf_s = found[0] + found[1], found[0] + found[1] / A
+        sigma = np.where(found[1] > 0.0, 1.0 + 2.0 * found[0] * A / found[1], 1.0)
+        return _columns(t1_s, t1_s / tinf_s, sigma, found[2])
+
+    return Form(low_functions, low_parameters, _PARAMETERS[0]), Form(high_functions, high_parameters, _PARAMETERS[0])
+
+
+def _columns(t1_s: Floats, A: Floats, sigma: Floats, overhead_s: Floats) -> dict[str, Floats]:
+    """Columns of FITS; a runtime that is overhead alone has A of 1 and sigma of 0."""
+    is_nothing = t1_s <= 0.0
+    return {
+        "t1_s": t1_s, "tinf_s": np.where(is_nothing | (overhead_s > 0.0), np.nan, t1_s / A), "overhead_s": overhead_s,
+        "avg_parallelism": np.where(is_nothing, 1.0, A), "sigma": np.where(is_nothing, 0.0, sigma),
+    }  # fmt: skip
+
 
 DOWNEY_LINEAR = Law(
     "downey_linear", "Downey's + c (n - 1)", _SOURCE_OF_OVERHEAD, linear, linear_useful_procs, _PARAMETERS,
-    solver=Solver.DOWNEY_LINEAR, averaging=Averaging(place=6), place=6,
+    forms=_forms(extra_procs), place=6,
 )  # fmt: skip
 DOWNEY_LOG = Law(
     "downey_log", "Downey's + c log2 n", _SOURCE_OF_OVERHEAD, logarithmic, log_useful_procs, _PARAMETERS,
-    solver=Solver.DOWNEY_LOG, place=7,
+    forms=_forms(doublings), place=7,
 )  # fmt: skip

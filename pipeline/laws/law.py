@@ -24,8 +24,6 @@ class Solver(StrEnum):
     SEPARABLE = "separable"
     DOWNEY_LOW = "downey_low"
     DOWNEY_HIGH = "downey_high"
-    DOWNEY_LINEAR = "downey_linear"
-    DOWNEY_LOG = "downey_log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,8 @@ class Law:
     Laws of one `family` are branches of one law that meet at a boundary: only the better-fitting one can be meant.
     A law without a `solver` only takes part in the model average; one without `averaging` is only fitted.
 
-    A separable law is fitted in its `form`. Where it gives none, T(1) and overhead_s are its coefficients, and at most
-    one other parameter is its shape.
+    A separable law is fitted in its `forms`, of which the one that leaves least counts. Where it gives none, T(1) and
+    overhead_s are its coefficients, and at most one other parameter is its shape.
     """
 
     name: str
@@ -87,7 +85,7 @@ class Law:
     largest_useful_procs: Callable[[Parameters], Floats]
     parameters: tuple[Parameter, ...] = ()
     solver: Solver | None = Solver.SEPARABLE
-    form: Form | None = None
+    forms: tuple[Form, ...] = ()
     averaging: Averaging | None = None
     family: str = ""
     place: int = LAST
@@ -100,8 +98,8 @@ class Law:
                 raise ValueError(f"law {self.name}: found parameter {one.name}, expected one of {', '.join(COLUMNS)}")
             if self.averaging and not one.grid:
                 raise ValueError(f"law {self.name}: found no grid of {one.name}, expected the values to begin with")
-        if self.solver == Solver.SEPARABLE and self.form is None:
-            object.__setattr__(self, "form", self._form())
+        if self.solver == Solver.SEPARABLE and not self.forms:
+            object.__setattr__(self, "forms", (self._form(),))
 
     def _form(self) -> Form:
         """The form of a law that declares none."""

@@ -1,6 +1,6 @@
 """A stage computed for each axis by itself: GPUs say nothing of processors, and the machine's size is in processors."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +16,15 @@ Stage = Callable[[Axis, pa.Table, pa.Table], tuple[pa.Table, Report]]
 """From an axis, and the OBSERVATIONS and FITS of its groups, to a table in order of group."""
 
 
-def on_each_axis(
-    observations: pa.Table, fits: pa.Table, stage: Stage, kind: TableKind, largest: Collection[str] = ()
-) -> tuple[pa.Table, Report]:
-    """The table of a stage in order of group, and its report; of the facts named in `largest` the largest counts."""
+def on_each_axis(observations: pa.Table, fits: pa.Table, stage: Stage, kind: TableKind) -> tuple[pa.Table, Report]:
+    """The table of a stage in order of group, and its report."""
     axes = {axis_of(value): value for value in observations.column("axis").unique().to_pylist()}
     if len(axes) <= 1:
         return stage(next(iter(axes), Axis.PROCS), observations, fits)
     done = [stage(axis, *(_of_axis(table, axis) for table in (observations, fits))) for axis in Axis if axis in axes]
     both = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
     order = np.argsort(category_codes(both, "group_id")[0], kind="stable")
-    return kind.check(both.take(pa.array(order))), joined_report([report for _, report in done], largest)
+    return kind.check(both.take(pa.array(order))), joined_report([report for _, report in done])
 
 
 def _of_axis(table: pa.Table, axis: Axis) -> pa.Table:

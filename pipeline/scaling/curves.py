@@ -8,16 +8,14 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy.special import stdtrit
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.average import QUANTILES, Averaged, Sizes, average, kin_of
+from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of
 from pipeline.scaling.calibration import (
-    Calibration,
-    calibrated,
     has_noise,
+    log_quantiles,
     log_wide_sd,
     median_variance,
     repeats,
@@ -26,7 +24,6 @@ from pipeline.scaling.calibration import (
 )
 from pipeline.scaling.fit_law import fit_law
 from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, pooled
-from pipeline.scaling.posterior import FREEDOM, Kindred
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.scaling.series import BatchFit, SeriesBatch
 
@@ -106,15 +103,11 @@ def doublings_beyond(curves: Curves, procs: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class ObservedSeries:
-    """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run.
-
-    `calibration` is learnt from the log's held-out sizes (see interval_calibration.py).
-    """
+    """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run."""
 
     sizes: Sizes
     kin: Kindred
     run_sd: Floats
-    calibration: Calibration
 
     @classmethod
     def of(cls, chosen: Curves, observations: pa.Table, application: Mapping[str, str], rules: PredictRules) -> Self:
@@ -136,28 +129,23 @@ class ObservedSeries:
         series = np.repeat(np.arange(n_series), np.diff(offsets))
         variance = median_variance(run_sd[series], n_runs, rules.measured_log_sd) / weights
         sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, rules.drift_log_sd**2))
-        calibration = calibrated(sizes, variance, rules.drift_log_sd)
-        sizes = sizes.drifting(calibration.drift_log_sd)
-        return cls(sizes, kin_of(sizes, application), run_sd, calibration)
+        return cls(sizes, kin_of(sizes, application), run_sd)
 
     def curve(self, group: Ints, procs: Floats) -> Averaged:
         """The curve at each group and processor count, without the scatter of a new run.
 
         A group of one size has its median there; on other counts it has the model average, as other groups have.
         """
-        is_alone = (np.diff(self.sizes.offsets) == 1)[group]
-        first = self.sizes.offsets[group]
-        is_plain = is_alone & (self.sizes.procs[np.where(is_alone, first, 0)] == procs) if procs.size else is_alone
-        rows = np.flatnonzero(~is_plain)
-        found = average(self.sizes, group[rows], procs[rows], np.zeros(rows.size), self.kin)
-        log_s, split = np.empty((procs.size, QUANTILES.size)), np.zeros(procs.size)
-        kinds = rests_on(self.sizes, group[rows], procs[rows])
-        log_s[rows], split[rows] = self.calibration.stretched(found.log_s, kinds), found.split
-        place = first[is_plain]
-        log_s[is_plain] = np.log(self.sizes.runtime_s[place])[:, None] + np.sqrt(self.sizes.variance[place])[
-            :, None
-        ] * stdtrit(FREEDOM, QUANTILES)
-        return Averaged(log_s, split, found.log_bayes)
+        found = average(self.sizes, group, procs, self.kin)
+        first = np.minimum(self.sizes.offsets[group], max(self.sizes.procs.size - 1, 0))
+        is_seen = (np.diff(self.sizes.offsets) == 1)[group] & (self.sizes.procs[first] == procs)
+        log_s = np.where(is_seen, np.log(self.sizes.runtime_s[first]), found.log_s)
+        log_sd = np.where(is_seen, np.sqrt(self.sizes.variance[first]), found.log_sd)
+        return Averaged(log_s, log_sd, np.where(is_seen, 0.0, found.split), found.log_bayes)
+
+    def quantiles(self, group: Ints, procs: Floats, curve: Averaged, new_log_sd: Floats | float = 0.0) -> Floats:
+        """Log runtimes at QUANTILES of the curve, or of something that scatters about it by `new_log_sd` (log s)."""
+        return log_quantiles(curve.log_s, np.hypot(curve.log_sd, new_log_sd), rests_on(self.sizes, group, procs))
 
 
 def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:
@@ -233,24 +221,26 @@ def _followed(law: str, fitted: BatchFit, series: Ints, procs: Floats) -> Floats
 
 def _average(asked: PredictionTask) -> Floats:
     """The model average of each series alone."""
-    return _median(asked, np.full(asked.offsets.size - 1, -1))
+    return _mean(asked, np.full(asked.offsets.size - 1, -1))
 
 
 def _walltime(asked: PredictionTask) -> Floats:
     """Walltime's default: the model average, informed by the other series of the application that are asked about."""
-    return _median(asked, asked.application)
+    return _mean(asked, asked.application)
 
 
-def _median(asked: PredictionTask, application: Ints) -> Floats:
-    rules = PredictRules()
-    freedom, spread = (
-        repeats(asked.offsets, asked.n_runs),
-        pooled(asked.offsets, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd),
-    )
+def _mean(asked: PredictionTask, application: Ints) -> Floats:
+    observed = observed_series(asked, application)
+    return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s)
+
+
+def observed_series(asked: PredictionTask, application: Ints) -> ObservedSeries:
+    """The series of a task as the model average reads them; those of one `application` inform each other (-1: none)."""
+    rules, freedom = PredictRules(), repeats(asked.offsets, asked.n_runs)
+    spread = pooled(asked.offsets, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd)
     run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, rules.run_log_sd))
     columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
-    observed = ObservedSeries.build(*columns, run_sd, application, rules)
-    return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s[:, 2])
+    return ObservedSeries.build(*columns, run_sd, application, rules)
 
 
 def _adept(asked: PredictionTask) -> Floats:

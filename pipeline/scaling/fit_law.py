@@ -17,14 +17,13 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.laws import LAWS
 from pipeline.laws.law import Form, Parameter, Solver
 from pipeline.scaling.downey import DOWNEY_HIGH, DOWNEY_LOW, exact_batch
-from pipeline.scaling.downey_overhead import LINEAR, LOGARITHMIC, downey_overhead_batch, downey_overhead_row
 from pipeline.scaling.downey_rows import AT_BOUND, OK, Ends, Row, high_row, low_row
 from pipeline.scaling.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch, batch_fit, refusals
 
 GRID = 65
 """Values that a shape within finite bounds begins with."""
 
-FOLLOWED = 3
+FOLLOWED = 5
 """Places of the grid, lower than their neighbours, that are followed."""
 
 GOLDEN, STEPS = 0.6180339887498949, 40
@@ -139,7 +138,7 @@ def _residual(series: _Series, columns: Sequence[Floats], coefficients: Sequence
 def _begun(shape: Parameter) -> Floats:
     """The shapes to begin with, rising; both ends of the range are among them."""
     if np.isinf(shape.high):
-        return np.append(shape.low * 2.0 ** np.arange(0.0, 30.5, 0.5), np.inf)
+        return np.append(shape.low * 2.0 ** np.arange(0.0, 30.25, 0.25), np.inf)
     return np.linspace(shape.low, shape.high, GRID)
 
 
@@ -192,8 +191,6 @@ def _separable(form: Form, batch: SeriesBatch, chosen: Ints) -> Row:
 _DOWNEY: dict[Solver | None, tuple[Any, int, Callable[[Floats, Ends], Row]]] = {
     Solver.DOWNEY_LOW: (exact_batch, DOWNEY_LOW, low_row),
     Solver.DOWNEY_HIGH: (exact_batch, DOWNEY_HIGH, high_row),
-    Solver.DOWNEY_LINEAR: (downey_overhead_batch, LINEAR, downey_overhead_row),
-    Solver.DOWNEY_LOG: (downey_overhead_batch, LOGARITHMIC, downey_overhead_row),
 }
 """The kernel that fills optima, its form, and what reads them."""
 
@@ -210,6 +207,15 @@ def _downey(solver: Solver | None, batch: SeriesBatch, chosen: Ints) -> Row:
     return read(found[chosen], Ends(n[first], n[second], n[last], batch.runtime_s[first]))
 
 
+def _better(parts: list[Row]) -> Row:
+    """Of two forms of one law the one that leaves less, the first where both leave the same."""
+    if len(parts) == 1:
+        return parts[0]
+    (one, one_status), (other, other_status) = parts
+    is_other = other["wssre"] < one["wssre"] * (1.0 - RICHER)
+    return {k: np.where(is_other, other[k], one[k]) for k in one}, np.where(is_other, other_status, one_status)
+
+
 def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
     """The weighted relative least-squares optimum of every series; NaN and a status where there is none."""
     law = LAWS[name]
@@ -218,8 +224,8 @@ def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
     if not chosen.size:
         return batch_fit(batch.n_series, chosen, {}, status)
     with np.errstate(all="ignore"):
-        found = _separable(law.form, batch, chosen) if law.form else _downey(law.solver, batch, chosen)
-    columns, status[chosen] = found
+        parts = [_separable(form, batch, chosen) for form in law.forms] or [_downey(law.solver, batch, chosen)]
+    columns, status[chosen] = _better(parts)
     # Runtimes or weights were too extreme for arithmetic.
     is_sound = np.isfinite(columns["wssre"]) & np.isfinite(columns["t1_s"])
     status[chosen[~is_sound]] = STATUS_CODE[FitStatus.BAD_VALUES]

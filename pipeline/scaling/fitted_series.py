@@ -1,5 +1,6 @@
 """What `walltime scaling fit` does: series from a CSV through the stages fit, scalability and predict."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from pipeline.kernels import interpreted
 from pipeline.scaling.anomalies import screen
 from pipeline.scaling.patterns import find_patterns, level
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.problem_sizes import predict_across
+from pipeline.scaling.problem_sizes import predict_across, with_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
@@ -41,15 +42,14 @@ def fit_and_predict(
     loss: Loss = "relative",
     *,
     is_screened: bool = True,
-    groups: pa.Table | None = None,
     procs_per_node: int | None = None,
 ) -> dict[str, pa.Table]:
     """The tables of a few series: observations, patterns, fits, scalability and, at the counts `at`, predictions.
 
     Relative errors are the default loss, because measured runtimes vary less than a log's and ADEPT's WSSRE is the
     published measure. Screening is that of logs: odd sizes are left out of the fits, and patterns are removed before
-    the fits and restored in the predictions. Without it the table of patterns is empty. `groups` names the application
-    and problem size of each series; with it, problem sizes of one application are predicted from one another (ACROSS).
+    the fits and restored in the predictions. Without it the table of patterns is empty. Where the ids of series name
+    problem sizes, those of one application are predicted from one another (GROUPS and ACROSS).
     """
     rules, patterns = PredictRules(), PATTERNS.empty()
     if is_screened:
@@ -65,10 +65,10 @@ def fit_and_predict(
     machine = max_procs, named, procs_per_node
     tables[SCALABILITY.name], report = scalability(levelled, fits, rules, RUN_ID, *machine, patterns)
     report.check()
-    if groups is not None:
+    groups = sized_groups(observations)
+    if groups.num_rows:
         tables[GROUPS.name] = groups
-        tables[ACROSS.name], report = predict_across(groups, levelled, AcrossRules(), at)
-        report.check()
+        tables[ACROSS.name] = _across(tables, at)
     if at:
         site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
         tables[PREDICTIONS.name] = predictions_at(tables, at, site)
@@ -82,7 +82,43 @@ def predictions_at(tables: Mapping[str, pa.Table], at: Sequence[int], site: Site
     named = applications(observations)
     table, report = predict(levelled, tables[FITS.name], PredictRules(), site, RUN_ID, at, named, patterns)
     report.check()
+    return with_across(table, _across(tables, at), observations, at) if GROUPS.name in tables else table
+
+
+def _across(tables: Mapping[str, pa.Table], at: Sequence[int]) -> pa.Table:
+    levelled, _ = level(tables[OBSERVATIONS.name], tables[PATTERNS.name])
+    table, report = predict_across(tables[GROUPS.name], levelled, AcrossRules(), at)
+    report.check()
     return table
+
+
+_SIZED = re.compile(r"(?s)(?P<application>.*?)\b(?:problem_size=)(?P<size>.*?)(?P<series>(?: series=.*)?)")
+
+
+def sized_groups(observations: pa.Table) -> pa.Table:
+    """GROUPS of the series whose ids name a problem size; an application is its id without the size."""
+    rows: dict[str, dict[str, Any]] = {}
+    counted = zip(*(observations.column(name).to_pylist() for name in ("group_id", "n_jobs")), strict=True)
+    for group, n_jobs in counted:
+        found = _SIZED.fullmatch(group)
+        if found:
+            row = rows.setdefault(group, {"found": found, "n_jobs": 0, "n_sizes": 0})
+            row["n_jobs"], row["n_sizes"] = row["n_jobs"] + (n_jobs or 0), row["n_sizes"] + 1
+    if not rows:
+        return GROUPS.empty()
+    named = [row["found"] for row in rows.values()]
+    return GROUPS.build(
+        group_id=list(rows),
+        site=["series"] * len(rows),
+        template=["application+problem_size"] * len(rows),
+        label=list(rows),
+        application=[
+            (one["application"].strip().removeprefix("application=") + one["series"]) or "runs" for one in named
+        ],
+        problem_size=[one["size"] for one in named],
+        n_jobs=[row["n_jobs"] for row in rows.values()],
+        n_sizes=[row["n_sizes"] for row in rows.values()],
+    )
 
 
 def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:

@@ -156,11 +156,13 @@ def next_runs(
     multi_size = [row for row, found in enumerate(candidates) if found and len(_sizes(observed, groups[row])) > 1]
     counts = [len(candidates[row]) for row in multi_size]
     procs = np.array([n for row in multi_size for n in candidates[row]], np.float64)
-    curve = observed.curve(np.repeat(groups[multi_size], counts), procs)
+    asked = np.repeat(groups[multi_size], counts)
+    curve = observed.curve(asked, procs)
+    log_s = observed.quantiles(asked, procs, curve)
     for row, first, count in zip(multi_size, np.cumsum([0, *counts]), counts, strict=False):
         best = first + int(np.argmax(curve.split[first : first + count]))
         chosen[row] = int(procs[best])
-        low_s[row], high_s[row] = np.exp(curve.log_s[best, [1, 3]])
+        low_s[row], high_s[row] = np.exp(log_s[best, [1, 3]])
     return NextRun(chosen, low_s, high_s, curve.log_bayes[groups])
 
 

@@ -13,13 +13,13 @@ from pipeline.axes import Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.by_axis import of_axis, on_each_axis
-from pipeline.scaling.calibration import RESTS_ON
+from pipeline.scaling.calibration import QUANTILES
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.patterns import unlevel
 from pipeline.scaling.points import series_of
-from pipeline.scaling.posterior import FREEDOM
-from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.problem_sizes import with_across
+from pipeline.scaling.rules import MOST_OK_SPAN, PredictRules
 from pipeline.settings import SiteSettings
 from pipeline.tables import PREDICTIONS
 
@@ -33,33 +33,27 @@ PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
 _COLUMNS = {"runtime_s_lo95": 0, "runtime_s_lo80": 1, "runtime_s_hi80": 3, "runtime_s_hi95": 4}
-LARGEST = ("drift_log_sd", *(f"stretch_{share}_{place}" for share in ("80", "95") for place in RESTS_ON))
-"""Facts of the report of which the largest of all axes is stated."""
-
-_SHARES = {"80": 0.9, "95": 0.975}
 
 
-def intervals(curves: Curves, curve: Averaged, run_sd: Floats, rules: PredictRules) -> dict[str, Floats]:
+def intervals(found: "_Averaged", rules: PredictRules) -> dict[str, Floats]:
     """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
 
-    The log distance of an end from the median adds, in squares, how far the curve itself may lie that way and how far
-    repeats scatter: a Student-t multiple of their log sd, and for 95% no less than the group's own odd runs.
+    A group of one size has no curve to be unsure of: its median is as sure as its repeats make it, and no 95% interval
+    is narrower than the group's own odd runs.
     """
-    middle = curve.log_s[:, 2]
+    curves, middle = found.chosen.take(found.rows), found.curve.log_s
+    run_log_sd = np.hypot(found.observed.run_sd[found.rows], rules.measured_log_sd)
+    log_s = found.observed.quantiles(found.rows, found.procs, found.curve, run_log_sd)
     freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - curves["n_points"], 0.0)
-    run_log_sd = np.hypot(run_sd, rules.measured_log_sd)
-    # A group of one size has no curve to be unsure of: its median is as sure as its repeats make it.
-    is_alone = curves["n_points"] == 1
+    own_sd, is_alone = np.hypot(run_log_sd, found.curve.log_sd), curves["n_points"] == 1
     ends = {}
     for name, place in _COLUMNS.items():
-        share, side = name[-2:], 1 if "_hi" in name else -1
-        scatter = stdtrit(freedom, _SHARES[share]) * run_log_sd
-        if share == "95":
-            scatter = np.fmax(scatter, curves[f"repeat_log_{name[-4:]}"])
-        unsure = (curve.log_s[:, place] - middle) * np.where(
-            is_alone, stdtrit(freedom, _SHARES[share]) / stdtrit(FREEDOM, _SHARES[share]), 1.0
-        )
-        ends[name] = np.exp(middle + side * np.hypot(unsure, scatter))
+        side = 1 if "_hi" in name else -1
+        repeated = stdtrit(freedom, max(QUANTILES[place], 1.0 - QUANTILES[place])) * own_sd
+        off = np.where(is_alone, repeated, side * (log_s[:, place] - middle))
+        if "95" in name:
+            off = np.fmax(off, curves[f"repeat_log_{name[-4:]}"])
+        ends[name] = np.exp(middle + side * off)
     return ends
 
 
@@ -88,12 +82,14 @@ def within_log(
     }
 
 
-def without_bound(ends: dict[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
-    """Reliability with the code `unbounded` where an upper end is open; advice where none was given."""
+def with_width(ends: dict[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
+    """Reliability with the code `unbounded` where an upper end is open, or `wide`; advice where none was given."""
     is_open = np.isnan(ends["runtime_s_hi95"])
-    codes = np.where(reliability == "ok", "unbounded", reliability + "+unbounded")
-    given = np.where(advice == None, UNBOUNDED, advice)  # noqa: E711 - by element
-    return np.where(is_open, codes, reliability), np.where(is_open, given, advice)
+    is_wide = ~is_open & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
+    code = np.where(is_open, "unbounded", "wide")
+    codes = np.where(reliability == "ok", code, reliability + "+" + code)
+    given = np.where((advice == None) & is_open, UNBOUNDED, advice)  # noqa: E711 - by element
+    return np.where(is_open | is_wide, codes, reliability), given
 
 
 def prediction_grid(
@@ -137,7 +133,7 @@ class _Averaged(NamedTuple):
     @property
     def runtime_s(self) -> Floats:
         """Posterior medians, s."""
-        return np.exp(self.curve.log_s[:, 2])
+        return np.exp(self.curve.log_s)
 
     def table(self, run_id: str, patterns: pa.Table | None, **more: Floats | Words) -> pa.Table:
         """PREDICTIONS of the phase, or the kind of count, of each row; columns of `more` replace the average's."""
@@ -184,6 +180,7 @@ def law_medians(
     run_id: str,
     application: Mapping[str, str],
     patterns: pa.Table,
+    across: pa.Table,
 ) -> tuple[pa.Table, Report]:
     """What a run reads of the laws: `predict` without intervals and speed-ups, which are those of the estimate there.
 
@@ -205,6 +202,8 @@ def law_medians(
         Application of a group_id.
     patterns : pa.Table
         PATTERNS of the observations.
+    across : pa.Table
+        ACROSS: groups of few sizes are answered from it, where another problem size tells more.
 
     Returns
     -------
@@ -216,7 +215,7 @@ def law_medians(
     Examples
     --------
     >>> named = groups_by_application(tables["groups"])
-    >>> rest = PredictRules(), settings.site, "r1", named, tables["patterns"]
+    >>> rest = PredictRules(), settings.site, "r1", named, tables["patterns"], tables["across"]
     >>> table, _ = law_medians(tables["levelled"], tables["fits"], *rest)
     >>> table.column("speedup").null_count == table.num_rows
     True
@@ -228,17 +227,18 @@ def law_medians(
             return _with_intervals(axis, observed, fitted, asked)
         found = _averaged(axis, observed, fitted, asked)
         table = found.table(run_id, patterns)
-        return table, _report(found.sizes, table, found.observed)
+        return table, _report(found.sizes, table)
 
-    return on_each_axis(observations, fits, stage, PREDICTIONS, LARGEST)
+    table, report = on_each_axis(observations, fits, stage, PREDICTIONS)
+    return with_across(table, across, observations), report
 
 
 def _with_intervals(axis: Axis, observations: pa.Table, fits: pa.Table, asked: _Asked) -> tuple[pa.Table, Report]:
     found = _averaged(axis, observations, fits, asked)
     curves, runtime_s, procs = found.chosen.take(found.rows), found.runtime_s, found.procs
-    ends = intervals(curves, found.curve, found.observed.run_sd[found.rows], asked.rules)
+    ends = intervals(found, asked.rules)
     ends = within_log(ends, runtime_s, curves, procs, observations)
-    reliability, advice = without_bound(ends, found.reliability, found.advice)
+    reliability, advice = with_width(ends, found.reliability, found.advice)
     speedup = _speedup(found.observed, found.rows, runtime_s, curves["n_points"] == 1)
     more: dict[str, Floats | Words] = {
         **ends,
@@ -248,7 +248,7 @@ def _with_intervals(axis: Axis, observations: pa.Table, fits: pa.Table, asked: _
         "advice": advice,
     }
     table = found.table(asked.run_id, asked.patterns, **more)
-    return table, _report(found.sizes, table, found.observed)
+    return table, _report(found.sizes, table)
 
 
 def predict(
@@ -306,7 +306,7 @@ def predict(
     def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
         return _with_intervals(axis, observed, fitted, asked)
 
-    return on_each_axis(observations, fits, stage, PREDICTIONS, LARGEST)
+    return on_each_axis(observations, fits, stage, PREDICTIONS)
 
 
 def groups_by_application(groups: pa.Table) -> dict[str, str]:
@@ -339,7 +339,7 @@ def _speedup(observed: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: 
     """T(1)/T(n) of the average; unknown for a group of one size."""
     wanted = np.flatnonzero(~is_alone)
     groups, places = np.unique(rows[wanted], return_inverse=True)
-    on_one_s = np.exp(observed.curve(groups, np.ones(len(groups))).log_s[:, 2])
+    on_one_s = np.exp(observed.curve(groups, np.ones(len(groups))).log_s)
     speedup = np.full(len(rows), np.nan)
     speedup[wanted] = on_one_s[places] / runtime_s[wanted]
     return speedup
@@ -356,15 +356,9 @@ def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
     return dict(zip(ids, np.split(procs, offsets[1:-1]), strict=True)) if ids else {}
 
 
-def _report(sizes: dict[str, Ints], table: pa.Table, observed: ObservedSeries) -> Report:
+def _report(sizes: dict[str, Ints], table: pa.Table) -> Report:
     answered = len(table.column("group_id").unique())
     extrapolated = int(np.sum(table.column("is_extrapolated").to_numpy()))
     set_aside = {"no_prediction": Tally(len(sizes) - answered)} if answered < len(sizes) else {}
-    facts = {
-        "predictions": table.num_rows,
-        "predictions_extrapolated": extrapolated,
-        "drift_log_sd": observed.calibration.drift_log_sd,
-    }
-    for place, factors in zip(RESTS_ON, observed.calibration.stretch, strict=True):
-        facts |= {f"stretch_80_{place}": factors[0], f"stretch_95_{place}": factors[1]}
+    facts = {"predictions": table.num_rows, "predictions_extrapolated": extrapolated}
     return Report("curves", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

@@ -1,9 +1,8 @@
 """Problem sizes of one application: one size's curve predicted from another's, and weak scaling across them.
 
 The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
-it: an average over rescaled curves of the base and over all shapes, as if the two sizes were different applications.
-Each curve is weighted by its fit to the target's points. The ratio is published beside it, for comparison. `guarded`
-decides from the two series alone how much of this average is published.
+it: the model average, over rescaled curves of the base and over all shapes, as if the two sizes were different
+applications. Each curve is weighted by its fit to the target's points. The ratio is published beside it.
 """
 
 from collections.abc import Sequence
@@ -14,185 +13,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.special import stdtr
 
 from pipeline.arrays import Floats, category_codes, floats
+from pipeline.axes import Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import QUANTILES
-from pipeline.scaling.curves import ObservedSeries
+from pipeline.scaling.average import Averaged, Sizes, average, weights_of
+from pipeline.scaling.average_shapes import Shapes, shape_grid, table_places
 from pipeline.scaling.points import fitted_points, series_of
-from pipeline.scaling.rules import AcrossRules, PredictRules
-from pipeline.scaling.shapes import shapes_up_to
-from pipeline.tables import ACROSS
+from pipeline.scaling.rules import MOST_OK_SPAN, AcrossRules, PredictRules
+from pipeline.tables import ACROSS, PREDICTIONS
+
+MIN_BASE_POINTS = 4
 
 LARGER = 2.0
 """A base whose log runtime exceeds the target's by this many standard deviations of a run is a larger problem."""
 
-
-def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats:
-    """Runtimes (s) that the model average gives from the target's points alone."""
-    rules, ones = PredictRules(), np.ones(len(target_procs))
-    columns = np.array([0, len(ones)]), target_procs, target_s, ones, ones
-    own = ObservedSeries.build(*columns, np.array([rules.run_log_sd]), np.array([-1]), rules)
-    runtime_s: Floats = np.exp(own.curve(np.zeros(len(procs), np.int64), np.asarray(procs, np.float64)).log_s[:, 2])
-    return runtime_s
-
-
-def borrows(ratio: float, same: float, rules: AcrossRules) -> bool:
-    """Whether the target borrows from the base; `ratio` is the target's runtime over the base's.
-
-    It does not borrow from another application, nor from a problem larger by more than noise. On counts where the
-    larger problem still scales its overhead is hidden, so the joint fit cannot estimate the smaller target's overhead.
-    """
-    is_larger_base = rules.is_guarded and np.log(ratio) < -LARGER * rules.run_log_sd
-    return bool(same >= rules.apart and not is_larger_base)
-
-
-def guarded(joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, rules: AcrossRules) -> Floats:
-    """Log runtimes to publish where the target borrows, per count, from three predictions of log runtime.
-
-    The result is a weighted mean in logs of the joint fit and the own prediction, which weighs `own_share`. No series
-    supports the joint fit where the base's shape takes longer than the target's largest size (`largest_s`) and the
-    joint fit is faster than the own prediction. There the faster of the own prediction and the base's shape replaces
-    it.
-    """
-    is_unsupported = rules.is_guarded & (base_shaped >= np.log(largest_s)) & (joint < own)
-    joint = np.where(is_unsupported, np.minimum(own, base_shaped), joint)
-    pooled: Floats = (1 - rules.own_share) * joint + rules.own_share * own
-    return pooled
-
-
-LEAST_LOG_THETA, MOST_LOG_THETA, N_THETA = -6.0, 3.0, 61
-FALLS = (-0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Values of c."""
-
-FALL, FALL_SD = 0.2, 0.4
-"""Prior of c: messages shrink as a larger problem is cut up, latency does not."""
-
-POWER, POWER_SD = 1 / 3, 0.5
-"""Prior of b: half-way between 0 (latency) and 2/3 (the surface of a volume), wide enough for either and for 1."""
-
-LEAST_THETA_SD = 0.4
-"""Prior standard deviation of log theta even where the serial times agree: sizes differ in steps, too (log)."""
-
-COMMON = 0.2
-"""Prior weight of the base's own shape, not rescaled."""
-
-LEAST_PARALLEL = 0.3
-"""A curve is at most 1 / 0.3 times as fast as linear speed-up allows."""
-
-
-@dataclass(frozen=True, slots=True)
-class RescaledCurves:
-    """g curves at m sizes: log runtime up to a scale, float64[g, m]; log prior, float64[g]; their theta, float64[g]."""
-
-    log_shape: Floats
-    log_prior: Floats
-    log_theta: Floats
-
-
-def base_log_runtime(base_procs: Floats, base_s: Floats, procs: Floats, log_sd: float) -> Floats:
-    """log T of the base on `procs`: interpolated in logs between its sizes, beyond the largest by an average of shapes.
-
-    Below its smallest size the base scales linearly.
-    """
-    x = base_procs / base_procs[0]
-    beyond = np.maximum(procs / base_procs[0], x[-1])
-    span = int(np.ceil(np.log2(max(float(beyond.max(initial=1.0)), 2.0)) - 1e-9))
-    shapes = shapes_up_to(span)
-    logs = shapes.at(np.concatenate([x, beyond]))
-    share, _, _ = _posterior(np.log(shapes.prior), logs, np.log(base_s), log_sd**2)
-    mean = share @ logs
-    ahead = mean[len(x) :] - mean[len(x) - 1]
-    below = np.maximum(np.log(base_procs[0] / procs), 0.0)
-    inside = np.interp(np.log(procs), np.log(base_procs), np.log(base_s))
-    found: Floats = inside + ahead + below
-    return found
-
-
-def rescaled_curves(
-    base_procs: Floats, base_s: Floats, procs: Floats, n_target: int, log_rho: float, log_sd: float
-) -> RescaledCurves:
-    """The curves at `procs`; the target ran on the first `n_target` of these. rho is target over base."""
-    x = procs / base_procs[0]
-    rest = np.exp(base_log_runtime(base_procs, base_s, procs, log_sd) - np.log(base_s[0])) - 1 / x
-    log_theta = np.linspace(LEAST_LOG_THETA, MOST_LOG_THETA, N_THETA)
-    log_prior = -0.5 * ((log_theta - (POWER - 1) * log_rho) / np.hypot(POWER_SD * log_rho, LEAST_THETA_SD)) ** 2
-    falls = np.array(FALLS)
-    beyond = np.maximum(x / x[:n_target].max(), 1.0)
-    overhead = np.exp(log_theta)[None, :, None] * rest * beyond ** -falls[:, None, None]
-    curves = np.log(np.maximum(1 / x + overhead, LEAST_PARALLEL / x)).reshape(-1, len(x))
-    prior = (-0.5 * ((falls - FALL) / FALL_SD) ** 2)[:, None] + log_prior
-    flat = prior.ravel() - np.logaddexp.reduce(prior.ravel()) + np.log(1 - COMMON)
-    common = np.log(1 / x + rest)[None, :]
-    return RescaledCurves(
-        np.vstack([common, curves]), np.append(np.log(COMMON), flat), np.append(0.0, np.tile(log_theta, len(falls)))
-    )
-
-
-FREEDOM = 3
-"""Prior degrees of freedom of the given noise (the prototype's nu0)."""
-
-
-def _posterior(
-    log_prior: Floats, log_shape: Floats, log_t: Floats, variance: Floats | float
-) -> tuple[Floats, Floats, Floats]:
-    """Per curve its weight, its log scale, and the log standard deviation of one more runtime.
-
-    Scale and noise are unknown; log_t has the first sizes of log_shape.
-    """
-    errors = log_t - log_shape[:, : len(log_t)]
-    scale, free = errors.mean(axis=1), len(log_t) - 1
-    squares = ((errors - scale[:, None]) ** 2).sum(axis=1)
-    logs = log_prior - 0.5 * (FREEDOM + free) * np.log1p(squares / (FREEDOM * variance)) - 0.5 * free * np.log(variance)
-    spread = np.sqrt((FREEDOM * variance + squares) / (FREEDOM + free) * (1 + 1 / len(log_t)))
-    return np.exp(logs - np.logaddexp.reduce(logs)), scale, spread
-
-
-N_BINS = 128
-"""Terms of a mixture that end close together count as one."""
-
-CLOSE = 1e-5
-"""How far a quantile may be off (log s)."""
-
-
-def quantiles(share: Floats, where: Floats, spread: Floats, freedom: int, asked: Floats) -> Floats:
-    """Quantiles of mixtures of Student-t, whose terms share their degrees of freedom, float64[len(asked), columns].
-
-    A mixture per column of `where`, a term per row, with its share and spread. Quantiles are found by bisection.
-    """
-    weight, mean, sd = _gathered(share, where, spread)
-    is_used = weight > 0
-    far = 60.0 * sd.max(axis=0, initial=0.0, where=is_used)
-    low = mean.min(axis=0, initial=np.inf, where=is_used) - far
-    highest = mean.max(axis=0, initial=-np.inf, where=is_used) + far
-    found = np.empty((len(asked), where.shape[1]))
-    for k, wanted in enumerate(asked):
-        high = highest
-        while (is_wide := high - low > CLOSE).any():
-            middle = 0.5 * (low + high)
-            is_below = (weight * stdtr(freedom, (middle - mean) / sd)).sum(axis=0) < wanted
-            low, high = np.where(is_wide & is_below, middle, low), np.where(is_wide & ~is_below, middle, high)
-        found[k] = 0.5 * (low + high)
-        low = found[k] - CLOSE
-    return found
-
-
-def _gathered(share: Floats, where: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
-    """Weights, means and spreads, float64[N_BINS, columns], in equal steps of `where`; 0, 0 and 1 where empty."""
-    n_columns = where.shape[1]
-    step = np.maximum((where.max(axis=0) - where.min(axis=0)) / N_BINS, 1e-14)
-    place = np.minimum(((where - where.min(axis=0)) / step).astype(np.int64), N_BINS - 1)
-    places = (place * n_columns + np.arange(n_columns)).ravel()
-    w = np.broadcast_to(share[:, None], where.shape)
-    terms = (w, w * where, w * spread[:, None])
-    sums = [np.bincount(places, one.ravel(), N_BINS * n_columns).reshape(N_BINS, n_columns) for one in terms]
-    used = np.where(sums[0] > 0, sums[0], 1.0)
-    return sums[0] / sums[0].sum(axis=0), sums[1] / used, np.where(sums[0] > 0, sums[2] / used, 1.0)
-
-
-MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
+FACTORS = (-1.25, -0.82, 1.20, 2.39)
+"""Ends of the 95%, 80%, 80% and 95% interval, in standard deviations of the joint fit; see bench_across.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +63,7 @@ class Across:
     same: float
     power: float
     ratio: float
+    borrows: bool
 
     def status(self, rules: AcrossRules) -> str:
         """same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications or too_few_points.
@@ -235,10 +74,67 @@ class Across:
             return "too_few_points"
         if self.same < rules.apart:
             return "two_applications"
-        if not borrows(self.ratio, self.same, rules):
+        if not self.borrows:
             return "larger_base"
         off = np.abs(np.log(self.ratio_s / self.runtime_s))
         return "shape_moves" if np.median(off) > rules.ratio_log_error else "same_shape"
+
+
+def _borrows(pair: SizePair, ratio: float, same: float, rules: AcrossRules) -> bool:
+    """Whether the target borrows from the base; `ratio` is the target's runtime over the base's.
+
+    It does not borrow from another application, nor from a problem larger by more than noise unless it ran at one size
+    only. On counts where the larger problem still scales its overhead is hidden, so the joint fit cannot estimate the
+    smaller target's overhead; but one size alone tells nothing of a curve.
+    """
+    is_smaller_base = np.log(ratio) >= -LARGER * rules.run_log_sd
+    return bool(same >= rules.apart and (is_smaller_base or len(pair.target_procs) == 1))
+
+
+LOG_THETA = np.linspace(-6.0, 3.0, 19)
+"""The base's overhead, relative to its serial time, is this much more in the target (log)."""
+
+FALLS = np.array([0.0, 0.2, 0.4])
+"""Powers with which it falls beyond the target's largest size: messages shrink as a larger problem is cut up."""
+
+POWER, POWER_SD = 1 / 3, 0.5
+"""Prior of b: half-way between 0 (latency) and 2/3 (the surface of a volume), wide enough for either and for 1."""
+
+LEAST_THETA_SD = 0.4
+"""Prior standard deviation of log theta even where the serial times agree: sizes differ in steps, too (log)."""
+
+COMMON = 0.2
+"""Prior weight of the base's own shape, not rescaled."""
+
+LEAST_PARALLEL = 0.3
+"""A curve is at most 1 / 0.3 times as fast as linear speed-up allows."""
+
+
+def _alone(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> Sizes:
+    variance = np.full(procs.size, rules.run_log_sd**2)
+    return Sizes(np.array([0, procs.size]), procs, runtime_s, variance, np.array([PredictRules().drift_log_sd ** 2]))
+
+
+def _at(sizes: Sizes, procs: Floats, shapes: Shapes | None = None) -> Averaged:
+    return average(sizes, np.zeros(procs.size, np.int64), procs, shapes=shapes)
+
+
+def _joint_shapes(pair: SizePair, base: Sizes, log_ratio: float, rules: AcrossRules) -> Shapes:
+    """The shapes of all laws, then the base's and the base's rescaled; x counts in the target's smallest size."""
+    procs = table_places() * pair.target_procs[0]
+    x, beyond = procs / pair.base_procs[0], np.maximum(procs / pair.target_procs[-1], 1.0)
+    overhead = np.exp(_at(base, procs).log_s - np.log(pair.base_s[0])) - 1.0 / x
+    fall, log_theta = (axis.ravel() for axis in np.meshgrid(FALLS, LOG_THETA, indexing="ij"))
+    rescaled = np.exp(log_theta) * overhead[:, None] * beyond[:, None] ** -fall
+    curves = np.log(np.maximum(1.0 / x[:, None] + np.column_stack([overhead, rescaled]), LEAST_PARALLEL / x[:, None]))
+    spread = np.hypot(POWER_SD * log_ratio, LEAST_THETA_SD)
+    prior = np.exp(-0.5 * ((log_theta - (POWER - 1) * log_ratio) / spread) ** 2)
+    prior = np.append(COMMON, (1.0 - COMMON) * prior / prior.sum())
+    general = shape_grid().shapes
+    return Shapes(
+        np.ascontiguousarray(np.hstack([general.log_shape, curves])),
+        np.append((1.0 - rules.same_prior) * general.prior, rules.same_prior * prior),
+    )
 
 
 def across(pairs: Sequence[SizePair], procs: Sequence[Floats], rules: AcrossRules) -> list[Across]:
@@ -246,55 +142,33 @@ def across(pairs: Sequence[SizePair], procs: Sequence[Floats], rules: AcrossRule
     return [_one(pair, at, rules) for pair, at in zip(pairs, procs, strict=True)]
 
 
-def ratio_at_common(pair: SizePair, log_sd: float) -> float:
+def ratio_at_common(pair: SizePair, base: Sizes) -> float:
     """Target over base at the smallest count both ran on; at the target's smallest where they share none."""
     common = np.intersect1d(pair.base_procs, pair.target_procs)
-    at = common[:1] if len(common) else pair.target_procs[:1]
-    base = base_log_runtime(pair.base_procs, pair.base_s, at, log_sd)
-    return float(pair.target_s[pair.target_procs == at][0] / np.exp(base[0]))
+    if not len(common):
+        return float(pair.target_s[0] / np.exp(_at(base, pair.target_procs[:1]).log_s[0]))
+    return float(pair.target_s[pair.target_procs == common[0]][0] / pair.base_s[pair.base_procs == common[0]][0])
 
 
 def _one(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
-    if len(pair.base_procs) < MIN_BASE_POINTS or len(pair.target_procs) < MIN_TARGET_POINTS:
+    if len(pair.base_procs) < MIN_BASE_POINTS or not len(pair.target_procs):
         nothing = np.full(len(procs), np.nan)
-        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan)
-    log_sd = rules.run_log_sd
-    log_t, n_target = np.log(pair.target_s), len(pair.target_procs)
-    everywhere = np.concatenate([pair.target_procs, procs])
-    ratio = ratio_at_common(pair, log_sd)
-    rescaled = rescaled_curves(pair.base_procs, pair.base_s, everywhere, n_target, float(np.log(ratio)), log_sd)
-    x = everywhere / everywhere.min()
-    shapes = shapes_up_to(int(np.ceil(np.log2(max(x.max(), 2.0)) - 1e-9)))
-    curves = np.concatenate([shapes.at(x), rescaled.log_shape])
-    is_rescaled = np.arange(len(curves)) >= len(shapes.prior)
-    variance = log_sd**2 + np.where(is_rescaled, rules.size_log_sd**2, 0.0)
-    prior = np.concatenate(
-        [np.log(shapes.prior) + np.log(1 - rules.same_prior), rescaled.log_prior + np.log(rules.same_prior)]
-    )
-    share, scale, spread = _posterior(prior, curves, log_t, variance)
-    same = float(share[is_rescaled].sum())
-    where = curves[:, n_target:] + scale[:, None]
-    kept = share > share.max() * 1e-5
-    ends = quantiles(share[kept], where[kept], spread[kept], FREEDOM + n_target - 1, QUANTILES)
-    base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
-    theta = float(share[is_rescaled] @ rescaled.log_theta) / same if same else np.nan
-    power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
-    own_s, centre = own_runtime(pair.target_procs, pair.target_s, procs), ends[2]
-    published = np.log(own_s)
-    if borrows(ratio, same, rules):
-        # A mixture of all shapes holds far more than its share where the curve borrowed is right.
-        ends = centre + (1 - rules.agreement * same) * (ends - centre)
-        shaped = _base_shaped(pair, procs, log_sd)
-        published = guarded(centre, published, shaped, pair.target_s[-1], rules)
-    lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends + (published - centre))
-    return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, own_s, same, power, ratio)
-
-
-def _base_shaped(pair: SizePair, procs: Floats, log_sd: float) -> Floats:
-    """Log runtimes that the base's shape gives from the target's largest size on."""
-    log_s = base_log_runtime(pair.base_procs, pair.base_s, np.append(procs, pair.target_procs[-1]), log_sd)
-    shaped: Floats = log_s[:-1] - log_s[-1] + np.log(pair.target_s[-1])
-    return shaped
+        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan, False)
+    base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
+    ratio = ratio_at_common(pair, base)
+    shapes = _joint_shapes(pair, base, float(np.log(ratio)), rules)
+    weight = weights_of(target, shapes)[shape_grid().shapes.prior.size :]
+    same = float(weight.sum())
+    theta = float(weight[1:] @ np.tile(LOG_THETA, FALLS.size)) / same if same else np.nan
+    joint, own, base_s = _at(target, procs, shapes), _at(target, procs), np.exp(_at(base, procs).log_s)
+    log_s = (1.0 - rules.own_share) * joint.log_s + rules.own_share * own.log_s
+    is_joint = _borrows(pair, ratio, same, rules)
+    log_s = log_s if is_joint else own.log_s
+    log_sd = np.hypot(joint.log_sd if is_joint else own.log_sd, rules.run_log_sd)
+    lo95_s, lo80_s, hi80_s, hi95_s = np.exp(log_s + np.array(FACTORS)[:, None] * log_sd)
+    power = 1.0 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
+    ends = lo80_s, hi80_s, lo95_s, hi95_s
+    return Across(np.exp(log_s), *ends, base_s * ratio, np.exp(own.log_s), same, power, ratio, is_joint)
 
 
 Series = dict[str, tuple[Floats, Floats]]
@@ -370,7 +244,7 @@ def _pairs(rows: list[dict[str, Any]], series: Series) -> list[tuple[str, str]]:
     if not bases:
         return []
     base = max(bases, key=lambda row: (counts[row["group_id"]], row["n_jobs"], row["group_id"]))["group_id"]
-    return [(base, name) for name, count in counts.items() if MIN_TARGET_POINTS <= count < counts[base]]
+    return [(base, name) for name, count in counts.items() if count < counts[base]]
 
 
 def _facts(statuses: list[str]) -> dict[str, int]:
@@ -399,6 +273,56 @@ def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across
     )
     order = np.lexsort((floats(table, "procs"), category_codes(table, "group_id")[0]))
     return ACROSS.check(table.take(pa.array(order)))
+
+
+_TAKEN = ("group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+
+SERVED = ("same_shape", "shape_moves")
+"""States in which the target borrows from the base."""
+
+MOST_SERVED_SIZES = 3
+"""A group of more sizes is answered by its own: from four on the joint fit has the better record no longer."""
+
+
+def with_across(
+    predictions: pa.Table, across_rows: pa.Table, observations: pa.Table, at: Sequence[int] | None = None
+) -> pa.Table:
+    """PREDICTIONS in which groups of few sizes are answered from another problem size, where that has a better record.
+
+    On counts that a group did not run on, `at` where given, rows of ACROSS replace those of PREDICTIONS (`method`:
+    `across`), and are added where there is none. They tell no speed-up, because no curve reaches one processor.
+    """
+    seen = set(zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True))
+    ids = pc.value_counts(observations.column("group_id")).to_pylist()
+    few = {one["values"] for one in ids if one["counts"] <= MOST_SERVED_SIZES}
+    served = [
+        row
+        for row in across_rows.filter(pc.is_in(across_rows.column("status"), pa.array(SERVED))).to_pylist()
+        if row["group_id"] in few and (row["group_id"], row["procs"]) not in seen and (at is None or row["procs"] in at)
+    ]
+    if not served:
+        return predictions
+    is_touched = pc.is_in(
+        predictions.column("group_id").cast(pa.string()), pa.array([row["group_id"] for row in served])
+    )
+    old = predictions.filter(is_touched).to_pylist()
+    rows = {(row["group_id"], row["procs"]): row for row in old}
+    axis, run_id = {row["group_id"]: row["axis"] for row in old}, next((row["run_id"] for row in old), None)
+    for row in served:
+        key = row["group_id"], row["procs"]
+        is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
+        rows[key] = {
+            "is_extrapolated": True, **rows.get(key, {}), **{name: row[name] for name in _TAKEN},
+            "axis": axis.get(key[0], Axis.PROCS), "speedup": None, "efficiency": None, "method": "across",
+            "reliability": "ok" if is_ok else "wide", "run_id": run_id,
+            "advice": None if is_ok else f"Run on {key[1]} to see: the answer is from {row['base_group_id']}.",
+        }  # fmt: skip
+    ordered = [rows[key] for key in sorted(rows)]
+    names = [column.name for column in PREDICTIONS.columns]
+    made = PREDICTIONS.build(**{name: [row.get(name) for row in ordered] for name in names})
+    both = pa.concat_tables([predictions.filter(pc.invert(is_touched)), made]).unify_dictionaries()
+    order = np.lexsort((floats(both, "procs"), category_codes(both, "group_id")[0]))
+    return PREDICTIONS.check(both.take(pa.array(order)))
 
 
 MIN_POINTS = 3

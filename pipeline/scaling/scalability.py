@@ -34,7 +34,7 @@ def recommended_procs(
     counts = [_counts(top, reach, max_procs) for top in scaling["procs_max"]]
     lengths = np.array([len(found) for found in counts], np.int64)
     procs = np.concatenate(counts) if counts else np.empty(0)
-    runtime_s = np.exp(observed.curve(np.repeat(groups, lengths), procs).log_s[:, 2])
+    runtime_s = np.exp(observed.curve(np.repeat(groups, lengths), procs).log_s)
     starts = np.cumsum(lengths) - lengths
     efficiency = np.repeat(runtime_s[starts] if len(starts) else runtime_s, lengths) / (runtime_s * procs)
     least = np.minimum.reduceat(runtime_s, starts) if len(starts) else runtime_s

@@ -12,8 +12,8 @@ from docs.tools.reference_tables import laws_table
 from pipeline.laws import AVERAGED, LAWS, register
 from pipeline.laws.law import Law, Parameter, Solver
 from pipeline.scaling.average import Sizes, average
+from pipeline.scaling.average_shapes import shape_grid
 from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.posterior import shape_grid
 from pipeline.scaling.rules import FitRules
 from pipeline.scaling.series import SeriesBatch
 from pipeline.scaling.stage import fit
@@ -90,15 +90,15 @@ def test_series_that_nothing_fits_have_the_usual_statuses(edge: Law) -> None:
 def test_it_takes_part_in_the_average_by_its_prior_weight(edge: Law) -> None:
     grid = shape_grid()
     assert grid.families[-1] == "edge"
-    shares = np.bincount(grid.family, grid.prior)
-    assert shares[-1] / shares[grid.families.index("usl")] == pytest.approx(2.0)
+    shares = np.bincount(grid.family, grid.shapes.prior)
+    assert shares[-1] / shares[grid.families.index("power")] == pytest.approx(2.0)
     n = np.array(SIZES, float)
     t = edge.runtime_s({"t1_s": 1.0, "serial_fraction": 2.0**-6, "overhead_s": 2.0**-6}, n)
     sizes = Sizes(np.array([0, 6]), n[:6], t[:6], np.full(6, 0.01**2), np.full(1, 0.02**2))
-    targets = np.zeros(2, np.int64), n[6:], np.zeros(2)
-    own = np.abs(average(sizes, *targets).log_s[:, 2] - np.log(t[6:]))
+    targets = np.zeros(2, np.int64), n[6:]
+    own = np.abs(average(sizes, *targets).log_s - np.log(t[6:]))
     del AVERAGED["edge"]
-    others = np.abs(average(sizes, *targets).log_s[:, 2] - np.log(t[6:]))
+    others = np.abs(average(sizes, *targets).log_s - np.log(t[6:]))
     assert (own < 0.5 * others).all(), (own, others)
 
 
@@ -123,8 +123,8 @@ def test_a_formula_alone_is_fitted_as_well_as_by_the_form_declared(law: str) -> 
     t = t * np.exp(rng.normal(0, 0.05, t.shape))
     batch = SeriesBatch(np.arange(0, 161, 8), np.tile(n, 20), t.ravel(), np.ones(160))
     declared = fit_law(law, batch)
-    plain = dataclasses.replace(LAWS[law], name="plain", form=None)
-    assert plain.form and plain.form.shape == LAWS[law].parameters[0]
+    plain = dataclasses.replace(LAWS[law], name="plain", forms=())
+    assert plain.forms[0].shape == LAWS[law].parameters[0]
     register(plain)
     try:
         found = fit_law("plain", batch)
@@ -145,7 +145,7 @@ def test_a_declaration_that_nothing_could_fit_is_refused(edge: Law) -> None:
         dataclasses.replace(edge, parameters=(Parameter("serial_fraction", 0.0, 1.0), edge.parameters[1]))
     with pytest.raises(ValueError, match="law edge: found the shapes serial_fraction, exponent, expected at most one"):
         one = Parameter("exponent", 0.0, 1.0, (0.5,))
-        dataclasses.replace(edge, parameters=(*edge.parameters, one), form=None)
+        dataclasses.replace(edge, parameters=(*edge.parameters, one), forms=())
     with pytest.raises(ValueError, match="found a second law edge"):
         register(law(Parameter("sigma", 0.0, 1.0, (0.5,)), "edge"))
 

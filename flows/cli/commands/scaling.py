@@ -61,18 +61,16 @@ def fit_series(
     """
     from flows.pages.terminal.view_scaling import view_series, view_weak
     from flows.services.files.table_files import check_suffix, write_page
-    from flows.services.series_files import read_series_and_groups, write_series
+    from flows.services.series_files import read_series, write_series
     from pipeline.scaling.advice import CostSettings, weak_series, with_answers
     from pipeline.scaling.fitted_series import compiling_for_many, fit_and_predict, series_as_dicts, with_curves
 
     at = processor_counts(predict, "--predict")
     if out:
         check_suffix(out)
-    observations, groups = read_series_and_groups(file)
+    observations = read_series(file)
     with compiling_for_many(observations.num_rows):
-        tables = fit_and_predict(
-            observations, at, max_procs, loss, is_screened=screen, groups=groups, procs_per_node=procs_per_node
-        )
+        tables = fit_and_predict(observations, at, max_procs, loss, is_screened=screen, procs_per_node=procs_per_node)
         series = with_answers(series_as_dicts(tables), tables, max_procs, CostSettings(procs_per_node, rate))
         weak, curves = weak_series(tables, at), with_curves(series, tables) if report else []
     # The page comes first: if it cannot be written, no table is.

@@ -11,7 +11,7 @@ from pipeline.scaling.rules import FitRules, PredictRules, predict_rules
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
 from pipeline.settings import ScalingSettings, SiteSettings
-from pipeline.tables import PATTERNS
+from pipeline.tables import ACROSS, PATTERNS
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16)
@@ -49,7 +49,7 @@ def test_the_grid_ends_at_the_machine() -> None:
 def test_one_size_is_predicted_there_alone() -> None:
     rows = predicted(observations_of({"a": {6: 50.0}}), max_procs=64)
     assert [(row["procs"], row["runtime_s"], row["speedup"], row["reliability"]) for row in rows] == [
-        (6, pytest.approx(50.0, rel=1e-9), None, "one_size")
+        (6, pytest.approx(50.0, rel=1e-9), None, "one_size+wide")
     ]
     assert predicted(observations_of({"a": {6: 50.0}}), at=[8]) == []
 
@@ -181,7 +181,7 @@ def test_siblings_tell_where_three_sizes_cannot() -> None:
     alone = predicted(observations_of({"a": flat_from(64, 500.0, (1, 2, 4))}), at=[256])[0]
     told = {row["group_id"]: row for row in related(others | {"a": flat_from(64, 500.0, (1, 2, 4))}, at=[256])}["a"]
     truth_s = 500.0 / 64
-    assert abs(np.log(told["runtime_s"] / truth_s)) < 0.5 * abs(np.log(alone["runtime_s"] / truth_s))
+    assert abs(np.log(told["runtime_s"] / truth_s)) < 0.65 * abs(np.log(alone["runtime_s"] / truth_s))
     assert told["runtime_s_hi80"] / told["runtime_s_lo80"] < alone["runtime_s_hi80"] / alone["runtime_s_lo80"]
 
 
@@ -223,7 +223,9 @@ def test_a_run_reads_the_medians_of_the_laws_without_intervals_that_it_does_not_
     """`unbounded` says that upper ends are null. In a run the ends are the estimate's, which are never null."""
     observations = observations_of({"a": {n: n**2 / 2 for n in SIZES}})
     fits, patterns = fit(observations, FitRules())[0], PATTERNS.empty()
-    read = law_medians(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", {}, patterns)[0]
+    read = law_medians(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", {}, patterns, ACROSS.empty())[
+        0
+    ]
     whole = predict(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", patterns=patterns)[0]
     for name in ("group_id", "procs", "runtime_s", "is_extrapolated", "method"):
         assert read.column(name).equals(whole.column(name))
