@@ -1,163 +1,181 @@
-"""Waits from similar jobs (pipeline/estimate/waits.py) beside simpler answers: two lines a log and answer, as-of.
+"""Expected starts beside their peers, from a log alone: lines for each log and kind of question.
 
-    .venv/bin/python -m benchmarks.expected_start [--jobs N] [--questions N] LOG ...
+python -m benchmarks.expected_start [--jobs N] [--questions N] [--procs N] LOG ...
 
-Submitted: random jobs at their submit. Pending: the newest waiting job at random instants. Both after the first third
-of the jobs; jobs that never started are not asked about. Peers: the submitter's last wait; quantiles of the last 50
-waits of the size class, of those that exceed the time waited so far; the queue simulated forward under EASY with
-requested limits. Pinball: mean loss at 10, 50, 80 and 95%. Held: waits at most the 80 and the 95% quantile, and within
-10 to 95%, %.
+At random instants the queue is rebuilt from the log: jobs submitted and not started, and running ones with what was
+known of them. Asked are the next job that is submitted, at its submit, and of the pending jobs the newest and one
+other. What is said rests on what was known at the instant. The first third of the questions is not scored. Figures:
+mean pinball of the quantiles 10, 50, 80 and 95% and median absolute error, minutes; how many starts came by the 80 and
+by the 95% quantile, %; and the same of the 80% quantile in the worst and the best week of at least 30 questions.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.backtest_table import line, short
 from flows.services.limits import limit_log
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.history import History
-from pipeline.estimate.waits import (
-    LEVELS,
-    UNKNOWN_REQUEST_S,
-    WINDOW_S,
-    Answers,
-    calibrated,
-    cases_of,
-    questions,
-    wait_quantiles,
-)
-from pipeline.schedule.engine import Policy, ReplayOptions, replay
-from pipeline.schedule.workload import Workload
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.walltime import walltime
+from pipeline.schedule.forward import simulated
+from pipeline.schedule.queue_record import log_of, queue_names
+from pipeline.schedule.queues import Log, queue_at
+from pipeline.schedule.start_cases import FEATURES, SOON_S, Cases, cases_at, logs
+from pipeline.schedule.starts import LEVELS, MOST_CASES, WAYS, Record, answers, at_levels, pinball_s, record_of
 
-HEADER = ("log", "asked", "answer", "questions", "pinball (min)", "median error (min)", "held 80/95%", "in 10 to 95%")
-N_WAITS = 50
-
-Ask = tuple[Ints, Floats]
+HEADER = (
+    "log", "asked", "answer", "questions", "pinball (min)", "median error (min)", "held 80/95%", "weeks' 80%",
+)  # fmt: skip
+N_WAITS, REFITS = 50, 12
+QUEUE_FEATURES = slice(FEATURES.index("procs"), None)
 
 
-def capacity_of(past: History) -> float:
-    """The most processors that were in use at once."""
-    runs = np.flatnonzero(np.isfinite(past.start_s) & np.isfinite(past.end_s) & (past.procs > 0))
-    times_s = np.concatenate([past.end_s[runs], past.start_s[runs]])
-    change = np.concatenate([-past.procs[runs], past.procs[runs]])
-    return float(np.cumsum(change[np.lexsort((change, times_s))]).max())
+def log_from(path: Path, n_jobs: int, procs: float | None) -> Log:
+    """The first jobs of a log with their estimates as of their submits."""
+    past = limit_log(path).past
+    past = past.take(np.arange(min(len(past), n_jobs)))
+    log = log_of(past, walltime(past, ESTIMATE_RULES), None, queue_names(past))
+    return log if procs is None else replace(log, capacity=np.array([procs]))
 
 
-def submitted(past: History, most: int) -> Ask:
-    """Jobs that started, at their submits."""
-    can = np.flatnonzero(np.isfinite(past.start_s) & (past.procs > 0))
-    can = can[can >= len(past) // 3]
-    jobs = np.sort(np.random.default_rng(1).permutation(can)[:most])
-    return jobs, past.submit_s[jobs]
+def said_by_us(record: Record) -> Floats:
+    """(cases, LEVELS) as of the instant of each."""
+    found = []
+    for row in range(len(record.cases.at_s)):
+        own = record.cases.take(slice(row, row + 1))
+        said_s = record.said_s[:, row : row + 1]
+        found.append(answers(record, own, lambda nth, _, said_s=said_s: said_s[nth], float(own.at_s[0]))[0])
+    return np.concatenate(found)
 
 
-def pending(past: History, most: int) -> Ask:
-    """The newest job that waits, at random instants."""
-    jobs, at_s = list[int](), list[float]()
-    for when_s in np.sort(np.random.default_rng(2).uniform(*past.submit_s[[len(past) // 3, -1]], 20 * most)).tolist():
-        last = int(np.searchsorted(past.submit_s, when_s))
-        first = max(last - 2000, 0)
-        waits = (past.start_s[first:last] > when_s) & (past.end_s[first:last] > when_s) & (past.procs[first:last] > 0)
-        places = first + np.flatnonzero(waits)
-        if len(places) and np.isfinite(past.start_s[places[-1]]):
-            jobs.append(int(places[-1]))
-            at_s.append(when_s)
-    keep = np.sort(np.random.default_rng(3).permutation(len(jobs))[:most])
-    return np.array(jobs)[keep], np.array(at_s)[keep]
+def boosted(cases: Cases, first: int) -> Floats:
+    """(cases, LEVELS) of gradient boosting on the features of the queue, refitted on the newest known cases."""
+    found = np.full((len(cases.at_s), len(LEVELS)), np.nan)
+    x = cases.features[:, QUEUE_FEATURES]
+    edges = np.linspace(first, len(x), REFITS + 1).astype(np.int64)
+    for start, stop in pairwise(edges.tolist()):
+        known = slice(max(start - MOST_CASES, 0), start)
+        wait_s, is_known = cases.take(known).left_s(float(cases.at_s[start]))
+        for nth, level in enumerate(LEVELS):
+            model = HistGradientBoostingRegressor(
+                loss="quantile", quantile=level, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20, random_state=1
+            )
+            model.fit(x[known][is_known], logs(wait_s[is_known]))
+            found[start:stop, nth] = np.exp(model.predict(x[start:stop])) - SOON_S
+    return np.maximum.accumulate(np.maximum(found, 0.0), axis=1)
 
 
-def last_wait(past: History, job: int, at_s: float, _capacity: float) -> list[float]:
+def last_wait(log: Log, job: int, at_s: float) -> list[float]:
     """What the submitter's latest start had waited, less the time waited so far."""
-    known = np.flatnonzero((past.codes["who"][:job] == past.codes["who"][job]) & (past.start_s[:job] <= at_s))
-    waited_s = at_s - past.submit_s[job]
-    newest = known[np.argmax(past.start_s[known])] if len(known) else -1
-    wait_s = past.start_s[newest] - past.submit_s[newest] if len(known) else 0.0
-    return [max(float(wait_s - waited_s), 0.0)] * len(LEVELS)
+    past, who = log.past, log.past.codes["who"]
+    known = np.flatnonzero((who[:job] == who[job]) & (past.start_s[:job] <= at_s))
+    if not len(known):
+        return [0.0] * len(LEVELS)
+    newest = known[np.argmax(past.start_s[known])]
+    return [max(float(past.start_s[newest] - past.submit_s[newest] - (at_s - past.submit_s[job])), 0.0)] * len(LEVELS)
 
 
-def recent_waits(past: History, job: int, at_s: float, _capacity: float) -> list[float]:
-    """Quantiles of what is left of the last waits of the job's size class."""
+def recent_waits(log: Log, job: int, at_s: float) -> list[float]:
+    """Quantiles of what is left of the last waits of the job's size class that were as long as the job's so far."""
+    past, waited_s = log.past, at_s - log.past.submit_s[job]
     size = np.floor(np.log2(np.maximum(past.procs[:job], 1)))
     known = np.flatnonzero((size == np.floor(np.log2(past.procs[job]))) & (past.start_s[:job] <= at_s))
-    wait_s = past.start_s[known] - past.submit_s[known]
-    longer = wait_s >= at_s - past.submit_s[job]
-    newest = known[longer][np.argsort(past.start_s[known[longer]], kind="stable")[-N_WAITS:]]
-    left_s = past.start_s[newest] - past.submit_s[newest] - (at_s - past.submit_s[job])
+    known = known[past.start_s[known] - past.submit_s[known] >= waited_s]
+    newest = known[np.argsort(past.start_s[known], kind="stable")[-N_WAITS:]]
+    left_s = past.start_s[newest] - past.submit_s[newest] - waited_s
     return np.quantile(left_s, LEVELS).tolist() if len(newest) else [0.0] * len(LEVELS)
 
 
-def forward(past: History, job: int, at_s: float, capacity: float) -> list[float]:
-    """The start under EASY in order of submit where every job takes its limit and none is submitted later."""
-    last = max(job + 1, int(np.searchsorted(past.submit_s, at_s)))
-    first = min(job, int(np.searchsorted(past.submit_s, at_s - WINDOW_S)))
-    places = np.arange(first, last)
-    here = (past.end_s[places] > at_s) & (past.procs[places] > 0)
-    is_asked = places == job
-    runs = places[here & (past.start_s[places] <= at_s) & ~is_asked]
-    waits = places[(here & (past.start_s[places] > at_s)) | is_asked]
-    limit_s = np.where(past.requested_s > 0, past.requested_s, UNKNOWN_REQUEST_S)
-    left_s = np.concatenate([np.maximum(past.start_s[runs] + limit_s[runs] - at_s, 1), limit_s[waits]])
-    procs = np.concatenate([past.procs[runs], past.procs[waits]]).astype(np.int64)
-    ran_s, zeros = np.ceil(left_s).astype(np.int64), np.zeros(len(procs), np.int64)
-    most = max(int(capacity), int(past.procs[runs].sum()), int(procs.max()))
-    work = Workload(np.arange(len(procs)), zeros, ran_s, ran_s, procs, zeros, most, {})
-    start_s = replay(work, ReplayOptions(policy=Policy.EASY)).start_s
-    return [float(start_s[len(runs) + int(np.flatnonzero(waits == job)[0])])] * len(LEVELS)
+def perfect(log: Log, job: int, at_s: float) -> list[float]:
+    """The start under EASY in order of submit where every runtime is known."""
+    queue = queue_at(log, at_s, job if log.past.submit_s[job] == at_s else -1)
+    is_asked = log.past.submit_s[queue.waits] == log.past.submit_s[job]
+    is_own = is_asked & (log.past.procs[queue.waits] == log.past.procs[job])
+    place = int(np.flatnonzero(is_own if is_own.any() else is_asked)[0])
+    return [float(simulated(queue, 1, orders=1).limits_s[place])] * len(LEVELS)
 
 
-PEERS: dict[str, Callable[[History, int, float, float], list[float]]] = {
-    "last wait of the submitter": last_wait, "recent waits of the size": recent_waits, "EASY with limits": forward,
-}  # fmt: skip
+def peers(log: Log, cases: Cases, jobs: Ints, first: int) -> Iterator[tuple[str, Floats]]:
+    """What each peer says of the cases from the first one on."""
+    ran_s = np.where(log.past.runtime_s > 0, log.past.runtime_s, log.limit_s)
+    known = replace(log, past=replace(log.past, requested_s=np.maximum(ran_s, 1.0)))
+    asked: dict[str, tuple[Callable[[Log, int, float], list[float]], Log]] = {
+        "EASY, perfect runtimes": (perfect, known), "recent waits of the size": (recent_waits, log),
+        "last wait of the submitter": (last_wait, log),
+    }  # fmt: skip
+    limits_s = np.exp(cases.features[first:, FEATURES.index("sim_limits")]) - SOON_S
+    yield "EASY, limits (Slurm's way)", np.tile(limits_s[:, None], len(LEVELS))
+    for name, (peer, own) in asked.items():
+        rows = zip(jobs[first:].tolist(), cases.at_s[first:].tolist(), strict=True)
+        yield name, np.array([peer(own, job, at_s) for job, at_s in rows])
+    yield "boosted on queue features", boosted(cases, first)[first:]
 
 
-def figures(said_s: Floats, left_s: Floats) -> list[str]:
-    """Pinball, median absolute error and what held."""
-    is_said = ~np.isnan(said_s[:, 0])
-    off_s, level = left_s[is_said, None] - said_s[is_said], np.array(LEVELS)
-    pinball_s = np.maximum(level * off_s, (level - 1) * off_s).mean()
-    held = [100 * np.mean(off_s[:, place] <= 0) for place in (2, 3)]
-    inside = 100 * np.mean((off_s[:, 0] >= 0) & (off_s[:, 3] <= 0))
-    median = np.median(np.abs(off_s[:, 1])) / 60
-    held_percent = "/".join(f"{percent:.0f}" for percent in held)
-    return [f"{is_said.sum():,}", f"{pinball_s / 60:.1f}", f"{median:.1f}", held_percent, f"{inside:.0f}"]
+def figures(said_s: Floats, cases: Cases) -> list[str]:
+    """The cells of a line."""
+    left_s = cases.start_s - cases.at_s
+    pinball = pinball_s(said_s, left_s, np.array(LEVELS)).mean() / 60
+    median = np.median(np.abs(left_s - said_s[:, 1])) / 60
+    held = left_s[:, None] <= said_s[:, 2:]
+    _, n_of = np.unique(cases.at_s // 604_800, return_inverse=True)
+    counts = np.bincount(n_of)
+    by_week = 100 * (np.bincount(n_of, held[:, 0]) / counts)[counts >= 30]
+    weeks = f"{by_week.min():.0f}-{by_week.max():.0f}" if len(by_week) else ""
+    percent = "/".join(f"{share:.0f}" for share in 100 * held.mean(axis=0))
+    return [f"{len(left_s):,}", f"{pinball:.1f}", f"{median:.1f}", percent, weeks]
 
 
-def rows_of(path: Path, n_jobs: int, n_questions: int) -> list[list[str]]:
+def lines_of(path: Path, n_jobs: int, n_questions: int, procs: float | None) -> Iterator[list[str]]:
     """The cells of one log."""
-    log = limit_log(path)
-    past = log.past.take(np.arange(min(len(log.past), n_jobs)))
-    capacity = capacity_of(past)
-    known = cases_of(past, capacity)
-    rows = list[list[str]]()
-    for kind, (jobs, at_s) in {
-        "submitted": submitted(past, n_questions),
-        "pending": pending(past, n_questions),
-    }.items():
-        asked = questions(past, jobs, at_s, capacity)
-        left_s, alone_s = asked.start_s - at_s, wait_quantiles(known, asked)
-        said = {
-            "similar jobs, calibrated": calibrated(Answers(at_s, alone_s, asked.start_s, asked.leave_s)),
-            "similar jobs alone": alone_s,
-        }
-        for name, peer in PEERS.items():
-            said[name] = np.array([peer(past, job, when_s, capacity) for job, when_s in zip(jobs, at_s, strict=True)])
-        rows += [[short(log.name), kind, name, *figures(said_s, left_s)] for name, said_s in said.items()]
-    return rows
+    log = log_from(path, n_jobs, procs)
+    past = log.past
+    instants_s = np.sort(np.random.default_rng(7).uniform(*past.submit_s[[len(past) // 20, -1]], n_questions // 2))
+    cases = cases_at(log, instants_s)
+    record = record_of(cases, len(cases.at_s) // 6)
+    first = len(cases.at_s) // 3
+    scored, skipped = cases.take(slice(first, None)), first - len(cases.at_s) // 6
+    jobs = np.searchsorted(past.submit_s, cases.submit_s)
+    said = {"walltime": said_by_us(record)[skipped:]}
+    for name, said_s in zip(WAYS, record.said_s, strict=True):
+        said[f"{name} alone"] = at_levels(said_s, np.array(LEVELS))[skipped:]
+    said |= dict(peers(log, cases, _places(past.submit_s, past.procs, cases, jobs), first))
+    is_new = scored.at_s == scored.submit_s
+    for kind, chosen in (("submitted", is_new), ("pending", ~is_new)):
+        rows = np.flatnonzero(chosen & np.isfinite(scored.start_s))
+        for name, said_s in said.items():
+            yield [short(path.name.partition(".")[0]), kind, name, *figures(said_s[rows], scored.take(rows))]
+
+
+def _places(submit_s: Floats, procs: Floats, cases: Cases, first: Ints) -> Ints:
+    """The job of each case: of several submitted at one second the one of its size that still waits."""
+    found = first.copy()
+    for row in range(len(first)):
+        place = int(first[row])
+        while submit_s[place] == cases.submit_s[row] and (
+            np.log2(procs[place]) != cases.features[row, FEATURES.index("procs")]
+        ):
+            place += 1
+        found[row] = place
+    return found
 
 
 def main() -> None:
     """Print the table of the logs named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=100_000, help="first jobs of each log")
-    parser.add_argument("--questions", type=int, default=1_500, help="of each kind")
+    parser.add_argument("--questions", type=int, default=6_000, help="instants times two")
+    parser.add_argument("--procs", type=float, help="processors of the machine, instead of what was usually held")
     parser.add_argument("logs", type=Path, nargs="+")
     given = parser.parse_args()
     print(line(HEADER), line(["---"] * len(HEADER)), sep="\n", flush=True)
     for path in given.logs:
-        for cells in rows_of(path, given.jobs, given.questions):
+        for cells in lines_of(path, given.jobs, given.questions, given.procs):
             print(line(cells), flush=True)
 
 

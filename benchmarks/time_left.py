@@ -19,8 +19,8 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.estimate.score import at_share
-from pipeline.estimate.time_left import UNCALIBRATED, Calibration, Outcomes, calibration, outcomes_of, time_left
 from pipeline.estimate.walltime import walltime
+from pipeline.schedule.time_left import UNCALIBRATED, Calibration, Outcomes, calibration, outcomes_of, time_left
 
 SHARES = tuple(float(share) for share in np.round(np.arange(0.05, 0.96, 0.05), 2))
 LIMIT_SHARES = (0.1, 0.5, 0.9)

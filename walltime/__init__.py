@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.errors import WalltimeError
     from pipeline.version import RELEASE as __version__  # noqa: N811
-    from walltime.job_estimates import backtest, estimate, replay, time_left
+    from walltime.job_estimates import backtest, estimate, replay, when
     from walltime.log_jobs import UnreadableLinesWarning, clean, read
     from walltime.scaling_model import ScalingModel, fit, observe, predict
 
 _MODULES = {
     "walltime.log_jobs": ("read", "clean", "UnreadableLinesWarning"),
     "walltime.scaling_model": ("observe", "fit", "predict", "ScalingModel"),
-    "walltime.job_estimates": ("estimate", "backtest", "replay", "time_left"),
+    "walltime.job_estimates": ("estimate", "backtest", "replay", "when"),
     "pipeline.errors": ("WalltimeError",),
 }
 _PLACES = {name: (module, name) for module, names in _MODULES.items() for name in names}
@@ -43,7 +43,7 @@ __all__ = [
     "predict",
     "read",
     "replay",
-    "time_left",
+    "when",
 ]
 
 

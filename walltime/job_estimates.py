@@ -9,19 +9,22 @@ import pyarrow as pa
 
 from flows.services.quantities import chosen_names
 from flows.services.replaying import ReplayTask, chosen_cases, subject_of_jobs
-from pipeline.arrays import Floats
+from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
 from pipeline.estimate.questions import completed, questions_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
-from pipeline.estimate.time_left import LEFT_SHARES, calibration, outcomes_of
-from pipeline.estimate.time_left import time_left as left_of
 from pipeline.estimate.walltime import estimate as estimate_from
 from pipeline.estimate.walltime import learn, walltime
 from pipeline.evaluate import backtest as backtest_log
 from pipeline.evaluate.methods import METHODS, method_with_settings
+from pipeline.schedule.expected import expected
+from pipeline.schedule.queue_record import log_of as log_of_history
+from pipeline.schedule.queue_record import queue_names, record_of_log
+from pipeline.schedule.queues import queue_at
+from pipeline.schedule.starts import LEVELS
 from pipeline.schedule.what_if import what_if
 from pipeline.schedule.workload import Shakes
 from pipeline.settings import RunSettings
@@ -114,13 +117,14 @@ def _submit_s(table: pa.Table, as_of_s: float) -> Floats:
     return submit_s
 
 
-def time_left(log: Any, at_s: float | None = None, site: Site = None, *, config: str | Path | None = None) -> Any:
-    """How long each running job of a log still runs, from what was known at a time.
+def when(log: Any, at_s: float | None = None, site: Site = None, *, config: str | Path | None = None) -> Any:
+    """When the waiting jobs of a log start, and how long its running jobs still run, from what was known at a time.
 
     Parameters
     ----------
     log : DataFrame
-        Jobs as `read` or `clean` gives them, with those that run: their state says so, or they end after `at_s`.
+        Jobs as `read` or `clean` gives them, with those that wait and run: their state says so, or they start or end
+        after `at_s`.
     at_s : float, optional
         The time of the question, s since 1970; by default the newest time of the log. No later start or end is used,
         but flags are those of the whole log.
@@ -132,8 +136,9 @@ def time_left(log: Any, at_s: float | None = None, site: Site = None, *, config:
     Returns
     -------
     DataFrame
-        A row per running job in order of submit: `job_id`, `elapsed_s`, and `left_s_q10`, `_q50`, `_q80` and `_q95`, s;
-        null where there is no estimate. The median ends at the requested time at the latest.
+        A row per job that runs or waits, in order of submit: `job_id`; of a running job `elapsed_s` and `left_s_q10`,
+        `_q50`, `_q80` and `_q95`; of a waiting one `wait_s_q10` to `_q95`, the time left to wait, and `answered_by`;
+        all in s, null where there is no answer.
 
     Raises
     ------
@@ -145,27 +150,38 @@ def time_left(log: Any, at_s: float | None = None, site: Site = None, *, config:
     >>> import walltime as wt
     >>> log = wt.read("data_samples/traps.swf", site="oxbow")
     >>> longest = log.loc[log["runtime_s"].idxmax()]
-    >>> left = wt.time_left(log, float(longest["start_s"] + longest["runtime_s"] / 2))
-    >>> longest["job_id"] in set(left["job_id"]), bool((left["left_s_q50"].dropna() >= 1.0).all())
+    >>> found = wt.when(log, float(longest["start_s"] + longest["runtime_s"] / 2))
+    >>> longest["job_id"] in set(found["job_id"]), bool((found["left_s_q50"].dropna() >= 1.0).all())
     (True, True)
     """
     settings = settings_for(config, site)
-    given = log_of(log, "time_left", settings)
+    given = log_of(log, "when", settings)
     jobs = flagged(given, settings)
     past = history(jobs, settings.site.timezone)
     now_s = newest_s(jobs, past.row) if at_s is None else float(at_s)
     if not np.isfinite(now_s):
-        raise InputError("time_left", f"the time {now_s}", "a time of the question", "give at_s=, or a log with times")
+        raise InputError("when", f"the time {now_s}", "a time of the question", "give at_s=, or a log with times")
     past = past.known_by(now_s)
-    running = np.flatnonzero(np.isfinite(past.start_s) & np.isinf(past.end_s))
-    quantiles_s, limit_s = walltime(past, ESTIMATE_RULES), np.where(past.requested_s > 0, past.requested_s, np.nan)
-    known = calibration(outcomes_of(quantiles_s, past.runtime_s, limit_s, past.end_s), now_s)
-    elapsed_s = now_s - past.start_s[running]
-    left_s = left_of(quantiles_s[running], elapsed_s, limit_s[running], known)
-    ids = jobs.column("job_id").take(pa.array(past.row[running])).cast(pa.string())
-    columns = {f"left_s_q{round(100 * share)}": left_s[:, place] for place, share in enumerate(LEFT_SHARES)}
-    columns = {name: pa.array(values, mask=np.isnan(values)) for name, values in columns.items()}
-    return frame_of(pa.table({"job_id": ids, "elapsed_s": elapsed_s} | columns), given.kind)
+    known = log_of_history(past, walltime(past, ESTIMATE_RULES), None, queue_names(past))
+    found = expected(queue_at(known, now_s), record_of_log(known))
+    runs, waits = found.queue.runs, found.queue.waits
+    columns = {"elapsed_s": _placed(len(past), runs, found.queue.elapsed_s)}
+    for nth, level in enumerate(LEVELS):
+        columns[f"left_s_q{round(100 * level)}"] = _placed(len(past), runs, found.left_s[:, nth])
+        columns[f"wait_s_q{round(100 * level)}"] = _placed(len(past), waits, found.start_s[:, nth])
+    way = dict(zip(waits.tolist(), found.way, strict=True))
+    places = np.sort(np.concatenate([runs, waits]))
+    ids = jobs.column("job_id").take(pa.array(past.row[places])).cast(pa.string())
+    arrays = {name: pa.array(values[places], mask=np.isnan(values[places])) for name, values in columns.items()}
+    answered = pa.array([way.get(place) for place in places.tolist()], pa.string())
+    return frame_of(pa.table({"job_id": ids, **arrays, "answered_by": answered}), given.kind)
+
+
+def _placed(n: int, places: Ints, values: Floats) -> Floats:
+    """(n,) NaN but for values at places."""
+    found = np.full(n, np.nan)
+    found[places] = values
+    return found
 
 
 def backtest(

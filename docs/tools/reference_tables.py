@@ -22,7 +22,7 @@ FUNCTIONS = (
     "walltime.scaling_model.fit",
     "walltime.scaling_model.predict",
     "walltime.job_estimates.estimate",
-    "walltime.job_estimates.time_left",
+    "walltime.job_estimates.when",
     "walltime.job_estimates.backtest",
     "walltime.job_estimates.replay",
     "pipeline.ingest.ingest",

@@ -72,6 +72,7 @@ USER_GROUP = option("--user-group", "The submitter's Unix group.")
 APPLICATION = option("--application", "The application, as named in the tables, or its script's name.")
 JOB_NAME = option("--job-name", "The job's name, as given to the scheduler.")
 QUEUE = option("--queue", "The queue, or partition.")
+REQUESTED = option("--requested TIME", "Time requested, as in 4h, 1h30m or 1-04:00:00.")
 PROBLEM_SIZE = option("--problem-size", "The problem size.")
 
 

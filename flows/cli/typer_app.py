@@ -24,6 +24,7 @@ from flows.cli.commands.run import rerun, run
 from flows.cli.commands.scaling import advise_procs, evaluate_predictors, fit_series
 from flows.cli.commands.scheduler import apply, export, limits
 from flows.cli.commands.standing import doctor, init, serve
+from flows.cli.commands.when import when
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
 from flows.pages.terminal.blocks import Answer, print_json, print_json_lines
@@ -34,7 +35,7 @@ Commands = Mapping[str, Callable[..., Answer | None]]
 PANELS: Mapping[str, Commands] = {
     "Every night": {"run": run, "rerun": rerun, "serve": serve, "init": init, "doctor": doctor},
     "Look": {"ingest": ingest, "clean": clean, "show": show},
-    "Ask": {"query": query, "report": report, "limits": limits},
+    "Ask": {"query": query, "when": when, "report": report, "limits": limits},
     "Study": {"backtest": backtest, "replay": replay},
     "Feed the scheduler": {"export": export, "apply": apply},
 }

@@ -23,7 +23,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
@@ -39,7 +40,7 @@ _KIB_PER_MIB = 1024.0
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
-    """A job that waits: its id as the scheduler's programs take it, and its values under the names of JOBS columns."""
+    """A job that waits or runs: its id as the scheduler's programs take it, and its values by columns of JOBS."""
 
     job_id: str
     values: Mapping[str, Value]
@@ -54,6 +55,23 @@ class PendingJob:
     """Of an array the tasks that wait, which may all fail."""
     fault: str = ""
     """Why the job cannot be changed; empty where it can."""
+    start_s: float | None = None
+    """When the job started, NaN where that is unknown; None: it waits."""
+    held: str = ""
+    """Why the job waits for more than processors, so that its start is not expected; empty where it does not."""
+    priority: float = math.nan
+    nodes: tuple[str, ...] = ()
+    """The names of the nodes that the job runs on."""
+
+
+class Node(NamedTuple):
+    """A node of a machine, in one of its partitions."""
+
+    name: str
+    partition: str
+    procs: int
+    is_up: bool
+    """Whether jobs may start on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +95,42 @@ class Scheduler:
     ask: Sequence[str]
     """The program and its arguments that list jobs as JSON."""
     jobs_of: Callable[[str], list[PendingJob]]
-    """The pending jobs in its output; ValueError, KeyError, TypeError or AttributeError for any other output."""
+    """The jobs in its output that wait or run; ValueError, KeyError, TypeError or AttributeError for other output."""
+    ask_nodes: Sequence[str]
+    """The same of nodes."""
+    nodes_of: Callable[[str], list[Node]]
     commands: Callable[[Sequence[Change]], list[tuple[Sequence[str], str | None]]]
     """Programs with their arguments, which no shell reads, and what each is given to read, that make changes."""
 
     def pending(self, environment: Mapping[str, str]) -> list[PendingJob]:
         """The pending jobs of all users; InputError where the scheduler's program fails or writes no list of jobs."""
-        # Filters of the caller's environment must not hide jobs, and no id may be shortened.
+        return [job for job in self.queued(environment) if job.start_s is None]
+
+    def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
+        """The same, and those that run."""
+        # Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC.
         known = {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
-        known |= {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
+        known |= {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         said = run(self.ask, known, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+        return self.jobs_in(said, self.ask[0])
+
+    def jobs_in(self, said: str, where: str) -> list[PendingJob]:
+        """The jobs in an output; InputError, which names where it is from, for other output."""
         try:
             return self.jobs_of(said)
         except (ValueError, KeyError, TypeError, AttributeError):
             found = f"no list of jobs ('{printable(said[:60])}')"
-            raise InputError(self.ask[0], found, "JSON with a list of jobs", _DO) from None
+            raise InputError(where, found, "JSON with a list of jobs", _DO) from None
+
+    def nodes(self, environment: Mapping[str, str]) -> list[Node]:
+        """The nodes; none where the scheduler's program fails or says something else: then a queue is simulated on the
+        processors that past jobs held at most."""
+        known = {name: value for name, value in environment.items() if not name.startswith("SINFO_")}
+        try:
+            said = run(self.ask_nodes, known | {"LC_ALL": "C.UTF-8"}, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+            return self.nodes_of(said)
+        except (InputError, ValueError, KeyError, TypeError, AttributeError):
+            return []
 
 
 def _text(value: Any) -> str | None:
@@ -107,7 +146,7 @@ _TASKS = re.compile(r"[0-9][0-9,:-]*")
 
 def _slurm_jobs(said: str) -> list[PendingJob]:
     jobs = json.loads(said, strict=False)["jobs"]
-    return [_slurm_job(job) for job in jobs if "PENDING" in _listed(job.get("job_state"))]
+    return [_slurm_job(job) for job in jobs if {"PENDING", "RUNNING", "SUSPENDED"} & set(_listed(job.get("job_state")))]
 
 
 def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
@@ -124,7 +163,45 @@ def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
     }  # fmt: skip
     fault = fault or _slurm_fault(job, limit_min, comment)
     n_tasks = _n_tasks(job_id.partition("[")[2].rstrip("]"))
-    return PendingJob(job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, n_tasks, fault)
+    waits = "PENDING" in _listed(job.get("job_state"))
+    reason = (_text(job.get("state_reason")) or "") if waits else ""
+    return PendingJob(
+        job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, n_tasks, fault,
+        start_s=None if waits else _number(job.get("start_time")) or math.nan,
+        held=next((why for start, why in _SLURM_HELD.items() if reason.startswith(start)), ""),
+        priority=_number(job.get("priority")) or math.nan, nodes=_node_names(_text(job.get("nodes")) or ""),
+    )  # fmt: skip
+
+
+_SLURM_HELD = {
+    "JobHeld": "it is on hold", "Dependency": "it waits for another job", "BeginTime": "it is to start later",
+    "Reservation": "it waits for a reservation", "QOS": "a limit of its QOS holds it",
+    "Assoc": "a limit of its account holds it", "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition is down", "PartitionNodeLimit": "it asks for more than its partition allows",
+    "PartitionTimeLimit": "it asks for more than its partition allows", "BadConstraints": "no node can run it",
+}  # fmt: skip
+"""By how the reason of a pending job begins, why its start is not expected (man squeue, "JOB REASON CODES")."""
+
+
+def _node_names(listed: str) -> tuple[str, ...]:
+    """The names in a list as "n[01-03,7],m2"."""
+    found = list[str]()
+    for name, inner in re.findall(r"([^,\[\]]+)(?:\[([^\]]*)\])?", listed):
+        for part in inner.split(",") if inner else [""]:
+            first, _, last = part.partition("-")
+            numbers = range(int(first), int(last or first) + 1) if first.isdecimal() else []
+            found += [f"{name}{number:0{len(first)}}" for number in numbers] or [name]
+    return tuple(found)
+
+
+def _slurm_nodes(said: str) -> list[Node]:
+    """Of lines NAME|PARTITION|STATE|PROCESSORS; a mark behind the state says that a node does not answer, or the like.
+
+    A node whose power is saved starts jobs, too.
+    """
+    rows = [line.split("|") for line in said.splitlines()]
+    up = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}
+    return [Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up) for name, partition, state, procs in rows]
 
 
 def _slurm_fault(job: Mapping[str, Any], limit_min: float | None, comment: str) -> str:
@@ -222,14 +299,14 @@ def _update_line(change: Change) -> str:
 _STEP = 4
 _JOBS = '    "Jobs":{'
 _LINE = re.compile(r'( *)"(.*?)":(.*?),?')
-_STATES = ("Q", "H", "W")
+_STATES = ("Q", "H", "W", "R", "S")
 _NESTED = ("Resource_List", "Variable_List")
 _NO_PROJECT = "_pbs_project_default"
 _PBS_ID = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9][A-Za-z0-9._-]*)?")
 
 
 def _pbs_jobs(said: str) -> list[PendingJob]:
-    """The jobs that wait or are held, arrays without a started task included."""
+    """The jobs that wait, are held or run, arrays without a started task included."""
     jobs = list(_described(said))
     times = Counter(name for name, _ in jobs)
     return [_pbs_job(name, job, times[name]) for name, job in jobs if job.get("job_state") in _STATES]
@@ -294,7 +371,38 @@ def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
     planned_s = walltime_s if soft_s is None else soft_s
     n_tasks = _n_tasks(_text(job.get("array_indices_remaining")) or "")
     fault = _pbs_fault(name, job, asked, times)
-    return PendingJob(name, values, None, walltime_s, planned_s, n_tasks=n_tasks, fault=fault)
+    state = str(job.get("job_state"))
+    waits = state in _PBS_HELD
+    return PendingJob(
+        name, values, _instant_s(job.get("qtime")), walltime_s, planned_s, n_tasks=n_tasks, fault=fault,
+        start_s=None if waits else _instant_s(job.get("stime")) or math.nan,
+        held="it waits for another job" if waits and job.get("depend") else _PBS_HELD.get(state, ""),
+        nodes=tuple(re.findall(r"\(([^:)]+)", _text(job.get("exec_vnode")) or "")),
+    )  # fmt: skip
+
+
+_PBS_HELD = {"Q": "", "H": "it is on hold", "W": "it is to start later"}
+"""By state of a pending job why its start is not expected."""
+
+
+def _instant_s(value: Any) -> float | None:
+    """Seconds since 1970 of "Tue Nov 24 14:00:00 2026" in UTC."""
+    try:
+        return datetime.strptime(str(value), "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _pbs_nodes(said: str) -> list[Node]:
+    nodes = json.loads(said)["nodes"]
+    return [
+        Node(name, str(node.get("queue", "")), int(node["resources_available"].get("ncpus", 0)), _is_pbs_up(node))
+        for name, node in nodes.items()
+    ]
+
+
+def _is_pbs_up(node: Mapping[str, Any]) -> bool:
+    return not {"down", "offline", "state-unknown", "unresolvable"} & set(re.split(r"[, ]+", str(node.get("state"))))
 
 
 def _pbs_fault(name: str, job: Mapping[str, Any], asked: Mapping[str, Any], times: int) -> str:
@@ -342,8 +450,10 @@ SLURM = Scheduler(
     name="slurm",
     what="TimeLimit",
     step_s=60.0,
-    ask=("squeue", "--all", "--states=PENDING", "--json"),
+    ask=("squeue", "--all", "--json"),
     jobs_of=_slurm_jobs,
+    ask_nodes=("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c"),
+    nodes_of=_slurm_nodes,
     commands=_updates,
 )
 OPENPBS = Scheduler(
@@ -352,6 +462,8 @@ OPENPBS = Scheduler(
     step_s=1.0,
     ask=("qstat", "-f", "-F", "json"),
     jobs_of=_pbs_jobs,
+    ask_nodes=("pbsnodes", "-a", "-F", "json"),
+    nodes_of=_pbs_nodes,
     commands=_alter_commands,
 )
 SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}

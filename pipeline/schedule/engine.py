@@ -146,8 +146,20 @@ def replay(
     keys = planned.astype(np.float64) if order is None else np.asarray(order, np.float64)
     _check(work, reservation_s=planned, order=keys)
     r = _arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf))
-    run_events(r)
+    run_draws(r, work.run_s[None], np.empty((1, len(work)), np.int64))
     return _schedule(work, r, r.jobs["first"])
+
+
+def replay_draws(work: Workload, run_s: Ints, planned_s: Ints) -> Ints:
+    """(draws, jobs): starts under EASY, a row for each row of runtimes, s after the first submit.
+
+    Runtimes are at most the requests of the workload; a job that outlives what is planned is planned with its request.
+    """
+    _check(replace(work, run_s=run_s.min(axis=0)), longest_s=run_s.max(axis=0), planned_s=planned_s)
+    _refuse({"runtimes must be at most request_s": run_s <= work.request_s})
+    start_s = np.empty(run_s.shape, np.int64)
+    run_draws(_arrays(work, ReplayOptions(), planned_s), np.ascontiguousarray(run_s), start_s)
+    return start_s
 
 
 def replay_moldable(
@@ -189,17 +201,46 @@ def replay_moldable(
     r.state["is_moldable"] = 1
     table = _records(CHOICES, len(choices.procs), procs=choices.procs, run=choices.run_s, planned=choices.planned_s)
     r = r._replace(choices=table, weights=np.array([waiting_weight / work.capacity, n_ahead]))
-    run_events(r)
+    run_draws(r, r.jobs["run"][None].copy(), np.empty((1, len(work)), np.int64))
     procs, run_s = r.jobs["procs"].copy(), r.jobs["run"].copy()
     ran = replace(work, procs=procs, run_s=run_s, request_s=np.maximum(work.request_s, run_s))
     return ran, _schedule(ran, r, r.jobs["planned"])
 
 
 @uncounted
-def run_events(r: Replay) -> None:
+def run_draws(r: Replay, run_s: Ints, start_s: Ints) -> None:
+    """Fills `start_s`, a row for each row of runtimes, each from the same beginning; it ends when all have started.
+
+    Of the last row, which goes on until all have ended, the jobs' fields from `start` on and `ended` are filled, too.
+    """
+    n, capacity = len(r.jobs), r.state.free
+    for draw in range(len(run_s)):
+        rewind(capacity, r)
+        for job in range(n):
+            r.jobs[job].run = run_s[draw, job]
+        run_events(0 if draw == len(run_s) - 1 else 1, r)
+        for job in range(n):
+            start_s[draw, job] = r.jobs[job].start
+
+
+@kernel
+def rewind(capacity: int, r: Replay) -> None:
+    """Makes the replay's arrays and records what they were before the first event."""
+    s = r.state
+    s.free, s.n_running, s.n_started, s.n_ended, s.n_submitted, s.n_waiting, s.head = capacity, 0, 0, 0, 0, 0, 0
+    s.shadow, s.extra, s.is_settled, s.is_late, s.n_line, s.n_steps, s.is_broken = 0, 0, 0, 0, 0, 1, 0
+    s.next_start = NEVER
+    r.profile[0, 0], r.profile[1, 0] = 0, capacity
+    for job in range(len(r.jobs)):
+        r.jobs[job].planned = r.jobs[job].given
+        r.jobs[job].start, r.jobs[job].promise, r.jobs[job].corrections, r.jobs[job].backfilled = -1, -1, 0, 0
+
+
+@kernel
+def run_events(until_started: int, r: Replay) -> None:
     """Fills the jobs' fields from `start` on, and `ended`; the other arrays are work space."""
     n = len(r.jobs)
-    while r.state.n_ended < n:
+    while r.state.n_ended < n and (until_started == 0 or r.state.n_started < n):
         next_end = r.heap[0] // n if r.state.n_running else NEVER
         arriving = r.state.n_submitted
         next_submit = r.jobs[arriving].submit if arriving < n else NEVER
@@ -252,7 +293,7 @@ def _arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Replay:
     n, capacity = len(work), work.capacity
     jobs = _records(
         JOBS, n, submit=work.submit_s - _zero_s(work), run=work.run_s, request=work.request_s, procs=work.procs,
-        user=work.user, planned=planned, start=-1, promise=-1,
+        user=work.user, given=planned,
     )  # fmt: skip
     is_guarded = options.guard and options.policy in GUARDED
     state = _records(

@@ -15,7 +15,7 @@ NEVER = 2**62
 
 JOBS = np.dtype([(name, np.int64) for name in (
     # In order of submit; `planned`: the prediction in force, s; `user`: a code, -1: unknown.
-    "submit", "run", "request", "procs", "user", "planned",
+    "submit", "run", "request", "procs", "user", "planned", "given",
     # What became of a job: start, first prediction, number of corrections, first promised start as the head (-1: none),
     # and whether a job submitted before was still waiting.
     "start", "first", "corrections", "promise", "backfilled",

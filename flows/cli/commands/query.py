@@ -15,6 +15,7 @@ from flows.cli.options import (
     KEY_FILE,
     PROBLEM_SIZE,
     QUEUE,
+    REQUESTED,
     USER,
     USER_GROUP,
     check_mode,
@@ -50,7 +51,7 @@ def query(
     nodes: int | None = option("--nodes", "Nodes requested; without --procs all processors of each.", min=1),
     gpus: int | None = option("--gpus", "GPUs requested; default: none.", min=0),
     gpu_type: str | None = option("--gpu-type", "The type of the GPUs, as the log names it; default: the usual one."),
-    requested: str | None = option("--requested TIME", "Time requested, as in 4h, 1h30m or 1-04:00:00."),
+    requested: str | None = REQUESTED,
     memory: str | None = option(
         "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
     ),

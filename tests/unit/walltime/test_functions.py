@@ -80,14 +80,14 @@ def test_a_replay_without_a_machine_is_refused() -> None:
         wt.replay(wt.read(LOG), shakes=0)
 
 
-def test_time_left_of_running_jobs_uses_nothing_later_than_the_question() -> None:
+def test_starts_and_times_left_use_nothing_later_than_the_question() -> None:
     log = wt.clean(wt.read(LOG, site="oxbow"))
     longest = log.loc[log["runtime_s"].idxmax()]
     at_s = float(longest["start_s"] + longest["runtime_s"] / 2)
-    found = wt.time_left(log, at_s)
+    found = wt.when(log, at_s)
     assert len(found) and (found["elapsed_s"] >= 0).all()
-    shares = ["left_s_q10", "left_s_q50", "left_s_q80", "left_s_q95"]
+    shares = [f"left_s_q{share}" for share in (10, 50, 80, 95)]
     assert (found[shares].dropna().diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
     later, is_later = log.copy(), (log["end_s"] > at_s).fillna(False)
     later.loc[is_later, ["end_s", "runtime_s"]] += 5000
-    pd.testing.assert_frame_equal(found, wt.time_left(later, at_s))
+    pd.testing.assert_frame_equal(found, wt.when(later, at_s))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import Floats
-from pipeline.estimate.time_left import UNCALIBRATED, Outcomes, calibration, outcomes_of, time_left
+from pipeline.schedule.time_left import UNCALIBRATED, Outcomes, calibration, outcomes_of, time_left
 
 ESTIMATE_S = np.array([[600.0, 1800.0, 3000.0, 3400.0, 3700.0, 3700.0]])
 LIMIT_S = np.array([3600.0])

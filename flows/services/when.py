@@ -1,0 +1,283 @@
+"""What `walltime when` does: the queue as it is now and the published tables in, expected starts and times left out.
+
+What the site's past says of waits is learnt at the first question to a version, and kept beside the live State where
+that folder can be written; else each question learns it anew.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.services.published.published_folder import CONTINUES, continued, live_path
+from flows.services.query.answers import LoadedState, answering_state
+from flows.services.query.jobs import as_ingested
+from flows.services.schedulers import SCHEDULERS, Node, PendingJob, Scheduler
+from pipeline.arrays import Floats, Value
+from pipeline.errors import InputError, printable
+from pipeline.estimate.history import NOT_ENDED, READ, History, history
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.walltime import estimate
+from pipeline.large_tables import StoredTable, newest_jobs
+from pipeline.publish import reading
+from pipeline.schedule.expected import Expected, expected, log_now, queue_now, starts, with_another
+from pipeline.schedule.queue_record import NEWEST_JOBS, Pools, QueueRecord, learnt, record_in, table_of
+from pipeline.schedule.queues import Log, Queue
+from pipeline.schedule.starts import LEVELS
+from pipeline.schedule.time_left import LEFT_SHARES
+from pipeline.schema import as_array
+from pipeline.storage import read_metadata, read_table, write_table
+from pipeline.tables import JOBS, STATE
+
+RECORD = "waits.parquet"
+"""Beside the live State: what was learnt of waits."""
+
+MOST_TASKS = 1_000
+"""Waiting tasks of an array that are simulated."""
+
+STATUS = {"running": "running", "queued": "queued", "held": "queued_held"}
+"""As Open OnDemand names them (OodCore::Job::Status)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The jobs of a site, and its nodes, at a time."""
+
+    jobs: Sequence[PendingJob]
+    nodes: Sequence[Node]
+    at_s: float
+
+
+def queue_of(
+    scheduler: Scheduler, environment: Mapping[str, str], at_s: float, path: Path | None = None
+) -> Now:  # fmt: skip
+    """The queue that a scheduler's programs tell, or a file with their output; InputError where they tell none."""
+    if path is None:
+        return Now(scheduler.queued(environment), scheduler.nodes(environment), at_s)
+    try:
+        said = path.read_text("utf-8", "replace")
+    except OSError as error:
+        found = f"a file that cannot be read ({error.strerror})"
+        raise InputError(printable(str(path)), found, "the output of squeue --json or qstat -f -F json") from None
+    return Now(scheduler.jobs_in(said, printable(str(path))), [], at_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A site's past and its queue, ready for questions."""
+
+    now: Now
+    loaded: LoadedState
+    log: Log
+    queue: Queue
+    place: dict[str, int]
+    """By job id its place in the log; of an array that of its first task that waits."""
+    found: QueueRecord | None
+
+
+def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()) -> Site:
+    """The site of a published folder; `extra` are hypothetical jobs, which stand last in the log and do not wait."""
+    with reading(published) as manifest:
+        loaded = answering_state(manifest, len(now.jobs) + 1000)
+        timezone = loaded.state.site["timezone"]
+        path = manifest.path(JOBS.name)
+        found = _record(published, loaded, _pools(now))
+        past = newest_jobs(StoredTable(path, JOBS), READ, NEWEST_JOBS)[0]
+    # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
+    is_open = pc.is_in(past.column("state").cast(pa.string()), pa.array(NOT_ENDED))
+    past = past.filter(pc.invert(pc.fill_null(is_open, False)))
+    rows, ids = _rows(now, loaded, extra)
+    columns = {name: as_array([row.get(name) for row in rows], past.schema.field(name).type) for name in READ}
+    jobs = pa.concat_tables([past, pa.table(columns, schema=past.schema)]).unify_dictionaries()
+    known = history(jobs, timezone)
+    of_row = {int(row): place for place, row in enumerate(known.row)}
+    place = {name: of_row[past.num_rows + nth] for nth, name in enumerate(ids) if past.num_rows + nth in of_row}
+    quantiles_s = _estimates(known, past.num_rows, loaded)
+    log = log_now(_with_held_part(known, now, place), quantiles_s, _pools(now), found)
+    priority = np.full(len(known), np.nan)
+    for job in now.jobs:
+        priority[place[job.job_id]] = job.priority
+    aside = [place[job.job_id] for job in now.jobs if job.held] + [place[name] for name in ids[len(ids) - len(extra) :]]
+    return Site(now, loaded, log, queue_now(log, now.at_s, np.array(aside, np.int64), priority), place, found)
+
+
+def _rows(
+    now: Now, loaded: LoadedState, extra: Sequence[Mapping[str, Value]]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row of JOBS for each job, and for each further task of an array; and the id that a row is known by."""
+    ingested = as_ingested(loaded.state, loaded.manifest.settings, None)
+    rows, ids = list[dict[str, Any]](), list[str]()
+    for job in now.jobs:
+        start_s = job.submit_s if job.start_s is not None and math.isnan(job.start_s) else job.start_s
+        submit_s = min(one for one in (job.submit_s, start_s, now.at_s) if one is not None)
+        state = "PENDING" if start_s is None else "RUNNING"
+        values: dict[str, Any] = ingested(dict(job.values)) | {"state": state, "submit_s": submit_s, "start_s": start_s}
+        for nth in range(min(job.n_tasks, MOST_TASKS) if start_s is None and not job.held else 1):
+            ids.append(f"{job.job_id}#{nth}" if nth else job.job_id)
+            rows.append(values)
+    for nth, asked in enumerate(extra):
+        ids.append(f"#{nth}")
+        rows.append(ingested(asked) | {"state": "PENDING", "submit_s": now.at_s})
+    site = loaded.state.site["name"]
+    return [
+        row | {
+            "site": site, "job_id": name, "restart": 0, "requested_procs": row.get("procs") or 1,
+            "procs": row.get("procs") or 1, "submit_s": int(row["submit_s"]),
+            "start_s": None if row.get("start_s") is None else int(row["start_s"]),
+        }
+        for row, name in zip(rows, ids, strict=True)
+    ], ids  # fmt: skip
+
+
+def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> History:
+    """Of a job that runs on nodes that are down or drained only the other nodes' processors: these become free."""
+    down = {node.name for node in now.nodes if not node.is_up}
+    procs = past.procs.copy()
+    for job in now.jobs:
+        if job.nodes and down & set(job.nodes):
+            share = 1.0 - len(down & set(job.nodes)) / len(set(job.nodes))
+            # A job without a processor would not be in the queue.
+            procs[place[job.job_id]] = max(share * procs[place[job.job_id]], 1.0)
+    return replace(past, procs=procs)
+
+
+def _pools(now: Now) -> Pools | None:
+    """Partitions that share a node share a pool; None where no node is known."""
+    pool = {node.partition: node.partition for node in now.nodes}
+    for name in {node.name for node in now.nodes}:
+        first, *others = [pool[node.partition] for node in now.nodes if node.name == name]
+        pool = {partition: first if one in others else one for partition, one in pool.items()}
+    if not pool:
+        return None
+    number = {name: nth for nth, name in enumerate(dict.fromkeys(pool.values()))}
+    of_node = {node.name: (number[pool[node.partition]], node.procs * node.is_up) for node in now.nodes}
+    pools, procs = zip(*of_node.values(), strict=True)
+    capacity = np.bincount(pools, procs, len(number)).astype(np.float64)
+    return Pools({partition: number[one] for partition, one in pool.items()}, np.maximum(capacity, 1.0))
+
+
+def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
+    """(jobs, 6): the runtimes expected of the jobs in the queue, s; NaN of those that have ended."""
+    found = np.full((len(past), len(QUANTILES)), np.nan)
+    rows = np.flatnonzero(past.row >= n_ended)
+    asked = past.take(rows).as_submitted()
+    asked = replace(asked, submit_s=np.maximum(asked.submit_s, loaded.state.as_of_s))
+    order = np.argsort(asked.submit_s, kind="stable")
+    found[rows[order]] = estimate(loaded.state, asked.take(order), loaded.settings)
+    return found
+
+
+def _record(published: Path, loaded: LoadedState, pools: Pools | None) -> QueueRecord | None:
+    """What was learnt of waits: kept for this version, or learnt now."""
+    manifest = loaded.manifest
+    path = live_path(published).with_name(RECORD)
+    version = continued(manifest)
+    with suppress(OSError, InputError, KeyError):
+        if path.exists() and read_metadata(path).get(CONTINUES) == version:
+            return record_in(read_table(path, STATE))
+    found = learnt(StoredTable(manifest.path(JOBS.name), JOBS), loaded.state, loaded.state.site["timezone"], pools)
+    with suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        write_table(path, table_of(found), STATE, {CONTINUES: version})
+    return found
+
+
+def when(
+    published: Path, ids: Sequence[str], scheduler: str, at_s: float, environment: Mapping[str, str] | None = None,
+    queue: Path | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The answers to jobs of the queue (none named: all), in plain values.
+
+    InputError where nothing is published, the scheduler tells no queue, or a job is not in it.
+    """
+    now = queue_of(SCHEDULERS[scheduler], environment or os.environ, at_s, queue)
+    unknown = set(ids) - {job.job_id for job in now.jobs}
+    if unknown:
+        found = f"no job {', '.join(printable(name, 40) for name in sorted(unknown))}"
+        raise InputError("the queue", found, "jobs that wait or run", "see which ones walltime when lists")
+    site = site_of(published, now)
+    rows = answer_rows(site, expected(site.queue, site.found))
+    return facts_of(site) | {"jobs": [row for row in rows if not ids or row["id"] in ids]}
+
+
+def facts_of(site: Site) -> dict[str, Any]:
+    """What is common to all answers."""
+    state = site.loaded.state
+    return {
+        "at_s": site.now.at_s, "as_of_s": int(state.as_of_s), "run_id": site.loaded.manifest.run_id,
+        "site": site.loaded.manifest.site, "n_running": len(site.queue.runs), "n_waiting": len(site.queue.waits),
+        "processors": float(site.log.capacity.sum()),
+    }  # fmt: skip
+
+
+def answer_rows(site: Site, found: Expected) -> list[dict[str, Any]]:
+    """A row a job: names and states as Open OnDemand has them, instants in s since 1970, and what answered."""
+    starts_s = dict(zip(found.queue.waits.tolist(), zip(found.start_s.tolist(), found.way, strict=True), strict=True))
+    left_s = dict(zip(found.queue.runs.tolist(), found.left_s.tolist(), strict=True))
+    return [_row(job, site, site.place[job.job_id], starts_s, left_s) for job in site.now.jobs]
+
+
+def _row(
+    job: PendingJob, site: Site, place: int, starts_s: Mapping[int, tuple[list[float], str]],
+    left_s: Mapping[int, list[float]],
+) -> dict[str, Any]:  # fmt: skip
+    at_s, values, answer = site.now.at_s, job.values, starts_s.get(place)
+    begin_s, left = (answer[0] if answer else [math.nan] * len(LEVELS)), left_s.get(place)
+    row = {
+        "id": job.job_id, "status": STATUS["running" if job.start_s is not None else "held" if job.held else "queued"],
+        "job_owner": values.get("user"), "queue_name": values.get("queue"), "procs": values.get("procs"),
+        "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
+        "wallclock_time": None if job.start_s is None else max(at_s - float(site.log.past.start_s[place]), 0.0),
+        "dispatch_time": job.start_s if job.start_s is not None else at_s + begin_s[LEVELS.index(0.5)],
+    }  # fmt: skip
+    row |= {f"start_s_q{round(100 * level)}": at_s + one for level, one in zip(LEVELS, begin_s, strict=True)}
+    shares = left or [math.nan] * len(LEFT_SHARES)
+    row |= {f"left_s_q{round(100 * share)}": one for share, one in zip(LEFT_SHARES, shares, strict=True)}
+    row |= {"answered_by": answer[1] if answer else None, "note": job.held or None}
+    return {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()}
+
+
+def hypothetical(
+    published: Path, job: Mapping[str, Value], scheduler: str, at_s: float,
+    environment: Mapping[str, str] | None = None, queue: Path | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The expected start and end of a job that would be submitted now, and of the same with other requests and sizes.
+
+    InputError as in `when`.
+    """
+    now = queue_of(SCHEDULERS[scheduler], environment or os.environ, at_s, queue)
+    choices = _choices(job)
+    site = site_of(published, now, choices)
+    rows = []
+    for nth, choice in enumerate(choices):
+        place = site.place[f"#{nth}"]
+        if nth and site.log.past.procs[place] > site.log.capacity[site.log.pool[place]]:
+            continue
+        asked = with_another(site.queue, place)
+        (start_s,), (way,) = starts(asked, np.array([len(asked.waits) - 1]), site.found)
+        runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[place])
+        rows.append({
+            "procs": int(choice.get("procs") or 1), "requested_s": choice.get("requested_s"), "answered_by": way,
+            "is_asked": nth == 0,
+            **{f"wait_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, start_s, strict=True)},
+            **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, runtime_s, strict=True)},
+            "end_s_q50": at_s + float(start_s[1] + runtime_s[1]),
+        })  # fmt: skip
+    return facts_of(site) | {"choices": rows}
+
+
+def _choices(job: Mapping[str, Value]) -> list[dict[str, Value]]:
+    """The job itself, then with shorter requests, then on other numbers of processors."""
+    found = [dict(job)]
+    if asked_s := job.get("requested_s"):
+        found += [dict(job) | {"requested_s": float(asked_s) * share} for share in (0.5, 0.25, 1 / 6)]
+    procs = int(job.get("procs") or 1)
+    sizes = {max(round(procs * factor), 1) for factor in (0.25, 0.5, 2, 4)} - {procs}
+    return [*found, *(dict(job) | {"procs": size} for size in sorted(sizes))]

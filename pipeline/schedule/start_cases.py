@@ -1,0 +1,163 @@
+"""Cases of jobs that wait: what is known of a job at an instant, and what became of it.
+
+A question is a case whose start is not known yet. A case knows its job, the queue at its instant, what the simulated
+queue says, the site's usual start hours and recent waits; nothing that happens after the instant.
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.schedule.forward import simulated
+from pipeline.schedule.queues import Log, Queue, queue_at
+from pipeline.schedule.start_hours import StartHours
+
+SOON_S = 60.0
+"""Added to durations before their logarithm: a wait of seconds is as good as none."""
+
+RECENT = 10
+"""Latest known starts of jobs of a size."""
+
+FEATURES = (
+    "sim_submit", "sim_shortest", "sim_smallest", "sim_largest", "sim_work", "sim_user", "sim_greedy", "sim_q10",
+    "sim_q90", "sim_limits", "hours_q10", "hours_q50", "hours_q80", "hours_now", "procs", "request", "waited", "ahead",
+    "short_of", "room_for_all", "room_for_one", "hour_sin", "hour_cos", "is_weekend", "recent_wait", "jobs_of_user",
+    "queue",
+)  # fmt: skip
+SIMULATED = 10
+"""The first so many features are of the simulation."""
+
+
+class Cases(NamedTuple):
+    """Jobs that wait at instants, in order of instant."""
+
+    submit_s: Floats
+    """By which the cases of one job are known."""
+    at_s: Floats
+    features: Floats
+    """(cases, FEATURES)"""
+    start_s: Floats
+    """Infinite where the job did not start."""
+    leave_s: Floats
+    """When the job left the queue, started or not; infinite where it has not."""
+
+    def take(self, places: Ints | slice) -> "Cases":
+        """The cases at these places."""
+        return Cases(*(column[places] for column in self))
+
+    def left_s(self, known_s: float) -> tuple[Floats, Bools]:
+        """What is known by an instant of the waits from the cases' instants on, and whether that is the whole wait."""
+        until_s = np.minimum(self.leave_s, known_s)
+        return until_s - self.at_s, self.start_s <= until_s
+
+
+def logs(duration_s: Floats) -> Floats:
+    """Logarithms of durations, s."""
+    found: Floats = np.log(np.maximum(duration_s, 0.0) + SOON_S)
+    return found
+
+
+class Questions:
+    """A log's questions at instants."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._hours = log, StartHours(log)
+
+    @cached_property
+    def _started(self) -> dict[int, tuple[Floats, Floats]]:
+        """By class of size the starts, ascending, and the waits of the jobs."""
+        past = self._log.past
+        places = np.flatnonzero(np.isfinite(past.start_s))
+        places = places[np.argsort(past.start_s[places], kind="stable")]
+        size = _size(past.procs[places])
+        waits_s = past.start_s - past.submit_s
+        return {one: (past.start_s[own], waits_s[own]) for one in set(size.tolist()) for own in [places[size == one]]}
+
+    def asked(self, queue: Queue, chosen: Ints) -> Cases:
+        """The cases of the waiting jobs at these places of `queue.waits`."""
+        past, jobs = self._log.past, queue.waits[chosen]
+        features = np.column_stack([_simulated(queue), self._of_hours(queue), _of_jobs(queue), self._others(queue)])
+        at_s = np.full(len(jobs), queue.at_s)
+        return Cases(past.submit_s[jobs], at_s, features[chosen], past.start_s[jobs], self._log.leave_s[jobs])
+
+    def _of_hours(self, queue: Queue) -> Floats:
+        found = self._hours.expected(self._hours.rates(queue.at_s), queue.at_s, self._hours.of_job[queue.waits])
+        return np.column_stack([logs(found[:, :-1]), np.log(found[:, -1] + 0.05)])
+
+    def _others(self, queue: Queue) -> Floats:
+        """Hour and day on the site's clock, the median of recent waits of the size, the submitter's jobs, the queue."""
+        past, jobs, at_s = self._log.past, queue.waits, queue.at_s
+        clock_s = past.local_s[jobs] + (at_s - past.submit_s[jobs])
+        hour = 2 * np.pi * (clock_s % 86_400) / 86_400
+        is_weekend = np.isin(clock_s // 86_400 % 7, (2, 3))
+        sizes, of_size = np.unique(_size(past.procs[jobs]), return_inverse=True)
+        recent_s = np.array([self._recent_s(size, at_s) for size in sizes.tolist()])
+        who = past.codes["who"]
+        n_jobs = np.bincount(who[np.concatenate([queue.runs, jobs])] + 1, minlength=who.max(initial=-1) + 2)
+        of_user = np.where(who[jobs] >= 0, n_jobs[who[jobs] + 1] - 1, 0)
+        return np.column_stack([
+            np.sin(hour), np.cos(hour), is_weekend, logs(recent_s[of_size]), np.log1p(of_user),
+            self._log.queue[jobs],
+        ])  # fmt: skip
+
+    def _recent_s(self, size: int, at_s: float) -> float:
+        starts_s, waits_s = self._started.get(size, (np.empty(0), np.empty(0)))
+        last = int(np.searchsorted(starts_s, at_s))
+        return float(np.median(waits_s[max(last - RECENT, 0) : last])) if last else 0.0
+
+
+def _size(procs: Floats) -> Ints:
+    return np.floor(np.log2(np.maximum(procs, 1.0))).astype(np.int64)
+
+
+def _simulated(queue: Queue) -> Floats:
+    """(waiting jobs, SIMULATED)"""
+    starts = simulated(queue)
+    low_s, high_s = np.quantile(starts.draws_s[0], (0.1, 0.9), axis=0)
+    medians_s = np.median(starts.draws_s, axis=1)
+    return logs(np.column_stack([medians_s.T, low_s, high_s, starts.limits_s]))
+
+
+def _of_jobs(queue: Queue) -> Floats:
+    """Size, request, time waited; and of each job's pool the requested work ahead of the job per processor, how many
+    processors are short, and how long the limits of running jobs say until there is room, with and without those ahead.
+    """
+    log, waits = queue.log, queue.waits
+    procs, limit_s = log.past.procs[waits], log.limit_s[waits]
+    found = np.empty((len(waits), 7))
+    found[:, :3] = np.column_stack([np.log2(procs), np.log(limit_s), logs(queue.at_s - log.past.submit_s[waits])])
+    for pool in np.unique(log.pool[waits]).tolist():
+        rows, own, size = log.pool[waits] == pool, queue.of_pool(pool), float(log.capacity[pool])
+        held, left_s = log.past.procs[own.runs], np.maximum(log.limit_s[own.runs] - own.elapsed_s, 0.0)
+        by_end, free = np.argsort(left_s, kind="stable"), size - held.sum()
+        room, ends_s = free + np.cumsum(held[by_end]), np.append(left_s[by_end], left_s.max(initial=0.0))
+        needed, work_s = np.cumsum(procs[rows]), np.cumsum(procs[rows] * limit_s[rows])
+        until_s = [
+            np.where(least <= free, 0.0, ends_s[np.searchsorted(room, least)]) for least in (needed, procs[rows])
+        ]
+        found[rows, 3:] = np.column_stack([
+            logs((work_s - procs[rows] * limit_s[rows]) / size), np.clip((needed - free) / size, -1, 3),
+            *(logs(one) for one in until_s),
+        ])  # fmt: skip
+    return found
+
+
+def cases_at(log: Log, instants_s: Floats, seed: int = 1) -> Cases:
+    """At each instant the newest waiting job and one other, and the next job that is submitted, at its submit."""
+    questions, found = Questions(log), list[Cases]()
+    random = np.random.default_rng(seed)
+    for at_s in instants_s.tolist():
+        queue = queue_at(log, at_s)
+        n = len(queue.waits)
+        if n:
+            others = [int(random.integers(n - 1))] if n > 1 else []
+            found.append(questions.asked(queue, np.array([n - 1, *others])))
+        nth = int(np.searchsorted(log.past.submit_s, at_s, side="right"))
+        if nth < len(log.past) and log.past.procs[nth] > 0:
+            queue = queue_at(log, float(log.past.submit_s[nth]), nth)
+            found.append(questions.asked(queue, np.array([len(queue.waits) - 1])))
+    none = Cases(np.empty(0), np.empty(0), np.empty((0, len(FEATURES))), np.empty(0), np.empty(0))
+    whole = Cases(*(np.concatenate(columns) for columns in zip(none, *found, strict=True)))
+    return whole.take(np.argsort(whole.at_s, kind="stable"))

@@ -1,0 +1,129 @@
+"""`walltime when`: the queue of fake schedulers, with running, waiting, held and hypothetical jobs."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.estimate.stage import learn_state
+from pipeline.publish import Retention, RunFacts
+from pipeline.settings import RunSettings, SiteSettings
+from pipeline.storage import write_table
+from pipeline.tables import JOBS, STATE
+from tests.flows.fake_programs import Program
+from tests.flows.support import Outcome
+from tests.flows.test_apply import as_qstat, history, pbs_job, slurm_job
+from tests.publishing import publish
+from tests.unit.estimate.states import SETTINGS
+
+Walltime = Callable[..., Outcome]
+NOW_S = 1_000_000
+AT = ("--at", "1970-01-12T13:46:40")
+NODES = "\n".join(f"n{nth}|{'long' if nth < 3 else 'wide'}|{'idle' if nth else 'drained*'}|4" for nth in range(5))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    jobs = history()
+    table, _ = learn_state(jobs, SiteSettings(name="here"), SETTINGS)
+    staged = {
+        "state": write_table(folder / "state.parquet", table, STATE),
+        "jobs": write_table(folder / "jobs.parquet", jobs, JOBS),
+    }
+    facts = RunFacts("run", "here", RunSettings().model_dump(mode="json"), [], "code")
+    publish(staged, [], facts, output_dir=folder / "out", created_s=0, retention=Retention(newest=2))
+    return folder / "out"
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    Program(tmp_path, "sinfo", f"print({NODES!r})")
+
+    def says(*jobs: dict[str, Any]) -> None:
+        Program(tmp_path, "squeue", f"print({json.dumps({'jobs': jobs})!r})")
+
+    return says
+
+
+def running(number: int, since_s: int, **changes: Any) -> dict[str, Any]:
+    return slurm_job(number, job_state=["RUNNING"], submit_time=since_s, start_time=since_s, **changes)
+
+
+def waiting(number: int, **changes: Any) -> dict[str, Any]:
+    return slurm_job(number, submit_time=NOW_S - 60 + number, **changes)
+
+
+def answered(walltime: Walltime, out: Path, *more: str) -> dict[str, Any]:
+    shown = walltime("when", "--from", str(out), *AT, *more, "--json")
+    assert shown.code == 0, shown.err
+    found: dict[str, Any] = json.loads(shown.out)
+    return found
+
+
+def test_running_waiting_and_held_jobs_are_answered(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
+    squeue(
+        running(1, NOW_S - 600), running(2, NOW_S - 900), waiting(3), waiting(4, state_reason="JobHeldUser"),
+        waiting(5, state_reason="Dependency"), slurm_job(6, job_state=["COMPLETED"]),
+    )  # fmt: skip
+    found = answered(walltime, out)
+    rows = {row["id"]: row for row in found["jobs"]}
+    assert list(rows) == ["1", "2", "3", "4", "5"]
+    assert [row["status"] for row in rows.values()] == ["running", "running", "queued", "queued_held", "queued_held"]
+    # Jobs of the user take half an hour: the third waits for one of the two nodes that are up.
+    assert 1000 < rows["1"]["left_s_q50"] < 1400 and rows["1"]["dispatch_time"] == NOW_S - 600
+    assert 700 < rows["3"]["dispatch_time"] - NOW_S < 1300 and rows["3"]["answered_by"] == "draws"
+    assert rows["4"]["dispatch_time"] is None and rows["4"]["note"] == "it is on hold"
+    assert rows["5"]["start_s_q50"] is None and rows["5"]["note"] == "it waits for another job"
+    assert (found["n_running"], found["n_waiting"], found["processors"]) == (2, 1, 16)
+
+
+def test_a_partition_has_its_own_nodes(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
+    squeue(running(1, NOW_S - 600), running(2, NOW_S - 900), waiting(3), waiting(4, partition="wide"))
+    first, second = answered(walltime, out, "--job", "3,4")["jobs"]
+    assert first["dispatch_time"] > NOW_S + 600 and second["dispatch_time"] == NOW_S
+
+
+def test_what_a_node_that_is_drained_holds_does_not_become_free(
+    walltime: Walltime, out: Path, squeue: Callable[..., None]
+) -> None:
+    squeue(running(1, NOW_S - 600, nodes="n[1-2]", cpus=8), running(2, NOW_S - 1500, nodes="n0"), waiting(3))
+    (row,) = answered(walltime, out, "--job", "3")["jobs"]
+    assert row["dispatch_time"] > NOW_S + 900
+
+
+def test_another_request_and_size_are_compared(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
+    squeue(running(1, NOW_S - 600), running(2, NOW_S - 900))
+    found = answered(walltime, out, "--procs", "4", "--requested", "4h", "--user", "ada", "--queue", "long")
+    own, *others = found["choices"]
+    assert own["is_asked"] and own["procs"] == 4 and 600 < own["wait_s_q50"] < 1300
+    assert {row["requested_s"] for row in others} == {14_400.0, 7200.0, 3600.0, 2400.0}
+    assert {row["procs"] for row in others} == {1, 2, 4, 8}
+    shown = walltime("when", "--from", str(out), *AT, "--procs", "4", "--requested", "4h", "--user", "ada")
+    assert "expected to start" in shown.out and "processors" in shown.out
+
+
+def test_qstat_is_read_from_a_file(walltime: Walltime, out: Path, tmp_path: Path) -> None:
+    jobs = {
+        "1.pbs": pbs_job(job_state="R", stime="Mon Jan 12 13:36:40 1970", qtime="Mon Jan 12 13:36:40 1970"),
+        "2.pbs": pbs_job(qtime="Mon Jan 12 13:40:00 1970"), "3.pbs": pbs_job(job_state="H"),
+    }  # fmt: skip
+    (tmp_path / "said").write_text(as_qstat(jobs))
+    found = answered(walltime, out, "--for", "pbs", "--queue-file", str(tmp_path / "said"))
+    assert [row["status"] for row in found["jobs"]] == ["running", "queued", "queued_held"]
+    assert found["jobs"][0]["wallclock_time"] == 600
+
+
+def test_a_job_that_is_not_there_is_one_sentence(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
+    squeue(waiting(3))
+    shown = walltime("when", "--from", str(out), *AT, "--job", "77")
+    assert shown.code != 0 and "found no job 77" in shown.err
+
+
+def test_an_empty_queue_is_said(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
+    squeue()
+    assert "No job waits or runs." in walltime("when", "--from", str(out), *AT).out
