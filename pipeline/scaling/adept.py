@@ -9,8 +9,6 @@ never above: the exact fit (downey.py).
 """
 
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import truediv
 
 import numpy as np
 
@@ -53,6 +51,8 @@ WINDOW = 0.15
 """Share of A and sigma to either side that the second pass covers; absolute where sigma is 0."""
 N_COARSE = 100
 """Values of A per scale in the look ahead that excludes deltas that cannot hold."""
+ROUNDING = 1e-12
+"""Share of the weights that differences of sums lose."""
 N_BRANCHES = 4
 ERROR, TAU, AVG, SIGMA, HIGH_MODE = range(5)
 
@@ -88,30 +88,33 @@ def branch_sigma(branch: int, n: float, t: float, A: float) -> float:
 
 @entry_kernel
 def first_pass(
-    n: Floats, t: Floats, w: Floats, tau: float, delta: float, modes: int, n_values: int, boxes: Floats, best: Floats
-) -> None:
-    """Improve best by the curves through each observation in turn that the envelope of this scale holds.
+    n: Floats, t: Floats, w: Floats, scales: Floats, delta: float, modes: int, n_values: int, boxes: Floats,
+    best: Floats,
+) -> None:  # fmt: skip
+    """Fill best with the best of the curves through each observation in turn that the envelope of a scale holds.
 
     Every observation serves as the fixed point in turn: one on the low mode's plateau does not determine sigma.
     """
-    scaled = t / tau
-    most = (n * scaled * (1.0 + delta)).max()
-    count = derive(n, scaled, delta, modes, boxes)
-    if count == 0:
-        return
-    lo, hi = boxes[:count, A_FROM].min(), min(boxes[:count, A_TO].max(), most)
-    for k in range(n_values if lo <= hi else 0):
-        A = lo * (hi / lo) ** (k / (n_values - 1.0))
-        for fixed in range(len(n)):
-            for branch in range(N_BRANCHES):
-                is_high = branch >= 2
-                sigma = branch_sigma(branch, n[fixed], scaled[fixed], A)
-                if not contains(boxes, count, A, sigma, is_high):
-                    continue
-                error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
-                if error < best[ERROR]:
-                    best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
-                    best[HIGH_MODE] = 1.0 if is_high else 0.0
+    best[:] = np.inf
+    for tau in scales:
+        scaled = t / tau
+        most = (n * scaled * (1.0 + delta)).max()
+        count = derive(n, scaled, delta, modes, boxes)
+        if count == 0:
+            continue
+        lo, hi = boxes[:count, A_FROM].min(), min(boxes[:count, A_TO].max(), most)
+        for k in range(n_values if lo <= hi else 0):
+            A = lo * (hi / lo) ** (k / (n_values - 1.0))
+            for fixed in range(len(n)):
+                for branch in range(N_BRANCHES):
+                    is_high = branch >= 2
+                    sigma = branch_sigma(branch, n[fixed], scaled[fixed], A)
+                    if not contains(boxes, count, A, sigma, is_high):
+                        continue
+                    error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
+                    if error < best[ERROR]:
+                        best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
+                        best[HIGH_MODE] = 1.0 if is_high else 0.0
 
 
 @entry_kernel
@@ -139,44 +142,64 @@ def hopeless_delta(n: Floats, t: Floats, fixed: int, tau: float, n_scales: int, 
     return 0.25 * least
 
 
-def _curve(n: float | Floats, A: Floats | float, sigma: Floats | float, is_high: Bools | bool) -> Floats:
-    """T(n) in units of tau; as envelope.downey, over arrays."""
-    plateau = A + A * sigma - sigma
-    high = np.where(n < plateau, sigma + plateau / n, sigma + 1.0)
-    bending = np.where(n < 2.0 * A - 1.0, sigma * (A - 0.5) / n + 1.0 - 0.5 * sigma, 1.0)
-    return np.where(is_high, high, np.where(n <= A, (A - 0.5 * sigma) / n + 0.5 * sigma, bending))
+@kernel
+def add_instances(n: float, t: float, w: float, A: float, sigma: Floats, n_low: int, sums: Floats) -> None:
+    """Add one size's w x and w x^2 of every sigma to the rows of sums; x is T(n)/t, and the first n_low are low."""
+    # T is linear in sigma on each piece of the low mode, and a maximum in the high one: such loops need no branch.
+    level, slope = 1.0, 0.0
+    if n <= A:
+        level, slope = A / n, 0.5 - 0.5 / n
+    elif n < 2.0 * A - 1.0:
+        slope = (A - 0.5) / n - 0.5
+    for j in range(n_low):
+        x = (level + slope * sigma[j]) / t
+        sums[0, j] += w * x
+        sums[1, j] += w * x * x
+    for j in range(n_low, sigma.size):
+        x = (sigma[j] + max((A + A * sigma[j] - sigma[j]) / n, 1.0)) / t
+        sums[0, j] += w * x
+        sums[1, j] += w * x * x
 
 
+@entry_kernel
 def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best: Floats) -> None:
     """Improve best by a grid about it: 15% to either side, sigma by 0.15 where it is 0.
 
     With a free scale every instance takes the tau of weighted least squares of relative errors.
     """
-    A1, sigma1 = best[AVG], best[SIGMA]
-    steps = 2.0 * np.arange(GRID) / (GRID - 1.0) - 1.0
-    A = np.maximum(A1 * (1.0 + WINDOW * steps), 1.0)[:, None]
-    sigma = np.maximum(sigma1 + (WINDOW * sigma1 if sigma1 > 0.0 else WINDOW) * steps, 0.0)[None, :]
-    is_high = sigma > 1.0 if modes == BOTH else np.full(sigma.shape, modes == HIGH)
-    sigma = np.where(is_high, np.maximum(sigma, 1.0), np.minimum(sigma, 1.0))
-    tau, zx, xx = np.full((GRID, GRID), best[TAU]), np.zeros((GRID, GRID)), np.zeros((GRID, GRID))
-    if not is_unit:
-        for size, runtime_s, weight in zip(n, t, w, strict=True):
-            x = _curve(size, A, sigma, is_high) / runtime_s
-            zx, xx = zx + weight * x, xx + weight * x * x
-        tau = zx / xx
-    left = np.zeros((GRID, GRID))
-    for size, runtime_s, weight in zip(n, t, w, strict=True):
-        error = 1.0 - tau * _curve(size, A, sigma, is_high) / runtime_s
-        left = left + weight * error * error
-    k, j = np.unravel_index(left.argmin(), left.shape)
-    if left[k, j] < best[ERROR]:
-        best[:] = left[k, j], tau[k, j], A[k, 0], sigma[0, j], is_high[0, j]
+    first, sigma, sums, whole = best.copy(), np.empty(GRID), np.empty((2, GRID)), w.sum()
+    width = WINDOW * first[SIGMA] if first[SIGMA] > 0.0 else WINDOW
+    n_low, least = 0, np.inf
+    for j in range(GRID):
+        sigma[j] = max(first[SIGMA] + width * (2.0 * j / (GRID - 1.0) - 1.0), 0.0)
+        is_high = sigma[j] > 1.0 if modes == BOTH else modes == HIGH
+        sigma[j] = max(sigma[j], 1.0) if is_high else min(sigma[j], 1.0)
+        n_low += 0 if is_high else 1
+    for k in range(GRID):
+        A = max(first[AVG] * (1.0 + WINDOW * (2.0 * k / (GRID - 1.0) - 1.0)), 1.0)
+        sums[:] = 0.0
+        for i in range(len(n)):
+            add_instances(n[i], t[i], w[i], A, sigma, n_low, sums)
+        for j in range(GRID):
+            tau = first[TAU] if is_unit else sums[0, j] / sums[1, j]
+            left = whole - tau * (2.0 * sums[0, j] - tau * sums[1, j])
+            if left < least:
+                # Of those near the least of the sums, whose last digits are lost, the residuals decide.
+                least = left + ROUNDING * whole
+                error = wssre(n, t, w, tau, A, sigma[j], j >= n_low, best[ERROR])
+                if error < best[ERROR]:
+                    best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma[j]
+                    best[HIGH_MODE] = 1.0 if j >= n_low else 0.0
 
 
+@entry_kernel
 def largest_error(n: Floats, t: Floats, best: Floats) -> float:
     """Largest relative error of the best instance."""
-    curve = _curve(n, best[AVG], best[SIGMA], bool(best[HIGH_MODE] == 1.0))
-    return float(np.abs(1.0 - best[TAU] * curve / t).max())
+    most = 0.0
+    for i in range(len(n)):
+        runtime_s = best[TAU] * downey(n[i], best[AVG], best[SIGMA], best[HIGH_MODE] == 1.0)
+        most = max(most, abs(1.0 - runtime_s / t[i]))
+    return float(most)
 
 
 def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Floats:
@@ -187,25 +210,37 @@ def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Float
     return weights
 
 
-def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules, modes: int) -> Floats | None:
+def scales_of(t: Floats, rules: AdeptRules) -> Floats:
+    """The ladder of scales that are tried; 1 alone where the scale is pinned."""
+    if rules.scale == "unit":
+        return np.ones(1)
+    n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(rules.scale_step))
+    scales: Floats = 2.0 * t.min() / rules.scale_step ** np.arange(n_scales)
+    return scales
+
+
+def first_delta(n: Floats, t: Floats, rules: AdeptRules, modes: int) -> float:
+    """The least delta that the search of any target begins with."""
+    scales, delta = scales_of(t, rules), rules.delta
+    known = float(scales[0]), len(scales), rules.scale_step, modes
+    hopeless = min(1.0, *(hopeless_delta(n, t, fixed, *known) for fixed in range(len(n))))
+    while delta < hopeless:
+        delta += rules.delta
+    return delta
+
+
+def search(
+    n: Floats, t: Floats, given: Floats, target: float, delta: float, rules: AdeptRules, modes: int
+) -> Floats | None:
     """The instance that ADEPT finds for one target: the WSSRE, tau, A, sigma, mode; None where there is none.
 
     delta grows by its step until no observation is further from the best instance than delta.
     """
-    w, boxes = distance_weights(n, given, target, rules.q), np.empty((most_boxes(len(n)), 5))
-    is_unit, scales = rules.scale == "unit", [1.0]
-    if not is_unit:
-        n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(rules.scale_step))
-        scales = list(accumulate([2.0 * t.min(), *[rules.scale_step] * (n_scales - 1)], truediv))
-    n_values, delta = N_FIRST if is_unit else N_PER_SCALE, rules.delta
-    known = scales[0], len(scales), rules.scale_step, modes
-    hopeless = min(1.0, *(hopeless_delta(n, t, fixed, *known) for fixed in range(len(n))))
-    while delta < hopeless:
-        delta += rules.delta
+    w, boxes, best = distance_weights(n, given, target, rules.q), np.empty((most_boxes(len(n)), 5)), np.empty(5)
+    is_unit, scales = rules.scale == "unit", scales_of(t, rules)
+    n_values = N_FIRST if is_unit else N_PER_SCALE
     while delta < 1.0:
-        best = np.full(5, np.inf)
-        for tau in scales:
-            first_pass(n, t, w, tau, delta, modes, n_values, boxes, best)
+        first_pass(n, t, w, scales, delta, modes, n_values, boxes, best)
         if np.isfinite(best[ERROR]) and largest_error(n, t, best) <= delta:
             second_pass(n, t, w, is_unit, modes, best)
             if largest_error(n, t, best) <= delta:
@@ -217,9 +252,13 @@ def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules
 def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
     """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1."""
     is_usable = refusals(batch, 2 if rules.scale == "unit" else 3)[series] == OK
-    found = np.full((len(series), 5), np.nan)
+    found, deltas = np.full((len(series), 5), np.nan), dict[int, float]()
     for k in np.flatnonzero(is_usable):
-        part = slice(batch.offsets[series[k]], batch.offsets[series[k] + 1])
-        best = search(batch.procs[part], batch.runtime_s[part], batch.weights[part], targets[k], rules, modes)
+        i = int(series[k])
+        n, t, w = (
+            one[batch.offsets[i] : batch.offsets[i + 1]] for one in (batch.procs, batch.runtime_s, batch.weights)
+        )
+        deltas[i] = deltas[i] if i in deltas else first_delta(n, t, rules, modes)
+        best = search(n, t, w, targets[k], deltas[i], rules, modes)
         found[k] = np.nan if best is None else best
     return Instances(found[:, TAU], found[:, AVG], found[:, SIGMA], found[:, HIGH_MODE] == 1.0)
