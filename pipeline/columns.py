@@ -90,7 +90,7 @@ _DECLARED = (
     number("scaling_proc_hours", "Processor-hours of the jobs in those groups.", "processor-hours"),
     number("score", "error_later, reduced by up to 10% for the share of processor-hours in series."),
     truth("is_previous", "Whether the previous run chose it."),
-    count("n_jobs", "Jobs behind this row.", "jobs", required=True),
+    count("n_jobs", "Jobs behind this row; to estimates and limits an array is one.", "jobs", required=True),
     count("n_censored", "Jobs among them whose runtime is only a lower bound.", "jobs"),
     count("n_sizes", "Distinct processor counts the group has run on.", "sizes", required=True),
     count("procs_min", "Smallest processor count observed.", "processors"),

@@ -39,6 +39,7 @@ from pipeline.estimate.state import (
     Record,
     State,
     compacted,
+    firsts_of_arrays,
     no_state,
     progressed,
     with_rows,
@@ -144,7 +145,9 @@ def _extended(
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
     events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
-    rows = state.rows if rows_days is None else touched(state.rows, past, events, state.as_of_s)
+    over = events.by_end[past.is_learnt[events.by_end]]
+    is_apart, arrays = firsts_of_arrays(past.array[over], past.end_s[over], state.arrays, until_s)
+    rows = state.rows if rows_days is None else touched(state.rows, past, over, is_apart, state.as_of_s)
     asked = _asked(rows, jobs, past, events, state, until_s)
     asked = asked._replace(jobs=with_meant_requests(asked.jobs, past, asked.events, state.use))
     jobs = part(asked.jobs, asked.submits)
@@ -167,7 +170,7 @@ def _extended(
         _serve(rows, asked, views, center_s, past, first, state, settings)
         state = replace(state, rows=pruned(rows, until_s, max(rows_days, *AGES_DAYS)))
     state = replace(
-        state, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
+        state, progress=progressed(state, events), n_submits=state.n_submits + len(ids), arrays=arrays,
         record=_recorded(state.record, past, events, state.live.outputs), as_of_s=max(until_s, state.as_of_s),
     )  # fmt: skip
     used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())

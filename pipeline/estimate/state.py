@@ -64,7 +64,8 @@ class Record(NamedTuple):
 
 
 class Over(NamedTuple):
-    """Jobs that ended shortly before the state's time: a hash of each one's id, ascending, and its end, s."""
+    """Jobs, or arrays with tasks, that ended shortly before the state's time: a hash of each id, ascending, and its
+    (last) end, s."""
 
     digest: Ints
     end_s: Floats
@@ -100,6 +101,7 @@ class State:
     chain: Chain
     record: Record
     over: Over
+    arrays: Over
     n_submits: int = 0
     as_of_s: float = -np.inf
     """The time up to which events are part of the state, s."""
@@ -124,6 +126,7 @@ def no_state(n_methods: int, n_choices: int, first_rungs: Floats) -> State:
         last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
         laws=no_curves(), chain=no_chain(),
         record=Record(np.empty(0), np.empty((0, n_quantiles)), np.empty(0)), over=Over(none, np.empty(0)),
+        arrays=Over(none, np.empty(0)),
     )  # fmt: skip
 
 
@@ -248,6 +251,23 @@ def over_by(before: Over, records: History, ids: Sequence[str], as_of_s: float) 
     digest, first = np.unique(digest, return_index=True)
     is_kept = _is_recent(end_s[first], as_of_s)
     return Over(digest[is_kept], end_s[first][is_kept])
+
+
+def firsts_of_arrays(array: Ints, end_s: Floats, before: Over, as_of_s: float) -> tuple[Bools, Over]:
+    """Per ended job, in order of end, whether none of its array ended within RECOGNISED_S before; what is known then.
+
+    `array`: hashes of arrays, -1 for a job in none.
+    """
+    own = np.flatnonzero(array >= 0)
+    digest, ends_s = np.concatenate([before.digest, array[own]]), np.concatenate([before.end_s, end_s[own]])
+    order = np.argsort(digest, kind="stable")
+    digest, ends_s = digest[order], ends_s[order]
+    goes_on = np.append(False, digest[1:] == digest[:-1])[: len(order)]
+    goes_on &= np.diff(ends_s, prepend=-np.inf) < RECOGNISED_S
+    found, place = np.ones(len(array), np.bool_), order - len(before.digest)
+    found[own[place[place >= 0]]] = ~goes_on[place >= 0]
+    is_kept = np.append(digest[1:] != digest[:-1], True)[: len(order)] & _is_recent(ends_s, as_of_s)
+    return found, Over(digest[is_kept], ends_s[is_kept])
 
 
 def _is_recent(end_s: np.ndarray, as_of_s: float) -> Bools:

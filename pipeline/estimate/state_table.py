@@ -22,7 +22,7 @@ from pipeline.estimate.state import LEARNT, NAMED, OVER, Learnt, Outputs, Over, 
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 12
+FORMAT = 13
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -35,6 +35,7 @@ DERIVED = ("log_request", "log_size")
 PARTS: dict[str, Any] = {
     "requests": Keys, "groups": Keys, "sizes": Keys, "jobs": Jobs, "rows": Rows, "last_submits": LastSubmits,
     "use": Use, "memory": Memory, "evidence": Evidence, "laws": LawCurves, "record": Record, "over": Over,
+    "arrays": Over,
 }  # fmt: skip
 """The named tuples of a State."""
 

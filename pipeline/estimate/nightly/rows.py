@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.keys import mixed
-from pipeline.estimate.submits import GPU_TYPE, MEMORY, PROBLEM_SIZE, TRAITS, Events, Jobs, derived, part, sizes
+from pipeline.estimate.submits import GPU_TYPE, MEMORY, PROBLEM_SIZE, TRAITS, Jobs, derived, part, sizes
 
 ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
 """Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors and GPUs."""
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     gpus: Floats
     newest_end_s: Floats
     n_jobs: Ints
-    """Ended jobs of the key."""
+    """Ended jobs of the key. Of a job array the first task to end counts, also where it had another key."""
     n_same: Ints
     """(rows, values) newest ended jobs of the key, one after another, with one request, and with one of SHARED."""
     method_s: Floats
@@ -113,16 +113,18 @@ def keys_of(jobs: Jobs) -> Ints:
     return np.stack(found)
 
 
-def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
-    """The rows, and those of the keys of jobs that end now, to be asked at the next midnight."""
-    over = events.by_end[past.is_learnt[events.by_end]]
+def touched(rows: Rows, past: Jobs, over: Ints, is_apart: Bools, as_of_s: float) -> Rows:
+    """The rows, and those of the keys of jobs that end now (`over`), to be asked at the next midnight.
+
+    `is_apart`: which of these jobs count, being in no array or the first of theirs to end.
+    """
     keys = keys_of(part(past, over))
     kind, nth = np.nonzero(keys >= 0)
     job, n_new = over[nth], len(nth)
     step_s = np.where(kind < GROUP, DAY_S, GROUP_DAYS * DAY_S)
     at_s = np.maximum(np.ceil(past.end_s[job] / step_s), np.floor(as_of_s / step_s) + 1) * step_s
     before = np.append(0, rows.n_jobs[:-1]) * (np.append(-1, rows.key[:-1]) == rows.key)
-    more = np.concatenate([rows.n_jobs - before, np.ones(n_new, np.int64)])
+    more = np.concatenate([rows.n_jobs - before, is_apart[nth].astype(np.int64)])
     fresh = Rows(
         keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job],
         past.limit_s[job],

@@ -57,7 +57,7 @@ def table_rows(state: State, settings: EstimateRules) -> Rows:
     found: Rows = {"template": templates[held.kind], "chain_rank": held.kind} | _keys(state, held, told)
     found |= {f"runtime_s_{name}": held.quantiles_s[:, k] for k, name in enumerate(NAMES)}
     found |= {f"ratio_{name}": ratios[:, k] for k, name in enumerate(NAMES)}
-    found |= {"n_jobs": held.n_jobs, "n_own_jobs": own_jobs(held), "n_effective": held.n_effective}
+    found |= {"n_jobs": np.maximum(held.n_jobs, 1), "n_own_jobs": own_jobs(held), "n_effective": held.n_effective}
     return found | {"newest_end_s": held.newest_end_s.astype(np.int64)}
 
 

@@ -9,6 +9,7 @@ from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import history
 from pipeline.estimate.limit_choice import LimitSettings
 from pipeline.estimate.limits import rows_at
+from pipeline.estimate.nightly.table import table_rows
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate, learn
@@ -107,3 +108,13 @@ def limit_jobs(*n_tasks: int) -> Rows:
 def test_a_limit_rests_on_ten_submits_not_on_ten_tasks(n_tasks: tuple[int, ...], n_jobs: int | None) -> None:
     rows = rows_at(history(jobs_of(limit_jobs(*n_tasks))), 1_700_000_000 + DAY_S * 20.0, LimitSettings())
     assert set(rows.get("n_jobs", np.empty(0)).tolist()) == ({n_jobs} if n_jobs else set())
+
+
+@pytest.mark.parametrize("part_jobs", [5, 1000])
+def test_a_row_of_the_table_counts_arrays_not_tasks(part_jobs: int) -> None:
+    """Arrays that run side by side end in turns, and in several parts of the log."""
+    own = [row | {"job_id": f"own {place}"} for place, row in enumerate(limit_jobs(1, 1))]
+    jobs = campaigns(0.5, 0.5, n=6) + own
+    past = history(jobs_of(jobs))
+    state = learn(past, ESTIMATE_RULES, float(past.end_s.max()), part_jobs)
+    assert set(table_rows(state, ESTIMATE_RULES)["n_jobs"].tolist()) == {8}

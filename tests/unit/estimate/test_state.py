@@ -18,7 +18,7 @@ from pipeline.estimate.history import history
 from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.stage import learn_state, update_state
 from pipeline.estimate.state import RECOGNISED_S
-from pipeline.estimate.state_table import arrays_in, arrays_of, loaded_state, state_table
+from pipeline.estimate.state_table import FORMAT, arrays_in, arrays_of, loaded_state, state_table
 from pipeline.estimate.walltime import estimate, learn
 from pipeline.settings import SiteSettings
 from pipeline.storage import read_table, write_table
@@ -94,8 +94,8 @@ def test_lists_of_truths_and_texts_come_back(flags: list[list[bool] | None], wor
 @pytest.mark.parametrize(
     ("name", "values", "sentence"),
     [
-        ("format", [99], "found a state of format 99, expected format 12; run again to learn it anew"),
-        ("live.rungs", None, "found a state without live.rungs, expected one of format 12"),
+        ("format", [99], f"found a state of format 99, expected format {FORMAT}; run again to learn it anew"),
+        ("live.rungs", None, f"found a state without live.rungs, expected one of format {FORMAT}"),
         ("settings", ['{"colour": 1}'], "settings that do not fit"),
     ],
 )
