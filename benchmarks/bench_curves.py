@@ -22,9 +22,9 @@ from scipy.optimize import nnls
 from benchmarks.bench_extrap import WAYS, asked_of
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.arrays import Floats, Ints
+from pipeline.axes import MOST_OK_SPAN
 from pipeline.scaling.calibration import MOST_DOUBLINGS, MOST_SIZES, rests_on
 from pipeline.scaling.curves import PREDICTORS, PredictionTask, observed_series
-from pipeline.scaling.rules import MOST_OK_SPAN
 
 GIVEN = (1, 2, 3, 4, 5, "in")
 SHOWN = (3, 4, 5, "in")

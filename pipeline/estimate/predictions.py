@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import Array, Bools, Floats, Value, category_codes, floats
-from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of
+from pipeline.axes import MOST_EFFICIENCY, MOST_OK_SPAN, Axis, axis_of
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import READ, History, history
@@ -43,9 +43,6 @@ CURVE_SIZES = 3
 
 TYPICAL = ("requested_s", "requested_mem_kib", "queue")
 """What a question has from the group's newest jobs on the nearest count, where NEWEST of them agree."""
-
-WIDEST = 2.5
-"""How many times the 80% interval of an ok row spans at most."""
 
 HOLDS_DAYS = 7.0
 """Longest validity of an ok row, days: a record is weak evidence for runs weeks later."""
@@ -259,7 +256,7 @@ def _reliability(laws: pa.Table, law: Floats, span: Floats) -> tuple[list[str], 
     error = np.where(speaks(law), law[:, CURVE_ERROR], law[:, ESTIMATE_ERROR])
     doubts: dict[str, Bools] = {
         "no_record": ~has_record, "unseen": has_record & (law[:, IS_NEW] == 1) & ~speaks(law),
-        "missed": error > FARTHEST, "wide": span > WIDEST,
+        "missed": error > FARTHEST, "wide": span > MOST_OK_SPAN,
     }  # fmt: skip
     words, sentences = [], []
     for row, (codes, advice) in enumerate(

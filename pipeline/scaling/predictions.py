@@ -9,7 +9,7 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from pipeline.arrays import Floats, Ints, floats
-from pipeline.axes import Axis
+from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.by_axis import of_axis, on_each_axis
@@ -19,7 +19,7 @@ from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.patterns import unlevel
 from pipeline.scaling.points import series_of
 from pipeline.scaling.problem_sizes import with_across
-from pipeline.scaling.rules import MOST_OK_SPAN, PredictRules
+from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings
 from pipeline.tables import PREDICTIONS
 

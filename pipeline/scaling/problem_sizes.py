@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, category_codes, floats
-from pipeline.axes import Axis
+from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, Sizes, average, weights_of
 from pipeline.scaling.average_shapes import Shapes, shape_grid, table_places
 from pipeline.scaling.points import fitted_points, series_of
-from pipeline.scaling.rules import MOST_OK_SPAN, AcrossRules, PredictRules
+from pipeline.scaling.rules import AcrossRules, PredictRules
 from pipeline.tables import ACROSS, PREDICTIONS
 
 MIN_BASE_POINTS = 4

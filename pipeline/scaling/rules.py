@@ -12,12 +12,6 @@ if TYPE_CHECKING:
     from pipeline.settings import ScalingSettings
 
 
-MOST_OK_SPAN = 1.5
-"""How many times the 80% interval of an ok prediction spans at most, end to end.
-
-On codes that had no say such predictions are 8% off on average, others 35%.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class AdeptRules:

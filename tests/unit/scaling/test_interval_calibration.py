@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import bench_curves, scaling_data
+from pipeline.axes import MOST_OK_SPAN
 from pipeline.scaling.average import Sizes
 from pipeline.scaling.calibration import FACTORS, MOST_DOUBLINGS, MOST_SIZES, log_quantiles, rests_on
-from pipeline.scaling.rules import MOST_OK_SPAN
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"
 
