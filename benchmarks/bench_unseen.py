@@ -25,14 +25,13 @@ from benchmarks.later_table import jobs_of
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
-from pipeline.estimate.predictions import law_curves, row_questions
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
-from pipeline.estimate.walltime import estimate, learn
-from pipeline.evaluate.later_scores import predictions_of
-from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
-from pipeline.scaling.predictions import groups_by_application
+from pipeline.estimate.state_table import loaded_state
+from pipeline.estimate.walltime import estimate
+from pipeline.large_tables import rows_of
+from pipeline.run import tables_of
 from pipeline.settings import RunSettings
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data_samples" / "riverbend.swf.gz"
@@ -60,16 +59,9 @@ class Log(NamedTuple):
 
 def learnt(log: Log, kept: Ints) -> State:
     """The State of a part of a log at its end, with the laws of its groups, as a run publishes it."""
-    past, jobs = log.past.take(kept), log.jobs.take(pa.array(log.past.row[kept]))
-    state = learn(past, ESTIMATE_RULES, float(np.max(past.end_s[np.isfinite(past.end_s)])))
-    templates, _ = choose_template(jobs, log.settings.group, "")
-    chosen = with_chosen(log.settings.group, templates)
-    grouped, _ = assign_groups(jobs, chosen)
-    groups, _ = describe_groups(grouped, chosen)
-    laws = predictions_of(observe(grouped)[0], log.settings, "laws", application=groups_by_application(groups))
-    group_id = np.array(grouped.column("group_id").to_pylist(), object)
-    questions, _ = row_questions(jobs, group_id, past, laws, groups)
-    return replace(state, laws=law_curves(state, past, group_id, laws, questions, groups))
+    jobs = log.jobs.take(pa.array(log.past.row[kept]))
+    table = rows_of(tables_of(log.settings, {"jobs_flagged": jobs}, "state")["state"])
+    return loaded_state(table, "a part of a log")[0]
 
 
 def asked(log: Log, places: Ints, requested_s: Floats, kept: Ints) -> Floats:

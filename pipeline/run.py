@@ -284,6 +284,22 @@ def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, LargeTable], Report
         yield step, result.tables, result.report
 
 
+def tables_of(settings: RunSettings, given: Mapping[str, LargeTable], *wanted: str) -> dict[str, LargeTable]:
+    """The tables `given`, and those that the steps of a run make of them up to the wanted ones; all in this process.
+
+    What is scored or replayed is thus what a run would publish.
+    """
+    run, found, missing, steps = Run(settings, (), (), ()), dict(given), set(wanted), list[Step]()
+    for step in reversed(STEPS):
+        if missing.intersection(step.writes):
+            steps.append(step)
+            missing = (missing - set(step.writes)) | (set(step.reads) - set(given))
+    for step in reversed(steps):
+        *tables, _ = step.call(run, *(found[name] for name in step.reads))
+        found |= dict(zip(step.writes, tables, strict=True))
+    return found
+
+
 def finished(result: T) -> Future[T]:
     """A future that has its result."""
     future: Future[T] = Future()

@@ -1,6 +1,6 @@
 """Scores the PREDICTIONS of past nights of a log on the jobs that came after each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,11 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, floats
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.predictions import DAY_S, publish_predictions
+from pipeline.estimate.predictions import DAY_S
 from pipeline.estimate.stage import learn_state
-from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
-from pipeline.report import Report
-from pipeline.scaling.anomalies import screen
-from pipeline.scaling.patterns import find_patterns, level
-from pipeline.scaling.predictions import groups_by_application, law_medians
-from pipeline.scaling.rules import ANOMALY_RULES, PATTERN_RULES, PREDICT_RULES, fit_rules
-from pipeline.scaling.stage import fit
+from pipeline.group import assign_groups, choose_template, with_chosen
+from pipeline.large_tables import rows_of
+from pipeline.run import tables_of
 from pipeline.settings import GroupSettings, RunSettings
 
 NUMBERS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
@@ -90,29 +86,11 @@ def published(
 ) -> tuple[pa.Table, GroupSettings]:
     """PREDICTIONS as a run at a time publishes them, and how it groups; `jobs` are flagged JOBS of any time."""
     known = jobs.filter(pa.array(_ends(jobs) <= night_s))
-    group = with_chosen(settings.group, choose_template(known, settings.group, previous)[0])
-    grouped, _ = assign_groups(known, group)
-    groups, _ = describe_groups(grouped, group)
-    observed, _ = observe(grouped)
-    laws = predictions_of(observed, settings, "later", application=groups_by_application(groups))
+    templates, _ = choose_template(known, settings.group, previous)
     state, _ = learn_state(jobs, settings.site, ESTIMATE_RULES, as_of_s=night_s)
-    _, table, _ = publish_predictions(state, laws, groups, grouped, "later")
-    return table, group
-
-
-def predictions_of(
-    observed: pa.Table,
-    settings: RunSettings,
-    run_id: str,
-    by: Callable[..., tuple[pa.Table, Report]] = law_medians,
-    **more: Any,
-) -> pa.Table:
-    """PREDICTIONS by law of OBSERVATIONS, through the steps of a run; `more` goes to the last step, `by`."""
-    patterns, _ = find_patterns(observed, PATTERN_RULES, ANOMALY_RULES.noise)
-    screened, _ = screen(observed, patterns, ANOMALY_RULES)
-    levelled, _ = level(screened, patterns)
-    fits, _ = fit(levelled, fit_rules(settings.scaling))
-    return by(levelled, fits, PREDICT_RULES, settings.site, run_id, patterns=patterns, **more)[0]
+    given = {"jobs_flagged": known, "templates": templates, "learnt": state}
+    table = rows_of(tables_of(settings, given, "predictions")["predictions"])
+    return table, with_chosen(settings.group, templates)
 
 
 def _scored(table: pa.Table, grouped: pa.Table, night_s: float, days: float) -> Scored:

@@ -11,10 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
-from pipeline.evaluate.later_scores import predictions_of
 from pipeline.group.observations import aggregate
+from pipeline.large_tables import rows_of
 from pipeline.report import count_done
+from pipeline.run import tables_of
 from pipeline.scaling.predictions import predict
+from pipeline.scaling.rules import PREDICT_RULES
 from pipeline.schedule.engine import Choices, ReplayOptions, Schedule, replay, replay_moldable
 from pipeline.schedule.figures import moldable_figures
 from pipeline.schedule.true_curves import MoldableLog, TrueCurves, World
@@ -79,7 +81,10 @@ def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -
         log.is_bound[past],
     )  # fmt: skip
     observed = OBSERVATIONS.build(group_id=[log.group_ids[code] for code in columns.pop("group_code")], **columns)
-    table = predictions_of(observed, settings, "moldable", predict, at=[int(n) for n in counts])
+    made = tables_of(settings, {"observed": observed}, "fits")
+    levelled, fits, patterns = (rows_of(made[name]) for name in ("levelled", "fits", "patterns"))
+    at = [int(n) for n in counts]
+    table, _ = predict(levelled, fits, PREDICT_RULES, settings.site, "moldable", patterns=patterns, at=at)
     place = {name: code for code, name in enumerate(log.group_ids)}
     own, ids = category_codes(table, "group_id")
     rows = np.array([place[name] for name in ids], np.int64)[own] if len(ids) else own
