@@ -146,7 +146,10 @@ def lines_of(path: Path, n_jobs: int, n_questions: int, procs: float | None) -> 
         said[f"{name} alone"] = at_levels(said_s, np.array(LEVELS))[skipped:]
     said |= dict(peers(log, cases, _places(past.submit_s, past.procs, cases, jobs), first))
     is_new = scored.at_s == scored.submit_s
-    for kind, chosen in (("submitted", is_new), ("pending", ~is_new)):
+    # At an instant the newest pending job is the first of the two that are asked about.
+    is_newest = ~is_new & (scored.at_s != np.append(np.nan, scored.at_s[:-1]))
+    kinds = {"submitted": is_new, "newest pending": is_newest, "other pending": ~is_new & ~is_newest}
+    for kind, chosen in kinds.items():
         rows = np.flatnonzero(chosen & np.isfinite(scored.start_s))
         for name, said_s in said.items():
             yield [short(path.name.partition(".")[0]), kind, name, *figures(said_s[rows], scored.take(rows))]

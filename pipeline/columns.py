@@ -376,6 +376,12 @@ _DECLARED = (
     number("worst_user_change", "Largest relative change of a user's mean turnaround from the rigid replay."),
     seconds("worst_user_added_s", "Largest growth of a user's mean turnaround."),
     number("share_users_harmed", "Share of these users whose mean turnaround grew by more than 1%."),
+    # expected starts
+    instant("made_s", "When the answer was made."),
+    *(instant(f"start_s_q{q}", f"When {q}% of such jobs have started.") for q in (10, 50, 80, 95)),
+    category("answered_by", "What answered: simulation, similar or draws.", required=True),
+    truth("is_newest", "Whether it is the job's newest answer, or only its first one."),
+    instant("started_s", "When the job was seen to have started; null while it waits, or where it was not seen."),
     # what the estimator has learnt
     text("array", "The name of the array, as in beliefs.who_log.", required=True),
     list_of("shape", pa.int64(), "Lengths of the array's axes; the last one varies fastest in the values."),

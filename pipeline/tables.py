@@ -249,6 +249,18 @@ WASTE = TableKind(
     "ask for instead. Held is allocated, for the runtime. `walltime show` leaves out rows of users without --users.",
 )  # fmt: skip
 
+STARTS = TableKind(
+    "starts",
+    columns(
+        "site", "job_id", "queue", "made_s", "start_s_q10", "start_s_q50", "start_s_q80", "start_s_q95", "answered_by",
+        "is_newest", "started_s",
+        never_null=("site", "job_id", "made_s"),
+    ),
+    ("job_id", "made_s"),
+    "When pending jobs were expected to start: of each job the first answer and the newest one, for a week. Written by "
+    "each round of `walltime apply --every`, in the folder `live`.",
+)  # fmt: skip
+
 STATE = TableKind(
     "state",
     columns("array", "shape", "floats", "integers", "flags", "texts"),
@@ -338,8 +350,8 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STATE, MEMORY, MEMORY_STATE, INPUT_MODELS,
-        BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
+        INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
+from flows.services.starts_table import start_errors
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.publish.checks import LEVELS, blocked_versions
@@ -73,7 +74,7 @@ def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> s
     found: list[list[str]] = []
     if manifest is not None:
         found += [*_of_tables(manifest, site, now_s), *_of_cleaning(manifest, site), *_of_coverage(manifest, site)]
-        found += _of_limits(manifest, site)
+        found += [*_of_limits(manifest, site), *_of_starts(folder, site)]
     if last is not None:
         found += _of_run(last, site)
     return metrics_text([*found, *_of_store(folder, site)])
@@ -137,6 +138,19 @@ def _of_limits(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
     off = "Users for whom limiting has switched itself off."
     yield gauge(site, "limits_users_off", off, facts.get("users_off"))
     yield gauge(site, "limits_site_off", "1 where limiting has switched itself off for all.", facts.get("site_off"))
+
+
+def _of_starts(folder: Path, site: Labels) -> Iterator[list[str]]:
+    """How well expected starts held; none where no round of apply --every has answered a job that has started since."""
+    errors = start_errors(folder)
+    shares = {"q10": 0.1, "q50": 0.5, "q80": 0.8, "q95": 0.95} if errors else {}
+    text = "Share of the jobs that started by this quantile of their first answer, of those of the last seven days."
+    yield gauge(site, "starts_coverage", text, [({"figure": one}, errors[one]) for one in shares], "ratio")
+    nominal = [({"figure": one}, share) for one, share in shares.items()]
+    yield gauge(site, "starts_coverage_nominal", "Share that the same figure promises.", nominal, "ratio")
+    text = "Median absolute error of the expected start (median) of these jobs."
+    yield gauge(site, "starts_median_error", text, errors.get("median_error_s"), "seconds")
+    yield gauge(site, "starts_scored", "Jobs that these figures are of.", errors.get("n_started"))
 
 
 def _of_run(last: LastRun, site: Labels) -> Iterator[list[str]]:

@@ -16,6 +16,7 @@ from flows.services.logs.ingesting import accumulated_jobs
 from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state
 from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS
+from flows.services.starts_table import note_starts
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.estimate.limit_harm import READ, jobs_since_limits, make_harm, switched_off
@@ -77,6 +78,8 @@ class Watch:
     """Since when limiting is switched on again, as the version was made with."""
     _off: frozenset[str] = frozenset()
     """The users for whom limiting is off since the version was made, or EVERYBODY."""
+    _tells_starts: bool = False
+    """Whether the version has the jobs that expected starts rest on."""
     _number: int = 0
     n_failures: int = 0
     """Failed rounds in a row."""
@@ -118,6 +121,8 @@ class Watch:
             )
         finally:
             self.is_applying = False
+        if self._tells_starts:
+            note_starts(Path(self.settings.output_dir), chosen, self.environment, now_s)
         run_id = self._of_version.partition(" ")[0]
         return Round(self._number, facts["n_new"], facts["n_open"], facts["as_of_s"], run_id, applied)
 
@@ -130,6 +135,7 @@ class Watch:
             self._state, self._of_version = read_table(path, STATE), continued(manifest)
             # The limits of this version say themselves who was switched off before.
             self._limited, self._off = _limited_jobs(manifest), frozenset()
+            self._tells_starts = JOBS.name in manifest.tables
             self._again_s = ExportSettings.model_validate(manifest.settings.get("export", {})).again_s
         if manifest.code != code_version():
             # Its settings and its format are checked, so that an older version fails in a sentence.

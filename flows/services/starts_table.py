@@ -1,0 +1,90 @@
+"""The table STARTS, which each round of `walltime apply --every` writes: what was expected of starts, and what came."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flows.services.published.published_folder import live_path
+from flows.services.schedulers import Scheduler
+from flows.services.when import Now, answer_rows, queue_of, site_of
+from pipeline.arrays import floats
+from pipeline.schedule.expected import expected
+from pipeline.storage import read_table, write_table
+from pipeline.tables import STARTS
+
+KEPT_S = 7 * 86_400
+"""Answers are kept for so long."""
+
+QUANTILES = ("start_s_q10", "start_s_q50", "start_s_q80", "start_s_q95")
+
+
+def starts_path(output_dir: Path) -> Path:
+    """Where the table of a published folder is."""
+    return live_path(output_dir).with_name("starts.parquet")
+
+
+def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str, str], now_s: float) -> Path:
+    """Write when the pending jobs are expected to start, beside earlier answers and what became of them.
+
+    InputError where nothing is published, or the scheduler tells no queue.
+    """
+    now, path = queue_of(scheduler, environment, now_s), starts_path(output_dir)
+    site = site_of(output_dir, now)
+    fresh = [
+        {name: row[name] for name in (*QUANTILES, "answered_by")}
+        | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
+        for row in answer_rows(site, expected(site.queue, site.found))
+        if row["answered_by"]
+    ]
+    rows = _with_earlier(fresh, read_table(path, STARTS).to_pylist() if path.exists() else [], now)
+    path.parent.mkdir(exist_ok=True)
+    names = [column.name for column in STARTS.columns]
+    return write_table(path, STARTS.build(**{name: [_whole(row.get(name)) for row in rows] for name in names}), STARTS)
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) else value
+
+
+def _with_earlier(fresh: list[dict[str, Any]], earlier: list[dict[str, Any]], now: Now) -> list[dict[str, Any]]:
+    """The first answer of each job, and its newest one."""
+    started_s = {
+        job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)
+    }
+    answered = {row["job_id"] for row in fresh}
+    kept = [row for row in earlier if row["made_s"] > now.at_s - KEPT_S and row["made_s"] < int(now.at_s)]
+    first: dict[str, int] = {}
+    for row in kept:
+        first[row["job_id"]] = min(row["made_s"], first.get(row["job_id"], row["made_s"]))
+    held = []
+    for row in kept:
+        is_newest = row["is_newest"] and row["job_id"] not in answered
+        # A start before the answer is that of an earlier job of the same number.
+        start_s = started_s.get(row["job_id"], row["started_s"])
+        if is_newest or row["made_s"] == first[row["job_id"]]:
+            is_later = start_s is not None and start_s >= row["made_s"]
+            held.append(row | {"is_newest": is_newest, "started_s": start_s if is_later else row["started_s"]})
+    return [*held, *(row | {"is_newest": True} for row in fresh)]
+
+
+def start_errors(output_dir: Path) -> dict[str, float]:
+    """How well the first answers of the last days held: shares of starts by the quantiles, median error, s, and number.
+
+    Empty where no answered job has started, or there is no table.
+    """
+    path = starts_path(output_dir)
+    if not path.exists():
+        return {}
+    table = read_table(path, STARTS)
+    made_s, started_s = floats(table, "made_s"), floats(table, "started_s")
+    _, first = np.unique(table.column("job_id").to_pylist(), return_index=True)
+    rows = first[np.isfinite(started_s[first])]
+    if not len(rows):
+        return {}
+    said_s = {name: floats(table, name)[rows] for name in QUANTILES}
+    held = {name[-3:]: float((started_s[rows] <= one).mean()) for name, one in said_s.items()}
+    error_s = float(np.median(np.abs(said_s["start_s_q50"] - started_s[rows])))
+    return held | {"median_error_s": error_s, "n_started": float(len(rows)), "newest_s": float(made_s.max())}
