@@ -23,6 +23,8 @@ ROW_GROUP_ROWS = 131_072
 MAX_UNPACKED_BYTES = 1 << 31
 """Of one row group. A table of jobs takes about 500 bytes a row, 64 MiB a row group, so that no site needs another."""
 
+MANY_ROWS = 10_000_000
+
 _FEW_VALUES = {"restart", "procs", "nodes", "gpus", "requested_procs", "requested_nodes", "requested_s"} | {
     "requested_mem_kib",
     "exit_code",
@@ -137,10 +139,15 @@ def read_rows(
 def parquet_file(path: Path, **options: Any) -> pq.ParquetFile:
     """An open Parquet file; a page whose checksum is another one fails when it is read.
 
-    InputError where a row group says that it takes more than MAX_UNPACKED_BYTES.
+    InputError where a row group says that it takes more than MAX_UNPACKED_BYTES, or where a file of many rows has not
+    one bit for each: no jobs are so alike.
     """
     file = pq.ParquetFile(path, page_checksum_verification=True, **options)
     meta = file.metadata
+    n_bytes = path.stat().st_size
+    if meta.num_rows > max(MANY_ROWS, 8 * n_bytes):
+        found = f"{meta.num_rows:,} rows in {n_bytes:,} bytes"
+        raise InputError(printable(str(path)), found, "a table of different rows", "see who wrote this file")
     for group in map(meta.row_group, range(meta.num_row_groups)):
         check_unpacked(path, max(group.total_byte_size, 8 * group.num_rows))
     return file
@@ -234,7 +241,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         if isinstance(error, OSError) and error.errno:
             raise
         found = f"a file that is not a Parquet table ({printable(str(error))})"
-        raise InputError(printable(str(path)), found, "a table of Walltime", "copy or write the file again") from None
+        raise InputError(printable(str(path)), found, "a whole table", "copy or write the file again") from None
 
 
 def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,14 +26,16 @@ from pipeline.errors import InputError, printable
 from pipeline.estimate.limit_harm import EVERYBODY
 from pipeline.export.lookup_reader import is_whole, open_lookup
 from pipeline.export.scheduler_files import LOOKUP_FILE
+from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
+from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest
 from pipeline.publish.folders import LOCK, drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest
 from pipeline.publish.version_store import stored_versions
 from pipeline.settings import ExportSettings, RunSettings
-from pipeline.storage import file_sha256
-from pipeline.tables import JOBS
+from pipeline.storage import file_sha256, read_table
+from pipeline.tables import JOBS, SET_LATER
 
 HELD_TOO_LONG_S = 24 * 3600
 """A run that takes longer than the time between two nights stands in the way of the next one."""
@@ -267,6 +270,45 @@ def check_hashes(store: Store) -> Iterator[Finding]:
             yield from _damaged(one.manifest, Level.WARNING, do)
 
 
+def check_reruns(store: Store) -> Iterator[Finding]:
+    """A rerun over a window of the published version's logs has the jobs that that version has in the window."""
+    for one in stored_versions(store.root):
+        rerun = one.manifest
+        if rerun is None or store.manifest is None or one.place is not None or rerun.to_s is None:
+            continue
+        if _is_like(rerun, store.manifest) and (n_differing := _n_differing(rerun, store.manifest)):
+            found = f"a rerun of which {n_differing:,} jobs are not as the published version has them in its window"
+            do = "see whether the logs were written anew, and rerun under another name"
+            yield finding(Level.WARNING, store.root / VERSIONS / one.folder, found, do)
+
+
+def _is_like(one: Manifest, other: Manifest) -> bool:
+    """Whether two versions read the same logs in one way; the later one may have read more of each."""
+    names = [[log.name for log in manifest.logs] for manifest in (one, other)]
+    reading = [(m.site, m.code, m.settings.get("site"), m.settings.get("ingest")) for m in (one, other)]
+    return names[0] == names[1] and reading[0] == reading[1]
+
+
+def _n_differing(rerun: Manifest, published: Manifest) -> int:
+    """How many jobs either has that the other has not, in the window of the rerun."""
+    told = ", ".join(name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line"))
+    try:
+        window = in_window(StoredTable(published.path(JOBS.name), JOBS), (rerun.from_s, rerun.to_s))
+        other = pa.concat_tables([JOBS.empty(), *(part.filter(pa.array(is_in)) for part, is_in in window)])
+        own = read_table(rerun.path(JOBS.name), JOBS)
+    except InputError:
+        # A damaged table, which another check reports.
+        return 0
+    query = f"SELECT {told} FROM one EXCEPT ALL SELECT {told} FROM two"  # noqa: S608 # nosec B608 # declared names
+    n_differing = 0
+    for one, two in ((own, other), (other, own)):
+        with duckdb.connect() as database:
+            database.register("one", one)
+            database.register("two", two)
+            n_differing += len(database.execute(query).fetchall())
+    return n_differing
+
+
 def check_leftovers(store: Store) -> Iterator[Finding]:
     """Drafts of runs that were killed; while a run is active they may be its own."""
     work = store.root / WORK
@@ -453,5 +495,5 @@ CHECKS: Mapping[str, Check] = {
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""
 
-DEEP_CHECKS: Mapping[str, Check] = {"hashes": check_hashes}
+DEEP_CHECKS: Mapping[str, Check] = {"hashes": check_hashes, "reruns": check_reruns}
 """Checks that read whole files of all versions, which may take minutes."""

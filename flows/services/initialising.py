@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import socket
-import subprocess
+import subprocess  # nosec B404 # lists of arguments, no shell
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence

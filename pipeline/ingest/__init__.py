@@ -184,14 +184,14 @@ def within_window(
     """
     if window_s == OPEN:
         return jobs, unreadable, report
-    n_jobs, left_out, preceding = jobs.num_rows, list[Tally](), _before_undated(jobs)
+    n_jobs, left_out = jobs.num_rows, list[Tally]()
 
-    def chosen(part: pa.Table) -> pa.Table:
-        is_in = _in_window(part, window_s, preceding)
-        left_out.append(tally(proc_seconds(part), ~is_in))
-        return with_sorted_categories(part.filter(pa.array(is_in)))
+    def chosen() -> Iterator[pa.Table]:
+        for part, is_in in in_window(jobs, window_s):
+            left_out.append(tally(proc_seconds(part), ~is_in))
+            yield with_sorted_categories(part.filter(pa.array(is_in)))
 
-    kept = stored(map(chosen, parts_of(jobs)), JOBS, out and out.parent, out.stem if out else "")
+    kept = stored(chosen(), JOBS, out and out.parent, out.stem if out else "")
     if not kept.num_rows:
         if out:
             out.unlink()
@@ -208,6 +208,13 @@ def within_window(
     counted = Tally(kept.num_rows, report.kept.proc_s - outside.proc_s)
     changed = replace(report, kept=counted, set_aside={**report.set_aside, OUTSIDE: outside}, facts=facts)
     return kept, unreadable, changed.check()
+
+
+def in_window(jobs: LargeTable, window_s: Window) -> Iterator[tuple[pa.Table, Bools]]:
+    """The jobs in parts, and which of each part are in a window as `within_window` says."""
+    preceding = _before_undated(jobs)
+    for part in parts_of(jobs):
+        yield part, _is_in(part, window_s, preceding)
 
 
 Places = dict[tuple[str, int], tuple[int, float, float]]
@@ -247,7 +254,7 @@ def _over_s(jobs: pa.Table) -> Floats:
     return np.fmax(began_s, np.where(np.isnan(end_s), began_s + np.nan_to_num(runtime_s), end_s)) + 0 * submit_s
 
 
-def _in_window(jobs: pa.Table, window_s: Window, preceding: Places) -> Bools:
+def _is_in(jobs: pa.Table, window_s: Window, preceding: Places) -> Bools:
     submit_s, over_s = floats(jobs, "submit_s"), _over_s(jobs)
     undated = np.flatnonzero(np.isnan(submit_s))
     for row, own in zip(undated, jobs.select(_PLACE[:2]).take(undated).to_pylist(), strict=True):

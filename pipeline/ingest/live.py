@@ -14,7 +14,7 @@ import os
 import re
 import selectors
 import signal
-import subprocess
+import subprocess  # nosec B404 # lists of arguments, no shell
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

@@ -35,3 +35,11 @@ def test_every_page_of_decisions_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = set(LINK.findall((folder / "README.md").read_text(encoding="utf-8")))
     assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= listed
+
+
+def test_tests_that_documents_name_exist() -> None:
+    code = [(path.name, path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("test_*.py")]
+    for document in documents():
+        for file, name in re.findall(r"`(?:[\w/]*/)?(test_\w+\.py)(?:::(\w+))?", document.read_text(encoding="utf-8")):
+            assert file in dict(code), (document.name, file)
+            assert not name or any(f"def {name}(" in text for _, text in code), (document.name, name)

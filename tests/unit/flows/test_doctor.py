@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from flows.services.run.work_folder import keep_step, work_folder
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, RunFacts, load_manifest
+from pipeline.publish.versions import keep_unpublished, made_manifest
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
-from pipeline.tables import FITS, GROUPS, LIMITS
+from pipeline.tables import FITS, GROUPS, JOBS, LIMITS
 from tests.publishing import publish
+from tests.rows import jobs_of
 from tests.unit.publish.versions_of_tables import estimates, folder_of
 
 NOW_S = 1_000_000
@@ -233,11 +236,28 @@ def test_the_hashes_of_earlier_versions_are_compared_where_asked(store: Path) ->
     found = diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True)
     (one,) = found.findings
     assert (one.check, one.level, one.where) == ("hashes", Level.WARNING, str(path)) and "other content" in one.found
-    assert found.checked == (*CHECKS, "hashes")
+    assert found.checked == (*CHECKS, "hashes", "reruns")
     path.write_bytes(whole)
     flip(fits_of(store, "b"))
     # The published version's tables are always compared, and reported once.
     assert [one.check for one in diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True).findings] == ["tables"]
+
+
+@pytest.mark.parametrize(("runtime_s", "n_differing"), [(50.0, 0), (51.0, 2)])
+def test_a_rerun_whose_jobs_are_others_in_its_window_is_found(
+    tmp_path: Path, runtime_s: float, n_differing: int
+) -> None:
+    out, times = tmp_path / "out", [100 * place for place in range(9)]
+    rows = [{"submit_s": at, "start_s": at, "end_s": at + 50, "runtime_s": 50.0} for at in times]
+    tables = {"all": jobs_of(rows), "try": jobs_of([{**rows[0], "runtime_s": runtime_s}, *rows[1:4]])}
+    files = {name: write_table(tmp_path / f"{name}.parquet", table, JOBS) for name, table in tables.items()}
+    facts = RunFacts("a", "here", {}, [("log", "0")], "code")
+    publish({"jobs": files["all"]}, [], facts, output_dir=out, created_s=NOW_S - 60, retention=Retention(newest=3))
+    rerun = replace(facts, run_id="b", logs=[("log", "1")], name="try", window_s=(None, 360))
+    keep_unpublished({"jobs": files["try"]}, made_manifest({"jobs": files["try"]}, [], rerun, out, NOW_S))
+    found = diagnose(out, NOW_S, 48 * HOUR_S, is_deep=True).findings
+    assert [one.check for one in found] == ["reruns"] * bool(n_differing)
+    assert all(f"rerun of which {n_differing} jobs" in one.found for one in found)
 
 
 def test_a_store_that_is_not_there_yet_is_an_error_of_the_manifest_alone(tmp_path: Path) -> None:

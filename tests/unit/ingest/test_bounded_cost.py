@@ -51,6 +51,14 @@ def test_a_table_that_unpacks_to_far_more_than_its_bytes_is_refused(
         list(read_older_batches(path, JOBS))
 
 
+def test_a_table_of_many_rows_in_few_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, zeros = tmp_path / "jobs.parquet", np.zeros(1_000_000, np.int64)
+    pq.write_table(pa.table({"submit_s": zeros, "runtime_s": zeros, "procs": zeros}), path)
+    monkeypatch.setattr("pipeline.storage.MANY_ROWS", 1_000)
+    with pytest.raises(InputError, match=r"jobs\.parquet: found 1,000,000 rows in [\d,]+ bytes"):
+        ingest([path], SiteSettings(), IngestSettings())
+
+
 def test_a_table_of_jobs_is_read_in_parts_as_it_was_written(tmp_path: Path) -> None:
     table = jobs(3_000)
     path = write_table(tmp_path / "jobs.parquet", table, JOBS)
