@@ -17,20 +17,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.errors import WalltimeError
     from pipeline.version import RELEASE as __version__  # noqa: N811
-    from walltime.job_estimates import backtest, estimate, replay, when
+    from walltime.job_estimates import JobEstimator, backtest, estimate, replay, when
     from walltime.log_jobs import UnreadableLinesWarning, clean, read
     from walltime.scaling_model import ScalingModel, fit, observe, predict
 
 _MODULES = {
     "walltime.log_jobs": ("read", "clean", "UnreadableLinesWarning"),
     "walltime.scaling_model": ("observe", "fit", "predict", "ScalingModel"),
-    "walltime.job_estimates": ("estimate", "backtest", "replay", "when"),
+    "walltime.job_estimates": ("JobEstimator", "estimate", "backtest", "replay", "when"),
     "pipeline.errors": ("WalltimeError",),
 }
 _PLACES = {name: (module, name) for module, names in _MODULES.items() for name in names}
 _PLACES["__version__"] = ("pipeline.version", "RELEASE")
 
 __all__ = [
+    "JobEstimator",
     "ScalingModel",
     "UnreadableLinesWarning",
     "WalltimeError",

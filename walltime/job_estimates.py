@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from flows.services.quantities import chosen_names
 from flows.services.replaying import ReplayTask, chosen_cases, subject_of_jobs
-from pipeline.arrays import Floats, Ints
-from pipeline.errors import InputError
+from pipeline.arrays import Floats, Ints, floats
+from pipeline.errors import InputError, printable
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
+from pipeline.estimate.predictions import interval_ends
 from pipeline.estimate.questions import completed, questions_of
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import CALIBRATED, QUANTILES
 from pipeline.estimate.state import State
-from pipeline.estimate.walltime import estimate as estimate_from
-from pipeline.estimate.walltime import learn, walltime
+from pipeline.estimate.walltime import answers, learn, walltime
 from pipeline.evaluate import backtest as backtest_log
 from pipeline.evaluate.methods import METHODS, method_with_settings
 from pipeline.schedule.expected import expected
@@ -27,9 +27,8 @@ from pipeline.schedule.queues import queue_at
 from pipeline.schedule.starts import LEVELS
 from pipeline.schedule.what_if import what_if
 from pipeline.schedule.workload import Shakes
-from pipeline.settings import RunSettings
 from pipeline.tables import BACKTEST, JOBS, REPLAY
-from walltime.frames import arrow_of, frame_of, plain, with_column
+from walltime.frames import FrameKind, arrow_of, frame_of, plain, require, with_column
 from walltime.log_jobs import Site, converted, flagged, log_of, settings_for
 
 COUNTS = ("requested_s", "requested_mem_kib", "procs", "nodes", "gpus")
@@ -76,33 +75,114 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
     >>> bool(answer["runtime_s_q50"].item() <= 3600.0)
     True
     """
-    settings = settings_for(config, site)
-    past_jobs = flagged(log_of(log, "estimate, log", settings), settings)
-    past = history(past_jobs, settings.site.timezone)
-    until_s = newest_s(past_jobs, past.row)
-    if not np.isfinite(until_s) or not past.has_run.any():
-        raise InputError("estimate, log", "no job that ended", "a log with jobs that ended")
-    table, kind = arrow_of(jobs, "estimate, jobs")
-    quantiles_s = _answers(learn(past, ESTIMATE_RULES, until_s), table, settings)
+    table, kind, found = JobEstimator(site, config=config).fit(log)._answers(jobs)
     for place, share in enumerate(QUANTILES):
-        values = pa.array(quantiles_s[:, place], mask=np.isnan(quantiles_s[:, place]))
-        table = with_column(table, pa.field(f"runtime_s_q{round(100 * share)}", values.type), values)
+        table = _appended(table, f"runtime_s_q{round(100 * share)}", found[:, place])
     return frame_of(table, kind)
 
 
-def _answers(state: State, table: pa.Table, settings: RunSettings) -> Floats:
-    """Quantiles (jobs, 6) in s, in the order of the rows."""
-    submit_s = _submit_s(table, state.as_of_s)
-    order = np.argsort(submit_s, kind="stable")
-    names = [name for name in ASKED if name in table.column_names]
-    if not names:
-        raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
-    rows = pa.table(converted(table, JOBS, names, "estimate, jobs")).to_pylist()
-    site, own = settings.site, [rows[place] for place in order]
-    questions = completed(state, questions_of(own, submit_s[order], site.timezone, site.procs_per_node))
-    found = np.empty((len(rows), len(QUANTILES)))
-    found[order] = estimate_from(state, questions, ESTIMATE_RULES)
-    return found
+INTERVALS = (80, 95)
+"""The central intervals that are calibrated, per cent."""
+
+
+class JobEstimator:
+    """Learns once from a log, and predicts runtimes of new jobs as often as asked: `fit`, `predict`, `score`, `plot`.
+
+    Parameters
+    ----------
+    site : str or mapping, optional
+        The site's name, or values of the section `[site]` of a config, such as `timezone`.
+    config : str or Path, optional
+        TOML file with all settings; without it the defaults hold.
+
+    Examples
+    --------
+    >>> import walltime as wt
+    >>> log = wt.read("data_samples/traps.swf", site="oxbow")
+    >>> model = wt.JobEstimator().fit(log)
+    >>> answer = model.predict(log.tail(2)[["user", "procs", "requested_s"]], levels=[80, 95])
+    >>> bool((answer["runtime_s_lo95"] <= answer["runtime_s_lo80"]).all())
+    True
+    """
+
+    def __init__(self, site: Site = None, *, config: str | Path | None = None) -> None:
+        self.site, self.config = site, config
+        self._state: State | None = None
+
+    def fit(self, jobs: Any) -> "JobEstimator":
+        """Learn from a log, as `estimate` takes it; returns the estimator itself."""
+        self._settings = settings_for(self.config, self.site)
+        past_jobs = flagged(log_of(jobs, "estimate, log", self._settings), self._settings)
+        past = history(past_jobs, self._settings.site.timezone)
+        until_s = newest_s(past_jobs, past.row)
+        if not np.isfinite(until_s) or not past.has_run.any():
+            raise InputError("estimate, log", "no job that ended", "a log with jobs that ended")
+        self._state = learn(past, ESTIMATE_RULES, until_s)
+        return self
+
+    def predict(self, jobs: Any, levels: Sequence[int] = ()) -> Any:
+        """The frame with `runtime_s_q50`, and for each of `levels` (80, 95) `runtime_s_lo80`, `runtime_s_hi80`, s."""
+        if wrong := [one for one in levels if one not in INTERVALS]:
+            raise InputError("predict", f"the level {printable(repr(wrong[0]))}", "80 and 95, which are calibrated")
+        table, kind, found = self._answers(jobs)
+        table = _appended(table, "runtime_s_q50", found[:, QUANTILES.index(0.5)])
+        for name, values in interval_ends(found).items():
+            if int(name[-2:]) in levels:
+                table = _appended(table, name, values)
+        return frame_of(table, kind)
+
+    def score(self, jobs: Any) -> float:
+        """The coefficient of determination (R squared) of log runtimes on jobs with their `runtime_s`; 1 is best."""
+        estimate_s, actual_s = self._compared(jobs)[1:]
+        logs = np.log(actual_s)
+        return float(1 - ((np.log(estimate_s) - logs) ** 2).sum() / ((logs - logs.mean()) ** 2).sum())
+
+    def plot(self, jobs: Any, axes: Any = None) -> Any:
+        """Draw estimates with their 80% intervals over the runtimes of jobs that have them; returns the axes."""
+        found, estimate_s, actual_s = self._compared(jobs)
+        ends = interval_ends(found)
+        axes = axes or _axes()
+        off_s = np.abs(np.stack([ends["runtime_s_lo80"], ends["runtime_s_hi80"]]) - estimate_s)
+        axes.errorbar(actual_s, estimate_s, off_s, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6)
+        axes.axline((1, 1), slope=1, linewidth=0.8, linestyle="--")
+        axes.set(xscale="log", yscale="log", xlabel="runtime, s", ylabel="estimate and 80% interval, s")
+        return axes
+
+    def _compared(self, jobs: Any) -> tuple[Floats, Floats, Floats]:
+        """Quantiles, medians and runtimes, s, of the jobs that have a runtime."""
+        table, _, found = self._answers(jobs)
+        require(table, ["runtime_s"], "score")
+        actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
+        known = (actual_s > 0) & np.isfinite(found[:, QUANTILES.index(0.5)])
+        return found[known], np.maximum(found[known, QUANTILES.index(0.5)], 1e-9), actual_s[known]
+
+    def _answers(self, jobs: Any) -> tuple[pa.Table, FrameKind, Floats]:
+        """The frame as a table, its kind, and quantiles at CALIBRATED (jobs, 7) in s, in the order of the rows."""
+        if self._state is None:
+            raise InputError("JobEstimator", "no log learnt from", "a call of fit before")
+        table, kind = arrow_of(jobs, "estimate, jobs")
+        submit_s = _submit_s(table, self._state.as_of_s)
+        order = np.argsort(submit_s, kind="stable")
+        names = [name for name in ASKED if name in table.column_names]
+        if not names:
+            raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
+        rows = pa.table(converted(table, JOBS, names, "estimate, jobs")).to_pylist()
+        site, own = self._settings.site, [rows[place] for place in order]
+        questions = questions_of(own, submit_s[order], site.timezone, site.procs_per_node)
+        found = np.empty((len(rows), len(CALIBRATED)))
+        found[order] = answers(self._state, completed(self._state, questions), ESTIMATE_RULES).quantiles_s
+        return table, kind, found
+
+
+def _appended(table: pa.Table, name: str, values: Floats) -> pa.Table:
+    array = pa.array(values, mask=np.isnan(values))
+    return with_column(table, pa.field(name, array.type), array)
+
+
+def _axes() -> Any:
+    import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra of the package)
+
+    return plt.subplots()[1]
 
 
 def _submit_s(table: pa.Table, as_of_s: float) -> Floats:

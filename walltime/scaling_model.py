@@ -2,9 +2,9 @@
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,23 +27,83 @@ _SHOWN = ("group_id", "law", "n_points", "n_jobs", "status")
 _SHOWN_ROWS = 10
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class ScalingModel:
-    """Laws fitted to scalability series, as `fit` returns them; `predict` answers from it.
+    """Fits scaling laws to series of runs once, and predicts any processor counts: `fit`, `predict`, `score`, `plot`.
+
+    Parameters
+    ----------
+    by : sequence of str, optional
+        Columns whose values separate the series, as for `observe`.
+    loss : str
+        "relative", for measured runs; "log", for an accounting log, whose runtimes vary more.
+    max_procs : int, optional
+        Processors of the machine; without it recommendations end at the largest size observed.
 
     Attributes
     ----------
     tables : dict of str to pa.Table
-        The Arrow tables `observations`, `patterns`, `fits` and `scalability` by name.
-    kind : FrameKind
-        Kind of the frames that the properties and `predict` return.
-    max_procs : int or None
-        Processors of the machine.
+        After `fit`, the Arrow tables `observations`, `patterns`, `fits` and `scalability` by name.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import walltime as wt
+    >>> runs = pd.DataFrame({"procs": [1, 2, 4, 8, 16], "runtime_s": [100.0, 55.0, 32.5, 21.25, 15.625]})
+    >>> model = wt.ScalingModel().fit(runs)
+    >>> model.predict([64])["procs"].tolist(), model.score(runs) > 0.99
+    ([64], True)
     """
 
-    tables: dict[str, pa.Table]
-    kind: FrameKind
-    max_procs: int | None = None
+    def __init__(
+        self, by: Sequence[str] | None = None, *, loss: Loss = "relative", max_procs: int | None = None
+    ) -> None:
+        if loss not in ("relative", "log"):
+            raise InputError("fit", f"loss = {printable(repr(loss))}", "relative or log")
+        self.by, self.loss, self.max_procs = by, loss, max_procs
+        self.tables: dict[str, pa.Table] = {}
+        self.kind = FrameKind.PANDAS
+
+    def fit(self, runs: Any) -> "ScalingModel":
+        """Fit to a row per run, as for `observe`, or to the frame that `observe` returned; returns the model itself."""
+        observations, self.kind = _observed(runs, self.by, "fit")
+        self.tables = fit_and_predict(observations, [], self.max_procs, self.loss)
+        return self
+
+    def score(self, runs: Any) -> float:
+        """The coefficient of determination (R squared) of log runtimes on runs of these series; 1 is best."""
+        observed, _ = _observed(runs, self.by, "score")
+        rows = [row for row in observed.to_pylist() if row["runtime_s_median"]]
+        found = self._predicted({row["procs"] for row in rows})
+        known = {(row["group_id"], row["procs"]): row["runtime_s"] for row in found.to_pylist()}
+        pairs = [
+            (known[key], row["runtime_s_median"]) for row in rows if (key := (row["group_id"], row["procs"])) in known
+        ]
+        logs = np.log(np.array(pairs, np.float64).reshape(-1, 2))
+        off = logs[:, 0] - logs[:, 1]
+        return float(1 - (off**2).sum() / ((logs[:, 1] - logs[:, 1].mean()) ** 2).sum())
+
+    def plot(self, procs: Sequence[int] | None = None, axes: Any = None) -> Any:
+        """Draw runs, predictions and 80% intervals of each series, on these counts or those between."""
+        import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra of the package)
+
+        axes = axes or plt.subplots()[1]
+        observed = self.tables[OBSERVATIONS.name].to_pylist()
+        ran = [row["procs"] for row in observed] or [1]
+        between = np.geomspace(min(ran), 2 * max(ran), 40).round().astype(int)
+        found = self._predicted({int(one) for one in (between if procs is None else procs)}).to_pylist()
+        for name in dict.fromkeys(row["group_id"] for row in found):
+            rows = [row for row in found if row["group_id"] == name]
+            counts, middle, low, high = (
+                np.array([row[one] for row in rows], float)
+                for one in ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80")
+            )
+            (line,) = axes.plot(counts, middle, label=printable(str(name), 60))
+            axes.fill_between(counts, low, high, alpha=0.2, color=line.get_color())
+            points = [(row["procs"], row["runtime_s_median"]) for row in observed if row["group_id"] == name]
+            axes.plot(*zip(*points, strict=True), "o", color=line.get_color())
+        axes.set(xscale="log", yscale="log", xlabel="processors", ylabel="runtime, s")
+        axes.legend()
+        return axes
 
     @property
     def observations(self) -> Any:
@@ -68,9 +128,13 @@ class ScalingModel:
                 raise InputError("predict", f"procs = {printable(repr(one))}", "whole numbers of processors, 1 or more")
         if not counts:
             raise InputError("predict", "no processor count", "at least one, as in procs=[64, 128]")
-        at = sorted({int(one) for one in counts})
-        found = predictions_at(self.tables, at, SiteSettings(max_procs=self.max_procs))
+        found = self._predicted({int(one) for one in counts})
         return frame_of(plain(found, PREDICTIONS, ("run_id",)), self.kind)
+
+    def _predicted(self, counts: set[int]) -> pa.Table:
+        if not self.tables:
+            raise InputError("ScalingModel", "no runs fitted", "a call of fit before")
+        return predictions_at(self.tables, sorted(counts), SiteSettings(max_procs=self.max_procs))
 
     @property
     def _chosen(self) -> list[dict[str, Any]]:
@@ -172,11 +236,7 @@ def fit(
     >>> len(chosen), chosen["status"].item()
     (1, 'ok')
     """
-    if loss not in ("relative", "log"):
-        raise InputError("fit", f"loss = {printable(repr(loss))}", "relative or log")
-    observations, kind = _observed(runs, by, "fit")
-    tables = fit_and_predict(observations, [], max_procs, loss)
-    return ScalingModel(tables, kind, max_procs)
+    return ScalingModel(by, loss=loss, max_procs=max_procs).fit(runs)
 
 
 def predict(runs: Any, procs: Sequence[int], by: Sequence[str] | None = None) -> Any:

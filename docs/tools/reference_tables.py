@@ -21,6 +21,8 @@ FUNCTIONS = (
     "walltime.scaling_model.observe",
     "walltime.scaling_model.fit",
     "walltime.scaling_model.predict",
+    "walltime.job_estimates.JobEstimator",
+    "walltime.scaling_model.ScalingModel",
     "walltime.job_estimates.estimate",
     "walltime.job_estimates.when",
     "walltime.job_estimates.backtest",
@@ -115,7 +117,7 @@ def functions() -> str:
     """The page on which mkdocstrings shows the functions of the library."""
     intro = (
         "`make docs` fills this page from the functions' docstrings. In Python `help(wt.fit)` prints the same of one "
-        "function. The first eight are those of `import walltime as wt`, on data frames of pandas, polars or Arrow. "
+        "function. The first eleven are those of `import walltime as wt`, on data frames of pandas, polars or Arrow. "
         "The others take tables and settings, and most return a table and a Report."
     )
     return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])

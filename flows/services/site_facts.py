@@ -19,8 +19,10 @@ from flows.services.published.published_folder import (
     unreliability_note,
 )
 from flows.services.published.waste_rows import waste_rows
+from flows.services.published.worst_estimates import errors_of_version, promise_by_week
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
+from pipeline.errors import InputError
 from pipeline.evaluate.published_versions import weekly_coverage
 from pipeline.publish import Manifest
 from pipeline.publish.checks import blocked_versions
@@ -140,17 +142,40 @@ SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept
 FROM read_parquet($jobs) GROUP BY application"""
 
 _USERS_SQL = """
-SELECT user, queue, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
+SELECT coalesce(user, account) AS user, queue, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
        sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0) / 3600
        AS proc_hours
-FROM read_parquet($jobs) GROUP BY user, queue ORDER BY proc_hours DESC NULLS LAST, user, queue"""
+FROM read_parquet($jobs) GROUP BY ALL ORDER BY proc_hours DESC NULLS LAST, 1, 2"""
+
+_QUEUES_SQL = """
+SELECT queue, count(*) AS n_jobs, sum(procs * runtime_s) FILTER (runtime_s > 0) / 3600 AS proc_hours,
+       median(start_s - submit_s) AS wait_s, quantile_cont(start_s - submit_s, 0.9) AS wait_s_q90
+FROM read_parquet($jobs) WHERE submit_s > (SELECT max(submit_s) FROM read_parquet($jobs)) - 28 * 86400
+GROUP BY queue ORDER BY proc_hours DESC NULLS LAST, queue"""
+
+_DAYS_SQL = """
+SELECT CAST(make_timestamp(CAST(submit_s AS BIGINT) // 86400 * 86400000000) AS DATE)::VARCHAR AS day,
+       count(*) AS n_jobs
+FROM read_parquet($jobs) WHERE submit_s > (SELECT max(submit_s) FROM read_parquet($jobs)) - 28 * 86400
+GROUP BY day ORDER BY day"""
+WORST_DAYS = 7
+WORST_SHOWN = 10
 
 
-def user_rows(manifest: Manifest, applications: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row per user and queue, most processor-hours first, where the log knows no application; else none."""
-    if any(row["name"] is not None for row in applications):
-        return []
-    return _rows(manifest, _USERS_SQL, JOBS.name)
+def estimate_facts(manifest: Manifest) -> dict[str, Any]:
+    """`promise`: by week how many jobs were in their interval at the submit; `worst`: the last days' worst estimates.
+
+    Both are empty for a version whose state and jobs are not of the same runs.
+    """
+    try:
+        errors = errors_of_version(manifest)
+    except InputError:
+        return {"promise": [], "worst": []}
+    if not errors.num_rows:
+        return {"promise": [], "worst": []}
+    submit_s = errors.column("submit_s")
+    late = errors.filter(pc.greater(submit_s, pc.max(submit_s).as_py() - WORST_DAYS * 86_400)).slice(0, WORST_SHOWN)
+    return {"promise": promise_by_week(errors), "worst": late.to_pylist()}
 
 
 _RELIABLE_SQL = """
@@ -235,7 +260,11 @@ def site_facts(
         "grouping": template_sentences(compared_templates(manifest)),
         "doubt": unreliability_note(manifest),
         "applications": applications,
-        "user_queues": user_rows(manifest, applications),
+        "user_queues": _rows(manifest, _USERS_SQL, JOBS.name) if not any(row["name"] for row in applications) else [],
+        "queues": _rows(manifest, _QUEUES_SQL, JOBS.name),
+        "days": _rows(manifest, _DAYS_SQL, JOBS.name),
+        "mode": manifest.settings.get("export", {}).get("mode", "dry_run"),
+        **estimate_facts(manifest),
         "waste": waste_rows(manifest, applications, carbon, users=users),
         "silent_requests": (manifest.report("waste") or {}).get("notes", []),
         "cleaning": _cleaning(manifest),

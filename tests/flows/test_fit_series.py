@@ -73,7 +73,7 @@ def test_fit_series_counts_what_the_file_counts(tmp_path: Path, walltime: Wallti
     assert rows["axis"] == "gpus" and {row["axis"] for row in rows["observations"]} == {"gpus"}
     walltime("scaling", "fit", tmp_path / "gpus.csv", "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "<th>GPUs</th>" in page and "GPU-hours" in page and "<th>processors</th>" not in page
+    assert ">GPUs</th>" in page and "GPU-hours" in page and ">processors</th>" not in page
 
 
 def test_fit_series_fits_relative_errors_unless_told_otherwise(tmp_path: Path, walltime: Walltime) -> None:

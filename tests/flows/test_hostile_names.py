@@ -33,6 +33,7 @@ SHOWN_ELSEWHERE = {
     "terminal.render": "tests/unit/flows/test_render.py",
     "terminal.view_scheduler": "tests/flows/test_apply.py",
     "terminal.view_memory": "tests/flows/test_memory.py",
+    "html.site_page": "tests/flows/test_observability.py",
     "html.study_pages": "tests/flows/test_replay.py",
     "terminal.view_replay": "tests/flows/test_replay.py",
     "terminal.view_backtest": "tests/flows/test_backtest.py",

@@ -7,23 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from markupsafe import Markup
 
-from flows.pages.html.drawing import (
-    COLOURS,
-    curve,
-    named_ticks,
-    panel,
-    per_cent,
-    render_template,
-    rule,
-    short,
-    styled,
-    to_svg,
-)
+from flows.pages.html import site_page
+from flows.pages.html.drawing import render_template
 from flows.pages.html.series_page import series_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
@@ -39,7 +27,7 @@ from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, S
 
 Rows = Sequence[Mapping[str, Any]]
 
-SERIES_A_PAGE = 50
+SERIES_A_PAGE = 25
 MIN_SIZES = 2
 SITE_PAGE = "site.html"
 
@@ -82,47 +70,12 @@ def write_pages(manifest: Manifest, facts: Mapping[str, Any], folder: Path, cost
         "n_hidden": len(facts["applications"]) - len(listed),
         "others": {file: of for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
         "templates": compared_templates(manifest),
-        "weeks_plot": weeks_plot(facts["coverage"]),
-        "waste_plot": waste_plot(facts["waste"]),
+        "plots": site_page.plots(facts),
+        "columns": site_page,
     }
     templates = ("index.html", SITE_PAGE)
     written = [write_page(folder / template, render_template(template, **shown)) for template in templates]
     return [*written, *pages.values()]
-
-
-def weeks_plot(weeks: Rows) -> Markup | str:
-    """SVG: by week the share of jobs in the 80% interval, with 80% as a line; empty without a week."""
-    if not weeks:
-        return ""
-    with styled():
-        figure, axes = panel(1.9)
-        curve(axes, range(len(weeks)), [np.nan if row["coverage_80"] is None else row["coverage_80"] for row in weeks])
-        rule(axes.axhline, 0.8, linestyle=(0, (5, 3)))
-        per_cent(axes.yaxis)
-        axes.set_ylim(0, 1.02)
-        step = max(1, len(weeks) // 8)
-        named_ticks(axes.xaxis, {place: weeks[place]["week"] for place in range(0, len(weeks), step)})
-        return to_svg(figure, "Share of jobs in the 80% interval by week; the promise is the dashed line at 80%.")
-
-
-def waste_plot(rows: Rows) -> Markup | str:
-    """SVG: unused processor-hours of the BARS names that waste most; empty where none is known."""
-    known = [row for row in rows if row["kind"] != "account" and row["name"] and row["unused_proc_hours"]]
-    most = sorted(known, key=lambda row: -row["unused_proc_hours"])[:BARS]
-    if not most:
-        return ""
-    with styled():
-        figure, axes = panel(0.7 + 0.22 * len(most), left=0.2)
-        axes.barh(range(len(most)), [row["unused_proc_hours"] for row in most], color=COLOURS["suspect"], height=0.7)
-        names = [printable(f"{row['kind']} {row['name'] or 'unknown'}", 30) for row in most]
-        named_ticks(axes.yaxis, dict(enumerate(names)))
-        axes.invert_yaxis()
-        axes.xaxis.set_major_formatter(short)
-        axes.set_xlabel("unused processor-hours")
-        return to_svg(figure, f"Unused processor-hours of {', '.join(names)}.")
-
-
-BARS = 6
 
 
 def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ import logging
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator, Percent
 from numpy.typing import ArrayLike
 
 from flows.pages.formats import brief, fixed, hours, number, percent, signed_percent
+from flows.pages.terminal.blocks import Column
 from pipeline.errors import printable
 from pipeline.version import code_version
 
 WIDTH_IN = 10.4
+CARD_IN = 3.4
 
 _CSS = (
     "ink", "muted", "line", "kept", "suspect", "flurry", "probe", "cron", "site", "other", "best", "wash",
@@ -87,6 +89,14 @@ def panel(height_in: float, left: float = 0.07, right: float = 0.985) -> tuple[F
     return figure, axes
 
 
+def card(left: float = 0.13) -> tuple[Figure, Axes]:
+    """An empty figure as wide as a card of the first screen, and its axes."""
+    figure = Figure(figsize=(CARD_IN, CARD_IN / 2))
+    axes = figure.subplots()
+    figure.subplots_adjust(left=left, right=0.97, top=0.95, bottom=0.15)
+    return figure, axes
+
+
 def curve(axes: Axes, x: ArrayLike, y: ArrayLike, *, colour: str = "best", **style: Any) -> None:
     """Draw a line with a disc at each point."""
     discs: dict[str, Any] = {"marker": "o", "markersize": 4}
@@ -146,7 +156,13 @@ def _tag_on_page(tag: str) -> str:
     return re.sub(r"(\.\d\d)\d+", r"\1", tag.replace(" font-family: 'DejaVu Sans';", ""))
 
 
-FILTERS: dict[str, Callable[..., str]] = {
+def _with_values(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
+    """The columns that have a value in some row."""
+    return [column for column in columns if any(str(column.raw(row)) not in ("None", "", "[]") for row in rows)]
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "has_values": _with_values,
     "say": lambda text: printable(str(text), 500),
     "brief": brief,
     "number": lambda value: "–" if value is None else number(value),

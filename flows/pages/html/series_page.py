@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from flows.pages.formats import number
+from flows.pages.formats import between, number
 from flows.pages.html.drawing import COLOURS, WIDTH_IN, render_template, short, styled, to_svg
+from flows.pages.terminal.blocks import Column, text
 from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis
@@ -41,14 +42,24 @@ def series_plot(
         return ""
     with styled():
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN))
-        left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
+        left, *right = (
+            figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
+            if has_efficiency(predictions)
+            else [figure.subplots()]
+        )
         figure.subplots_adjust(left=0.07, right=0.985, top=0.97, bottom=0.16, wspace=0.2)
         _runtimes(left, observations, predictions, law)
         left.set_xlabel(axis.units)
         if envelope is not None:
             _outlined(left, _column(predictions, "procs"), envelope)
-        _efficiency(right, predictions, axis)
+        for axes in right:
+            _efficiency(axes, predictions, axis)
         return to_svg(figure, _alt(observations, predictions, axis), _titles(observations, predictions, axis))
+
+
+def has_efficiency(predictions: Rows) -> bool:
+    """Whether the predictions agree on an efficiency."""
+    return any(row["efficiency"] is not None for row in predictions)
 
 
 def _alt(observations: Rows, predictions: Rows, axis: Axis) -> str:
@@ -147,17 +158,6 @@ def _points(axes: Axes, observations: Rows) -> None:
 def _efficiency(axes: Axes, predictions: Rows, axis: Axis) -> None:
     axes.set(xlabel=axis.units, ylabel="efficiency")
     procs, efficiency = _column(predictions, "procs"), _column(predictions, "efficiency")
-    if not np.isfinite(efficiency).any():
-        axes.text(
-            0.5,
-            0.5,
-            "not shown: the predictions do not agree on it",
-            ha="center",
-            va="center",
-            transform=axes.transAxes,
-        )
-        axes.set(xticks=[], yticks=[], ylim=(0, 1))
-        return
     style: Any = (
         {"linewidth": 1.6} if len(predictions) > DENSE else {"linestyle": "none", "marker": "D", "markersize": 4}
     )
@@ -190,8 +190,83 @@ def series_page(
     return render_template(
         "series.html", title=title, views=[_view(one) for one in series],
         n_hidden=max(0, (n_all or 0) - len(series)), weak=[(one, weak_scaling_sentences(one)) for one in weak],
-        doubt=doubt, asked=asked,
+        doubt=doubt, asked=asked, weak_columns=WEAK,
     )  # fmt: skip
+
+
+WEAK = (
+    Column("processors", "procs"),
+    Column("runtime s", "runtime_s"),
+    Column("weak efficiency", "efficiency", told="T(smallest)/T(n): 1 is ideal"),
+    Column("scaled speedup", "scaled_speedup", told="times the work per second of the smallest count"),
+)
+LAWS_SHOWN = (
+    text("law", told="the formula fitted"),
+    text("status", told="ok, or why the fit is uncertain"),
+    Column("T(1) s", "t1_s", told="runtime on one processor, by the law"),
+    Column("average parallelism", "avg_parallelism", told="speedup on unlimited processors, by Downey's laws"),
+    Column("sigma", told="0: a sharp bend of the speedup; larger: a gradual one"),
+    Column("serial fraction", "serial_fraction", told="share of the work that only one processor does"),
+    Column("leave-one-out error", "loo_log_rmse",
+           told="typical error on a size that the fit did not see (log s; 0.1 is about 10%)"),
+    text("answers", lambda row: "chosen" if row["is_chosen"] else ""),
+)  # fmt: skip
+
+
+def _between(width: str, **more: Any) -> Column:
+    """The column with an interval of new runs."""
+    low, high = f"runtime_s_lo{width}", f"runtime_s_hi{width}"
+    return Column(f"{width}% of runs", lambda row: between(row[low], row[high]), **more)
+
+
+def _columns(axis: Axis, base: float | None) -> dict[str, tuple[Column, ...]]:
+    """The columns of a series' tables by table; those without a value are not shown."""
+    count = Column(axis.units, "procs")
+    return {
+        "observed": (
+            count,
+            Column("runs", "n_jobs"),
+            Column("median s", "runtime_s_median", told="runs stopped at their limit count as longer"),
+            Column("10% s", "runtime_s_q10", told="a tenth of the runs took less"),
+            Column("90% s", "runtime_s_q90", told="nine tenths of the runs took less"),
+            text("in the fit", _in_the_fit, told="whether the laws are fitted to this count, or why not"),
+        ),
+        "predicted": (
+            count,
+            Column("runtime s", "runtime_s", told="median of new runs"),
+            _between("80", told="four of five new runs take between these, if the future is like the past"),
+            _between("95", told="19 of 20 new runs take between these"),
+            Column(f"speedup over {number(base)}", "speedup", told="the ratio of the runtimes shown"),
+            Column("efficiency", told=f"speedup times {number(base)} over n"),
+            *((Column("nodes", told="whole nodes charged"),) if axis == Axis.PROCS else ()),
+            Column(f"{axis.unit}-hours", "proc_hours", told=f"{axis.units} charged times hours"),
+            Column("cost", "price", told=f"{axis.unit}-hours times the rate given"),
+            text("reliability", form=lambda codes: codes.replace("+", ", "), told="ok, or the doubts"),
+        ),
+        "across": (
+            count,
+            Column("runtime s", "runtime_s"),
+            _between("80"),
+            Column("own points alone s", "own_s", told="model average of the series' own points"),
+            Column("constant ratio s", "ratio_s", told="the base's curve times one factor"),
+        ),
+        "energy": (
+            count,
+            Column("energy J", "energy_j", told="median of the runs whose energy was measured"),
+            Column("energy-delay J s", "energy_delay_js", told="small for a run that is fast and uses little energy"),
+            text("least", form=", ".join),
+        ),
+        "laws": LAWS_SHOWN,
+    }
+
+
+def _in_the_fit(row: Mapping[str, Any]) -> str:
+    if row["fit_weight"] == 0:
+        expected = f"; the other sizes predict {number(row['expected_s'])} s" if row["expected_s"] else ""
+        return f"left out: {row['odd'] or 'odd'}{expected}"
+    if row["runtime_s_median"] is None:
+        return "no: most runs were cut off"
+    return "yes" if row["fit_weight"] in (None, 1.0) else f"at {row['fit_weight']:.2g} of its weight"
 
 
 def _view(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,6 +283,8 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "envelope": envelope.delta if envelope else None,
         "base": base["procs"] if base else None,
         "dense": len(curve) > DENSE,
+        "has_efficiency": has_efficiency(curve),
+        "columns": _columns(axis, base["procs"] if base else None),
         "next_run": next((row["advice"] for row in one["predictions"] or curve if row["advice"]), None),
         "predictions": with_gains(rows, base),
     }

@@ -43,13 +43,18 @@ class Column:
     """Texts are left-aligned, and on a narrow terminal wrapped before numbers are."""
     limit: int = 200
     """Characters of a cell, the rest is cut."""
+    told: str = ""
+    """What the heading means, for who points at it on a page."""
     least_width: int = 0
     """A terminal narrower than this leaves the column out."""
 
+    def raw(self, row: Any) -> Any:
+        """The value of a row."""
+        return self.value(row) if callable(self.value) else row[self.heading if self.value == "" else self.value]
+
     def cell(self, row: Any) -> str:
         """What the table shows of a row."""
-        value = self.value(row) if callable(self.value) else row[self.heading if self.value == "" else self.value]
-        return printable(self.form(value), self.limit)
+        return printable(self.form(self.raw(row)), self.limit)
 
 
 text = partial(Column, form=plain, is_text=True)

@@ -25,7 +25,7 @@ HOUR_S = 3600.0
 def waste_rows(
     manifest: Manifest, applications: Sequence[Mapping[str, Any]], given: str | None, *, users: bool
 ) -> list[dict[str, Any]]:
-    """The rows of WASTE, those of users only where asked for; none in a version without the table.
+    """The rows of WASTE, those of users only where asked for or nothing else has a name; none without the table.
 
     `ask` has what to ask for instead, as texts; the scaling advice is that of the rows of `applications`. `given` is
     the site's intensity, as `intensity_of` reads it: the rows then have `carbon_kg`, `unused_carbon_kg` and `n_carbon`,
@@ -37,10 +37,13 @@ def waste_rows(
     found = carbon(StoredTable(manifest.path(JOBS.name), JOBS), intensity_of(given)) if given is not None else {}
     advised = {one["name"]: one for one in applications if one["best_procs"] is not None}
     none = dict.fromkeys(("carbon_kg", "unused_carbon_kg", "n_carbon"))
+    told = {row["kind"] for row in rows if row["kind"] == "all" or row["name"] is not None}
+    # A kind that the log never names has one row, which is that of all jobs; then users are what can be told apart.
+    shown = told if users or told == {"all", USERS} else told - {USERS}
     return [
         row | none | found.get((row["kind"], row["name"]), {}) | {"ask": _ask(row, advised)}
         for row in rows
-        if users or row["kind"] != USERS
+        if row["kind"] in shown
     ]
 
 

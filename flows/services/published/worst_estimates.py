@@ -3,10 +3,13 @@
 The published state holds these quantiles in order of end; the published jobs say whose they are.
 """
 
+import math
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.services.query.answers import state_of
 from pipeline.arrays import Floats, Ints
@@ -22,6 +25,12 @@ from pipeline.storage import read_table
 from pipeline.tables import JOBS
 
 FACTS = ("job_id", "user", "application", "procs", "requested_s", "submit_s", "end_s", "state")
+WEEKS = 13
+LEAST_JOBS = 30
+"""A week with fewer jobs says nothing of a share."""
+DAY_S, WEEK_S = 86_400, 7 * 86_400
+MONDAY_S = 4 * DAY_S
+"""The first Monday after 1970-01-01, a Thursday."""
 SAME_SHARE = 0.99
 """Least share of runtimes that agree between state and jobs: jobs that end in one second may stand in another order."""
 
@@ -49,6 +58,31 @@ def errors_of_version(manifest: Manifest) -> pa.Table:
         | {"runtime_quantile": pa.array(runtime_quantiles(runtime_s, quantiles_s), pa.float64())}
         | {"why": _reasons(past, places, rows.column("state").to_pylist())}
     )
+
+
+def promise_by_week(errors: pa.Table) -> list[dict[str, Any]]:
+    """Per week of submits the share of these jobs inside their 80% interval, oldest first, the last WEEKS weeks.
+
+    `lo95` and `hi95` bound the share; days of a user count as one draw each, because jobs of a day fail together.
+    """
+    submit_s = errors.column("submit_s").to_numpy()
+    low_s, high_s, runtime_s = (errors.column(n).to_numpy() for n in ("runtime_s_q10", "runtime_s_q90", "runtime_s"))
+    is_held = (runtime_s >= low_s) & (runtime_s <= high_s)
+    week = (submit_s - MONDAY_S) // WEEK_S
+    user = pc.fill_null(errors.column("user").cast(pa.string()), "").combine_chunks().dictionary_encode().indices
+    cluster = np.stack([user.to_numpy(), submit_s // DAY_S])
+    rows = []
+    for one in np.unique(week)[-WEEKS:]:
+        own = week == one
+        if own.sum() < LEAST_JOBS:
+            continue
+        share, names = is_held[own].mean(), np.unique(cluster[:, own], axis=1, return_inverse=True)[1].ravel()
+        sums = np.bincount(names, weights=is_held[own] - share)
+        half = 1.96 * math.sqrt(float(sums @ sums)) / own.sum()
+        monday = datetime.fromtimestamp(float(one * WEEK_S + MONDAY_S), UTC).date().isoformat()
+        rows.append({"week": monday, "n_jobs": int(own.sum()), "coverage_80": float(share),
+                     "lo95": max(0.0, share - half), "hi95": min(1.0, share + half)})  # fmt: skip
+    return rows
 
 
 def units_of(table: pa.Table) -> dict[str, str | None]:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import walltime as wt
@@ -12,6 +14,7 @@ from pipeline.scaling.fitted_series import fit_and_predict
 from pipeline.tables import PREDICTIONS
 from tests.architecture.sample_tables import LOG, namespace
 
+mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore::walltime.UnreadableLinesWarning")
 
 RUNS = pd.DataFrame({"application": "cg", "procs": [1, 2, 4, 8, 16], "runtime_s": [100.0, 54.0, 31.0, 20.0, 15.0]})
@@ -73,6 +76,35 @@ def test_estimates_keep_the_order_of_rows() -> None:
     assert found.loc[1, "runtime_s_q50"] <= 600.0
     with pytest.raises(wt.WalltimeError, match="none before the newest time of the log"):
         wt.estimate(log, pd.DataFrame({"user": ["1"], "submit_s": [0]}))
+
+
+def test_an_estimator_is_fitted_once_and_answers_as_the_function() -> None:
+    log, asked = wt.read(LOG, site="traps"), pd.DataFrame({"user": ["1", "2"], "requested_s": [60.0, 600.0]})
+    model = wt.JobEstimator()
+    with pytest.raises(wt.WalltimeError, match="a call of fit before"):
+        model.predict(asked)
+    found = model.fit(log).predict(asked, levels=[80, 95])
+    names = ["runtime_s_q50", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95"]
+    assert list(found) == [*asked, *names]
+    once = wt.estimate(log, asked)
+    assert found["runtime_s_q50"].tolist() == once["runtime_s_q50"].tolist()
+    assert found["runtime_s_hi80"].tolist() == once["runtime_s_q90"].tolist()
+    assert (found["runtime_s_lo95"] <= found["runtime_s_lo80"]).all()
+    assert list(model.predict(pa.Table.from_pandas(asked)).column_names) == [*asked, "runtime_s_q50"]
+    later = log.assign(submit_s=log["end_s"].max() + 1)
+    assert -1 < model.score(later) < 1
+    assert model.plot(later).get_xlabel() == "runtime, s"
+    with pytest.raises(wt.WalltimeError, match="80 and 95"):
+        model.predict(asked, levels=[70])
+
+
+def test_a_scaling_model_scores_and_draws() -> None:
+    model = wt.ScalingModel().fit(RUNS)
+    pd.testing.assert_frame_equal(model.predict([32]), wt.predict(RUNS, procs=[32]))
+    assert model.score(RUNS) > 0.99 > model.score(RUNS.assign(runtime_s=RUNS["runtime_s"].iloc[::-1].to_numpy()))
+    assert model.plot().get_xlabel() == "processors"
+    with pytest.raises(wt.WalltimeError, match="a call of fit before"):
+        wt.ScalingModel().predict([2])
 
 
 def test_a_replay_without_a_machine_is_refused() -> None:
