@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.services.files.os_errors import config_settings, naming_path
+from flows.services.initialising import slurm_value
 from flows.services.published.published_folder import read_columns
 from pipeline.export.lookup_file import lookup_file, newest_end_of
 from pipeline.export.lookup_reader import Lookup, open_lookup
@@ -43,16 +44,21 @@ class Exported:
     """How long after it they limit jobs (days)."""
 
 
-def export(published: Path, kind: str, folder: Path, config: Path | None = None) -> Exported:
+def export(
+    published: Path, kind: str, folder: Path, config: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Exported:  # fmt: skip
     """Write the current version's estimates and limits into a folder; each file is replaced in one step.
 
-    The settings are those of [export] in the config, else those that the run had. InputError where a table is missing.
+    The settings are those of [export] in the config, else those that the run had. The instructions name the folder of
+    slurm.conf as Slurm's programs in `environment` know it. InputError where a table is missing.
     """
     with reading(published) as manifest:
         own = ExportSettings.model_validate(manifest.settings.get("export", {}))
         tables = published_tables(manifest)
     settings = own if config is None else config_settings(config).export
-    files = WRITERS[kind](tables, settings)
+    files = dict(WRITERS[kind](tables, settings))
+    if kind == "slurm" and (conf := slurm_value("SLURM_CONF", environment or {})):
+        files[INSTALL_FILE] = files[INSTALL_FILE].replace(b"/etc/slurm", str(Path(conf).parent).encode())
     for name, content in files.items():
         with naming_path(folder / name):
             write_bytes(folder / name, content)

@@ -17,9 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
+from statistics import mode
 from string import Template
 from zoneinfo import ZoneInfo
 
+from flows.services.schedulers import SCHEDULERS, Node
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest.inspect import inspect
@@ -34,7 +36,6 @@ PBS_FOLDERS = (
 
 _TIMEOUT_S = 30.0
 _DAYS = re.compile(r"\d{8}")
-_CLUSTER = re.compile(r"(?m)^ClusterName\s*=\s*(\S+)\s*$")
 _PBS_HOME = re.compile(r"(?m)^\s*(?:export\s+)?PBS_HOME=(\S+)\s*$")
 
 
@@ -42,7 +43,8 @@ _PBS_HOME = re.compile(r"(?m)^\s*(?:export\s+)?PBS_HOME=(\S+)\s*$")
 class Machine:
     """A source of jobs, the site's name and zone, and what was seen on the way, a sentence each.
 
-    `keys` are those of [source]; `log` is the path of a given log, else empty, and then `keys` are there.
+    `keys` are those of [source]; `log` is the path of a given log, else empty, and then `keys` are there. `nodes` are
+    those that the scheduler tells.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Machine:
     log: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
     seen: Sequence[str] = ()
+    nodes: Sequence[Node] = ()
 
 
 def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")) -> Machine:
@@ -62,13 +65,15 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     if (sacct := shutil.which("sacct", path=path)) is not None:
         failure = program_failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
         if not failure:
-            return Machine(_cluster(environment) or name, zone, keys={"kind": "sacct", "since": "90d"},
-                           seen=[f"sacct ({sacct}) answers"])  # fmt: skip
+            return Machine(slurm_value("ClusterName", environment) or name, zone, keys={"kind": "sacct", "since": "90d"},
+                           seen=[f"sacct ({sacct}) answers", *_partitions(environment)],
+                           nodes=SCHEDULERS["slurm"].nodes(environment))  # fmt: skip
         seen.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
             keys = {"kind": "folder", "folder": str(folder), "pattern": "[12]*"}
-            return Machine(name, zone, keys=keys, seen=[*seen, f"the accounting files in {folder} are there"])
+            told = [*seen, f"the accounting files in {folder} are there", *_queues(environment)]
+            return Machine(name, zone, keys=keys, seen=told, nodes=SCHEDULERS["pbs"].nodes(environment))
     found = "; ".join(seen) or "no sacct on PATH and no accounting folder of PBS"
     raise InputError("this machine", printable(found, 500), "one of them, or a log", "give --log PATH")
 
@@ -98,17 +103,45 @@ def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> s
     return "" if done.returncode == 0 else printable(said[-1] if said else f"exit code {done.returncode}")
 
 
-def _cluster(environment: Mapping[str, str]) -> str:
-    """The name of Slurm's cluster; empty where scontrol does not say."""
-    scontrol = shutil.which("scontrol", path=environment.get("PATH"))
-    if scontrol is None:
-        return ""
-    try:
-        done = _called([scontrol, "show", "config"], environment)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = _CLUSTER.search(done.stdout.decode("utf-8", "replace"))
+def slurm_value(name: str, environment: Mapping[str, str]) -> str:
+    """A value of Slurm's configuration, as ClusterName or SLURM_CONF; empty where scontrol does not say."""
+    said = "\n".join(_said("scontrol", ["show", "config"], environment))
+    found = re.search(rf"(?m)^{name}\s*=\s*(\S+)\s*$", said)
     return found[1] if found else ""
+
+
+def _partitions(environment: Mapping[str, str]) -> list[str]:
+    """A sentence on each partition: its default and largest time limit, and its GPUs; none where sinfo is silent."""
+    lines = [line.split("|") for line in _said("sinfo", ["--all", "--noheader", "--format=%R|%L|%l|%G"], environment)]
+    found: dict[str, list[str]] = {}
+    for partition, default, most, gres in (line for line in lines if len(line) == 4):
+        told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
+        told += [gres] if gres not in ("(null)", "", *told) else []
+    return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
+
+
+def _queues(environment: Mapping[str, str]) -> list[str]:
+    """A sentence on each queue of a PBS with a time limit."""
+    try:
+        queues = json.loads("\n".join(_said("qstat", ["-Q", "-f", "-F", "json"], environment)))["Queue"]
+        limits = {name: [queues[name].get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max")]
+                  for name in queues}  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}"
+            for name, (default, most) in limits.items() if default or most]  # fmt: skip
+
+
+def _said(program: str, options: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The lines that a program prints; none where it is absent or fails."""
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
+        return []
+    try:
+        done = _called([path, *options], environment)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
 
 
 def _called(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
@@ -172,8 +205,17 @@ def config_text(machine: Machine, tables: Path) -> str:
         source="\n".join(source) + "\n\n" if machine.keys else "",
         name=quoted(machine.name),
         timezone=quoted(machine.timezone),
+        size=_size(machine.nodes),
     )
     return text + (template("checks.toml") if machine.keys else "")
+
+
+def _size(nodes: Sequence[Node]) -> str:
+    """The lines on the machine's size: as its scheduler tells it, else as comments to fill in."""
+    procs = {node.name: node.procs for node in nodes}
+    if not procs:
+        return "# max_procs = 512\n# procs_per_node = 24"
+    return f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
 
 
 def quoted(text: str) -> str:

@@ -60,6 +60,7 @@ from pipeline.estimate.submits import (
     with_meant_requests,
     with_sessions,
 )
+from pipeline.report import count_done
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -119,6 +120,7 @@ def learnt_parts(
         own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
         found = _extended(state, n_programs, own, own_ids, part_until_s, settings, rows_days)
         state = found.state
+        count_done("jobs learnt", len(own))
         yield found
 
 

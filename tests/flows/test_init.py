@@ -45,11 +45,21 @@ def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
     bin_folder = tmp_path / "bin"
     Program(bin_folder, "sacct", "")
     Program(bin_folder, "scontrol", "print('ClusterName             = fjord\\nSlurmctldPort = 6817')")
+    Program(
+        bin_folder, "sinfo",
+        "print('n1|long|idle|24\\nn1|fast|idle|24\\nn2|long|mixed|24\\ng1|gpu|idle|64' if '--Node' in sys.argv else "
+        "'long|8:00:00|7-00:00:00|(null)\\ngpu|1:00:00|1-00:00:00|gpu:a100:4')",
+    )  # fmt: skip
     initialise(tmp_path / "a.toml", None, None, environment_of(bin_folder), machine_of(tmp_path / "root"))
     settings = run_settings(tmp_path / "a.toml")
     assert (settings.source.kind, settings.source.since) == ("sacct", "90d")
     assert (settings.site.name, settings.site.timezone) == ("fjord", "Europe/Oslo")
     assert settings.checks.newest_job.mode == "warn"
+    # A node in two partitions counts once; most nodes say how large a node is.
+    assert (settings.site.max_procs, settings.site.procs_per_node) == (112, 24)
+    told = (tmp_path / "a.toml").read_text()
+    assert "# Found here: partition long: default limit 8:00:00, at most 7-00:00:00." in told
+    assert "# Found here: partition gpu: default limit 1:00:00, at most 1-00:00:00, gpu:a100:4." in told
 
 
 def test_the_config_of_sacct_is_what_a_run_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

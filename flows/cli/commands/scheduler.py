@@ -50,7 +50,7 @@ def export(
     from flows.pages.terminal.view_scheduler import view_exported
     from flows.services.exporting import export as write
 
-    exported = write(published, scheduler, folder, config)
+    exported = write(published, scheduler, folder, config, os.environ)
     return Answer(asdict(exported), view_exported(exported))
 
 
