@@ -65,9 +65,10 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     if (sacct := shutil.which("sacct", path=path)) is not None:
         failure = program_failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
         if not failure:
-            return Machine(slurm_value("ClusterName", environment) or name, zone, keys={"kind": "sacct", "since": "90d"},
-                           seen=[f"sacct ({sacct}) answers", *_partitions(environment)],
-                           nodes=SCHEDULERS["slurm"].nodes(environment))  # fmt: skip
+            cluster = slurm_value("ClusterName", environment) or name
+            told = [f"sacct ({sacct}) answers", *_partitions(environment)]
+            nodes = SCHEDULERS["slurm"].nodes(environment)
+            return Machine(cluster, zone, keys={"kind": "sacct", "since": "90d"}, seen=told, nodes=nodes)
         seen.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
