@@ -19,22 +19,29 @@ LONGEST_REQUEST, LEAST_USE = 4.0, 0.25
 """Runs that a judgement needs, of the log and of the request; the ratio of a request to the longest run, and the share
 of a request that its longest run takes, beyond which it says nothing."""
 
+SEEN = 4.0
+"""How many times its longest run a log has to last: in a shorter one long runs have not ended yet."""
+
 BULK = 0.5
 """A default of a queue is what so large a share of its jobs with a request asks for."""
 
 LISTED = 5
 
-READ = ("queue", "requested_s", "runtime_s", "flag")
+READ = ("queue", "requested_s", "runtime_s", "flag", "submit_s")
 
 
 @kernel
 def is_unused(
-    limit_s: float, n_of_request: float, longest_of_request_s: float, n_of_log: float, longest_of_log_s: float
-) -> bool:
-    """Whether a request is over four times the log's longest run, or its hundred runs took less than a quarter."""
+    limit_s: float, n_of_request: float, longest_of_request_s: float, n_of_log: float, longest_of_log_s: float,
+    log_s: float,
+) -> bool:  # fmt: skip
+    """Whether a request is over four times the log's longest run, or its hundred runs took less than a quarter.
+
+    `log_s`: time since the log's first submit.
+    """
     is_endless = n_of_log >= RUNS_OF_LOG and limit_s > LONGEST_REQUEST * longest_of_log_s
     is_default = n_of_request >= RUNS_OF_REQUEST and longest_of_request_s < LEAST_USE * limit_s
-    return is_endless or is_default
+    return (is_endless and log_s > SEEN * longest_of_log_s) or (is_default and log_s > SEEN * longest_of_request_s)
 
 
 class SilentRequest(NamedTuple):
@@ -56,18 +63,22 @@ def silent_requests(jobs: LargeTable) -> list[SilentRequest]:
     unused (`is_unused`). Jobs with a flag say nothing of runtimes.
     """
     found: dict[tuple[str | None, float], list[float]] = {}
+    first_s, last_s = np.inf, -np.inf
     for part in parts_of(jobs, READ):
         _count(part, found)
+        submit_s = floats(part, "submit_s")
+        first_s, last_s = np.fmin.reduce(submit_s, initial=first_s), np.fmax.reduce(submit_s, initial=last_s)
     n_log = sum(runs for _, runs, _ in found.values())
     longest_log_s = max((longest for _, _, longest in found.values()), default=0.0)
     of_queue: dict[str | None, float] = {}
     for (queue, _), (n, _, _) in found.items():
         of_queue[queue] = of_queue.get(queue, 0.0) + n
+    log_s = last_s - first_s
     silent = [
         SilentRequest(queue, asked_s, int(n), longest_s, asked_s > LONGEST_REQUEST * longest_log_s)
         for (queue, asked_s), (n, runs, longest_s) in found.items()
         # Without a share of the queue a request counts only where it is longer than any run explains.
-        if is_unused(asked_s, runs if n >= BULK * of_queue[queue] else 0.0, longest_s, n_log, longest_log_s)
+        if is_unused(asked_s, runs if n >= BULK * of_queue[queue] else 0.0, longest_s, n_log, longest_log_s, log_s)
     ]
     return sorted(silent, key=lambda one: (-one.n_jobs, one.requested_s, one.queue or ""))
 

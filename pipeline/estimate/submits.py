@@ -253,7 +253,10 @@ def with_known_programs(jobs: Jobs, n_names: Ints, n_submits: Ints) -> Jobs:
 
 
 class Use(NamedTuple):
-    """Per number of a request, and for the log in the one row of `of_log`: runs that ended, and the longest, s."""
+    """Per number of a request, and for the log in the one row of `of_log`: runs that ended, and the longest, s.
+
+    `of_log` has the first submit, s, too: infinite before it.
+    """
 
     of_request: Floats
     of_log: Floats
@@ -261,7 +264,7 @@ class Use(NamedTuple):
 
 def no_use() -> Use:
     """The state before the first end: only the blank row."""
-    return Use(np.zeros((1, 2)), np.zeros((1, 2)))
+    return Use(np.zeros((1, 2)), np.array([[0.0, 0.0, np.inf]]))
 
 
 def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use) -> Jobs:
@@ -283,7 +286,7 @@ def _drop_unused(jobs: Jobs, past: Jobs, events: Events, held: Use, meant_s: Flo
             _use(events.by_end[n_over], past, held)
             n_over += 1
         own, limit_s = held.of_request[jobs.request[job]], jobs.limit_s[job]
-        if is_unused(limit_s, own[0], own[1], of_log[0], of_log[1]):
+        if is_unused(limit_s, own[0], own[1], of_log[0], of_log[1], jobs.submit_s[job] - of_log[2]):
             meant_s[job] = 0.0
     while n_over < events.ended[n]:
         _use(events.by_end[n_over], past, held)
@@ -295,6 +298,7 @@ def _use(over: int, past: Jobs, held: Use) -> None:
     if not past.is_learnt[over]:
         return
     _count(past.runtime_s[over], held.of_log[0])
+    held.of_log[0, 2] = min(held.of_log[0, 2], past.submit_s[over])
     if past.request[over] >= 0:
         _count(past.runtime_s[over], held.of_request[past.request[over]])
 

@@ -84,7 +84,8 @@ def _table_contract(key: Sequence[str], columns: Iterable[tuple[str, str, str | 
 
 def breaches(before: Contract, after: Contract) -> list[str]:
     """Every way in which readers of `before` could fail on `after`, a sentence each; added tables and nullable columns
-    are none."""
+    are none, also where such a column is added to a key: rows of a log that has no such value are told apart as before.
+    """
     found = [f"table {_shown(name)} is gone" for name in before if name not in after]
     for name in before:
         if name in after:
@@ -93,9 +94,9 @@ def breaches(before: Contract, after: Contract) -> list[str]:
 
 
 def _table_breaches(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    if list(before["key"]) != list(after["key"]):
-        yield f"the key ({_shown(*before['key'])}) has become ({_shown(*after['key'])})"
     old, new = before["columns"], after["columns"]
+    if list(before["key"]) != [name for name in after["key"] if name in old or not new[name]["nullable"]]:
+        yield f"the key ({_shown(*before['key'])}) has become ({_shown(*after['key'])})"
     for name in old:
         if name not in new:
             yield f"column {_shown(name)} is gone"

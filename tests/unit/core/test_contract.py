@@ -60,7 +60,11 @@ def test_added_tables_and_nullable_columns_break_nothing() -> None:
     grown = TableKind(
         OBSERVATIONS.name, (*OBSERVATIONS.columns, number("more", "More.")), OBSERVATIONS.key, OBSERVATIONS.meaning
     )
-    assert breaches(contract_of([OBSERVATIONS]), contract_of([grown, GROUPS])) == []
+    in_key = replace(grown, key=(*grown.key, "more"))
+    for kind in (grown, in_key):
+        assert breaches(contract_of([OBSERVATIONS]), contract_of([kind, GROUPS])) == []
+    shrunk = breaches(contract_of([in_key]), contract_of([grown]))
+    assert shrunk == ["table observations: the key (group_id, procs, more) has become (group_id, procs)"]
 
 
 def test_hostile_names_are_escaped() -> None:
@@ -75,9 +79,9 @@ def test_the_text_of_the_contract_is_the_same_every_time() -> None:
 def test_a_key_has_no_nulls_but_where_a_null_means_any() -> None:
     kinds = TABLES.values()
     nullable = {kind.name: {c.name for c in kind.columns if c.name in kind.key and not c.is_required} for kind in kinds}
-    assert nullable.pop("estimates") == {"who", "what", "queue", "requested_s", "procs"}
+    assert nullable.pop("estimates") == {"who", "what", "queue", "requested_s", "procs", "gpus"}
     assert nullable.pop("limits") == {"what", "queue", "requested_s", "procs", "gpus", "memory_class_kib", "qos"}
-    assert nullable.pop("memory") == {"who", "what", "queue", "requested_mem_kib", "procs"}
+    assert nullable.pop("memory") == {"who", "what", "queue", "requested_mem_kib", "procs", "gpus"}
     assert nullable.pop("backtest") == {"stale_days", "learnt_from", "part_value"}
     assert nullable.pop("backtest_errors") == {"stale_days"}
     assert nullable.pop("replay") == {"correction", "part_value"}

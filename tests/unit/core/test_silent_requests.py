@@ -6,8 +6,8 @@ from pipeline.silent_requests import SilentRequest, says_nothing, silent_request
 from tests.rows import jobs_of
 
 YEAR_S, DAY_S = 365 * 86_400.0, 86_400.0
-BULK = [{"queue": "long", "requested_s": YEAR_S, "runtime_s": 3600.0 + n, "submit_s": 1_000 + n} for n in range(150)]
-MEANT = [{"queue": "short", "requested_s": 7200.0, "runtime_s": 3600.0, "submit_s": 1_000 + n} for n in range(150)]
+BULK = [{"queue": "long", "requested_s": YEAR_S, "runtime_s": 3600.0 + n, "submit_s": 600 * n} for n in range(150)]
+MEANT = [{"queue": "short", "requested_s": 7200.0, "runtime_s": 3600.0, "submit_s": 600 * n} for n in range(150)]
 
 
 def test_the_default_of_an_unlimited_queue_is_listed() -> None:
@@ -54,3 +54,8 @@ def test_a_replay_plans_with_the_largest_request_that_says_something() -> None:
     assert YEAR_S in workload_of_jobs(jobs_of(asked), 8, Convention.PYSS).request_s
     alone = workload_of_jobs(jobs_of(asked[:150]), 8)
     assert set(alone.request_s.tolist()) == {int(YEAR_S)} and "silent_request" not in alone.counts
+
+
+def test_a_young_log_judges_no_request_because_its_long_runs_have_not_ended() -> None:
+    young = [{**job, "submit_s": 10 * place} for place, job in enumerate(BULK)]
+    assert silent_requests(jobs_of(young)) == [] != silent_requests(jobs_of(BULK))
