@@ -149,15 +149,17 @@ def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> Histor
 
 
 def _pools(now: Now) -> Pools | None:
-    """Partitions that share a node share a pool; None where no node is known."""
-    pool = {node.partition: node.partition for node in now.nodes}
-    for name in {node.name for node in now.nodes}:
-        first, *others = [pool[node.partition] for node in now.nodes if node.name == name]
+    """Partitions of the queue's jobs that share a node share a pool; None where no node of them is known."""
+    used = {one for job in now.jobs for one in str(job.values.get("queue")).split(",")}
+    nodes = [node for node in now.nodes if node.partition in used or not node.partition]
+    pool = {node.partition: node.partition for node in nodes}
+    for name in {node.name for node in nodes}:
+        first, *others = [pool[node.partition] for node in nodes if node.name == name]
         pool = {partition: first if one in others else one for partition, one in pool.items()}
     if not pool:
         return None
     number = {name: nth for nth, name in enumerate(dict.fromkeys(pool.values()))}
-    of_node = {node.name: (number[pool[node.partition]], node.procs * node.is_up) for node in now.nodes}
+    of_node = {node.name: (number[pool[node.partition]], node.procs * node.is_up) for node in nodes}
     pools, procs = zip(*of_node.values(), strict=True)
     capacity = np.bincount(pools, procs, len(number)).astype(np.float64)
     return Pools({partition: number[one] for partition, one in pool.items()}, np.maximum(capacity, 1.0))

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from flows.services.metrics import folder_metrics
+from flows.services.schedulers import SLURM
+from flows.services.starts_table import note_starts, start_errors
 from pipeline.estimate.stage import learn_state
 from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings, SiteSettings
-from pipeline.storage import write_table
-from pipeline.tables import JOBS, STATE
+from pipeline.storage import read_table, write_table
+from pipeline.tables import JOBS, STARTS, STATE
 from tests.flows.fake_programs import Program
 from tests.flows.support import Outcome
 from tests.flows.test_apply import as_qstat, history, pbs_job, slurm_job
@@ -79,7 +82,7 @@ def test_running_waiting_and_held_jobs_are_answered(walltime: Walltime, out: Pat
     assert 700 < rows["3"]["dispatch_time"] - NOW_S < 1300 and rows["3"]["answered_by"] == "draws"
     assert rows["4"]["dispatch_time"] is None and rows["4"]["note"] == "it is on hold"
     assert rows["5"]["start_s_q50"] is None and rows["5"]["note"] == "it waits for another job"
-    assert (found["n_running"], found["n_waiting"], found["processors"]) == (2, 1, 16)
+    assert (found["n_running"], found["n_waiting"], found["processors"]) == (2, 1, 8)
 
 
 def test_a_partition_has_its_own_nodes(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
@@ -127,3 +130,19 @@ def test_a_job_that_is_not_there_is_one_sentence(walltime: Walltime, out: Path, 
 def test_an_empty_queue_is_said(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
     squeue()
     assert "No job waits or runs." in walltime("when", "--from", str(out), *AT).out
+
+
+def test_rounds_keep_first_and_newest_answers_and_score_them(out: Path, squeue: Callable[..., None]) -> None:
+    squeue(running(1, NOW_S - 600), running(2, NOW_S - 900), waiting(3), waiting(4))
+    for nth in range(3):
+        path = note_starts(out, SLURM, os.environ, NOW_S + 300.0 * nth)
+    rows = read_table(path, STARTS).to_pylist()
+    kept = sorted((row["job_id"], row["made_s"] - NOW_S, row["is_newest"]) for row in rows)
+    assert kept == [("3", 0, False), ("3", 600, True), ("4", 0, False), ("4", 600, True)]
+    assert start_errors(out) == {}
+    squeue(running(2, NOW_S - 900), running(3, NOW_S + 1100), waiting(4))
+    note_starts(out, SLURM, os.environ, NOW_S + 1200.0)
+    errors = start_errors(out)
+    first = next(row for row in rows if row["job_id"] == "3" and not row["is_newest"])
+    assert errors["median_error_s"] == abs(first["start_s_q50"] - NOW_S - 1100) and errors["n_started"] == 1
+    assert "walltime_starts_median_error_seconds" in folder_metrics(out, NOW_S)
