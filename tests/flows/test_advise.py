@@ -109,7 +109,7 @@ def test_a_log_without_users_or_requests_is_refused(tmp_path: Path, walltime: Wa
 
 def test_a_table_of_something_else_is_one_sentence(tmp_path: Path, walltime: Walltime) -> None:
     other = write_table(tmp_path / "other.parquet", UNREADABLE.empty(), UNREADABLE)
-    for command in (("limits", other), ("backtest", other, "--templates", tmp_path / "found.toml")):
+    for command in (("limits", other), ("limits", other, "--memory")):
         shown = walltime(*command)
         assert shown.code == 2 and shown.err.count("\n") == 1
         assert "other.parquet: found unreadable table, expected a table of jobs" in shown.err
