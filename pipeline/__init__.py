@@ -24,5 +24,5 @@ Where do I go to ...
     run it under Prefect?                       flows/prefect/nightly.py
 
 Rooms do not import one another; they meet in the tables of tables.py. evaluate/ and schedule/ stand above them, as
-run.py does. Words are defined in CONTRIBUTING.md, and docs/where-do-i-go.md lists common changes.
+run.py does. Words are defined in docs/glossary.md, and docs/where-do-i-go.md lists common changes.
 """

@@ -28,6 +28,9 @@ def on_files(files: Files, config: Any) -> Files:
     """The files of docs/, and the documents outside it."""
     for name in OUTSIDE:
         files.append(File.generated(config, name, content=(ROOT / name).read_text(encoding="utf-8")))
+    every = (ROOT / "configs" / "all.toml").read_text(encoding="utf-8")
+    text = f"# Settings\n\n`configs/all.toml` has every setting with its default.\n\n```toml\n{every}```\n"
+    files.append(File.generated(config, "reference/settings.md", content=text))
     return files
 
 

@@ -6,13 +6,12 @@ A test compares them too, so that a new command, setting, column, flag, law, met
 import sys
 from pathlib import Path
 
-from docs.tools import reference_commands, reference_settings, reference_tables
+from docs.tools import reference_commands, reference_tables
 
 DOCS = Path(__file__).resolve().parents[1]
 
 PAGES = {
     "reference/cli.md": reference_commands.commands,
-    "reference/settings.md": reference_settings.settings,
     "reference/columns.md": reference_tables.columns,
     "reference/flags.md": reference_tables.flags,
     "reference/laws.md": reference_tables.laws,

@@ -47,11 +47,8 @@ VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER"}
 def commands() -> str:
     """Every command with its arguments, options and defaults, in the order of `walltime --help`."""
     found = _with_groups(typer.main.get_command(app))
-    listed = [
-        (f"[`walltime {name}`](#walltime-{name.replace(' ', '-')})", _first_line(one)) for name, one in found.items()
-    ]
     intro = (
-        "`walltime COMMAND --help` prints the same. `walltime --version` prints the version. "
+        "`walltime COMMAND --help` prints the same with examples. `walltime --version` prints the version. "
         "[Exit codes](../exit_codes.md) has what commands end with."
     )
     uses = Counter(row for one in found.values() for row in _rows(one))
@@ -60,7 +57,7 @@ def commands() -> str:
     shared = [row for row in uses if most.get(row[0]) == row]
     parts = [part for name, one in found.items() for part in _command(name, one, set(shared))]
     several = ["## Options of several commands", _listed(shared)]
-    return page("Commands", intro, table(("command", "does"), listed), *several, *parts)
+    return page("Commands", intro, *several, *parts)
 
 
 def _with_groups(root: Any) -> dict[str, Any]:
@@ -71,10 +68,6 @@ def _with_groups(root: Any) -> dict[str, Any]:
             {f"{name} {own}": added for own, added in one.commands.items()} if hasattr(one, "commands") else {name: one}
         )
     return found
-
-
-def _first_line(command: Any) -> str:
-    return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
 
 
 def _rows(command: Any) -> list[tuple[str, str, str, str]]:
@@ -88,7 +81,7 @@ def _command(name: str, command: Any, shared: set[tuple[str, str, str, str]]) ->
     """A command's call, text and own options; those it shares with others by name alone."""
     arguments = [_metavar(one) for one in command.params if one.param_type_name == "argument"]
     shown = " ".join([f"walltime {name}", *arguments, "[OPTIONS]"])
-    text = _prose(command.help or "").removeprefix(inspect.cleandoc(command.help or "").split("\n\n")[0]).strip("\n")
+    text = _prose(command.help or "")
     rows = _rows(command)
     own = [row for row in rows if row not in shared]
     also = ", ".join(row[0] for row in rows if row in shared)
@@ -104,10 +97,9 @@ def _listed(rows: list[tuple[str, str, str, str]]) -> str:
 
 
 def _prose(text: str) -> str:
-    """The text as Markdown, in which lines that are set in are code."""
-    lines = inspect.cleandoc(text.replace("\b", "").replace("\f", "")).strip().splitlines()
-    blocks = [f"    {one.strip()}" if one.startswith("  ") else one.replace("<", "&lt;") for one in lines]
-    return "\n".join(blocks).replace("Examples:\n", "Examples:\n\n")
+    """The text without its examples."""
+    told = inspect.cleandoc(text.replace("\f", "")).split("\b")[0]
+    return told.strip().replace("<", "&lt;")
 
 
 def _row(one: Any) -> tuple[str, str, str, str]:

@@ -4,7 +4,6 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from textwrap import fill, indent
 from typing import Any
 
 from docs.tools.markdown_table import page, table
@@ -12,6 +11,7 @@ from flows.services.published.browse import described_tables
 from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
 from pipeline.laws import AVERAGED, LAWS
 from pipeline.laws.law import Law, Parameter
+from pipeline.run import PUBLISHED
 from pipeline.schedule.engine import Correction, Policy
 from pipeline.schema import Flag
 
@@ -50,10 +50,10 @@ FUNCTIONS = (
 def columns() -> str:
     """Every table with its columns; a column that several tables have alike is explained once, before them."""
     intro = (
-        "`walltime show [TABLE] --columns` prints a table's columns with their meanings. "
-        "* marks columns of the key. Null is unknown. Columns that stand in several tables with one meaning come first."
+        "The tables that a run publishes. `walltime show TABLE --columns` prints the columns of these and all others "
+        "in their order. Null is unknown. Columns of several tables come first."
     )
-    tables = described_tables(None)
+    tables = {name: one for name, one in described_tables(None).items() if name in PUBLISHED}
     uses = Counter(_column(one) for described in tables.values() for one in described["columns"])
     shared = [row for row, count in uses.items() if count > 1]
     parts = [part for name, one in tables.items() for part in _table(name, one, set(shared))]
@@ -65,10 +65,13 @@ def _column(one: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _table(name: str, described: dict[str, Any], shared: set[tuple[str, str, str, str]]) -> list[str]:
-    """A table's heading, meaning, names in order, and the columns that only it has."""
-    names = " ".join(one["name"] + "*" * one["is_key"] for one in described["columns"])
-    own = [_column(one) for one in described["columns"] if _column(one) not in shared]
-    return [f"## {name}", described["meaning"], indent(fill(names, 116), "    "), *([_listed(own)] if own else [])]
+    """A table's heading, meaning, the columns that only it has, and the names of the others."""
+    columns = described["columns"]
+    own = [_column(one) for one in columns if _column(one) not in shared]
+    also = ", ".join(one["name"] for one in columns if _column(one) in shared)
+    keys = ", ".join(f"`{one['name']}`" for one in columns if one["is_key"])
+    return [f"## {name}", described["meaning"], *([f"Key: {keys}."] if keys else []),
+            *([_listed(own)] if own else []), *([f"Also {also}."] if also else [])]  # fmt: skip
 
 
 def _listed(rows: Iterable[tuple[str, str, str, str]]) -> str:

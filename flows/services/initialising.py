@@ -55,6 +55,22 @@ class Machine:
     nodes: Sequence[Node] = ()
 
 
+SAMPLE_LOG = "riverbend.swf.gz"
+SAMPLE_FOLDERS = ("configs", "data_samples")
+
+
+def sample(name: str = SAMPLE_LOG) -> Path:
+    """The path of a config or a sample log that comes with Walltime; FileNotFoundError lists those there are.
+
+    A checkout and an installed package have them beside the code.
+    """
+    root = Path(__file__).resolve().parents[2]
+    found = {path.name: path for folder in SAMPLE_FOLDERS for path in sorted((root / folder).glob("*"))}
+    if name not in found:
+        raise FileNotFoundError(f"no sample {name!r}: expected one of {', '.join(found)}")
+    return found[name]
+
+
 def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")) -> Machine:
     """What the machine offers, the given log before sacct before accounting folders; InputError where nothing is."""
     zone, name = _timezone(environment, root), socket.gethostname().split(".")[0] or "site"

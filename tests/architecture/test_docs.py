@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from pydantic import BaseModel, Field
 
 from docs.tools.reference import PAGES, differing
-from docs.tools.reference_settings import undescribed
 from flows.cli.typer_app import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,16 +60,6 @@ def test_the_generated_pages_are_those_of_the_code(page: str) -> None:
     assert page not in differing(), f"docs/{page} is older than the code: `make reference` writes it"
 
 
-def test_every_setting_says_what_it_means() -> None:
-    class Bare(BaseModel):
-        told: int = Field(1, description="What it is.")
-        untold: int = 1
-
-    class Holder(BaseModel):
-        rules: tuple[Bare, ...] = Field((), description="Some.")
-
-    assert undescribed(Holder) == ["rules.untold"]
-    assert undescribed() == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

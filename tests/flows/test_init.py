@@ -41,6 +41,14 @@ def test_the_config_of_a_log_runs_and_is_not_replaced(walltime: Walltime, tmp_pa
     assert config.read_bytes() == before
 
 
+def test_the_sample_needs_no_checkout(walltime: Walltime, tmp_path: Path) -> None:
+    shown = walltime("init", "--sample", "--out", tmp_path / "a.toml")
+    assert shown.code == 0 and "riverbend.swf.gz is of the format swf" in shown.out
+    assert run_settings(tmp_path / "a.toml").site.name == "riverbend"
+    refused = walltime("init", "--sample", "--log", TRAPS, "--out", tmp_path / "b.toml")
+    assert refused.code == 2 and "one of the two" in refused.err
+
+
 def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
     bin_folder = tmp_path / "bin"
     Program(bin_folder, "sacct", "")

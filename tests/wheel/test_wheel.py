@@ -89,19 +89,22 @@ def test_every_module_that_a_module_imports_is_in_the_wheel(wheel: Path) -> None
                 assert not node.value.startswith(("pipeline.", "flows.")) or " " in node.value, (name, node.value)
 
 
+SAMPLE = "from walltime.samples import sample; print(sample('traps.swf'))"
+
+
 def test_a_clean_environment_has_the_command_and_no_foreign_name(installed: Path, tmp_path: Path) -> None:
     script = "from importlib.util import find_spec as find; import walltime as wt\n"
     script += "print(wt.__version__, find('pipeline'), find('flows'))"
     shown = call([installed / "python", "-c", script], tmp_path)
     assert shown.split()[1:] == ["None", "None"]
     assert "submit_s" in call([installed / "walltime", "show", "jobs", "--columns"], tmp_path)
-    sample = Path(call([installed / "python", "-m", "walltime.samples", "traps.swf"], tmp_path).strip())
+    sample = Path(call([installed / "python", "-c", SAMPLE], tmp_path).strip())
     assert sample.read_bytes() == (ROOT / "data_samples" / "traps.swf").read_bytes()
     assert installed.parent in sample.parents
 
 
 def test_a_clean_environment_runs_a_sample(installed: Path, tmp_path: Path) -> None:
-    log = call([installed / "python", "-m", "walltime.samples", "traps.swf"], tmp_path).strip()
+    log = call([installed / "python", "-c", SAMPLE], tmp_path).strip()
     (tmp_path / "site.toml").write_text(f"logs = ['{log}']\noutput_dir = 'out'\n[site]\nname = 'oxbow'\n")
     # Interpreted, the small log takes three seconds; compiling the kernels takes minutes.
     call([installed / "walltime", "run", "--plain", "site.toml"], tmp_path, NUMBA_DISABLE_JIT="1")
@@ -110,6 +113,8 @@ def test_a_clean_environment_runs_a_sample(installed: Path, tmp_path: Path) -> N
 
 @pytest.mark.skipif(not os.environ.get("WALLTIME_TEST_WHEEL"), reason="compiles every kernel anew: make test-wheel")
 def test_a_clean_environment_runs_the_sample_compiled(installed: Path, tmp_path: Path) -> None:
-    config = call([installed / "python", "-m", "walltime.samples"], tmp_path).strip()
-    call([installed / "walltime", "run", "--plain", config], tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
-    assert list(tmp_path.glob("out/sample/**/predictions.parquet"))
+    call([installed / "walltime", "init", "--sample"], tmp_path)
+    call(
+        [installed / "walltime", "run", "--plain", "my-site.toml"], tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels")
+    )
+    assert list(tmp_path.glob("my-site-tables/**/predictions.parquet"))

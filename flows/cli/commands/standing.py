@@ -11,6 +11,7 @@ from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
 from flows.pages.terminal.activity import is_quiet
 from flows.pages.terminal.blocks import Answer, Exact, print_json_lines
 from flows.services.quantities import seconds
+from pipeline.errors import InputError
 
 WAIT_S = 120.0
 """A server that is started at the same time, as after a reboot, takes half a minute on a busy machine."""
@@ -22,6 +23,7 @@ ERROR_EXIT = 4
 def init(
     out: Path = option("--out FILE", "The config to write; an existing file stays.", Path("my-site.toml")),
     log: str | None = option("--log PATH", "A log, folder or table to read, instead of looking for one."),
+    is_sample: bool = option("--sample", "Take the simulated log that comes with Walltime, to try it.", False),
     site: str | None = SITE,
     systemd: Path | None = option(
         "--systemd DIR", "Write a service and a timer there too; for an existing config, only these."
@@ -34,13 +36,18 @@ def init(
     \b
     Examples:
       walltime init --out my-site.toml
+      walltime init --sample --out sample.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
     from flows.pages.terminal.render import print_blocks
     from flows.pages.terminal.view_run import view_config, view_units
     from flows.services.files.os_errors import config_settings
-    from flows.services.initialising import initialise, write_units
+    from flows.services.initialising import initialise, sample, write_units
 
+    if is_sample:
+        if log is not None:
+            raise InputError("--sample", "also --log", "one of the two")
+        log, site = str(sample()), site or "riverbend"
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
     if done and not json and not is_quiet():
         # The config is there even if the units cannot be written.

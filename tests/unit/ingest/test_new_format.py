@@ -14,7 +14,7 @@ from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import row
 
 GUIDE = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
-EXAMPLE = GUIDE.split("### A worked example: a new log format\n")[1]
+EXAMPLE = GUIDE.split("## A worked example: a new log format\n")[1]
 
 
 def block(language: str) -> str:
