@@ -52,6 +52,22 @@ def test_a_day_is_chosen_and_a_wrong_column_gets_one_sentence(published: Path, w
     assert refused.code == 2 and "did you mean day?" in refused.err
 
 
+def test_a_user_is_told_the_usual_jobs_and_the_time_to_ask_for(published: Path, walltime: Walltime) -> None:
+    jobs = json.loads(walltime("show", "jobs", "--from", published, "--json", "--limit", "100000").out)["shown"]
+    user = next(job["user"] for job in jobs if job["user"] and job["flag"] is None)
+    found = json.loads(walltime("report", "--from", published, "--user", user, "--json").out)
+    own = [job for job in jobs if job["user"] == user and job["flag"] is None and (job["runtime_s"] or 0) > 0]
+    assert sum(kind["n_jobs"] for kind in found["kinds"]) == len(own)
+    assert all(kind["expected_s"] <= kind["ask_s"] for kind in found["kinds"])
+    kind = found["kinds"][0]
+    words = [f"--{name}={kind[name]}" for name in ("user", "application", "queue", "procs") if kind[name] is not None]
+    asked = json.loads(
+        walltime("query", "--from", published, *words, f"--requested={kind['requested_s']:.0f}s", "--json").out
+    )
+    assert kind["ask_s"] == asked["runtime_s_q95"]
+    assert "no kept job of nobody" in walltime("report", "--from", published, "--user", "nobody").err
+
+
 def test_no_submitter_is_named_where_none_is_given(published: Path, walltime: Walltime) -> None:
     shown = walltime("query", "--from", published, "--procs", "3", "--requested", "1h")
     assert shown.code == 0 and "of this submitter" not in shown.out and "No submitter is given" in shown.out

@@ -16,6 +16,7 @@ from flows.cli.options import (
     NODE,
     RATE,
     SEED,
+    USER,
     argument,
     check_mode,
     complete_table,
@@ -127,7 +128,8 @@ def _shown(
 
 def report(
     published: Path = FROM,
-    out: Path = option("--out PAGES", "The folder for index.html and the pages.", ...),
+    out: Path | None = option("--out PAGES", "The folder for index.html and the pages; needed without --user."),
+    user: str | None = USER,
     procs_per_node: int | None = NODE,
     rate: float | None = RATE,
     as_of: str | None = AS_OF,
@@ -139,25 +141,41 @@ def report(
 ) -> Answer:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.
 
-    Also site.html, on the whole site: its applications with advice, what jobs held and did not use, cleaning, coverage
-    by week, and what nights changed.
+    Also site.html, on the whole site: how new the tables are, coverage by week, waste, limits and changes; then the
+    applications with advice, queues, the worst estimates, cleaning and nights.
+
+    --user prints the usual jobs of one user instead, with what they took and the time to ask for.
 
     \b
     Examples:
       walltime report --from my-site-tables --out pages
       walltime report --out pages --carbon 320
-      walltime report --out pages --rate 0.02
+      walltime report --user 3 --json
     """
     from flows.pages.html.application_pages import write_pages
     from flows.services.published.advice import cost_of_run
     from flows.services.site_facts import site_facts
     from pipeline.publish import reading
 
+    if user is not None:
+        return _your_jobs(published, user, as_of)
+    if out is None:
+        raise InputError("report", "no --out", "a folder for the pages, or --user NAME")
     with reading(published, as_of_seconds(as_of)) as manifest:
         facts = site_facts(published, manifest, carbon, users=users)
         index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
     said = [Exact(f"Wrote {len(pages)} pages, listed in {index}"), Exact(f"Wrote {site}")]
     return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)
+
+
+def _your_jobs(published: Path, user: str, as_of: str | None) -> Answer:
+    from flows.pages.terminal.view_published import view_user_jobs
+    from flows.services.published.user_jobs import user_jobs
+    from pipeline.publish import reading
+
+    with reading(published, as_of_seconds(as_of)) as manifest:
+        facts = user_jobs(manifest, user)
+    return Answer(facts, view_user_jobs(facts))
 
 
 def list_versions(published: Path = FROM) -> Answer:

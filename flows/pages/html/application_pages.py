@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from flows.pages.html import site_page
 from flows.pages.html.drawing import render_template
+from flows.pages.html.queue_picture import newest_answers, queue_picture
 from flows.pages.html.series_page import series_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
@@ -71,6 +72,7 @@ def write_pages(manifest: Manifest, facts: Mapping[str, Any], folder: Path, cost
         "others": {file: of for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
         "templates": compared_templates(manifest),
         "plots": site_page.plots(facts),
+        "queue": queue_picture(newest_answers(facts["starts"])),
         "columns": site_page,
     }
     templates = ("index.html", SITE_PAGE)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flows.pages.formats import span
 from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Listing, side_by_side, text
 from flows.services.quantities import iso_time
 from pipeline.schema import INSTANT_UNIT
@@ -81,6 +82,26 @@ def view_columns(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
         yield Grid(f"{name}: {table['meaning']}", COLUMNS, table["columns"])
     if any(column["unit"] == INSTANT_UNIT for table in tables.values() for column in table["columns"]):
         yield "Times are numbers in the files; `walltime show` prints them as UTC, and with --epoch as numbers."
+
+
+YOUR_JOBS = (
+    text("application", form=lambda name: name or "unknown"),
+    text("queue"),
+    Column("processors", "procs"),
+    Column("jobs", "n_jobs"),
+    Column("processor-hours", "proc_hours"),
+    Column("requested", "requested_s", span),
+    Column("half took less", "runtime_s_median", span),
+    Column("reached the request", "n_at_limit"),
+    Column("next: expected", "expected_s", span),
+    Column("next: ask for", "ask_s", span),
+)
+
+
+def view_user_jobs(facts: Mapping[str, Any]) -> Iterator[Block]:
+    """The kinds of jobs of one user, with the time to ask for."""
+    yield Grid(f"Jobs of {facts['user']} at {facts['site']}, most processor-hours first", YOUR_JOBS, facts["kinds"])
+    yield "95% of the next such jobs should end within the time to ask for. `walltime query` answers for any other job."
 
 
 def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
