@@ -34,6 +34,8 @@ SHOWN_ELSEWHERE = {
     "terminal.view_scheduler": "tests/flows/test_apply.py",
     "terminal.view_memory": "tests/flows/test_memory.py",
     "html.site_page": "tests/flows/test_observability.py",
+    "html.queue_picture": "tests/unit/flows/test_queue_shown.py",
+    "terminal.view_when": "tests/unit/flows/test_queue_shown.py",
     "html.study_pages": "tests/flows/test_replay.py",
     "terminal.view_replay": "tests/flows/test_replay.py",
     "terminal.view_backtest": "tests/flows/test_backtest.py",
