@@ -182,6 +182,21 @@ def unreadable_table(rows: list[dict[str, Any]]) -> pa.Table:
     return UNREADABLE.build(**{c.name: [row[c.name] for row in rows] for c in UNREADABLE.columns})
 
 
+def real(values: Floats) -> pa.Array:
+    """float64, null where NaN."""
+    return arrow(values, np.isnan(values))
+
+
+def whole(values: Floats) -> pa.Array:
+    """int64, null where NaN."""
+    return arrow(np.nan_to_num(values).astype(np.int64), np.isnan(values))
+
+
+def positive(values: Floats) -> Floats:
+    """The values above 0; NaN elsewhere."""
+    return np.where(values > 0, values, np.nan)
+
+
 def constant(value: str, n_rows: int) -> pa.DictionaryArray:
     """One category, over and over."""
     return pa.DictionaryArray.from_arrays(arrow(np.zeros(n_rows, np.int32)), texts([value]))

@@ -8,6 +8,7 @@ Columns that are derived from several fields are not judged.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -46,11 +47,10 @@ _TABLE = {
 
 def instants(text: str) -> Iterator[float]:
     """UTC seconds of a time, or of a number of seconds."""
-    try:
+    yield from numbers(text)
+    with suppress(ValueError, OverflowError):
         at = datetime.fromisoformat(re.sub(r"(?<=-)(\d)(?=[- T]|$)|(?<=[ T])(\d)(?=:)", r"0\1\2", text))
         yield int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError):
-        yield from numbers(text)
 
 
 def durations(text: str) -> Iterator[float]:

@@ -55,6 +55,10 @@ class Typed:
         """The values as an Arrow array, null where missing."""
         return buffers.arrow(self.values, self.missing)
 
+    def floats(self) -> Floats:
+        """The values as float64, NaN where missing."""
+        return np.where(self.missing, np.nan, self.values)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory(Typed):
@@ -65,13 +69,12 @@ class Memory(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Instants(Typed):
-    """UTC epoch seconds; how many wall-clock times came twice (the first is taken), or never (shifted forward).
+    """UTC epoch seconds; how many wall-clock times never were (shifted forward).
 
     has_no_date: the invalid ones that are a time of day only; n_slashed: dates as 03/04/2026, read as `day_first` says;
     n_local: times without a zone of their own. repeat_s: after how long (s) the same time came again, else 0.
     """
 
-    n_ambiguous: int
     n_skipped: int
     n_slashed: int
     n_local: int
@@ -180,7 +183,7 @@ def instants_s(data: Bytes, start: Ints, end: Ints, timezone: str = "UTC", *, da
     repeat_s = np.zeros(len(start), np.int64)
     if n_ambiguous:
         repeat_s[local] = repeats_s(values[local], timezone)
-    return Instants(values, missing, invalid, n_ambiguous, n_skipped, n_slashed, n_local, has_no_date, repeat_s)
+    return Instants(values, missing, invalid, n_skipped, n_slashed, n_local, has_no_date, repeat_s)
 
 
 def _typed(values: Floats | Ints, kinds: Bytes) -> Typed:

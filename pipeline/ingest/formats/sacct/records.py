@@ -18,7 +18,19 @@ from pipeline.ingest.formats.sacct.scan import Rows
 from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
 from pipeline.ingest.live import asked_s_of, set_by_of, set_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
-from pipeline.ingest.reader import NODE, PROCESSOR, STEPS, Remarks, categories, constant, jobs_table, requested_memory
+from pipeline.ingest.reader import (
+    NODE,
+    PROCESSOR,
+    STEPS,
+    Remarks,
+    categories,
+    constant,
+    jobs_table,
+    positive,
+    real,
+    requested_memory,
+    whole,
+)
 from pipeline.ingest.sources import Source
 from pipeline.ingest.spans.instants import seconds_between, settled
 from pipeline.ingest.spans.kernels import Bytes
@@ -117,7 +129,7 @@ class Fields:
             return np.full(len(self.rows), np.nan)
         typed = spans.duration_s(self.rows.data, *self.rows.span(what))
         self.mark(typed.invalid, "not_a_duration")
-        return np.where(typed.missing, np.nan, typed.values)
+        return typed.floats()
 
     def count(self, what: str) -> tuple[Ints, Bools]:
         """A whole number (1.50K is 1536, 10.0 is 10), and where there is none."""
@@ -139,7 +151,7 @@ class Fields:
         """KiB, NaN where there are none, and what they are counted per."""
         typed = spans.memory_kib(self.rows.data, *self.rows.span(what), plain_kib)
         self.mark(typed.invalid, "not_a_memory_size")
-        return np.where(typed.missing, np.nan, typed.values), typed.per
+        return typed.floats(), typed.per
 
     def energy_j(self) -> Floats:
         """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
@@ -147,7 +159,7 @@ class Fields:
             return np.full(len(self.rows), np.nan)
         typed = spans.energy_j(self.rows.data, *self.rows.span("energy"))
         self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
-        return np.where(typed.missing, np.nan, typed.values)
+        return typed.floats()
 
     def exit_code(self, what: str) -> Floats:
         """The code, 128 + signal where one ended it, NaN where there is none."""
@@ -170,7 +182,7 @@ _TYPERS: Mapping[Kind, Callable[[Fields, str], pa.Array]] = {
     Kind.NAME: Fields.category,
     Kind.FREE: Fields.text,
     Kind.FOLDER: Fields.text,
-    Kind.EXIT: lambda fields, what: _whole(fields.exit_code(what)),
+    Kind.EXIT: lambda fields, what: whole(fields.exit_code(what)),
     Kind.COUNT: lambda fields, what: arrow(*fields.count(what)),
 }
 _AS_THEY_ARE = (
@@ -238,10 +250,10 @@ def _steps(fields: Fields, ends: Matrix, kinds: Bytes) -> pa.Table:
         "job_id": spans.texts(fields.rows.data, fields.rows.span("id")[0], ends[0]),
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": fields.instants("start_s").arrow(),
-        "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
-        "used_mem_kib": _real(_used_kib(fields)),
-        "energy_j": _real(fields.energy_j()),
-        "derived_exit_code": _whole(np.where(kinds == BATCH_STEP, np.nan, code)),
+        "max_rss_kib": real(fields.memory("max_rss", 1 / 1024)[0]),
+        "used_mem_kib": real(_used_kib(fields)),
+        "energy_j": real(fields.energy_j()),
+        "derived_exit_code": whole(np.where(kinds == BATCH_STEP, np.nan, code)),
     }
     return pa.table(found, schema=STEPS)
 
@@ -257,18 +269,6 @@ def _used_kib(fields: Fields) -> Floats:
     mean_kib, largest_kib = (fields.memory(name, 1 / 1024)[0] for name in ("mean_rss", "max_rss"))
     task_kib = np.where(np.isnan(mean_kib), largest_kib, mean_kib)
     return np.where(unknown | ~(task_kib > 0), np.nan, task_kib * n_tasks)
-
-
-def _real(values: Floats) -> pa.Array:
-    return arrow(values, np.isnan(values))
-
-
-def _whole(values: Floats) -> pa.Array:
-    return arrow(np.nan_to_num(values).astype(np.int64), np.isnan(values))
-
-
-def _positive(values: Floats) -> Floats:
-    return np.where(values > 0, values, np.nan)
 
 
 _SHORT_DIGITS = 8
@@ -356,39 +356,39 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     number = {name: np.where(missing, np.nan, values) for name, (values, missing) in counts.items()}
     typed = {name: arrow(*count) for name, count in counts.items()}
     number["nodes"] *= np.where(number["procs"] == 0, 0.0, 1.0)
-    typed["nodes"] = _whole(number["nodes"])
+    typed["nodes"] = whole(number["nodes"])
     if fields.has("req_tres") and not fields.has("requested_nodes"):
         asked = fields.by_word("req_tres", partial(_counted, _NODES))
         number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
-        typed["requested_nodes"] = _whole(number["requested_nodes"])
-    given, placed, asked, asked_nodes = map(_positive, number.values())
+        typed["requested_nodes"] = whole(number["requested_nodes"])
+    given, placed, asked, asked_nodes = map(positive, number.values())
     kib, per = fields.memory("requested_mem", 1024.0)
     procs = np.where(np.isnan(asked), given, asked)
     per_node = np.where(np.isnan(placed), asked_nodes, placed) / np.where(np.isnan(given), asked, given)
-    whole = kib / procs
+    of_job = kib / procs
     if fields.has("typed_mem"):
         typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
     else:
         # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
-        whole, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
+        of_job, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
     allocated = fields.category("alloc_tres")
     for pattern, name in ((_CPUS, "procs"), (_NODES, "nodes")):
         fields.check_same(fields.of_words(allocated, partial(_counted, pattern)), number[name])
     listed = fields.of_words(allocated, _gpus)
     gpus = np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)
     return typed | {
-        "gpus": _whole(gpus),
+        "gpus": whole(gpus),
         "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
-        "requested_mem_kib": _real(
-            np.select([per == spans.PER_CPU, per == spans.PER_NODE], [kib, kib * per_node], whole)
+        "requested_mem_kib": real(
+            np.select([per == spans.PER_CPU, per == spans.PER_NODE], [kib, kib * per_node], of_job)
         ),
         "requested_memory": _typed_memory(
             fields, typed_kib, typed_per, np.where(np.isnan(asked_nodes), placed, asked_nodes), procs
         ),
-        "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
-        "used_mem_kib": _real(_used_kib(fields) / given),
-        "cpu_s": _real(fields.duration("total_cpu") / given),
-        "energy_j": _real(fields.energy_j()),
+        "max_rss_kib": real(fields.memory("max_rss", 1 / 1024)[0]),
+        "used_mem_kib": real(_used_kib(fields) / given),
+        "cpu_s": real(fields.duration("total_cpu") / given),
+        "energy_j": real(fields.energy_j()),
     }
 
 
@@ -423,8 +423,8 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
     set_s[~np.isnan(limit_s) & (limit_s != set_s)] = np.nan
     by = categories(comments, set_by_of)
     return {
-        "requested_s": _real(np.where(np.isnan(asked_s), limit_s, asked_s)),
-        "limit_set_s": _real(set_s),
+        "requested_s": real(np.where(np.isnan(asked_s), limit_s, asked_s)),
+        "limit_set_s": real(set_s),
         "limit_set_by": pc.if_else(pa.array(np.isnan(set_s)), pa.scalar(None, pa.string()), by.cast(pa.string())),
     }
 
@@ -479,4 +479,4 @@ def _times(fields: Fields) -> dict[str, pa.Array]:
         elapsed_s[elapsed_s < 0] = np.nan
     read = {name: arrow(instants.values, instants.missing) for name, instants in times.items()}
     read |= {"start_s": arrow(start_s, start.missing), "end_s": arrow(end_s, end.missing)}
-    return read | {"runtime_s": _real(elapsed_s), "suspended_s": _real(suspended_s)}
+    return read | {"runtime_s": real(elapsed_s), "suspended_s": real(suspended_s)}

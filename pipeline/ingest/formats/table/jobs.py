@@ -12,8 +12,21 @@ from pipeline.ingest import spans
 from pipeline.ingest.formats.table import values
 from pipeline.ingest.formats.table.column_map import CATEGORIES, COUNTS, INSTANTS, MEMORY, TEXTS, MappedColumns
 from pipeline.ingest.formats.table.units import Units
-from pipeline.ingest.reader import JOB, NODE, PROCESSOR, Remarks, categories, constant, jobs_table, requested_memory
+from pipeline.ingest.reader import (
+    JOB,
+    NODE,
+    PROCESSOR,
+    Remarks,
+    categories,
+    constant,
+    jobs_table,
+    positive,
+    real,
+    requested_memory,
+    whole,
+)
 from pipeline.ingest.sources import Source
+from pipeline.ingest.spans import Typed
 from pipeline.ingest.spans.kernels import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -69,12 +82,12 @@ class Rows:
         if not self.has(target):
             return self._unknown()
         zone = self.mapped.columns[target].timezone or self.site.timezone
-        found = values.instants(
+        found, n_local = values.instants(
             self.array(target), self.units.factors[target] or 1.0, zone, day_first=self.settings.day_first,
             zero_is_known=self.units.has_relative_times,
         )  # fmt: skip
-        self.remarks[f"{LOCAL} {zone}"] += found.n_local
-        return self._marked(found.read, "not_a_time")
+        self.remarks[f"{LOCAL} {zone}"] += n_local
+        return self._marked(found, "not_a_time")
 
     def durations(self, target: str) -> Floats:
         """Seconds (of energy: J), NaN where unknown."""
@@ -98,7 +111,7 @@ class Rows:
             return self._unknown(), self._unknown(), np.zeros(self.table.num_rows, np.uint8)
         column = self.mapped.columns[target]
         found = values.memory(self.array(target), self.units.factors[target])
-        kib = self._marked(found.read, "not_a_memory_size")
+        kib = self._marked(found, "not_a_memory_size")
         usual = PROCESSOR if column.column == target else JOB
         per = np.full(len(kib), _PER[column.per] if column.per else usual, np.uint8)
         per[found.per == spans.PER_CPU], per[found.per == spans.PER_NODE] = PROCESSOR, NODE
@@ -106,14 +119,14 @@ class Rows:
             own = np.select([per == PROCESSOR, per == NODE], [kib, kib * nodes / procs], kib / procs)
         return np.where(np.isfinite(own), own, np.nan), kib, per
 
-    def _read(self, target: str, reading: Callable[[pa.Array, float], values.Read], reason: str) -> Floats:
+    def _read(self, target: str, reading: Callable[[pa.Array, float], Typed], reason: str) -> Floats:
         if not self.has(target):
             return self._unknown()
         return self._marked(reading(self.array(target), self.units.factors[target] or 1.0), reason)
 
-    def _marked(self, read: values.Read, reason: str) -> Floats:
+    def _marked(self, read: Typed, reason: str) -> Floats:
         self.bad[read.invalid & (self.bad == 0)] = _CODE[reason]
-        return np.where(read.missing, np.nan, read.values)
+        return read.floats()
 
     def _unknown(self) -> Floats:
         return np.full(self.table.num_rows, np.nan)
@@ -125,7 +138,7 @@ def jobs_of_rows(rows: Rows, source: Source, line: Ints) -> pa.Table:
     rows.remarks.update({f"{MISSING}{name}": n for name in COSTS if not rows.has(name)})
     typed = _times(rows) | _sizes(rows) | _texts(rows, source, line)
     if rows.has("energy_j"):
-        typed["energy_j"] = _real(rows.durations("energy_j"))
+        typed["energy_j"] = real(rows.durations("energy_j"))
     typed |= {
         "site": constant(rows.site.name, n),
         "restart": arrow(np.zeros(n, np.int64)),
@@ -146,10 +159,10 @@ def _times(rows: Rows) -> dict[str, pa.Array]:
     between_s = end_s - start_s - idle_s
     runtime_s = _first_known(runtime_s, np.where(between_s >= 0, between_s, np.nan))
     instants = at | {"start_s": start_s, "end_s": end_s}
-    return {name: _whole(np.floor(found)) for name, found in instants.items()} | {
-        "runtime_s": _real(runtime_s),
-        "suspended_s": _real(took["suspended_s"]),
-        "requested_s": _real(np.where(took["requested_s"] > 0, took["requested_s"], np.nan)),
+    return {name: whole(np.floor(found)) for name, found in instants.items()} | {
+        "runtime_s": real(runtime_s),
+        "suspended_s": real(took["suspended_s"]),
+        "requested_s": real(np.where(took["requested_s"] > 0, took["requested_s"], np.nan)),
     }
 
 
@@ -157,18 +170,18 @@ def _sizes(rows: Rows) -> dict[str, pa.Array]:
     """Counts, and memory and processor time per processor."""
     number = {name: rows.counts(name) for name in COUNTS}
     number["procs"] = _procs(rows, number)
-    procs = _first_known(_positive(number["procs"]), _positive(number["requested_procs"]))
-    nodes = _first_known(_positive(number["nodes"]), _positive(number["requested_nodes"]))
-    found = {name: _whole(one) for name, one in number.items()}
-    found |= {name: _whole(rows.exit_codes(name)) for name in ("exit_code", "derived_exit_code")}
+    procs = _first_known(positive(number["procs"]), positive(number["requested_procs"]))
+    nodes = _first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
+    found = {name: whole(one) for name, one in number.items()}
+    found |= {name: whole(rows.exit_codes(name)) for name in ("exit_code", "derived_exit_code")}
     for name in MEMORY[:2]:
         own, typed, per = rows.memory(name, procs, nodes)
-        found[name] = _real(own)
+        found[name] = real(own)
         if name == "requested_mem_kib" and rows.has(name):
             found["requested_memory"] = requested_memory(typed, per.astype(np.int8))
-    found["max_rss_kib"] = _real(rows.memory("max_rss_kib", procs, nodes)[1])
+    found["max_rss_kib"] = real(rows.memory("max_rss_kib", procs, nodes)[1])
     is_own = rows.has("cpu_s") and rows.mapped.columns["cpu_s"].column == "cpu_s"
-    found["cpu_s"] = _real(rows.durations("cpu_s") / (1.0 if is_own else procs))
+    found["cpu_s"] = real(rows.durations("cpu_s") / (1.0 if is_own else procs))
     return found
 
 
@@ -208,15 +221,3 @@ def _first_known(*told: Floats) -> Floats:
     for other in told[1:]:
         found = np.where(np.isnan(found), other, found)
     return found
-
-
-def _positive(number: Floats) -> Floats:
-    return np.where(number > 0, number, np.nan)
-
-
-def _real(number: Floats) -> pa.Array:
-    return arrow(number, np.isnan(number))
-
-
-def _whole(number: Floats) -> pa.Array:
-    return arrow(np.nan_to_num(number).astype(np.int64), np.isnan(number))

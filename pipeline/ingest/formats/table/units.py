@@ -107,10 +107,10 @@ def _ran_s(rows: pa.Table, mapped: MappedColumns, factors: Mapping[str, float | 
             instants(
                 plain(rows[mapped.columns[name].column]), factors[name] or 1.0, "UTC", day_first=False,
                 zero_is_known=True,
-            ).read
+            )[0].floats()
             for name in ("start_s", "end_s")
         )  # fmt: skip
-        return np.where(start.missing | end.missing, np.nan, end.values - start.values)
+        return end - start
     if but != "runtime_s" and "runtime_s" in mapped.columns:
         return durations(plain(rows[mapped.columns["runtime_s"].column]), factors["runtime_s"] or 1.0).values
     return None

@@ -4,16 +4,16 @@ Every function gives values and which rows hold something that is no value of th
 """
 
 import re
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, floats_of, integers, nulls, words_of
+from pipeline.arrays import Ints, arrow, floats_of, integers, nulls, words_of
 from pipeline.errors import InputError
 from pipeline.ingest import spans
 from pipeline.ingest.reader import categories
+from pipeline.ingest.spans import Memory, Typed
 from pipeline.ingest.spans.instants import utc_of_local
 from pipeline.ingest.spans.kernels import Bytes
 
@@ -27,29 +27,6 @@ _LATEST_S = 7_258_118_400
 
 _MOST = 2.0**40
 """More s, processors or GiB is an error in the table."""
-
-
-class Read(NamedTuple):
-    """Values (anything where null), where they are null, and where what stood there is no value."""
-
-    values: Floats
-    missing: Bools
-    invalid: Bools
-
-    def whole(self) -> pa.Array:
-        """As int64."""
-        return arrow(np.where(self.missing, 0, self.values).astype(np.int64), self.missing)
-
-    def real(self) -> pa.Array:
-        """As float64."""
-        return arrow(np.where(self.missing, np.nan, self.values), self.missing)
-
-
-class InstantsRead(NamedTuple):
-    """UTC s since 1970, and how many times named no zone."""
-
-    read: Read
-    n_local: int
 
 
 def plain(column: pa.ChunkedArray) -> pa.Array:
@@ -96,7 +73,7 @@ def is_numeric(array: pa.Array) -> bool:
     return len(known) > 0 and bool(pc.all(pc.match_substring_regex(known, _NUMBER)).as_py())
 
 
-def numbers(array: pa.Array) -> Read:
+def numbers(array: pa.Array) -> Typed:
     """float64 of numbers or texts; NaN is null."""
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
@@ -104,12 +81,12 @@ def numbers(array: pa.Array) -> Read:
         return _numbers_of_text(array)
     if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         known = ~nulls(array)
-        return Read(np.zeros(len(array)), np.ones(len(array), np.bool_), known)
+        return Typed(np.zeros(len(array)), np.ones(len(array), np.bool_), known)
     values = floats_of(array.cast(pa.float64()))
-    return Read(values, ~np.isfinite(values), np.isinf(values))
+    return Typed(values, ~np.isfinite(values), np.isinf(values))
 
 
-def _numbers_of_text(array: pa.Array) -> Read:
+def _numbers_of_text(array: pa.Array) -> Typed:
     trimmed = pc.utf8_trim_whitespace(array)
     try:
         values = floats_of(trimmed.cast(pa.float64()))
@@ -121,11 +98,13 @@ def _numbers_of_text(array: pa.Array) -> Read:
         invalid[np.flatnonzero(invalid)] = [
             word.strip().lower() not in spans.NO_LIMIT for word in array.filter(arrow(invalid)).to_pylist()
         ]
-    return Read(values, ~np.isfinite(values), invalid)
+    return Typed(values, ~np.isfinite(values), invalid)
 
 
-def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero_is_known: bool) -> InstantsRead:
-    """Instants of timestamps, dates, texts, or numbers in `factor` s since 1970.
+def instants(
+    array: pa.Array, factor: float, zone: str, *, day_first: bool, zero_is_known: bool
+) -> tuple[Typed, int]:
+    """Instants of timestamps, dates, texts, or numbers in `factor` s since 1970 (UTC s), and how many named no zone.
 
     Timestamps and texts without a zone are of `zone`. A negative number is unknown, and 0 unless it is known.
     """
@@ -135,15 +114,15 @@ def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero
         return _timestamps(array, zone)
     if pa.types.is_string(array.type) and not is_numeric(array):
         typed = spans.instants_s(*spans_of(_without_fraction(array)), zone, day_first=day_first)
-        return InstantsRead(Read(typed.values.astype(np.float64), typed.missing, typed.invalid), typed.n_local)
+        return typed, typed.n_local
     read = numbers(array)
     values = np.floor(np.where(read.missing, 0.0, read.values) * factor + 1e-6)
     unknown = read.missing | (values < 0) | ((values == 0) & ~np.bool_(zero_is_known))
     too_late = ~unknown & (values > _LATEST_S)
-    return InstantsRead(Read(values, unknown | too_late, read.invalid | too_late), 0)
+    return Typed(values, unknown | too_late, read.invalid | too_late), 0
 
 
-def _timestamps(array: pa.Array, zone: str) -> InstantsRead:
+def _timestamps(array: pa.Array, zone: str) -> tuple[Typed, int]:
     missing = nulls(array)
     per_s = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
     values = np.floor_divide(integers(array.cast(pa.int64()))[0], per_s)
@@ -154,7 +133,7 @@ def _timestamps(array: pa.Array, zone: str) -> InstantsRead:
         values, _, _ = utc_of_local(values, zone)
         n_local = int(np.count_nonzero(~missing))
     none = np.zeros(len(values), np.bool_)
-    return InstantsRead(Read(values.astype(np.float64), missing | outside, none), n_local)
+    return Typed(values, missing | outside, none), n_local
 
 
 def _without_fraction(array: pa.Array) -> pa.Array:
@@ -162,51 +141,50 @@ def _without_fraction(array: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(array, r"(:\d\d)\.\d+", r"\1")
 
 
-def durations(array: pa.Array, factor: float) -> Read:
+def durations(array: pa.Array, factor: float) -> Typed:
     """Seconds of durations, texts (`1-02:03:04`, `1 days 02:03:04`), or numbers in `factor` s; -1 is unknown."""
     if pa.types.is_duration(array.type):
         per_s = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[array.type.unit]
         missing = nulls(array)
         values = integers(array.cast(pa.int64()))[0] / per_s
-        return Read(np.where(missing, np.nan, values), missing, np.zeros(len(values), np.bool_))
+        return Typed(np.where(missing, np.nan, values), missing, np.zeros(len(values), np.bool_))
     if pa.types.is_interval(array.type):
         took_s = [None if one is None else 86_400 * (30 * one[0] + one[1]) + one[2] / 1e9 for one in array.to_pylist()]
         return numbers(pa.array(took_s, pa.float64()))
     if pa.types.is_string(array.type) and not is_numeric(array):
         dashed = pc.replace_substring_regex(array, _PANDAS_DAYS, r"\1-")
-        typed = spans.duration_s(*spans_of(dashed))
-        return Read(np.where(typed.missing, np.nan, typed.values), typed.missing, typed.invalid)
+        return spans.duration_s(*spans_of(dashed))
     read = numbers(array)
     unknown = read.missing | (read.values == -1)
     values = np.where(unknown, np.nan, read.values) * factor
     with np.errstate(invalid="ignore"):
         too_long = np.abs(values) > _MOST
-    return Read(np.where(too_long, np.nan, values), unknown | too_long, read.invalid | too_long)
+    return Typed(np.where(too_long, np.nan, values), unknown | too_long, read.invalid | too_long)
 
 
-def counts(array: pa.Array, factor: float) -> Read:
+def counts(array: pa.Array, factor: float) -> Typed:
     """Counts, with the part of a processor or GPU that a job shares; negative ones are unknown."""
     read = numbers(array)
     with np.errstate(invalid="ignore"):
         unknown = read.missing | (read.values < 0)
     values = np.where(unknown, 0.0, read.values) * factor
     too_many = values > _MOST
-    return Read(values, unknown | too_many, read.invalid | too_many)
+    return Typed(values, unknown | too_many, read.invalid | too_many)
 
 
-def exit_codes(array: pa.Array) -> Read:
+def exit_codes(array: pa.Array) -> Typed:
     """Codes of numbers, or of texts such as `1:0` and `0:9`, where 128 + the signal is the code; else unknown."""
     if pa.types.is_string(array.type) and not is_numeric(array):
         parts = pc.extract_regex(array, r"^\s*(?P<code>\d{1,9})(?::(?P<signal>\d{1,9}))?\s*$")
         code, signal = (numbers(pc.struct_field(parts, name)) for name in ("code", "signal"))
         ended = np.where(~signal.missing & (signal.values > 0), 128 + signal.values, code.values)
-        return Read(ended, code.missing, np.zeros(len(array), np.bool_))
+        return Typed(ended, code.missing, np.zeros(len(array), np.bool_))
     read = numbers(array)
     unknown = read.missing | (np.abs(np.where(read.missing, 0.0, read.values)) > _MOST)
-    return Read(read.values, unknown, np.zeros(len(array), np.bool_))
+    return Typed(read.values, unknown, np.zeros(len(array), np.bool_))
 
 
-def gpus(array: pa.Array, factor: float) -> Read:
+def gpus(array: pa.Array, factor: float) -> Typed:
     """GPUs as a number, or in a list of Slurm's resources such as `gpu:volta:2`, in which no GPU means none."""
     if not pa.types.is_string(array.type) or is_numeric(array):
         return counts(array, factor)
@@ -215,22 +193,14 @@ def gpus(array: pa.Array, factor: float) -> Read:
     return counts(pc.if_else(has_words, pc.coalesce(number, pa.scalar("0")), array), factor)
 
 
-class MemoryRead(NamedTuple):
-    """KiB, and what a text counts them per: PER_CPU, PER_NODE or 0."""
-
-    read: Read
-    per: Bytes
-
-
-def memory(array: pa.Array, factor: float | None) -> MemoryRead:
+def memory(array: pa.Array, factor: float | None) -> Memory:
     """KiB of texts (`8G`, `4000Mn`) or numbers in `factor` KiB; a number without a unit is unknown."""
     if pa.types.is_string(array.type) and not is_numeric(array):
-        typed = spans.memory_kib(*spans_of(array), factor or 1 / 1024)
-        return MemoryRead(Read(typed.values, typed.missing, typed.invalid), typed.per)
+        return spans.memory_kib(*spans_of(array), factor or 1 / 1024)
     read = numbers(array)
     with np.errstate(invalid="ignore"):
         unknown = read.missing | (read.values < 0) | (read.values > _MOST * 1024**2) | np.bool_(factor is None)
-    return MemoryRead(Read(read.values * (factor or 1.0), unknown, read.invalid), np.zeros(len(array), np.uint8))
+    return Memory(read.values * (factor or 1.0), unknown, read.invalid, np.zeros(len(array), np.uint8))
 
 
 def as_texts(array: pa.Array) -> pa.Array:
