@@ -99,7 +99,7 @@ def _bounded(source: Source) -> tuple[Source, bool]:
 
 def _first_rows(source: Source) -> tuple[Source, bool]:
     """The first rows of a table, as a table in memory; whether they are all."""
-    from pipeline.ingest.formats.table.parts import row_batches  # noqa: PLC0415  (kernels that text does without)
+    from pipeline.ingest.formats.table import row_batches  # noqa: PLC0415  (kernels that text does without)
 
     rows = list(islice(row_batches(source), 2))
     sink = pa.BufferOutputStream()

@@ -182,6 +182,18 @@ def unreadable_table(rows: list[dict[str, Any]]) -> pa.Table:
     return UNREADABLE.build(**{c.name: [row[c.name] for row in rows] for c in UNREADABLE.columns})
 
 
+class RepeatedKeyError(ValueError):
+    """A JSON object that has a key twice: two records ran together."""
+
+
+def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The object of JSON's pairs; RepeatedKeyError where a key comes twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise RepeatedKeyError
+    return found
+
+
 def real(values: Floats) -> pa.Array:
     """float64, null where NaN."""
     return arrow(values, np.isnan(values))

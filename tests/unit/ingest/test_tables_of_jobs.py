@@ -208,6 +208,13 @@ def test_a_carriage_return_alone_ends_no_row(tmp_path: Path) -> None:
     assert found == [(4, "number_of_values"), (5, "not_a_duration")]
 
 
+def test_an_object_with_a_key_twice_is_set_aside(tmp_path: Path) -> None:
+    one = '{"submit": %d, "runtime": 60}\n'
+    text = one % NOON + '{"submit": %d, "runtime": 60, "runtime": 5}\n' % NOON + one % (NOON + 1)
+    jobs, unreadable, _ = read(tmp_path / "jobs.json", text)
+    assert len(jobs) == 2 and [(row["source_line"], row["reason"]) for row in unreadable] == [(2, "not_json")]
+
+
 def test_bytes_that_are_no_utf_8_are_escapes(tmp_path: Path) -> None:
     text = csv_of({"submit": [NOON], "runtime": [5], "user": ["J\xf6rg"]}).encode("latin-1")
     assert read(tmp_path / "a.csv", text)[0][0]["user"] == "J\\xf6rg"

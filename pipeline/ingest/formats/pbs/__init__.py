@@ -139,40 +139,25 @@ def _rows(source: Source, block: Block, bad: Ints) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
+_SENTENCES = {
+    "odd_values": "{n} values (times, memory, nodes) are in no form PBS documents and left unknown",
+    "ambiguous_times": "{n} dates came twice when clocks went back and stand for an instant that the record lacks: "
+    "each is read as the first",
+    "settled_times": "{n} dates came twice when clocks went back and could be settled by walltime",
+    "no_line_end": f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}",
+    "joined": "{n} lines hold a record that was cut and a whole one behind it, and count as two",
+}
+_OTHER_ZONE = (
+    "the dates of most records are not the instants they tell: set site.timezone to the log's zone (it matters where a "
+    "record has no instant of its own: deleted, and in TORQUE queued and rerun jobs)"
+)
+
+
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times and counts."""
     del settings
-    said = [
-        (
-            2 * remarks["dated_off"] > remarks["dated"],
-            "the dates of most records are not the instants they tell: set site.timezone to the log's zone "
-            "(it matters where a record has no instant of its own: deleted, and in TORQUE queued and rerun jobs)",
-        ),
-        (
-            remarks["odd_values"],
-            f"{remarks['odd_values']} values (times, memory, nodes) are in no form PBS documents and left unknown",
-        ),
-    ]
-    said += [
-        (
-            remarks["ambiguous_times"],
-            f"{remarks['ambiguous_times']} dates came twice when clocks went back and stand for an instant that the "
-            "record lacks: each is read as the first",
-        ),
-        (
-            remarks["settled_times"],
-            f"{remarks['settled_times']} dates came twice when clocks went back and could be settled by walltime",
-        ),
-        (
-            remarks["no_line_end"],
-            f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}",
-        ),
-        (
-            remarks["joined"],
-            f"{remarks['joined']} lines hold a record that was cut and a whole one behind it, and count as two",
-        ),
-    ]
-    return [sentence for holds, sentence in said if holds]
+    said = [_OTHER_ZONE] if 2 * remarks["dated_off"] > remarks["dated"] else []
+    return said + [sentence.format(n=remarks[name]) for name, sentence in _SENTENCES.items() if remarks[name]]
 
 
 def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pipeline.ingest.reader import RepeatedKeyError, unique_keys
+
 MAX_ELEMENT_BYTES = 1 << 26
 """A longer element is no accounting record; only its start is kept."""
 
@@ -24,20 +26,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 _OVERLAP_BYTES = 1 << 16
 _RAW_BYTES = 2000
-
-
-class RepeatedKeyError(ValueError):
-    """An object that has a key twice, as Slurm writes none: two elements ran together."""
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise RepeatedKeyError
-    return found
-
-
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=unique_keys)
 
 
 @dataclass(frozen=True, slots=True)

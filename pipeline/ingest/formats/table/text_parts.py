@@ -18,7 +18,7 @@ import pyarrow.csv as pc_csv
 
 from pipeline.arrays import Bools, Ints, arrow
 from pipeline.errors import InputError, printable
-from pipeline.ingest.reader import unreadable_row
+from pipeline.ingest.reader import unique_keys, unreadable_row
 from pipeline.ingest.sources import MAX_LINE_BYTES, Block, Source, byte_blocks, head, line_blocks
 from pipeline.settings import IngestSettings
 
@@ -194,7 +194,7 @@ def _array_objects(source: Source) -> Iterator[tuple[list[dict[str, Any]], int]]
 
 def _leading_objects(text: str) -> tuple[list[dict[str, Any]], str]:
     """The whole objects that a text begins with, and what follows them."""
-    objects, at, decoder = [], 0, json.JSONDecoder()
+    objects, at, decoder = [], 0, json.JSONDecoder(object_pairs_hook=unique_keys)
     while (begin := _BETWEEN.match(text, at).end()) < len(text) and text[begin] == "{":  # type: ignore[union-attr]
         try:
             value, at = decoder.raw_decode(text, begin)
@@ -211,7 +211,7 @@ def _first_element(start: bytes) -> dict[str, Any] | None:
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
