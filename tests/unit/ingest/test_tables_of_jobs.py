@@ -209,8 +209,8 @@ def test_a_carriage_return_alone_ends_no_row(tmp_path: Path) -> None:
 
 
 def test_an_object_with_a_key_twice_is_set_aside(tmp_path: Path) -> None:
-    one = '{"submit": %d, "runtime": 60}\n'
-    text = one % NOON + '{"submit": %d, "runtime": 60, "runtime": 5}\n' % NOON + one % (NOON + 1)
+    one, two = f'"submit": {NOON}, "runtime": 60', f'"submit": {NOON + 1}, "runtime": 60'
+    text = "".join(f"{{{said}}}\n" for said in (one, f'{one}, "runtime": 5', two))
     jobs, unreadable, _ = read(tmp_path / "jobs.json", text)
     assert len(jobs) == 2 and [(row["source_line"], row["reason"]) for row in unreadable] == [(2, "not_json")]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, texts
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
@@ -34,6 +34,7 @@ from pipeline.ingest.reader import (
 from pipeline.ingest.sources import Source
 from pipeline.ingest.spans.instants import seconds_between, settled
 from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.tres import CPUS, NO_COUNT, NODES, by_word, counted, exit_code, gpu_type, gpus_of
 from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
@@ -46,7 +47,6 @@ CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 ZONE, STATE = "zone ", "state "
 """What remarks on the zone of local times and on an unknown state begin with; its name follows."""
 
-NO_COUNT = -1.0
 _MOST = 2.0**40
 """More of anything countable is an error in the log."""
 
@@ -98,13 +98,7 @@ class Fields:
 
     def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
         """A function's value of each text, which it sees once; NaN where there is no text, or None."""
-        return self.of_words(self.category(what), value_of)
-
-    @staticmethod
-    def of_words(words: pa.Array, value_of: Callable[[str], float | None]) -> Floats:
-        """A function's value of each word of a category, as by_word."""
-        values = np.array([*map(value_of, words.dictionary.to_pylist()), None], np.float64)
-        return values[np.where(nulls(words), -1, integers(words.indices)[0])]
+        return by_word(self.category(what), value_of)
 
     def instants(self, what: str) -> spans.Instants:
         """UTC epoch seconds; those that came twice are not tallied yet."""
@@ -163,7 +157,7 @@ class Fields:
 
     def exit_code(self, what: str) -> Floats:
         """The code, 128 + signal where one ended it, NaN where there is none."""
-        code, (start, end) = self.by_word(what, _exit_code), self.rows.span(what)
+        code, (start, end) = self.by_word(what, exit_code), self.rows.span(what)
         self.mark(np.isnan(code) & (end > start), "not_an_exit_code")
         return code
 
@@ -279,52 +273,6 @@ def _is_stamp(word: str | None) -> bool:
     return word is not None and len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None
 
 
-_CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")
-
-
-def _exit_code(text: str) -> float | None:
-    """`code:signal` as one number: the code, or 128 + signal where a signal ended it; a bare number is a code."""
-    found = _CODE_AND_SIGNAL.fullmatch(text)
-    if found is None:
-        return None
-    signal = int(found[2] or 0)
-    return 128 + signal if signal else int(found[1])
-
-
-_GPU = re.compile(r"(gres[/:])?gpu(?:([=:])([^(]*).*)?", re.DOTALL)
-_GPU_TYPE = re.compile(r"(?:[A-Za-z][\w.-]*)?")
-_LAST_NUMBER = re.compile(r"(?:.*[=:])?([0-9]{1,9})", re.DOTALL)
-
-
-def _gpus(text: str) -> float | None:
-    """GPUs of a TRES or GRES string: gres/gpu=4, or gpu:2, gpu:a100:2, gres/gpu:v100=2 summed where no total is.
-
-    A bare number is the count. None where a count is no number of up to nine digits.
-    """
-    if "gpu" not in text:
-        return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
-    total, parts = None, 0
-    for found in map(_GPU.fullmatch, text.split(",")):
-        if found is None:
-            continue
-        number, is_tres = _LAST_NUMBER.fullmatch(found[3] or ""), found[1] == "gres/"
-        if number is None and (is_tres or not _GPU_TYPE.fullmatch(found[3] or "")):
-            return None
-        if is_tres and found[2] == "=":
-            total = int(number[1]) if number else 0
-        else:
-            parts += int(number[1]) if number else 1
-    return parts if total is None else total
-
-
-_TYPE = re.compile(r"(?:gres[/:])?gpu:([A-Za-z][\w.-]*)")
-
-
-def _gpu_type(text: str) -> str:
-    """The types of GPUs that a TRES or GRES string names, in order and joined by +; empty where it names none."""
-    return "+".join(sorted({found[1] for found in map(_TYPE.match, text.split(",")) if found}))
-
-
 def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -> pa.Array:
     """The type of each job's GPUs: as allocated, else as asked for; null where it has none or the log does not tell."""
     if not (gpus > 0).any():
@@ -336,18 +284,7 @@ def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -
 
 def _named_types(text: pa.Array) -> pa.Array:
     encoded = text.dictionary_encode()
-    return texts([_gpu_type(word) or None for word in encoded.dictionary.to_pylist()]).take(encoded.indices)
-
-
-_NODES, _CPUS = (re.compile(rf"(?:^|,){name}=([^,]*)") for name in ("node", "cpu"))
-
-
-def _counted(pattern: re.Pattern[str], text: str) -> float | None:
-    """What a TRES string counts; None where it does not tell, or tells a rounded number; NO_COUNT for what is none."""
-    found = pattern.search(text)
-    if found is None or found[1].endswith("K"):
-        return None
-    return int(found[1]) if re.fullmatch("[0-9]{1,9}", found[1]) else NO_COUNT
+    return texts([gpu_type(word) or None for word in encoded.dictionary.to_pylist()]).take(encoded.indices)
 
 
 def _sizes(fields: Fields) -> dict[str, pa.Array]:
@@ -358,7 +295,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     number["nodes"] *= np.where(number["procs"] == 0, 0.0, 1.0)
     typed["nodes"] = whole(number["nodes"])
     if fields.has("req_tres") and not fields.has("requested_nodes"):
-        asked = fields.by_word("req_tres", partial(_counted, _NODES))
+        asked = fields.by_word("req_tres", partial(counted, NODES))
         number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
         typed["requested_nodes"] = whole(number["requested_nodes"])
     given, placed, asked, asked_nodes = map(positive, number.values())
@@ -372,10 +309,10 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
         of_job, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
     allocated = fields.category("alloc_tres")
-    for pattern, name in ((_CPUS, "procs"), (_NODES, "nodes")):
-        fields.check_same(fields.of_words(allocated, partial(_counted, pattern)), number[name])
-    listed = fields.of_words(allocated, _gpus)
-    gpus = np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)
+    for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
+        fields.check_same(by_word(allocated, partial(counted, pattern)), number[name])
+    listed = by_word(allocated, gpus_of)
+    gpus = np.where(np.isnan(listed), fields.by_word("req_tres", gpus_of), listed)
     return typed | {
         "gpus": whole(gpus),
         "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),

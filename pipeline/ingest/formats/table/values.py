@@ -4,6 +4,7 @@ Every function gives values and which rows hold something that is no value of th
 """
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pipeline.ingest.reader import categories
 from pipeline.ingest.spans import Memory, Typed
 from pipeline.ingest.spans.instants import utc_of_local
 from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.tres import by_word, exit_code, gpus_of
 
 MAX_TEXT_BYTES = 1 << 29
 """Of one column in one part of a table."""
@@ -112,7 +114,7 @@ def instants(
         array = array.cast(pa.timestamp("s"))
     if pa.types.is_timestamp(array.type):
         return _timestamps(array, zone)
-    if pa.types.is_string(array.type) and not is_numeric(array):
+    if _is_words(array):
         typed = spans.instants_s(*spans_of(_without_fraction(array)), zone, day_first=day_first)
         return typed, typed.n_local
     read = numbers(array)
@@ -151,7 +153,7 @@ def durations(array: pa.Array, factor: float) -> Typed:
     if pa.types.is_interval(array.type):
         took_s = [None if one is None else 86_400 * (30 * one[0] + one[1]) + one[2] / 1e9 for one in array.to_pylist()]
         return numbers(pa.array(took_s, pa.float64()))
-    if pa.types.is_string(array.type) and not is_numeric(array):
+    if _is_words(array):
         dashed = pc.replace_substring_regex(array, _PANDAS_DAYS, r"\1-")
         return spans.duration_s(*spans_of(dashed))
     read = numbers(array)
@@ -174,28 +176,29 @@ def counts(array: pa.Array, factor: float) -> Typed:
 
 def exit_codes(array: pa.Array) -> Typed:
     """Codes of numbers, or of texts such as `1:0` and `0:9`, where 128 + the signal is the code; else unknown."""
-    if pa.types.is_string(array.type) and not is_numeric(array):
-        parts = pc.extract_regex(array, r"^\s*(?P<code>\d{1,9})(?::(?P<signal>\d{1,9}))?\s*$")
-        code, signal = (numbers(pc.struct_field(parts, name)) for name in ("code", "signal"))
-        ended = np.where(~signal.missing & (signal.values > 0), 128 + signal.values, code.values)
-        return Typed(ended, code.missing, np.zeros(len(array), np.bool_))
-    read = numbers(array)
+    read = _of_words(array, exit_code) if _is_words(array) else numbers(array)
     unknown = read.missing | (np.abs(np.where(read.missing, 0.0, read.values)) > _MOST)
     return Typed(read.values, unknown, np.zeros(len(array), np.bool_))
 
 
 def gpus(array: pa.Array, factor: float) -> Typed:
     """GPUs as a number, or in a list of Slurm's resources such as `gpu:volta:2`, in which no GPU means none."""
-    if not pa.types.is_string(array.type) or is_numeric(array):
-        return counts(array, factor)
-    number = pc.struct_field(pc.extract_regex(array, r"gpu(?:[:=][A-Za-z][\w.-]*)?[:=](?P<n>\d{1,6})"), "n")
-    has_words = pc.match_substring_regex(array, r"[A-Za-z]")
-    return counts(pc.if_else(has_words, pc.coalesce(number, pa.scalar("0")), array), factor)
+    return _of_words(array, gpus_of) if _is_words(array) else counts(array, factor)
+
+
+def _is_words(array: pa.Array) -> bool:
+    return bool(pa.types.is_string(array.type)) and not is_numeric(array)
+
+
+def _of_words(array: pa.Array, value_of: Callable[[str], float | None]) -> Typed:
+    """A function's value of each text; unknown where it gives None."""
+    values = by_word(array.dictionary_encode(), value_of)
+    return Typed(values, np.isnan(values), np.zeros(len(array), np.bool_))
 
 
 def memory(array: pa.Array, factor: float | None) -> Memory:
     """KiB of texts (`8G`, `4000Mn`) or numbers in `factor` KiB; a number without a unit is unknown."""
-    if pa.types.is_string(array.type) and not is_numeric(array):
+    if _is_words(array):
         return spans.memory_kib(*spans_of(array), factor or 1 / 1024)
     read = numbers(array)
     with np.errstate(invalid="ignore"):
