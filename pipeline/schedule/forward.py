@@ -63,7 +63,7 @@ def _of_pool(queue: Queue, runs_s: Ints, capacity: float, orders: int | None) ->
     left_s = np.maximum(log.limit_s[queue.runs] - queue.elapsed_s, 1.0)
     by_end = np.argsort(left_s, kind="stable")
     limit_s = np.ceil(np.concatenate([left_s, log.limit_s[queue.waits]])).astype(np.int64)
-    procs = np.maximum(log.past.procs[np.concatenate([queue.runs, queue.waits])], 1).astype(np.int64)
+    procs = np.maximum(log.size[np.concatenate([queue.runs, queue.waits])], 1).astype(np.int64)
     size = int(max(capacity, procs[:n_runs].sum(), procs.max()))
 
     def starts(order: Ints, taken_s: Ints, planned_s: Ints) -> Floats:

@@ -44,6 +44,17 @@ class Log:
         return np.where(self.past.requested_s > 0, self.past.requested_s, UNKNOWN_REQUEST_S)
 
     @cached_property
+    def size(self) -> Floats:
+        """Per job its processors, or more where its share of its pool's GPUs or memory is larger than theirs."""
+        past, found = self.past, self.past.procs.copy()
+        for held in (past.gpus, past.procs * past.requested_mem_kib):
+            amount = np.nan_to_num(held)
+            if amount.any():
+                most = np.maximum(usual_capacity(past, self.pool, amount), 1.0)
+                found = np.maximum(found, amount / most[self.pool] * self.capacity[self.pool])
+        return found
+
+    @cached_property
     def leave_s(self) -> Floats:
         """When each job left the queue, started or not."""
         return np.minimum(self.past.start_s, self.past.end_s)
@@ -99,20 +110,23 @@ def queue_at(log: Log, at_s: float, asked: int = -1) -> Queue:
     return Queue(log, at_s, places[runs], waits, np.full(len(waits), np.nan))
 
 
-def usual_capacity(past: History, pool: Ints) -> Floats:
-    """Per pool the processors that the jobs did not exceed for FULL_SHARE of the time that they held any."""
-    has_run = np.isfinite(past.start_s)
-    return np.array([_capacity(past, (pool == one) & has_run) for one in range(pool.max(initial=0) + 1)])
+def usual_capacity(past: History, pool: Ints, amount: Floats | None = None) -> Floats:
+    """Per pool the amount that the jobs did not exceed for FULL_SHARE of the time that they held any.
+
+    `amount` is what each job holds; None: its processors.
+    """
+    held, has_run = past.procs if amount is None else amount, np.isfinite(past.start_s)
+    return np.array([_capacity(past, held, (pool == one) & has_run) for one in range(pool.max(initial=0) + 1)])
 
 
-def _capacity(past: History, chosen: Bools) -> float:
-    newest_s = float(past.submit_s[-1])
-    procs, ends_s = past.procs[chosen], np.minimum(past.end_s[chosen], newest_s)
-    times_s, change = np.concatenate([past.start_s[chosen], ends_s]), np.concatenate([procs, -procs])
+def _capacity(past: History, amount: Floats, chosen: Bools) -> float:
+    if not chosen.any():
+        return 1.0
+    begins_s, ends_s = past.start_s[chosen], np.minimum(past.end_s[chosen], past.submit_s[-1])
+    change = np.concatenate([amount[chosen], -amount[chosen]])
+    times_s = np.concatenate([begins_s, ends_s])
     order = np.argsort(times_s, kind="stable")
     held, lasts_s = np.cumsum(change[order])[:-1], np.diff(times_s[order])
-    by_size = np.argsort(held, kind="stable")
-    reached = np.cumsum(lasts_s[by_size])
-    if not len(reached):
-        return float(procs.max(initial=1.0))
-    return float(held[by_size][np.searchsorted(reached, FULL_SHARE * reached[-1])])
+    by_amount = np.argsort(held, kind="stable")
+    reached = np.cumsum(lasts_s[by_amount])
+    return float(held[by_amount][np.searchsorted(reached, FULL_SHARE * reached[-1])])

@@ -125,12 +125,13 @@ def _of_jobs(queue: Queue) -> Floats:
     processors are short, and how long the limits of running jobs say until there is room, with and without those ahead.
     """
     log, waits = queue.log, queue.waits
-    procs, limit_s = log.past.procs[waits], log.limit_s[waits]
+    procs, limit_s = log.size[waits], log.limit_s[waits]
     found = np.empty((len(waits), 7))
-    found[:, :3] = np.column_stack([np.log2(procs), np.log(limit_s), logs(queue.at_s - log.past.submit_s[waits])])
+    waited_s = queue.at_s - log.past.submit_s[waits]
+    found[:, :3] = np.column_stack([np.log2(log.past.procs[waits]), np.log(limit_s), logs(waited_s)])
     for pool in np.unique(log.pool[waits]).tolist():
         rows, own, size = log.pool[waits] == pool, queue.of_pool(pool), float(log.capacity[pool])
-        held, left_s = log.past.procs[own.runs], np.maximum(log.limit_s[own.runs] - own.elapsed_s, 0.0)
+        held, left_s = log.size[own.runs], np.maximum(log.limit_s[own.runs] - own.elapsed_s, 0.0)
         by_end, free = np.argsort(left_s, kind="stable"), size - held.sum()
         room, ends_s = free + np.cumsum(held[by_end]), np.append(left_s[by_end], left_s.max(initial=0.0))
         needed, work_s = np.cumsum(procs[rows]), np.cumsum(procs[rows] * limit_s[rows])

@@ -31,7 +31,7 @@ WAYS = {"simulation": slice(None), "similar": slice(SIMULATED, None)}
 REFIT_CASES = 600
 """Cases answered by one forest while a record is made."""
 
-CALIBRATION_S, PRIOR_CASES = 90 * 86_400.0, 100
+CALIBRATION_S, PRIOR_CASES = 90 * 86_400.0, 300
 """Older answers calibrate nothing; cases without error that are added."""
 
 LEAST_ANSWERS = 30
