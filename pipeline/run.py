@@ -148,7 +148,7 @@ def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
 
 def learn_kept(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
     """STATE of a run's jobs, learnt from a State of an earlier night where the log has only grown since."""
-    site, settings, states = run.settings.site, ESTIMATE_RULES, run.states
+    site, settings, states = run.settings.site, ESTIMATE_RULES.of_site(run.settings), run.states
     if states is None:
         return learn_state(jobs, site, settings, run.names)
     table, report, checkpoints = learn_from_checkpoints(
@@ -161,7 +161,7 @@ def learn_kept(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
 def models_over_inputs(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
     """INPUT_MODELS of a run's jobs."""
     newest, _ = newest_jobs(jobs, READ, ESTIMATE_RULES.learn_jobs)
-    runs = submitted_runs(history(newest, run.settings.site.timezone), ESTIMATE_RULES)
+    runs = submitted_runs(history(newest, run.settings.site.timezone), ESTIMATE_RULES.of_site(run.settings))
     return publish_models(runs, run.settings.inputs, run.settings.site.name, run.run_id)
 
 
@@ -202,7 +202,7 @@ STEPS = (
          lambda run, observed, fits, groups, patterns: scalability(
              observed, fits, PREDICT_RULES, run.run_id, run.settings.site.max_procs,
              groups_by_application(groups), run.settings.site.procs_per_node, patterns)),
-    Step("learn", ("jobs",), ("learnt",), ("site",),
+    Step("learn", ("jobs",), ("learnt",), ("site", "clean"),
          learn_kept),
     Step("predict", ("learnt", "curves", "groups", "jobs"), ("state", "predictions"), ("run_id",),
          lambda run, state, curves, groups, jobs: publish_predictions(state, curves, groups, jobs, run.run_id)),
@@ -212,13 +212,15 @@ STEPS = (
          lambda run, jobs: make_harm(jobs, run.settings.site.name, run.settings.export.again_s)),
     Step("limits", ("jobs", "limit_harm"), ("limits",), ("site", "run_id"),
          lambda run, jobs, harm: with_switched_off(make_limits(jobs, run.settings.site, run.run_id), harm)),
-    Step("learn_memory", ("jobs",), ("memory_state",), ("site",),
-         lambda run, jobs: learn_memory(jobs, run.settings.site, ESTIMATE_RULES, run.names)),
+    Step("learn_memory", ("jobs",), ("memory_state",), ("site", "clean"),
+         lambda run, jobs: learn_memory(jobs, run.settings.site, ESTIMATE_RULES.of_site(run.settings), run.names)),
     Step("memory", ("memory_state",), ("memory",), ("run_id",),
          lambda run, state: make_memory(state, run.run_id)),
-    Step("waste", ("jobs",), ("waste",), ("site", "run_id"),
-         lambda run, jobs: waste(jobs, run.settings.site.name, run.run_id)),
-    Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
+    Step("waste", ("jobs",), ("waste",), ("site", "clean", "run_id"),
+         lambda run, jobs: waste(
+             jobs, run.settings.site.name, run.run_id,
+             counts_every_request=run.settings.clean.counts_every_request)),
+    Step("inputs", ("jobs",), ("input_models",), ("site", "clean", "inputs", "run_id"),
          models_over_inputs),
 )  # fmt: skip
 

@@ -171,12 +171,19 @@ class MaximumSettings(Section):
 class CleanSettings(Section):
     """Which flags set jobs aside, and what the site knows of its machine and its users."""
 
-    flags_off: tuple[Flag, ...] = Field((), description="Flags not to set.")
+    flags_off: tuple[Flag | Literal["silent_request"], ...] = Field(
+        (), description="Flags not to set. silent_request: every requested time counts, whatever the log says of it."
+    )
     keep: tuple[SiteRule, ...] = Field((), description="Jobs that no screen may set aside.")
     drop: tuple[SiteRule, ...] = Field((), description="Jobs to set aside in any case.")
     dedicated: tuple[DedicatedWindow, ...] = Field((), description="Windows in which the machine was reserved.")
     capacity: CapacitySettings = CapacitySettings()
     maximum: MaximumSettings = MaximumSettings()
+
+    @property
+    def counts_every_request(self) -> bool:
+        """Whether requests that seem to say nothing of the runtime count, too."""
+        return "silent_request" in self.flags_off
 
 
 AUTO = ("auto",)

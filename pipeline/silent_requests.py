@@ -111,11 +111,12 @@ def says_nothing(jobs: pa.Table, silent: Sequence[SilentRequest]) -> Bools:
     return found
 
 
-def sentences(silent: Sequence[SilentRequest]) -> list[str]:
+def sentences(silent: Sequence[SilentRequest], *, counts_every_request: bool = False) -> list[str]:
     """What a report says of them."""
+    counts = "It counts, by clean.flags_off." if counts_every_request else "It counts as none."
     said = [
         f"The request of {one.requested_s / 3600:,.4g} h{_where(one.queue)} says nothing: {one.n_jobs:,} jobs have it, "
-        f"the longest ran {one.longest_s / 3600:,.3g} h. It counts as none."
+        f"the longest ran {one.longest_s / 3600:,.3g} h. {counts}"
         for one in silent[:LISTED]
     ]
     if len(silent) > LISTED:

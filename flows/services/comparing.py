@@ -128,7 +128,8 @@ def _replayed(
     about = {"policy": str(CASE.name), "capacity": capacity, "capacity_from": capacity_from, "shakes": how.shakes.n}
     if not later.size:
         return {"jobs": 0, **about, "today": {}, "each": [{} for _ in states]}
-    work = workload_of_jobs(jobs, capacity, own_rows=history(jobs).row)
+    every = "silent_request" in source.settings.get("clean", {}).get("flags_off", ())
+    work = workload_of_jobs(jobs, capacity, own_rows=history(jobs).row, counts_every_request=every)
     users = category_codes(jobs, "user")[1]
     rows = []
     for loaded in states:

@@ -143,7 +143,10 @@ def subject_of_jobs(
     if task.whole_nodes and site.procs_per_node is None:
         raise InputError("--whole-nodes", "no site.procs_per_node", "the processors of a node", "set it in the config")
     per_node = site.procs_per_node if task.whole_nodes else None
-    work = workload_of_jobs(flagged, capacity, task.convention, per_node, past.row)
+    work = workload_of_jobs(
+        flagged, capacity, task.convention, per_node, past.row,
+        counts_every_request=task.settings.clean.counts_every_request,
+    )  # fmt: skip
     if not len(work):
         found = f"{flagged.num_rows} jobs, none to replay"
         raise InputError(name, found, "jobs with a submit, a runtime and processors")

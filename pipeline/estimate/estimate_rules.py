@@ -1,10 +1,13 @@
 """Rules of the job-level estimators; the numbers were chosen on the first thirds of archive logs alone."""
 
 import json
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from pipeline.settings import RunSettings
 
 AGAIN = "run again to learn it anew"
 
@@ -73,10 +76,16 @@ class EstimateRules:
     grace_min: float = 5.0
     """Time past its request within which a job is stopped (min)."""
     long: LongRules = LongRules()
+    counts_every_request: bool = False
+    """Whether requests that seem to say nothing of the runtime count, too: the site says so."""
+
+    def of_site(self, settings: "RunSettings") -> "EstimateRules":
+        """The rules with what a site's config says."""
+        return replace(self, counts_every_request=settings.clean.counts_every_request)
 
 
 ESTIMATE_RULES = EstimateRules()
-"""What a run estimates by."""
+"""What a run estimates by, but for what the site says."""
 
 
 def rules_text(rules: EstimateRules) -> str:

@@ -151,7 +151,7 @@ def _extended(
     is_apart, arrays = firsts_of_arrays(past.array[over], past.end_s[over], state.arrays, until_s)
     rows = state.rows if rows_days is None else touched(state.rows, past, over, is_apart, state.as_of_s)
     asked = _asked(rows, jobs, past, events, state, until_s)
-    asked = asked._replace(jobs=with_meant_requests(asked.jobs, past, asked.events, state.use))
+    asked = asked._replace(jobs=with_meant_requests(asked.jobs, past, asked.events, state.use, settings))
     jobs = part(asked.jobs, asked.submits)
     past = joined(state.jobs, jobs)
     digests = chains.digests_of(past)

@@ -1,6 +1,6 @@
 """Jobs as input of kernels: values known at each submit, starts and ends between submits, bursts and sessions."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from pipeline.estimate.history import History
 from pipeline.estimate.keys import MASK, hashes_of_names, mixed
 from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.silent_requests import is_unused
+
+if TYPE_CHECKING:
+    from pipeline.estimate.estimate_rules import EstimateRules
 
 ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
 TRAITS = (*ATTRIBUTES, "memory")
@@ -267,11 +270,13 @@ def no_use() -> Use:
     return Use(np.zeros((1, 2)), np.array([[0.0, 0.0, np.inf]]))
 
 
-def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use) -> Jobs:
+def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use, rules: "EstimateRules") -> Jobs:
     """The jobs without requests that say nothing as of the submit; `held` is updated with the ends.
 
     `is_unused` says which: a limit that is everybody's default, or none at all.
     """
+    if rules.counts_every_request:
+        return jobs
     meant_s = jobs.limit_s.copy()
     _drop_unused(jobs, past, events, held, meant_s)
     log_request = derived(meant_s, jobs.procs, jobs.gpus)["log_request"]

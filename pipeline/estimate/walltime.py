@@ -211,7 +211,7 @@ def _answers(state: State, questions: History, settings: EstimateRules, is_later
     jobs = with_known_programs(jobs_of(questions), n_names, np.full(len(questions), state.n_submits + 1))
     jobs = with_numbers(jobs, state)
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=False)
-    jobs, events = understood(state, jobs)
+    jobs, events = understood(state, jobs, settings)
     views = views_now(state, jobs, events, settings)
     center_s = centers(views, state, jobs, state.jobs, events)
     quantiles_s = answered(views, center_s, state.live, jobs, state.jobs, events, settings).quantiles_s
@@ -221,13 +221,13 @@ def _answers(state: State, questions: History, settings: EstimateRules, is_later
     return Answers(with_laws(quantiles_s, law, limit_s, 60.0 * settings.grace_min), law)
 
 
-def understood(state: State, jobs: Jobs) -> tuple[Jobs, Events]:
+def understood(state: State, jobs: Jobs, settings: EstimateRules) -> tuple[Jobs, Events]:
     """Questions at the state's time as they are understood, and that nothing happens meanwhile."""
     n, none = len(jobs.who), np.empty(0, np.int64)
     nothing = np.zeros(n + 1, np.int64)
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
     events = Events(none, none, none, nothing, nothing, nothing, known_s, -1)
-    return with_meant_requests(jobs, state.jobs, events, state.use), events
+    return with_meant_requests(jobs, state.jobs, events, state.use, settings), events
 
 
 def update(

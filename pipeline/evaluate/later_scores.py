@@ -87,7 +87,7 @@ def published(
     """PREDICTIONS as a run at a time publishes them, and how it groups; `jobs` are flagged JOBS of any time."""
     known = jobs.filter(pa.array(_ends(jobs) <= night_s))
     templates, _ = choose_template(known, settings.group, previous)
-    state, _ = learn_state(jobs, settings.site, ESTIMATE_RULES, as_of_s=night_s)
+    state, _ = learn_state(jobs, settings.site, ESTIMATE_RULES.of_site(settings), as_of_s=night_s)
     given = {"jobs_flagged": known, "templates": templates, "learnt": state}
     table = rows_of(tables_of(settings, given, "predictions")["predictions"])
     return table, with_chosen(settings.group, templates)

@@ -21,8 +21,9 @@ def inputs_else_walltime(past: History, settings: RunSettings) -> Floats:
 
     Without rules of inputs, or where no model has beaten its rivals, these are the quantiles of `walltime`.
     """
-    instead = walltime(past, ESTIMATE_RULES)
-    found = as_of_quantiles(submitted_runs(past, ESTIMATE_RULES, instead[:, 1]), settings.inputs)
+    rules = ESTIMATE_RULES.of_site(settings)
+    instead = walltime(past, rules)
+    found = as_of_quantiles(submitted_runs(past, rules, instead[:, 1]), settings.inputs)
     return np.where(np.isnan(found[:, 1:2]), instead, found)
 
 
@@ -38,7 +39,7 @@ def method_with_settings(method: str, settings: RunSettings) -> Callable[[Histor
         return lambda past: inputs_else_walltime(past, settings)
 
     def estimate(past: History) -> Floats:
-        return ESTIMATORS[method](past, ESTIMATE_RULES)
+        return ESTIMATORS[method](past, ESTIMATE_RULES.of_site(settings))
 
     return estimate
 

@@ -59,7 +59,9 @@ Row = tuple[str, str | None]
 """Kind and name; a name of None: the log does not say."""
 
 
-def waste(jobs: LargeTable, site: str, run_id: str) -> tuple[pa.Table, Report]:
+def waste(
+    jobs: LargeTable, site: str, run_id: str, *, counts_every_request: bool = False
+) -> tuple[pa.Table, Report]:
     """WASTE of a log's jobs: a row for all, and one for each application, account and user.
 
     Parameters
@@ -68,6 +70,8 @@ def waste(jobs: LargeTable, site: str, run_id: str) -> tuple[pa.Table, Report]:
         JOBS; those with a flag of NO_WORK, or without a runtime or processors, are set aside in the report.
     site, run_id : str
         The site's name, and the run that writes the rows.
+    counts_every_request : bool
+        Whether time is reserved by requests that seem to say nothing, too; they are counted in the report either way.
 
     Returns
     -------
@@ -81,7 +85,7 @@ def waste(jobs: LargeTable, site: str, run_id: str) -> tuple[pa.Table, Report]:
         held = part.filter(pa.array(is_held))
         seen.append(tally_of(part))
         aside.append(tally_of(part.filter(pa.array(~is_held))))
-        measures = measured(held, silent)
+        measures = measured(held, () if counts_every_request else silent)
         found.add(held, measures)
         _add_asked(asked, held, measures)
     rows = [_row(key, found.of[key], asked) for key in sorted(found.of, key=lambda key: _order(key, found.of[key]))]
@@ -91,7 +95,7 @@ def waste(jobs: LargeTable, site: str, run_id: str) -> tuple[pa.Table, Report]:
     kept = Tally(whole.rows - left.rows, whole.proc_s - left.proc_s)
     facts: dict[str, Fact] = {"silent_requests": sum(one.n_jobs for one in silent)}
     facts |= {name: rows[0][name] or 0.0 for name in HOURS} if rows else {}
-    said = tuple(sentences(silent))
+    said = tuple(sentences(silent, counts_every_request=counts_every_request))
     return table, Report("waste", "job", whole, kept, {"no_work": left} if left.rows else {}, facts, said)
 
 

@@ -55,7 +55,7 @@ class MoldableLog:
 
 def moldable_log(name: str, grouped: pa.Table, capacity: int, template: str, settings: RunSettings) -> MoldableLog:
     """The jobs of a grouped table that can be replayed; InputError for too few."""
-    work = workload_of_jobs(grouped, capacity)
+    work = workload_of_jobs(grouped, capacity, counts_every_request=settings.clean.counts_every_request)
     if len(work) < 30:
         raise InputError(printable(name), f"{len(work)} jobs that can be replayed", "at least 30")
     jobs = grouped.take(pa.array(work.row))

@@ -144,16 +144,20 @@ def workload_of_jobs(
     convention: Convention = Convention.NATURAL,
     procs_per_node: int | None = None,
     own_rows: Ints | None = None,
+    *,
+    counts_every_request: bool = False,
 ) -> Workload:
     """The workload of a JOBS table; `row` is the job's row there, ties of submit are in order of source line.
 
-    `own_rows`: rows that are jobs of their own. Under NATURAL others, as duplicates, are left out and counted.
+    `own_rows`: rows that are jobs of their own. Under NATURAL others, as duplicates, are left out and counted, and a
+    request over four times the longest run counts as none, unless `counts_every_request`.
     """
     order = np.argsort(floats(jobs, "source_line"), kind="stable")
     users, _ = category_codes(jobs, "user")
     stopped = _stopped_at_our_limit(jobs)
     # A default of minutes says nothing of a runtime of seconds, and yet lets a scheduler fill a gap.
-    endless = [one for one in silent_requests(jobs) if one.is_endless] if convention is Convention.NATURAL else []
+    looks = convention is Convention.NATURAL and not counts_every_request
+    endless = [one for one in silent_requests(jobs) if one.is_endless] if looks else []
     made = workload(
         floats(jobs, "submit_s")[order],
         floats(jobs, "runtime_s")[order],

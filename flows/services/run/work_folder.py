@@ -283,7 +283,7 @@ class KeptStates:
 def kept_states(work: Path, run: Run) -> KeptStates:
     """The checkpoints that fit a run's site, settings and code, in its work folder."""
     site = run.settings.site
-    parts = [site.name, site.timezone, run.names, rules_text(ESTIMATE_RULES), code_version()]
+    parts = [site.name, site.timezone, run.names, rules_text(ESTIMATE_RULES.of_site(run.settings)), code_version()]
     return KeptStates(work / _STATES / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24])
 
 

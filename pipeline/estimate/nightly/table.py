@@ -85,7 +85,7 @@ def _held_now(state: State, settings: EstimateRules) -> held_rows.Rows:
     first, number = distinct(taken(held, waiting))
     asked, n = taken(held, waiting[first]), len(first)
     questions = held_rows.questions_of_rows(asked, np.full(n, max(state.as_of_s, 0.0)))
-    jobs, events = understood(state, with_numbers(questions, state))
+    jobs, events = understood(state, with_numbers(questions, state), settings)
     views, no_place = views_now(state, jobs, events, settings), np.empty((0, N_READ), np.int64)
     held = with_views(held, waiting, views.take(number))
     unset = np.empty(0, np.int64)
