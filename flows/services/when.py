@@ -29,8 +29,8 @@ from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.publish import reading
 from pipeline.schedule.expected import Expected, expected, log_now, queue_now, starts, with_another
 from pipeline.schedule.queue_record import NEWEST_JOBS, Pools, QueueRecord, learnt, record_in, table_of
-from pipeline.schedule.queues import Log, Queue
-from pipeline.schedule.starts import LEVELS
+from pipeline.schedule.queues import SHARES, Log, Queue
+from pipeline.schedule.starts import LEVELS, figures
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
 from pipeline.storage import read_metadata, read_table, write_table
@@ -216,6 +216,7 @@ def facts_of(site: Site) -> dict[str, Any]:
         "at_s": site.now.at_s, "as_of_s": int(state.as_of_s), "run_id": site.loaded.manifest.run_id,
         "site": site.loaded.manifest.site, "n_running": len(site.queue.runs), "n_waiting": len(site.queue.waits),
         "processors": float(site.log.capacity.sum()),
+        "record": figures(site.found.record, site.now.at_s) if site.found else {},
     }  # fmt: skip
 
 
@@ -265,9 +266,10 @@ def hypothetical(
         asked = with_another(site.queue, place)
         (start_s,), (way,) = starts(asked, np.array([len(asked.waits) - 1]), site.found)
         runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[place])
+        own, asked_s = site.log.ladder[site.place["#0"]], float(site.log.limit_s[place])
         rows.append({
             "procs": int(choice.get("procs") or 1), "requested_s": choice.get("requested_s"), "answered_by": way,
-            "is_asked": nth == 0,
+            "is_asked": nth == 0, "share_longer": 1.0 - float(np.interp(np.log(asked_s), own, SHARES)),
             **{f"wait_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, start_s, strict=True)},
             **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, runtime_s, strict=True)},
             "end_s_q50": at_s + float(start_s[1] + runtime_s[1]),
