@@ -27,8 +27,8 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.walltime import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.publish import reading
-from pipeline.schedule.expected import Expected, expected, log_now, queue_now, starts, with_another
-from pipeline.schedule.queue_record import NEWEST_JOBS, Pools, QueueRecord, learnt, record_in, table_of
+from pipeline.schedule.expected import Expected, expected, queue_now, starts, with_another
+from pipeline.schedule.queue_record import NEWEST_JOBS, Pools, QueueRecord, learnt, log_of, record_in, table_of
 from pipeline.schedule.queues import SHARES, Log, Queue
 from pipeline.schedule.starts import LEVELS, figures
 from pipeline.schedule.time_left import LEFT_SHARES
@@ -100,7 +100,7 @@ def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()
     of_row = {int(row): place for place, row in enumerate(known.row)}
     place = {name: of_row[past.num_rows + nth] for nth, name in enumerate(ids) if past.num_rows + nth in of_row}
     quantiles_s = _estimates(known, past.num_rows, loaded)
-    log = log_now(_with_held_part(known, now, place), quantiles_s, _pools(now), found)
+    log = log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
     priority = np.full(len(known), np.nan)
     for job in now.jobs:
         priority[place[job.job_id]] = job.priority
