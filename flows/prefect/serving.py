@@ -1,6 +1,7 @@
 """Serves the nightly flow on a site's schedule from this process, under a Prefect server that stands already."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,8 @@ def serve_nightly(served: Served, config: Path, site: str) -> None:
     The schedule stays active when this process ends: a restart must not leave it paused. Nights that were missed in the
     meantime are run at the next start; where the logs have not grown they find their steps done.
     """
+    # Prefect's runner stops itself by a coroutine that it does not await where SIGTERM ends it.
+    warnings.filterwarnings("ignore", "coroutine 'Runner.astop' was never awaited", RuntimeWarning)
     with temporary_settings({PREFECT_API_URL: served.api}):
         nightly.serve(
             name=served.name,

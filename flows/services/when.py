@@ -27,10 +27,10 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.walltime import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.publish import reading
-from pipeline.schedule.expected import Expected, expected, log_now, queue_now, starts, with_another
-from pipeline.schedule.queue_record import NEWEST_JOBS, Pools, QueueRecord, learnt, record_in, table_of
-from pipeline.schedule.queues import Log, Queue
-from pipeline.schedule.starts import LEVELS
+from pipeline.schedule.expected import Expected, expected, queue_now, starts, with_another
+from pipeline.schedule.queue_record import NEWEST_JOBS, Pools, QueueRecord, learnt, log_of, record_in, table_of
+from pipeline.schedule.queues import SHARES, Log, Queue
+from pipeline.schedule.starts import LEVELS, figures
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
 from pipeline.storage import read_metadata, read_table, write_table
@@ -100,7 +100,7 @@ def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()
     of_row = {int(row): place for place, row in enumerate(known.row)}
     place = {name: of_row[past.num_rows + nth] for nth, name in enumerate(ids) if past.num_rows + nth in of_row}
     quantiles_s = _estimates(known, past.num_rows, loaded)
-    log = log_now(_with_held_part(known, now, place), quantiles_s, _pools(now), found)
+    log = log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
     priority = np.full(len(known), np.nan)
     for job in now.jobs:
         priority[place[job.job_id]] = job.priority
@@ -216,6 +216,7 @@ def facts_of(site: Site) -> dict[str, Any]:
         "at_s": site.now.at_s, "as_of_s": int(state.as_of_s), "run_id": site.loaded.manifest.run_id,
         "site": site.loaded.manifest.site, "n_running": len(site.queue.runs), "n_waiting": len(site.queue.waits),
         "processors": float(site.log.capacity.sum()),
+        "record": figures(site.found.record, site.now.at_s) if site.found else {},
     }  # fmt: skip
 
 
@@ -265,9 +266,10 @@ def hypothetical(
         asked = with_another(site.queue, place)
         (start_s,), (way,) = starts(asked, np.array([len(asked.waits) - 1]), site.found)
         runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[place])
+        own, asked_s = site.log.ladder[site.place["#0"]], float(site.log.limit_s[place])
         rows.append({
             "procs": int(choice.get("procs") or 1), "requested_s": choice.get("requested_s"), "answered_by": way,
-            "is_asked": nth == 0,
+            "is_asked": nth == 0, "share_longer": 1.0 - float(np.interp(np.log(asked_s), own, SHARES)),
             **{f"wait_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, start_s, strict=True)},
             **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, runtime_s, strict=True)},
             "end_s_q50": at_s + float(start_s[1] + runtime_s[1]),

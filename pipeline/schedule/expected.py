@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.history import History
 from pipeline.schedule.forward import simulated
-from pipeline.schedule.queue_record import Pools, QueueRecord, log_of
+from pipeline.schedule.queue_record import QueueRecord
 from pipeline.schedule.queues import Log, Queue, queue_at
 from pipeline.schedule.start_cases import Questions
 from pipeline.schedule.starts import LEVELS, WAYS, Way, answers, has_record
@@ -30,11 +29,6 @@ class Expected(NamedTuple):
     """Per waiting job what answered."""
     left_s: Floats
     """(running jobs, LEFT_SHARES)"""
-
-
-def log_now(past: History, quantiles_s: Floats, pools: Pools | None, found: QueueRecord | None) -> Log:
-    """The log of a history with the jobs of now, its queues numbered as in the record."""
-    return log_of(past, quantiles_s, pools, found.queues if found else [])
 
 
 def expected(queue: Queue, found: QueueRecord | None) -> Expected:

@@ -22,8 +22,9 @@ NEWEST_JOBS = 50_000
 """Jobs whose starts are learnt from."""
 
 MOST_INSTANTS = MOST_CASES // 3
-MOST_WORK = 1_500_000
-"""Instants times jobs in the queue: deep queues are asked about at fewer instants."""
+MOST_WORK, MOST_SQUARES = 1_500_000, 3e10
+"""Instants times jobs in the queue, and times their square: deep queues are asked about at fewer instants, of which the
+simulation takes at most some minutes; with fewer than LEAST_CASES cases there is no record."""
 
 OUTCOME_JOBS = 5_000
 
@@ -113,7 +114,8 @@ def _instants(log: Log) -> Floats:
     first_s, last_s = past.submit_s[len(past) // 10], past.submit_s[-1]
     in_system_s = np.minimum(past.end_s, last_s) - past.submit_s
     mean_jobs = float(in_system_s.sum() / max(last_s - past.submit_s[0], 1.0))
-    n = int(np.clip(MOST_WORK / max(mean_jobs, 1.0), LEAST_CASES, min(MOST_INSTANTS, len(past) // 3)))
+    jobs = max(mean_jobs, 1.0)
+    n = int(min(MOST_WORK / jobs, MOST_SQUARES / jobs**2, MOST_INSTANTS, len(past) // 3))
     return np.sort(np.random.default_rng(1).uniform(first_s, last_s, n))
 
 

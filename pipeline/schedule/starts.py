@@ -109,9 +109,22 @@ def has_record(record: Record, at_s: float) -> bool:
     return len(record.known(at_s).cases.at_s) >= LEAST_ANSWERS
 
 
+def figures(record: Record, at_s: float) -> dict[str, float]:
+    """How the answers with the simulation have held, as far as it is known at an instant: their number, the shares of
+    starts by the 80 and 95% quantiles before calibration, and the median error, s; empty without a record."""
+    known = record.known(at_s)
+    wait_s, is_known = known.cases.left_s(at_s)
+    if not is_known.any():
+        return {}
+    said_s, wait_s = at_levels(known.said_s[0, is_known], np.array(LEVELS)), wait_s[is_known]
+    held = (wait_s[:, None] <= said_s).mean(axis=0).tolist()
+    error_s = float(np.median(np.abs(said_s[:, LEVELS.index(0.5)] - wait_s)))
+    return {"n_scored": len(wait_s), "held_q80": held[2], "held_q95": held[3], "median_error_s": error_s}
+
+
 def answers(
     record: Record, asked: Cases, said_s: Callable[[int, Ints], Floats], at_s: float
-) -> tuple[Floats, Ints]:  # fmt: skip
+) -> tuple[Floats, Ints]:
     """(questions, LEVELS) calibrated times left to wait, and the place among WAYS of the one that answers.
 
     `said_s` gives what a way says of some questions, (questions, GRID). Of the record only what was known at the

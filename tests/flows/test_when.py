@@ -104,6 +104,7 @@ def test_another_request_and_size_are_compared(walltime: Walltime, out: Path, sq
     found = answered(walltime, out, "--procs", "4", "--requested", "4h", "--user", "ada", "--queue", "long")
     own, *others = found["choices"]
     assert own["is_asked"] and own["procs"] == 4 and 600 < own["wait_s_q50"] < 1300
+    assert all(0 <= row["share_longer"] <= 0.5 for row in found["choices"])
     assert {row["requested_s"] for row in others} == {14_400.0, 7200.0, 3600.0, 2400.0}
     assert {row["procs"] for row in others} == {1, 2, 4, 8}
     shown = walltime("when", "--from", str(out), *AT, "--procs", "4", "--requested", "4h", "--user", "ada")

@@ -80,17 +80,17 @@ def test_paper_shows_all_in_dark_ink(kind: str, pages: Path, browser: Any) -> No
 
 @pytest.mark.parametrize("kind", ["index", "site"])
 def test_the_table_of_applications_is_sorted_by_a_heading(kind: str, pages: Path, browser: Any) -> None:
-    hours = "Array.from(document.querySelectorAll('#applications tbody tr')).map(r => Number(r.cells[3].dataset.v))"
+    hours = "Array.from(document.querySelectorAll('#applications tbody tr')).map(r => Number(r.cells[1].dataset.v))"
     names = "Array.from(document.querySelectorAll('#applications tbody tr')).map(r => r.cells[0].textContent)"
     with opened(browser, path_of(pages, kind)) as page:
         fallen = page.evaluate(hours)
         assert len(fallen) > 5 and fallen == sorted(fallen, reverse=True)
-        button = page.get_by_role("button", name="processor-hours")
+        button = page.locator("#applications").get_by_role("button", name="processor-hours")
         button.click()
         assert page.evaluate(hours) == sorted(fallen, reverse=True)
         button.press("Enter")
         assert page.evaluate(hours) == sorted(fallen)
-        page.get_by_role("button", name="application").click()
+        page.locator("#applications").get_by_role("button", name="application").click()
         assert page.evaluate(names) == page.evaluate(f"{names}.sort((a, b) => a.localeCompare(b))")
     with opened(browser, path_of(pages, kind), java_script_enabled=False) as page:
         assert page.get_by_role("button").count() == 0

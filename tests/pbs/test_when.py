@@ -34,7 +34,7 @@ def errors_s(said: dict[str, float], true: dict[str, float]) -> list[float]:
 
 def test_starts_are_near_also_after_a_node_went_offline(cluster: Cluster, site: Path) -> None:
     kinds = (BLOCKER, BLOCKER, MD, BLOCKER, MD, MD)
-    ids = [kinds[nth % 6].submit(cluster, 500 + nth) for nth in range(18)]
+    ids = [kinds[nth % 6].submit(cluster, 500 + nth) for nth in range(14)]
     held = cluster.submit("alice", "held", "1:ncpus=1", 60, 1, "-h")
     wait_for("starts", 60, lambda: cluster.call("qselect", "-s", "R"))
     first = expected_s(cluster, site)
@@ -46,7 +46,7 @@ def test_starts_are_near_also_after_a_node_went_offline(cluster: Cluster, site: 
     second = expected_s(cluster, site)
     own_second = of_pbs_s(cluster, set(second))
     cluster.call("qdel", held)
-    ended = cluster.wait(ids, 400)
+    ended = cluster.wait(ids, 900)
     cluster.call("pbsnodes", "-r", node)
     true = {job: float(ended[job]["start"]) for job in ids}
     for when, said, own in (("before", first, own_first), ("after", second, own_second)):

@@ -1,6 +1,7 @@
 """PBS logs whatever their order, splitting, blocks and damage: the same jobs, no line lost, no error but InputError."""
 
 import contextlib
+import re
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -59,6 +60,15 @@ def test_the_split_into_files_does_not_matter(lines: list[str], first: int, seco
 
 
 @few
+@given(st.lists(st.sampled_from(["", " qtime=", " exec_vnode=", " group="]), min_size=3), st.integers(1, 400))
+def test_the_blocks_tell_nothing_of_damage(lost: list[str], block_bytes: int) -> None:
+    lines = [ended(job_id=f"{place}.srv") for place in range(len(lost))]
+    log = "".join(re.sub(rf"{key}\S+" if key else "^$", "", line) for key, line in zip(lost, lines, strict=True))
+    whole, cut = read(log), read(log, block_bytes=block_bytes)
+    assert cut.jobs.equals(whole.jobs) and cut.unreadable.equals(whole.unreadable)
+
+
+@few
 @given(logs, st.integers(1, 400), st.booleans())
 def test_the_blocks_do_not_matter(lines: list[str], block_bytes: int, is_wrapped: bool) -> None:
     log = "".join(lines)
@@ -100,7 +110,9 @@ def test_damage_loses_no_line_and_raises_nothing_else(
         whole = read(bytes(damaged))
         n_lines = damaged.count(b"\n") + (not damaged.endswith(b"\n"))
         assert whole.n_lines == n_lines + whole.remarks["joined"]
-        assert read(bytes(damaged), block_bytes=block_bytes).jobs.equals(whole.jobs)
+        again = read(bytes(damaged), block_bytes=block_bytes)
+        assert again.jobs.equals(whole.jobs)
+        assert again.unreadable.equals(whole.unreadable)
 
 
 @many

@@ -26,13 +26,9 @@ each format can be tried without a cluster:
     walltime run configs/slurm.toml --plain
     walltime run configs/pbs.toml --plain
 
-The same jobs come out of all four. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
-each attempt; the PBS file has the same as Q, S, R, E and D records. Job names carry an input parameter, as in
-`heat-n512.sh`. [A rule](../docs/how-to/problem-sizes.md) can find it; the configs show one as a comment. Ten names are
-hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
-
-SWF has numbers for users, which `users` in the truth file translates, and no job names. It has no word for a requeued
-job, so that its first attempt counts as failed there.
+The same jobs come out of all four. There are steps, two arrays, requeued jobs, names with an input (`heat-n512.sh`),
+and ten hostile names: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
+SWF has numbers for users and no job names.
 
 ## Job names that hold inputs
 
@@ -76,29 +72,17 @@ per record; the parts of a checkpointed job have the number of its summary.
 
 {kinds}
 
-## Lines
-
-{lines}
+## Textual traps
 
 Textual traps of `traps.swf`, whose lines end in CR LF. Most of them follow a comment that names the trap.
 
 {textual}
 
-## Whose applications follow which law (riverbend)
+## How riverbend is made
 
-Each combination of user, executable and requested memory is one application with one law. A runtime is that of the law
-times lognormal noise of the given log standard deviation, rounded to seconds. T(1) is in hours; f, A and sigma are the
-parameters of the law; beyond the bend (processors) the runtime is constant. Planted records are not counted as jobs.
-
-`riverbend.truth.json` lists them all, with user, executable, law, its parameters, sizes and jobs.
-
-## How they are made
-
-Users submit with a daily and weekly cycle, singly or in short batches. Each application has several sizes, one of which
-is preferred. Users request round times that are too long. A first-come-first-served scheduler with EASY backfilling
-starts the jobs, so that the size of the machine is never exceeded. Anomalies that change the schedule (failed starts,
-hangs, bursts) are planted before scheduling, those that only change records after it. When the log ends, running jobs
-have no runtime yet, and waiting jobs are not in it.
+Each combination of user, executable and requested memory is one application with one law, times lognormal noise;
+`riverbend.truth.json` lists them. Users submit with daily and weekly cycles and request round times that are too
+long. A scheduler with EASY backfilling starts the jobs. Running jobs have no runtime yet when the log ends.
 """
 
 
@@ -110,7 +94,6 @@ def readme(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[
         day_jobs=day["jobs"],
         day_attempts=len(day["attempts"]),
         kinds=_table(("kind", "riverbend", "traps", "flag", "what it is"), _kinds(riverbend, traps)),
-        lines=_table(("", "riverbend", "traps"), _lines(riverbend, traps)),
         textual=_table(("line", "trap", "how it should be read"), _textual(traps)),
     )
 
@@ -162,12 +145,6 @@ def _kinds(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple
 
     order = sorted(kinds, key=lambda kind: (kinds[kind]["expected_flag"] is None, kinds[kind]["screen"] is not None))
     return [(kind, *counts(kind), becomes(kinds[kind]), kinds[kind]["meaning"]) for kind in order]
-
-
-def _lines(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple[object, ...]]:
-    counted = [(f"lines: {what}", riverbend["lines"][what], traps["lines"][what]) for what in traps["lines"]]
-    counted[0] = ("lines", *counted[0][1:])
-    return [*counted, ("records with nothing planted", riverbend["clean_records"], traps["clean_records"])]
 
 
 def _textual(traps: Mapping[str, Any]) -> list[tuple[object, ...]]:

@@ -61,7 +61,8 @@ def write_pages(manifest: Manifest, facts: Mapping[str, Any], folder: Path, cost
         weak = _weak(every[name], tables[OBSERVATIONS.name])
         if drawn or weak:
             series = _shown(drawn, tables, cost)
-            page = series_page(name, series, len(drawn), weak=weak, doubt=facts["doubt"], asked=asked.get(name))
+            title = f"Application {name}" if name.isdecimal() else name
+            page = series_page(title, series, len(drawn), weak=weak, doubt=facts["doubt"], asked=asked.get(name))
             pages[name] = write_page(folder / page_name(name), page)
             count_done("pages")
     listed = facts["applications"][:LISTED]

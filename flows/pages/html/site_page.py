@@ -129,11 +129,12 @@ LIMITS = (
 )
 FIGURES = {"jobs": "jobs", "set_aside": "set aside", "groups": "groups", "predictions": "predictions",
            "reliable": "reliable", "estimates": "estimates"}  # fmt: skip
+CHANGES = ("jobs", "set_aside", "groups", "reliable")
 NIGHTS = (
     text("made (UTC)", "made", form=minute),
     text("newest job (UTC)", "newest_job", form=minute),
     *(Column(heading, name) for name, heading in FIGURES.items()),
-    *(Column(f"change of {heading}", partial(_change_of, name), _changed) for name, heading in FIGURES.items()),
+    *(Column(f"change of {FIGURES[name]}", partial(_change_of, name), _changed) for name in CHANGES),
     Column("in 80% later", "in_80_later", _share),
     text("template", lambda row: f"{row['template'] or ''}{' (new)' if row['new_template'] else ''}"),
 )

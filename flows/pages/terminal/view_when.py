@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.pages.formats import span
+from flows.pages.formats import percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.quantities import instant
 
@@ -82,7 +82,8 @@ def _sooner(own: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     gains = sorted(max(_gain(own, row, level), 0.0) for level in ("10", "50", "80", "95"))
     return (
         f"If it asked for {span(row['requested_s'])} instead of {span(own['requested_s'])} it would start "
-        f"{span(_gain(own, row, '50'))} earlier ({span(gains[0])} to {span(gains[-1])})."
+        f"{span(_gain(own, row, '50'))} earlier ({span(gains[0])} to {span(gains[-1])}); "
+        f"{percent(row['share_longer'], 0)} of such jobs run longer than that."
     )
 
 
@@ -94,6 +95,12 @@ def _basis(found: Mapping[str, Any], ways: set[str | None]) -> Iterator[str]:
     named: Sequence[str] = [ANSWERED[way] for way in ANSWERED if way in ways]
     if named:
         yield f"Starts were answered by {'; or by '.join(named)}."
+    if record := found["record"]:
+        yield (
+            f"Of {record['n_scored']:,} such questions of the last 90 days {percent(record['held_q80'])} of the starts "
+            f"came by the 80% time and {percent(record['held_q95'])} by the 95% time, before calibration; the median "
+            f"error was {span(record['median_error_s'])}."
+        )
     yield (
         f"At {instant(int(found['at_s']))} {found['n_running']:,} jobs ran and {found['n_waiting']:,} waited on "
         f"{found['processors']:,.0f} processors; the log is known until {instant(found['as_of_s'])}."

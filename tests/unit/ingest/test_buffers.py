@@ -48,6 +48,11 @@ def test_values_and_nulls_come_back_from_slices_and_chunks() -> None:
             "01/02/2026 03:04:05;Q;1.server;user=ann jobname=a.sh queue=q ctime=1767323045\n",
             {"pandas", "duckdb", "prefect"},
         ),
+        (
+            "JobID|JobName|User|Submit|Start|End|State|AllocCPUS|Elapsed|Timelimit\n"
+            "6|run|ada|2026-03-01T10:00:00|2026-03-01T10:00:05|2026-03-01T11:00:05|COMPLETED|4|01:00:00|02:00:00\n",
+            {"pandas", "duckdb", "prefect"},
+        ),
     ],
 )
 def test_ingest_wakes_neither_pandas_nor_numba_for_a_regular_log(tmp_path, log: str, spared: set[str]) -> None:

@@ -90,7 +90,7 @@ class KeysInUse:
     def are_damaged(self, kind: Ints, lacks: Bools) -> Bools:
         """Which records lack a key that is in use: a part of such a record was lost, and the rest ran together."""
         n_having, n_lacking = self._counts[:, 0], self._counts[:, 1]
-        in_use = (n_lacking < n_having) & (n_lacking <= np.maximum(_SHARE_LACKING * n_having, 1))
+        in_use = (2 * n_lacking < n_having) & (n_lacking <= np.maximum(_SHARE_LACKING * n_having, 1))
         are: Bools = (lacks & in_use[(kind == _E).astype(np.int64)].T).any(axis=0)
         return are
 

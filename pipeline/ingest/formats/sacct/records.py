@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, texts
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, texts, unknown
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
@@ -362,7 +362,7 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
     return {
         "requested_s": real(np.where(np.isnan(asked_s), limit_s, asked_s)),
         "limit_set_s": real(set_s),
-        "limit_set_by": pc.if_else(pa.array(np.isnan(set_s)), pa.scalar(None, pa.string()), by.cast(pa.string())),
+        "limit_set_by": pc.if_else(arrow(np.isnan(set_s)), unknown(len(set_s), pa.string()), by.cast(pa.string())),
     }
 
 
