@@ -26,9 +26,12 @@ TRAIN_S, N_EACH = {1: 8, 2: 4, 4: 2}, 6
 """Runtime of `train`, which halves, by GPUs; runs of each."""
 
 ASKS: dict[tuple[str, ...], tuple[int, str | None]] = {
-    ("--gpus=a100:1",): (1, "a100"), ("--gres=gpu:v100:2",): (2, "v100"), ("-N1", "--gpus-per-node=a100:2"): (2, "a100"),
-    ("-n2", "--gpus-per-task=v100:1"): (2, "v100"), ("-n2",): (0, None),
-}  # fmt: skip
+    ("--gpus=a100:1",): (1, "a100"),
+    ("--gres=gpu:v100:2",): (2, "v100"),
+    ("-N1", "--gpus-per-node=a100:2"): (2, "a100"),
+    ("-n2", "--gpus-per-task=v100:1"): (2, "v100"),
+    ("-n2",): (0, None),
+}
 """GPUs that the accounting has of what was asked for, and their type."""
 
 CONFIG = """
@@ -72,7 +75,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder, port = tmp_path_factory.mktemp("gpus"), first_port() + 100
     with running({**SHAPE, "SLURM_GPUS": str(sum(CARDS.values()))}, port) as slurm:
         with_types(slurm)
-        environment = {**slurm, "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": os.getcwd(), "TZ": "UTC"}
+        environment = {**slurm, "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(Path.cwd()), "TZ": "UTC"}
         asked = {options: submit(slurm, "-pgpu", "-t5", "-Jask", *options) for options in ASKS}
         for _ in range(N_EACH):
             for n_gpus, seconds in TRAIN_S.items():
