@@ -1,10 +1,11 @@
-"""Models of runtimes over inputs, as the table V of Singh et al. (2007), and what their errors and intervals promise.
+"""Models of runtimes over inputs beside four libraries, and what their errors and intervals promise.
 
 python -m benchmarks.bench_inputs [--data FOLDER] [--part PART] [--seeds 0 1 2] [--out FILE.jsonl]
 
 FOLDER has hsmgp_AllNumeric.csv, hpl-smpi/, smg2000/ and archer_benchmarks_runs.csv. Errors are per cent of the runtime.
-FILE.jsonl gets each figure as it is found; figures of accuracy that it has are not measured again, so that a
-measurement can be stopped and continued. `python -m benchmarks.inputs_table FILE.jsonl` prints its tables.
+CatBoost and LightGBM are measured where they are installed; Walltime does not need them. FILE.jsonl gets each figure as
+it is found; figures of accuracy that it has are not measured again, so that a measurement can be stopped and continued.
+`python -m benchmarks.inputs_table FILE.jsonl` prints its tables.
 """
 
 import argparse
@@ -13,27 +14,29 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
 
-import lightgbm  # noqa: E402
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import pyarrow as pa  # noqa: E402
+from sklearn.ensemble import ExtraTreesRegressor  # noqa: E402
 from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: E402
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel  # noqa: E402
 
 from benchmarks.inputs_data import SETS, RunSet, archer, hpl, shuffled, smg_parallel  # noqa: E402
+from benchmarks.simulated_inputs import amg, c3o, exafmm, kripke  # noqa: E402
 from pipeline.inputs import (  # noqa: E402
     Cost,
     Declaration,
     Input,
     InputType,
     LearnRules,
-    SuggestRule,
     learn,
     predict,
     suggest,
@@ -41,23 +44,22 @@ from pipeline.inputs import (  # noqa: E402
 from pipeline.inputs.encoding import raw_inputs  # noqa: E402
 from pipeline.inputs.learning import usable_runs  # noqa: E402
 from pipeline.inputs.methods import METHODS  # noqa: E402
-from pipeline.inputs.suggestions import far_apart  # noqa: E402
 from pipeline.inputs.training import Training  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "scaling"
 MOST_SLOW_RUNS = 350
-"""Above, scikit-learn's process and the rounds of active learning take minutes."""
+"""Above, scikit-learn's process takes minutes."""
+MOST_SCORED = 2000
+"""Runs that are predicted, of those not learnt from."""
 Rows = list[dict[str, Any]]
-
-OURS: dict[str, dict[str, Any]] = {
-    "gp": {"method": "gp"},
-    "trees": {"method": "trees"},
-    "network": {"method": "network"},
-    "network, bags": {"method": "network", "network_members": "bags"},
-    "network, log time": {"method": "network", "network_target": "log"},
-    "laws": {"method": "laws"},
-    "nearest": {"method": "nearest"},
-}
+OURS = ("gp", "trees", "laws", "network", "nearest")
+MOST_RUNS = {"network": 500, "laws": 2048}
+"""Above, a method takes too long."""
+MOST_TESTED = 2048
+"""Runs that the part `intervals` learns from at most: its tests of points outside the runs learn anew many times."""
+ALL_SETS: tuple[Callable[[Path], RunSet], ...] = (
+    *SETS, lambda _: amg(12_000), lambda _: kripke(6000), lambda _: exafmm(6000), lambda _: c3o(),
+)  # fmt: skip
 
 
 Known = Callable[[str, float, int, str], bool]
@@ -69,18 +71,18 @@ def accuracy(
 ) -> Iterator[dict[str, Any]]:
     """Errors on all runs that are not learnt from, for random training sets of each size."""
     for seed in seeds:
-        for runs in (make(folder) for make in SETS):
+        for runs in (make(folder) for make in ALL_SETS):
             order = shuffled(runs, seed)
             for size in runs.sizes:
-                n = round(size * len(order))
-                yield from _accuracy_of(runs, order[:n], order[n:], size, seed, methods, known)
+                n = round(size * len(order)) if size < 1 else int(size)
+                yield from _accuracy_of(runs, order[:n], order[n:][:MOST_SCORED], size, seed, methods, known)
 
 
 def _accuracy_of(
     runs: RunSet, known: np.ndarray, later: np.ndarray, size: float, seed: int, methods: Sequence[str],
     is_measured: Known | None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    truth = runs.runs["time_s"].to_numpy()[later]
+    truth = _seconds(runs, later)
     for name, predicted in _predictions(runs, known, later, seed):
         if (methods and name not in methods) or (is_measured and is_measured(runs.name, size, seed, name)):
             continue
@@ -93,14 +95,24 @@ def _accuracy_of(
 def _predictions(
     runs: RunSet, known: np.ndarray, later: np.ndarray, seed: int
 ) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
-    for name, settings in OURS.items():
-        yield name, lambda settings=settings: _ours(runs, known, later, LearnRules(seed=seed, **settings))
-    if len(known) <= MOST_SLOW_RUNS:
-        yield "network, active", lambda: _active(runs, np.concatenate([known, later]), len(known), later, seed)
+    for name in OURS:
+        if len(known) <= MOST_RUNS.get(name, len(known)):
+            yield name, lambda name=name: _ours(runs, known, later, LearnRules(seed=seed, method=name))
     training, x = _encoded(runs, known, later, LearnRules(seed=seed))
     if len(known) <= MOST_SLOW_RUNS:
         yield "scikit-learn GP", lambda: _sklearn(training, x, seed)
-    yield "LightGBM defaults", lambda: _lightgbm(training, x)
+    yield "extra trees", lambda: _peer(ExtraTreesRegressor(random_state=seed, n_jobs=1), training, x)
+    for name, (module, kind, settings) in PEERS.items():
+        if find_spec(module):
+            model = getattr(import_module(module), kind)(**settings)
+            yield name, lambda model=model: _peer(model, training, x)
+
+
+PEERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "CatBoost": ("catboost", "CatBoostRegressor", {"verbose": False, "thread_count": 1, "allow_writing_files": False}),
+    "LightGBM": ("lightgbm", "LGBMRegressor", {"verbose": -1, "n_jobs": 1}),
+}
+"""Libraries at their defaults, which learn log runtimes from the same columns."""
 
 
 def _encoded(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules) -> tuple[Training, np.ndarray]:
@@ -110,30 +122,10 @@ def _encoded(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: Learn
 
 
 def _ours(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules) -> np.ndarray:
-    training, x = _encoded(runs, known, later, settings)
-    method = METHODS[settings.method]
-    fitted = method.fit(training)
-    return np.exp(method.predict(fitted.arrays, fitted.facts, x)[0])
-
-
-def _active(runs: RunSet, order: np.ndarray, n: int, later: np.ndarray, seed: int) -> np.ndarray:
-    """The paper's active learning: 50 runs at first, 50 more a round, by variation and distance; scored on `later`.
-
-    Runs that it took from `later` are scored too, as in the paper's actual errors.
-    """
-    settings, method = LearnRules(method="network", seed=seed), METHODS["network"]
-    known, rest = order[: min(n, 50)], order[min(n, 50) :]
-    while True:
-        training, x = _encoded(runs, known, np.concatenate([rest, later]), settings)
-        fitted = method.fit(training)
-        if len(known) >= n:
-            return np.exp(method.predict(fitted.arrays, fitted.facts, x[len(rest) :])[0])
-        every = np.exp(method.members(fitted.arrays, fitted.facts, x[: len(rest)]))
-        # At most 1,000 candidates are compared; distances of more would take most of the time.
-        some = np.argsort(-(every.std(axis=0) / every.mean(axis=0)), kind="stable")[:1000]
-        ranked = some[far_apart(x[some], (every.std(axis=0) / every.mean(axis=0))[some])]
-        taken = ranked[: min(50, n - len(known))]
-        known, rest = np.concatenate([known, rest[taken]]), np.delete(rest, taken)
+    usable = usable_runs(runs.table(known), runs.declaration, settings)
+    name, training, fitted = usable.fitted()
+    x = training.encoding.encode(raw_inputs(runs.table(later), runs.declaration))
+    return np.exp(METHODS[name].predict(fitted.arrays, fitted.facts, x)[0])
 
 
 def _sklearn(training: Training, x: np.ndarray, seed: int) -> np.ndarray:
@@ -142,9 +134,25 @@ def _sklearn(training: Training, x: np.ndarray, seed: int) -> np.ndarray:
     return np.exp(process.predict(x))
 
 
-def _lightgbm(training: Training, x: np.ndarray) -> np.ndarray:
-    data = lightgbm.Dataset(training.x, training.y)
-    return np.exp(lightgbm.train({"num_threads": 1, "verbosity": -1, "objective": "regression"}, data, 100).predict(x))
+def _peer(model: Any, training: Training, x: np.ndarray) -> np.ndarray:
+    return np.exp(model.fit(training.x, training.y).predict(x))
+
+
+def intervals(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """What the default method is, its error, and the shares in its intervals, of the points that it answers."""
+    for seed in seeds:
+        for runs in (make(folder) for make in ALL_SETS):
+            order = shuffled(runs, seed)
+            for size in runs.sizes:
+                n = round(size * len(order)) if size < 1 else int(size)
+                if n <= MOST_TESTED:
+                    model, later = learn(runs.table(order[:n]), runs.declaration, LearnRules(seed=seed)), order[n:]
+                    figures = _checked(model, runs.table(later[:MOST_SCORED]), _seconds(runs, later[:MOST_SCORED]))
+                    yield dict(set=runs.name, size=size, n=n, seed=seed, method=model.method, **figures)
+
+
+def _seconds(runs: RunSet, rows: np.ndarray) -> np.ndarray:
+    return runs.runs["time_s"].to_numpy()[rows]
 
 
 def batches(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -175,11 +183,11 @@ def suggestions(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Errors on the runs not made, after spending shares of the cost of all runs: 20 random runs, then each rule's."""
     for runs in (hpl(folder), smg_parallel(folder)):
         for seed in seeds:
-            for rule in SuggestRule:
+            for rule in ("suggest", "random"):
                 yield from _spent(runs, seed, rule)
 
 
-def _spent(runs: RunSet, seed: int, rule: SuggestRule) -> Iterator[dict[str, Any]]:
+def _spent(runs: RunSet, seed: int, rule: str) -> Iterator[dict[str, Any]]:
     truth = runs.runs["time_s"].to_numpy()
     costs = truth * runs.runs[runs.declaration.procs].to_numpy()
     order = shuffled(runs, seed)
@@ -187,11 +195,15 @@ def _spent(runs: RunSet, seed: int, rule: SuggestRule) -> Iterator[dict[str, Any
     for share in (0.025, 0.05, 0.1):
         budget = share * costs.sum()
         while True:
-            model = learn(runs.table(known), runs.declaration, LearnRules(seed=seed, outside="predict"))
+            model = learn(runs.table(known), runs.declaration, LearnRules(seed=seed, method="gp", outside="predict"))
             left = budget - costs[known].sum()
             # A third more runs a round, so that the model keeps up with what was learnt.
             ask = Cost(budget=max(left, 0.0), n_runs=max(len(known) // 3, 5))
-            chosen = suggest(model, runs.table(rest), ask, rule).column("candidate").to_numpy()
+            chosen = (
+                suggest(model, runs.table(rest), ask).column("candidate").to_numpy()
+                if rule == "suggest"
+                else np.random.default_rng([seed, len(known)]).permutation(len(rest))[: ask.n_runs]
+            )
             # The price is paid in true runtimes.
             chosen = chosen[np.cumsum(costs[rest[chosen]]) <= left]
             if not len(chosen):
@@ -199,7 +211,7 @@ def _spent(runs: RunSet, seed: int, rule: SuggestRule) -> Iterator[dict[str, Any
             known, rest = np.concatenate([known, rest[chosen]]), np.delete(rest, chosen)
         found = predict(model, runs.table(rest)).column("median_s").to_numpy()
         error = 100 * np.nanmean(np.abs(found / truth[rest] - 1))
-        yield {"set": runs.name, "seed": seed, "rule": rule.value, "share": share, "n": len(known), "error": error}
+        yield {"set": runs.name, "seed": seed, "rule": rule, "share": share, "n": len(known), "error": error}
 
 
 def unseen(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # noqa: ARG001  (there is nothing to draw)
@@ -222,7 +234,7 @@ def unseen(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # n
 def speed(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # noqa: ARG001  (runs are simulated)
     """CPU seconds and seconds to learn, and to predict 10,000 points, with 8 inputs."""
     declaration = Declaration(inputs=tuple(Input(name=f"x{j}", type=InputType.LOG_NUMBER) for j in range(8)))
-    for n, method in ((250, "gp"), (20_000, "trees")):
+    for n, method in ((250, "gp"), (2000, "gp"), (10_000, "gp"), (20_000, "trees")):
         runs, points = _simulated(n), _simulated(10_000)
         cpu, wall = time.process_time(), time.perf_counter()
         model = learn(runs, declaration, LearnRules(method=method))
@@ -245,13 +257,15 @@ def _simulated(n: int) -> pa.Table:
 
 PARTS: dict[str, Callable[[Path, int], Iterator[dict[str, Any]]]] = {
     "accuracy": accuracy,
+    "intervals": intervals,
     "batches": batches,
     "suggest": suggestions,
     "unseen": unseen,
     "speed": speed,
 }
 KEYS = {
-    "accuracy": ["set", "size", "n", "method"], "batches": ["folds"], "suggest": ["set", "share", "rule"],
+    "accuracy": ["set", "size", "n", "method"], "intervals": ["set", "size", "n"],
+    "batches": ["folds"], "suggest": ["set", "share", "rule"],
     "unseen": ["set", "input"], "speed": ["method", "runs"],
 }  # fmt: skip
 

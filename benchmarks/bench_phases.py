@@ -3,9 +3,10 @@
 python benchmarks/bench_phases.py [--traces FOLDER] [--seeds 5] [--long] [--speed] [--json]
 
 --traces: traces as CSV, APP.CLASS.PROCS.PLATFORM.csv.gz; pairs of platforms of one program are predicted from each
-other, with 3, 10 and 30 occurrences of each phase. --long: simulated runs of 1,000 to 100,000 steps (8 ranks; noise,
-drift, rare phases), on a machine with other speeds by phase. --speed: events a CPU-second of this process after
-compilation, OTF2 beside the iterator of the package, and peak memory of ten million events in a process of its own.
+other, with 3, 10 and 30 occurrences of each phase, from ten first places. --long: simulated runs of 1,000 to 100,000
+steps (8 ranks; noise, drift, rare phases), on a machine with other speeds by phase. --speed: events a CPU-second of
+this process after compilation, OTF2 beside the iterator of the package, and peak memory of ten million events in a
+process of its own.
 Without options: --long and --speed.
 """
 
@@ -25,6 +26,7 @@ from typing import Any
 os.environ["NUMBA_NUM_THREADS"] = "1"
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +53,7 @@ from tests.unit.phases.trace_csv import csv_lines, write_csv  # noqa: E402
 SETTINGS = PhaseRules()
 N_RANKS = 8
 BUDGETS = (0.01, 0.02, 0.05)
+STARTS = tuple((np.arange(10) + 0.5) / 10)
 
 
 def main() -> None:
@@ -68,8 +71,12 @@ def main() -> None:
         return
     tables: dict[str, list[dict[str, Any]]] = {}
     if given.traces:
-        tables |= {"traces": trace_rows(given.traces), "pairs": pair_rows(given.traces)}
-        tables["means"] = mean_rows(tables["pairs"])
+        pairs = pair_rows(given.traces)
+        tables |= {
+            "traces": trace_rows(given.traces),
+            "pairs": mean_rows(pairs, "from", "to"),
+            "means": mean_rows(pairs),
+        }
     if given.long or not (given.traces or given.speed):
         tables["long runs"] = long_rows(given.seeds)
     if given.speed or not (given.traces or given.long):
@@ -121,38 +128,42 @@ def pair_rows(folder: Path) -> list[dict[str, Any]]:
                 found = mpi_phases.extract(folder / f"{here}.csv.gz", here, SETTINGS)
                 target = mpi_phases.times_of(found.points, found.calls, folder / f"{there}.csv.gz")
                 for samples in (3, 10, 30):
-                    plan = PlanRules(budget=1e-12, least_samples=samples)
-                    rows.append({"from": here, "to": there, "samples": samples} | figures(found, target, plan))
+                    for start in STARTS:
+                        plan = PlanRules(budget=1e-12, least_samples=samples, start=start)
+                        rows.append({"from": here, "to": there, "samples": samples} | figures(found, target, plan))
     return rows
 
 
 def figures(found: Extracted, target: tuple[Any, float | None], settings: PlanRules) -> dict[str, Any]:
     """A prediction's errors and costs in percent: with and without warm-up, and those of both controls."""
     plan, _ = make_plan(found.phases, found.points, settings)
-    times = planned_times(found.points, plan, target[0], "there")
+    times = planned_times(found.points, plan, target[0], "there", settings.start)
     table, _ = predict_runtime(found.phases, times, SETTINGS, procs=found.procs, measured_s=target[1])
     (row,) = table.to_pylist()
     true_s = float(row["measured_s"])
     used = times.filter(pa.compute.invert(pa.compute.or_(times["is_warmup"], times["is_control"])))
-    low, high = row["runtime_s_lo95"], row["runtime_s_hi95"]
     return {
         "status": row["status"], "error %": 100 * row["error"],
         "SET %": 100 * used.column("time_s").to_numpy().sum() / true_s,
         "SET with warm-up %": 100 * row["set_s"] / true_s,
         "control without phases %": 100 * (row["control_s"] / true_s - 1),
         "control one factor %": 100 * (row["control_factor_s"] / true_s - 1),
-        "in 95% interval": None if low is None else bool(low <= true_s <= high),
+        "80% interval, width %": 100 * (row["runtime_s_hi80"] - row["runtime_s_lo80"]) / true_s,
+        **{f"in {level}% interval": _holds(row, level, true_s) for level in (80, 95)},
     }  # fmt: skip
 
 
-def mean_rows(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Means of absolute errors over the repetitive pairs."""
-    rows = []
-    for samples in (3, 10, 30):
-        chosen = [row for row in pairs if row["samples"] == samples and row["status"] == "ok"]
-        means = {name: float(np.mean([abs(row[name]) for row in chosen])) for name in chosen[0] if name.endswith("%")}
-        rows.append({"samples": samples, "pairs": len(chosen), **means})
-    return rows
+def _holds(row: dict[str, Any], level: int, true_s: float) -> bool:
+    return bool(row[f"runtime_s_lo{level}"] <= true_s <= row[f"runtime_s_hi{level}"])
+
+
+def mean_rows(pairs: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """Means of absolute errors and of widths, and how many intervals hold, by samples and the names."""
+    frame = pd.DataFrame(pairs)
+    figures_of = {name: (name, "mean") for name in frame if name.endswith(("%", "interval"))}
+    absolute = frame.assign(**{name: frame[name].abs() for name in frame if name.endswith("%")})
+    found = absolute.groupby([*names, "status", "samples"], sort=False).agg(runs=("samples", "size"), **figures_of)
+    return found.reset_index().to_dict("records")
 
 
 def long_rows(n_seeds: int) -> list[dict[str, Any]]:

@@ -9,19 +9,15 @@ from pathlib import Path
 
 import pandas as pd
 
-GROUPS = (
-    ("gp", "scikit-learn GP", "trees", "LightGBM defaults", "laws", "nearest"),
-    ("network", "network, log time", "network, bags"),
-)
-"""The methods of each table of accuracy."""
+METHODS = ("gp", "scikit-learn GP", "trees", "extra trees", "CatBoost", "LightGBM", "laws", "network", "nearest")
 
 
 def accuracy_cell(found: pd.DataFrame) -> str:
-    """Mean error, its standard deviation over the seeds, and the mean standard deviation of the errors."""
+    """Mean error, and its standard deviation over the seeds."""
     if not len(found):
         return ""
     apart = f" ± {_short(found['mean'].std())}" if len(found) > 1 else ""
-    return f"{_short(found['mean'].mean())}{apart} ({_short(found['sd'].mean())})"
+    return f"{_short(found['mean'].mean())}{apart}"
 
 
 def accuracy_table(rows: pd.DataFrame, methods: tuple[str, ...]) -> str:
@@ -29,7 +25,7 @@ def accuracy_table(rows: pd.DataFrame, methods: tuple[str, ...]) -> str:
     lines = [f"| set, share of the runs | runs | {' | '.join(methods)} |", f"| --- | ---: |{' ---: |' * len(methods)}"]
     for (name, size, n), own in rows.groupby(["set", "size", "n"], sort=False):
         cells = [accuracy_cell(own[own["method"] == method]) for method in methods]
-        lines.append(f"| {name}, {size:.0%} | {n} | {' | '.join(cells)} |")
+        lines.append(f"| {name}{f', {size:.0%}' if size < 1 else ''} | {n} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -57,9 +53,9 @@ def main() -> None:
     for part, rows in every.groupby("part", sort=False):
         print(f"\n{part}\n")
         if part == "accuracy":
-            for methods in GROUPS:
-                print(accuracy_table(rows, methods), "\n")
-            print(comparison(rows, "gp", "scikit-learn GP"))
+            print(accuracy_table(rows, METHODS), "\n")
+            for other in ("scikit-learn GP", "extra trees", "CatBoost", "LightGBM"):
+                print(comparison(rows, "gp", other))
             print(rows.groupby("method", sort=False).agg(seeds=("seed", "nunique"), cpu_s=("cpu_s", "sum")).round(0))
             continue
         print(rows.dropna(axis=1, how="all").round(2).to_string())

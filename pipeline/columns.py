@@ -214,6 +214,11 @@ _DECLARED = (
     seconds("limit_s", "Limit for jobs of this row, below the request; null: the request stands.", positive=True),
     number("used_mem_kib_q50", "Median of the memory that such jobs use, per processor.", "KiB per processor"),
     number(
+        "largest_mem_kib",
+        "Most memory that an ended job of the key used, per processor; of one that ran out, at least what it had.",
+        "KiB per processor",
+    ),
+    number(
         "recommended_mem_kib",
         "Memory to ask for, per processor, in whole MiB: 97% of all jobs stay under what their rows recommend.",
         "KiB per processor",

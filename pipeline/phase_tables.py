@@ -41,6 +41,7 @@ PHASES = TableKind(
         count("n_occurrences", "How often the phase occurs (its weight).", "occurrences", minimum=1),
         seconds("time_s", "Time in all occurrences, on the reference machine."),
         number("share", "Share of the run's time."),
+        number("relative_sd", "Standard deviation of its occurrences' times, or events, over their mean.", minimum=0),
         truth("is_relevant", "Whether the prediction measures the phase."),
         truth("repetitive", "Whether it occurs often enough that timing some occurrences saves time."),
     ),

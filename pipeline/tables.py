@@ -168,13 +168,13 @@ SCALABILITY = TableKind(
 ESTIMATES = TableKind(
     "estimates",
     columns(
-        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "runtime_s_q10",
-        "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "ratio_q10", "ratio_q50",
-        "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_own_jobs", "n_effective", "newest_end_s",
-        "run_id",
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type",
+        "runtime_s_q10", "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99",
+        "ratio_q10", "ratio_q50", "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_own_jobs",
+        "n_effective", "newest_end_s", "run_id",
         never_null=("site", "template"),
     ),
-    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus"),
+    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type"),
     "Runtime quantiles to look up at a job's submit: the row of least chain_rank whose values are the job's or null. "
     "Where the row has ratios and the job a request, multiply them, else take the seconds. Cut the median at the "
     "request. A job without a requested runtime has requested_s 0.",
@@ -201,11 +201,12 @@ class LimitStatus(StrEnum):
 LIMITS = TableKind(
     "limits",
     columns(
-        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib",
-        "qos", "limit_s", "status", "chance_beyond", "most_jobs", "n_jobs", "newest_end_s", "run_id",
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type",
+        "memory_class_kib", "qos", "limit_s", "status", "chance_beyond", "most_jobs", "n_jobs", "newest_end_s",
+        "run_id",
         never_null=("site", "template", "who", "status"),
     ),
-    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib", "qos"),
+    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type", "memory_class_kib", "qos"),
     "The limit of a job that asks for `requested_s`, from ended jobs of its own submitter: the row of least chain_rank "
     "whose values are the job's, or null for any. Without a row, or a limit in it, the request stands. Also after "
     "`most_jobs` jobs of the submitter have been limited by one version of the table.",
@@ -214,12 +215,12 @@ LIMITS = TableKind(
 MEMORY = TableKind(
     "memory",
     columns(
-        "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "gpus",
-        "used_mem_kib_q50",
-        "recommended_mem_kib", "recommended_share", "n_jobs", "n_own_jobs", "newest_end_s", "run_id",
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "gpus", "gpu_type",
+        "used_mem_kib_q50", "largest_mem_kib", "recommended_mem_kib", "recommended_share", "n_jobs",
+        "n_own_jobs", "newest_end_s", "run_id",
         never_null=("site", "template", "recommended_mem_kib"),
     ),
-    ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs", "gpus"),
+    ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs", "gpus", "gpu_type"),
     "Memory to look up at a job's submit, per processor: the row of least chain_rank whose values are the job's or "
     "null. A job without a requested memory has requested_mem_kib 0. Without rows where the log knows no job's memory.",
 )  # fmt: skip

@@ -103,7 +103,7 @@ def apply_estimates(
     path = live_path(Path(settings.output_dir)).with_name(JOURNAL)
     journal = read_journal(path, jobs)
     limits = published_limits(Path(settings.output_dir))
-    as_of_s = limits.file.stamp.newest_end_s if limits.file else 0
+    as_of_s = limits.file.newest_end_s if limits.file else 0
     age_days, most_days = (now_s - as_of_s) / _DAY_S, settings.export.max_age_days
     if limits.file and age_days > most_days and not is_dry_run:
         found, do = f"limits whose newest job ended {age_days:.0f} days ago", "run walltime run first"
@@ -112,7 +112,7 @@ def apply_estimates(
     able = [job for job in jobs if not _is_left(job, settings.export, journal, left)]
     # A job that has a limit keeps it before another one of its user gets one.
     able.sort(key=lambda job: key_of(job) not in journal.set_s)
-    journal = journal if limits.file and journal.stamp == limits.file.stamp.stamp else journal._replace(limited={})
+    journal = journal if limits.file and journal.stamp == limits.stamp else journal._replace(limited={})
     waiting = Counter[str]()
     for job in able:
         waiting[key_of(job)] += job.n_tasks
@@ -163,7 +163,7 @@ def _with(journal: Journal, made: Sequence[Change], limits: PublishedLimits) -> 
     # Tasks of an array that have started stay counted.
     lowered = {key: max(own, journal.limited.get(key, own)) for key, own in lowered.items()}
     limited = {key: own for key, own in journal.limited.items() if key not in set_s} | lowered
-    return Journal({**journal.set_s, **set_s}, limits.file.stamp.stamp if limits.file else "", limited)
+    return Journal({**journal.set_s, **set_s}, limits.stamp, limited)
 
 
 def _is_left(job: PendingJob, export: ExportSettings, journal: Journal, left: Counter[str]) -> bool:
@@ -211,10 +211,11 @@ def _limit(job: PendingJob, limits: PublishedLimits, standing: Standing) -> tupl
         return None, LEFT[LimitStatus.SITE_OFF if EVERYBODY in standing.off else LimitStatus.USER_OFF]
     if limits.file is None:
         return None, LEFT[LimitStatus.FEW_JOBS]
-    submit = submit_of(values, values.get("user"), limits.what(_text(values.get("job_name"))))
+    gpu_type = limits.file.gpu_type(_text(values.get("queue")))
+    submit = submit_of(values, values.get("user"), limits.what(_text(values.get("job_name"))), gpu_type)
     limit_s, status, row = limits.file.decide(submit, n_limited, job.n_tasks)
     if limit_s is None or row is None:
-        return None, LEFT[status]
+        return None, LEFT[LimitStatus(status)]
     return limit_s, f"{row.n_jobs} ended jobs of the user and of this kind, chance to exceed it {row.chance_beyond:.1%}"
 
 

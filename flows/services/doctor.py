@@ -24,7 +24,8 @@ from flows.services.run.prepare import listed_paths
 from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
 from pipeline.estimate.limit_harm import EVERYBODY
-from pipeline.export.lookup_reader import is_whole, open_lookup
+from pipeline.export.lookup_file import is_whole
+from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
@@ -369,9 +370,9 @@ def _check_lookup(store: Store, path: Path, scheduler: str) -> Iterator[Finding]
     if not is_whole(content):
         yield finding(Level.WARNING, path, "a look-up file that is damaged or of another release", do)
         return
-    stamp = open_lookup(io.BytesIO(content)).stamp
-    if unquote(stamp.site) == store.manifest.site:
-        age_s = (store.manifest.data_newest_end_s or 0) - stamp.newest_end_s
+    lookup = Lookup(io.BytesIO(content))
+    if unquote(lookup.facts["site"]) == store.manifest.site:
+        age_s = (store.manifest.data_newest_end_s or 0) - lookup.newest_end_s
         if age_s > store.max_age_s:
             found = f"a look-up file whose newest job is {duration(age_s)} older than that of the published tables"
             yield finding(Level.WARNING, path, found, do)

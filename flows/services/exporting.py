@@ -8,14 +8,21 @@ from pathlib import Path
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.initialising import slurm_value
 from flows.services.published.published_folder import read_columns
+from pipeline.application_names import application_of
 from pipeline.export.lookup_file import lookup_file, newest_end_of
-from pipeline.export.lookup_reader import Lookup, open_lookup
-from pipeline.export.published_tables import PublishedTables, Writer, csv_files, known_applications
+from pipeline.export.lookup_reader import Lookup
+from pipeline.export.published_tables import (
+    PublishedTables,
+    Writer,
+    csv_files,
+    known_applications,
+    known_gpu_types,
+)
 from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
 from pipeline.storage import write_bytes
-from pipeline.tables import ESTIMATES, JOBS, LIMITS
+from pipeline.tables import ESTIMATES, JOBS, LIMITS, MEMORY
 
 WRITERS: Mapping[str, Writer] = {"csv": csv_files, "pbs": openpbs_files, "slurm": slurm_files}
 """The schedulers and programs that exports are written for. A new one is a file in pipeline/export and a word here."""
@@ -74,19 +81,24 @@ def export(
 def published_tables(manifest: Manifest) -> PublishedTables:
     """What writers read of a published version; InputError where a table is missing or is not what was published."""
     settings = manifest.settings
+    applications, gpu_types = _names(manifest)
     return PublishedTables(
         estimates=read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
         limits=read_columns(manifest.path(LIMITS.name), LIMITS),
-        applications=_applications(manifest),
+        applications=applications,
         has_hashed_names=bool(settings.get("site", {}).get("anonymise")),
         has_own_name_rules=_has_own_name_rules(manifest),
+        memory=read_columns(manifest.path(MEMORY.name), MEMORY) if MEMORY.name in manifest.tables else MEMORY.empty(),
+        gpu_types=gpu_types,
     )
 
 
-def _applications(manifest: Manifest) -> Mapping[str, str]:
+def _names(manifest: Manifest) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The applications of job names, and the types of GPUs of queues, that look-ups list."""
     if JOBS.name not in manifest.tables:
-        return {}
-    return known_applications(read_columns(manifest.path(JOBS.name), JOBS, ["job_name", "application"]))
+        return {}, {}
+    jobs = read_columns(manifest.path(JOBS.name), JOBS, ["job_name", "application", "queue", "gpus", "gpu_type"])
+    return known_applications(jobs), known_gpu_types(jobs)
 
 
 def _has_own_name_rules(manifest: Manifest) -> bool:
@@ -102,19 +114,26 @@ class PublishedLimits:
     """None where the version has no limit at all."""
     has_own_name_rules: bool
 
+    @property
+    def stamp(self) -> str:
+        """That of the file; empty without one."""
+        return self.file.facts["stamp"] if self.file else ""
+
     def what(self, job_name: str | None) -> str | None:
         """The value of `what` of a job's name; None where that cannot be told."""
         if self.file is None or job_name is None:
             return None
-        if self.has_own_name_rules and not self.file.lists(job_name):
-            return None
-        return self.file.what(job_name)
+        listed = self.file.application(job_name)
+        if listed is not None or self.has_own_name_rules:
+            return listed
+        return application_of(job_name) or f"job_name {job_name}"
 
 
 def published_limits(published: Path) -> PublishedLimits:
     """The limits of the current version; InputError where they are missing or damaged."""
     with reading(published) as manifest:
         table = read_columns(manifest.path(LIMITS.name), LIMITS)
-        names = _applications(manifest) if table.num_rows else {}
-    file = open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), table, names))) if table.num_rows else None
+        names, gpu_types = _names(manifest) if table.num_rows else ({}, {})
+    content = lookup_file(ESTIMATES.empty(), table, names, gpu_types=gpu_types) if table.num_rows else b""
+    file = Lookup(io.BytesIO(content)) if content else None
     return PublishedLimits(manifest.run_id, file, _has_own_name_rules(manifest))

@@ -23,7 +23,6 @@ from pipeline.inputs import (
     InputModel,
     InputType,
     LearnRules,
-    SuggestRule,
     inferred_inputs,
     learn,
     load,
@@ -37,7 +36,7 @@ from pipeline.inputs.suggestions import new_combinations
 from pipeline.storage import write_atomically
 
 UNKNOWN = ("", "na", "nan", "null", "none")
-"""Cells that say that a value is unknown, in lower case."""
+"""Cells that say that a number is unknown, in lower case."""
 NUMBERS = (InputType.NUMBER, InputType.LOG_NUMBER)
 
 
@@ -59,12 +58,15 @@ def read_runs(path: Path) -> pa.Table:
 
 
 def column_of_cells(cells: Sequence[str], is_number: bool | None = None) -> pa.Array:
-    """Numbers as float64, or texts; None: numbers where every known cell is one. Unknown cells are null."""
-    known = [None if cell.lower() in UNKNOWN else cell for cell in cells]
-    numbers = [None if cell is None else number_of(cell) for cell in known]
+    """Numbers as float64, or texts; None: numbers where every known cell is one. Unknown cells are null.
+
+    Among texts, words such as none are values like any other.
+    """
+    numbers = [number_of(cell) for cell in cells]
     if is_number is None:
-        is_number = all(cell is None or number is not None for cell, number in zip(known, numbers, strict=True))
-    return pa.array(numbers, pa.float64()) if is_number else pa.array(known, pa.string())
+        others = [cell for cell, number in zip(cells, numbers, strict=True) if number is None]
+        is_number = all(cell.lower() in UNKNOWN for cell in others)
+    return pa.array(numbers, pa.float64()) if is_number else pa.array([cell or None for cell in cells], pa.string())
 
 
 def number_of(cell: str) -> float | None:
@@ -259,6 +261,7 @@ def model_summary(model: InputModel, files: Sequence[Path] = ()) -> dict[str, An
         "method": model.method, **{name: declared[name] for name in ("target", "inputs", "derived", "procs")},
         "error": asdict(model.error),
         "set_aside": {name: tally.rows for name, tally in model.report.set_aside.items()},
+        "notes": list(model.report.notes),
         "files": [str(path) for path in files],
     }  # fmt: skip
 
@@ -280,9 +283,7 @@ def answered_points(model: InputModel, points: pa.Table) -> tuple[pa.Table, list
     return answers, rows
 
 
-def suggested_runs(
-    model: InputModel, folder: Path, candidates: Path | None, cost: Cost, rule: SuggestRule
-) -> dict[str, Any]:
+def suggested_runs(model: InputModel, folder: Path, candidates: Path | None, cost: Cost) -> dict[str, Any]:
     """The runs in plain values, how many candidates there were, and what they cost.
 
     `error_pct` is the model's error on held runs. Without `candidates` there may be no combination left to run; a file
@@ -292,9 +293,9 @@ def suggested_runs(
         raise InputError("--budget", f"{cost.budget:g}", "a positive number")
     found = read_runs(candidates) if candidates else new_combinations(model, read_learnt_runs(folder))
     possible = with_processors(found, model.declaration)
-    table = suggest(model, possible, cost, rule)
+    table = suggest(model, possible, cost)
     names = [one.name for one in model.declaration.inputs]
     inputs = possible.select(names).take(table.column("candidate")).to_pylist()
     rows = [{"inputs": own, **row} for own, row in zip(inputs, table.to_pylist(), strict=True)]
-    return {"unit": str(cost.unit), "budget": cost.budget, "rule": str(rule), "n_candidates": possible.num_rows,
+    return {"unit": str(cost.unit), "budget": cost.budget, "n_candidates": possible.num_rows,
             "error_pct": model.error.mean_pct, "runs": rows}  # fmt: skip

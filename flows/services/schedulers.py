@@ -159,7 +159,7 @@ def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
         "user": _text(job.get("user_name")), "user_group": _text(job.get("group_name")),
         "account": _text(job.get("account")), "queue": _text(job.get("partition")), "qos": _text(job.get("qos")),
         "job_name": _text(job.get("name")), "procs": None if procs is None else int(procs) or None,
-        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), "gpus": _slurm_gpus(job),
+        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), **_slurm_gpus(job),
     }  # fmt: skip
     fault = fault or _slurm_fault(job, limit_min, comment)
     n_tasks = _n_tasks(job_id.partition("[")[2].rstrip("]"))
@@ -260,10 +260,11 @@ def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | No
     return per_node * _KIB_PER_MIB * (nodes or 1.0) / procs if per_node and procs else None
 
 
-def _slurm_gpus(job: Mapping[str, Any]) -> int:
-    """GPUs asked for, of all types together."""
-    found = re.search(r"(?:^|,)gres/gpu=(\d+)", _text(job.get("tres_req_str")) or "")
-    return int(found[1]) if found else 0
+def _slurm_gpus(job: Mapping[str, Any]) -> dict[str, Value]:
+    """GPUs asked for, of all types together, and the first type that is named."""
+    asked = _text(job.get("tres_req_str")) or ""
+    total, typed = re.search(r"(?:^|,)gres/gpu=(\d+)", asked), re.search(r"(?:^|,)gres/gpu:([A-Za-z][\w.-]*)=", asked)
+    return {"gpus": int(total[1]) if total else 0, "gpu_type": typed[1] if typed else None}
 
 
 def _number(value: Any) -> float | None:

@@ -9,11 +9,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.blend import weighted_median
 from pipeline.estimate.curves import Curve, height
-from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.score import CALIBRATED, QUANTILES
 from pipeline.estimate.similar_jobs import N_OF_GROUP
 from pipeline.estimate.submits import Jobs
 from pipeline.kernels import entry_kernel, kernel
@@ -27,15 +28,16 @@ ENOUGH = 5
 FARTHEST = math.log(1.2)
 """Largest recent error (log) of a curve that answers for a size that never ran, and of an answer to rely on."""
 
-LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED, IS_NEW, BELOW, ABOVE = range(7)
+LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED, IS_NEW, BELOW, ABOVE, LOW, HIGH = range(9)
 """Columns of what is judged: the curve's log runtime; the errors of curve and estimate (log); ended jobs of both; 1
 where no run of the size is remembered; the places of jobs of the next smaller and larger sizes that are, where it is
-not, and -1 without one."""
+not, and -1 without one; how far (log) the curve's 80% interval reaches below and above it."""
 
 
 class LawCurves(NamedTuple):
     """Curves end to end: curve c has the sizes from `offsets[c]` to `offsets[c + 1]`, by size, and log runtimes there.
 
+    `low` and `high`: how far (log) the 80% interval reaches below and above.
     `of_group`: the curve of each of the State's groups, -1 for none; the last one is a blank key. `group_key`: which of
     GROUP_KEYS the groups of PREDICTIONS have, one number.
     """
@@ -44,21 +46,24 @@ class LawCurves(NamedTuple):
     offsets: Ints
     log_size: Floats
     log_s: Floats
+    low: Floats
+    high: Floats
     group_key: Ints
 
 
 def no_curves() -> LawCurves:
     """No group has a curve."""
-    return LawCurves(np.full(1, -1, np.int64), np.zeros(1, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64))
+    nothing, zero = np.empty(0), np.zeros(1, np.int64)
+    return LawCurves(np.full(1, -1, np.int64), zero, nothing, nothing, nothing, nothing, zero)
 
 
 @entry_kernel
 def judged(jobs: Jobs, past: Jobs, newest: Ints, before: Ints, laws: LawCurves) -> Floats:
-    """(jobs, 7) what the columns say; NaN where the group has no curve, or none of its ended jobs is remembered.
+    """(jobs, 9) what the columns say; NaN where the group has no curve, or none of its ended jobs is remembered.
 
     `newest` is the newest ended job of a group, `before` per job the one before it in its group.
     """
-    found, nothing = np.full((len(jobs.who), ABOVE + 1), np.nan), np.empty(0)
+    found, nothing = np.full((len(jobs.who), HIGH + 1), np.nan), np.empty(0)
     for job in range(len(jobs.who)):
         group = jobs.group[job]
         if group < 0:
@@ -70,6 +75,9 @@ def judged(jobs: Jobs, past: Jobs, newest: Ints, before: Ints, laws: LawCurves) 
         shape = np.array([float(after - first), 0.0, 1.0])
         curve = Curve(laws.log_size[first:after], laws.log_s[first:after], nothing, shape)
         found[job, LOG_S] = _on_curve(jobs.log_size[job], math.inf, newest[group], before, past, curve)
+        for side, widths in ((LOW, laws.low), (HIGH, laws.high)):
+            width = Curve(laws.log_size[first:after], widths[first:after], nothing, shape)
+            found[job, side] = max(height(jobs.log_size[job], width), 0.0)
         _judge(newest[group], before, past, curve, found[job])
     return found
 
@@ -145,8 +153,16 @@ def speaks(law: Floats) -> Bools:
 
 
 def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float) -> Floats:
-    """The quantiles, s, shifted so that the curve's runtime is the median where the curve answers."""
-    return np.where(speaks(law)[:, None], shifted(quantiles_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
+    """The quantiles, s, shifted so that the curve's runtime is the median where the curve answers.
+
+    On a size that never ran they are at least as far from it as those of the curve.
+    """
+    z = ndtri(CALIBRATED) / ndtri(0.9)
+    away = np.where(z < 0, law[:, [LOW]], law[:, [HIGH]]) * np.abs(z)
+    median_s = quantiles_s[:, [QUANTILES.index(0.5)]]
+    wider_s = median_s * np.exp(np.sign(z) * np.maximum(np.abs(np.log(quantiles_s / median_s)), away))
+    here_s = np.where(law[:, [IS_NEW]] == 1, wider_s, quantiles_s)
+    return np.where(speaks(law)[:, None], shifted(here_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
 
 
 def shifted(quantiles_s: Floats, median_s: Floats, limit_s: Floats, grace_s: float) -> Floats:

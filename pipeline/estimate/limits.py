@@ -260,7 +260,7 @@ def _rows(log: History, values: dict[str, Array], kinds: Kinds, newest: Ints, ch
     return found
 
 
-CODED = ("who", "what", "queue", "qos")
+CODED = ("who", "what", "queue", "qos", "gpu_type")
 
 
 def limits_table(rows: Rows, site: str, run_id: str) -> pa.Table:

@@ -20,9 +20,9 @@ OPTIONAL = ("memory_class_kib", "qos")
 """Columns that a submit may leave open, to a default that the plug-in does not know."""
 
 BASES = (
-    ("who", "what", "queue", "requested_s", "procs", "gpus"),
-    ("who", "what", "procs", "gpus"),
-    ("who", "queue", "requested_s", "procs", "gpus"),
+    ("who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type"),
+    ("who", "what", "procs", "gpus", "gpu_type"),
+    ("who", "queue", "requested_s", "procs", "gpus", "gpu_type"),
 )
 """Columns of a kind before the optional ones. The last base is used where names do not tell applications, and there
 alone."""
@@ -85,7 +85,7 @@ def values_of(history: History) -> dict[str, Array]:
     return {
         "who": history.codes["who"], "what": np.where(is_queue[what], -1, what) if names else what,
         "queue": history.codes["queue"], "requested_s": np.where(history.requested_s > 0, history.requested_s, np.nan),
-        "procs": history.procs, "gpus": np.nan_to_num(history.gpus),
+        "procs": history.procs, "gpus": np.nan_to_num(history.gpus), "gpu_type": history.codes["gpu_type"],
         "memory_class_kib": memory_class_kib(history.requested_mem_kib), "qos": history.codes["qos"],
     }  # fmt: skip
 
@@ -106,8 +106,8 @@ def names_tell(what: Ints) -> Bools:
 
 
 def told_columns(values: dict[str, Array]) -> set[str]:
-    """The columns of which the log knows any value."""
-    return {name for name, own in values.items() if _is_known(own).any()}
+    """The columns of which the log knows any value; of types of GPUs it has to know two."""
+    return {name for name, own in values.items() if (own >= (name == "gpu_type")).any()}
 
 
 def _is_known(values: Array) -> Bools:
@@ -137,7 +137,8 @@ def kinds_of(history: History, values: dict[str, Array], run_s: Floats) -> list[
         if {name for name in wanted if name in (*OPTIONAL, "what", "who", "requested_s")} <= told:
             columns = tuple(name for name in wanted if name in told)
             keys = [np.ascontiguousarray(values[name]) for name in columns]
-            is_known = np.logical_and.reduce([_is_known(one) for one in keys])
+            # A job without GPUs has no type of them, which is a value.
+            is_known = np.logical_and.reduce([_is_known(values[name]) for name in columns if name != "gpu_type"])
             left = [name for name in OPTIONAL if name in told and name not in columns]
             is_open = np.logical_and.reduce([np.full(len(history), True)] + [~_is_known(values[one]) for one in left])
             reads = is_known & is_open & (history.requested_s > 0)

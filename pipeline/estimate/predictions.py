@@ -128,7 +128,8 @@ def law_curves(
     log_size = jobs_of(questions_of(asked, np.zeros(len(asked)), "UTC")).log_size
     # The processors of a GPU may be unknown: the curve is then over GPUs alone.
     log_size = np.where(np.isnan(log_size), np.log(floats(laws, "procs")), log_size)
-    return LawCurves(of_group, offsets, log_size, np.log(floats(laws, "runtime_s")), key)
+    low, log_s, high = (np.log(floats(laws, f"runtime_s{end}")) for end in ("_lo80", "", "_hi80"))
+    return LawCurves(of_group, offsets, log_size, log_s, np.nan_to_num(log_s - low), np.nan_to_num(high - log_s), key)
 
 
 def row_questions(

@@ -22,7 +22,7 @@ from pipeline.estimate.state import LEARNT, NAMED, OVER, Learnt, Outputs, Over, 
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 14
+FORMAT = 15
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}

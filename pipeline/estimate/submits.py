@@ -98,6 +98,11 @@ def sizes(jobs: Jobs) -> Ints:
     return np.where(jobs.gpus > 0, mixed(procs, jobs.gpus), procs)
 
 
+def typed_sizes(jobs: Jobs) -> Ints:
+    """Per job a number of its processors, GPUs and the type of these."""
+    return np.where(jobs.gpus > 0, mixed(sizes(jobs), jobs.traits[:, GPU_TYPE]), sizes(jobs))
+
+
 def jobs_of(history: History) -> Jobs:
     """A History's values; numbers of requests, bursts and sessions are -1 until they are set."""
     n, requested_s = len(history), np.where(history.requested_s > 0, history.requested_s, 0.0)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints, Value
 from pipeline.errors import InputError
 from pipeline.estimate.baselines import largest_of_5, largest_of_15
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
@@ -23,7 +23,7 @@ from pipeline.estimate.own_jobs import DAY_S, values_of
 from pipeline.estimate.score import QUANTILES, at_share
 from pipeline.estimate.walltime import walltime
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lookup_reader import Lookup, Value, open_lookup
+from pipeline.export.lookup_reader import Lookup
 from pipeline.tables import ESTIMATES
 
 
@@ -127,7 +127,7 @@ ESTIMATE = QUANTILES.index(0.5)
 def look_up_of(rows: Rows) -> Lookup | None:
     """The look-up file of a table's rows, open; None without any row."""
     table = limits_table(rows, "log", "replay")
-    return open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), table, {}))) if table.num_rows else None
+    return Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), table, {}))) if table.num_rows else None
 
 
 def values_of_submits(past: History) -> dict[str, list[Value]]:
@@ -137,7 +137,8 @@ def values_of_submits(past: History) -> dict[str, list[Value]]:
         if values.dtype == np.float64:
             found[name] = [None if np.isnan(one) else one for one in values.tolist()]
         else:
-            found[name] = [past.names[name][one] if one >= 0 else None for one in values.tolist()]
+            none = "" if name == "gpu_type" else None
+            found[name] = [past.names[name][one] if one >= 0 else none for one in values.tolist()]
     return found
 
 
@@ -177,7 +178,7 @@ def limits_read(past: History, settings: LimitSettings, age_days: float, first: 
             continue
         for place in night.places[np.sort(np.unique(submit[night.places], return_index=True)[1])].tolist():
             job = {name: values[place] for name, values in submits.items()}
-            limit_s = file.limited_s(job, n_limited, int(n_tasks[submit[place]]))
+            limit_s = file.decide(job, n_limited, int(n_tasks[submit[place]])).limit_s
             of_submit[submit[place]] = np.nan if limit_s is None else limit_s
         found[night.places] = of_submit[submit[night.places]]
     return found
@@ -261,7 +262,7 @@ def _recommendations(
     for code, place, n_jobs in again:
         requested_s = float(past.requested_s[place])
         job = {name: values[place] for name, values in submits.items()}
-        limit_s = file.limited_s(job, Counter()) if file else None
+        limit_s = file.decide(job, Counter()).limit_s if file else None
         row = {"requested_s": requested_s, "procs": float(past.procs[place]), "n_jobs": n_jobs}
         by_code.setdefault(code, []).append(row | {"limit_s": requested_s if limit_s is None else limit_s})
     return {code: sorted(rows, key=lambda row: -row["n_jobs"]) for code, rows in by_code.items()}

@@ -1,8 +1,8 @@
-"""The look-up file: ESTIMATES and LIMITS as text in which a reader finds a key with two reads, without loading it.
+"""The look-up file: ESTIMATES, LIMITS and MEMORY as text in which a reader finds a key with two reads.
 
-Line 1 is the stamp. Lines 2 to 4 name the templates and the columns. Then comes a directory of fixed width: the offset
+Line 1 is the stamp. Lines 2 to 5 name the templates and the columns. Then comes a directory of fixed width: the offset
 of every bucket, and of the end. Then come the rows, one a line, in order of bucket and key. Each row ends with a
-checksum, and so does line 1, whose checksum is that of lines 1 to 4.
+checksum, and so does line 1, whose checksum is that of lines 1 to 5.
 
 Texts in keys are quoted, so that no text of a user can end a field. The hash of a key's bucket is a polynomial modulo a
 prime. All its values are integers below 2^51, so that a language whose only numbers are doubles (Lua 5.1) computes the
@@ -10,10 +10,9 @@ same one.
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -21,40 +20,36 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Ints, integers
 from pipeline.errors import InputError
+from pipeline.export.lookup_reader import (
+    CHECK,
+    ENTRY_BYTES,
+    FORMAT,
+    LIMIT_KIND,
+    MEMORY_KIND,
+    NAME_KIND,
+    PRIME,
+    QUEUE_KIND,
+    key_columns,
+    key_of,
+    quoted,
+)
+from pipeline.tables import MEMORY
 
-PRIME = 2**31 - 1
 LEAST_MULTIPLIER, MULTIPLIERS = 2**16, 2**19
 """A file's multiplier is at least the first and less than the sum: products stay below 2^51."""
 
-NAME_KIND = "n"
-"""The first field of the key of a job's name; other keys begin with the rank of their template,"""
-LIMIT_KIND = "l"
-"""in rows of LIMITS behind this letter."""
-FORMAT = "#walltime-lookup 2"
-CHECK = " check="
 NO_STAMP = "0" * 16
 """In place of the stamp where the stamp is computed."""
-ALL = "all"
 QUANTILE_NAMES = ("q10", "q50", "q80", "q90", "q95", "q99")
 COLUMNS = ("key", "n_jobs", *QUANTILE_NAMES, *(f"ratio_{name}" for name in QUANTILE_NAMES))
 LIMIT_COLUMNS = ("limit_s", "most_jobs", "n_jobs", "chance_beyond", "status")
 ROWS_PER_BUCKET = 4
-OFFSET_DIGITS = 12
-ENTRY_BYTES = OFFSET_DIGITS + 1
-"""Of a directory entry: an offset with leading zeros, and a line end."""
+MIB_KIB = 1024
+FEW_JOBS = 5
+"""Least number of jobs of a row of memory."""
+
 _VALUES = "\t".join(["%d", *["%.7g"] * len(QUANTILE_NAMES)])
 _RATIOS = "\t%.7g" * len(QUANTILE_NAMES)
-
-
-@cache
-def quoted(text: str) -> str:
-    """The text in ASCII: every byte of its UTF-8 form but letters, digits and `_.-~@+` is written as %XX."""
-    return quote(text, safe="@+", errors="surrogateescape")
-
-
-def key_of(kind: int | str, values: Sequence[str | float]) -> str:
-    """A key: its kind and its values, texts quoted, numbers as C's %.17g prints them, joined by `|`."""
-    return "|".join([str(kind), *(quoted(one) if isinstance(one, str) else f"{one:.17g}" for one in values)])
 
 
 def hashes_of(keys: Sequence[str], multiplier: int) -> Ints:
@@ -71,13 +66,11 @@ def hashes_of(keys: Sequence[str], multiplier: int) -> Ints:
     return found
 
 
-def key_columns(template: str) -> tuple[str, ...]:
-    """The columns of a template's key, in the order of the key."""
-    return () if template == ALL else tuple(template.split("+"))
-
-
-def lookup_file(estimates: pa.Table, limits: pa.Table, applications: Mapping[str, str]) -> bytes:
-    """The look-up file of one version of ESTIMATES and LIMITS; the same tables give the same bytes.
+def lookup_file(
+    estimates: pa.Table, limits: pa.Table, applications: Mapping[str, str],
+    memory: pa.Table | None = None, gpu_types: Mapping[str, str] | None = None,
+) -> bytes:  # fmt: skip
+    """The look-up file of one version of ESTIMATES, LIMITS and MEMORY; the same tables give the same bytes.
 
     Parameters
     ----------
@@ -87,6 +80,10 @@ def lookup_file(estimates: pa.Table, limits: pa.Table, applications: Mapping[str
         LIMITS of the same run; may have no row.
     applications : mapping of str to str
         The application of each job name that the built-in rules do not find (`known_applications`).
+    memory : pa.Table, optional
+        MEMORY of the same run; its rows with an application and at least FEW_JOBS jobs are written.
+    gpu_types : mapping of str to str, optional
+        The type of GPUs of each queue that has one alone.
 
     Returns
     -------
@@ -96,26 +93,28 @@ def lookup_file(estimates: pa.Table, limits: pa.Table, applications: Mapping[str
     Raises
     ------
     InputError
-        If neither table has a row, or they have rows of more than one site or run.
+        If no table has a row, or they have rows of more than one site or run.
 
     Examples
     --------
     >>> lookup_file(tables["estimates"], tables["limits"], {})[:18]
     b'#walltime-lookup 2'
     """
-    both = (estimates, limits)
-    run, site = _only(both, "run_id"), _only(both, "site")
-    estimate_kinds, limit_kinds = kinds_of(estimates), kinds_of(limits)
-    keys, values = _estimate_rows(estimates, estimate_kinds)
-    limit_keys, limit_values = _limit_rows(limits, limit_kinds)
-    keys += limit_keys + [key_of(NAME_KIND, (name,)) for name in applications]
-    values += limit_values + [quoted(name) for name in applications.values()]
+    asks = _told_memory(memory) if memory is not None else MEMORY.empty()
+    tables = (estimates, limits, asks)
+    run, site = _only(tables, "run_id"), _only(tables, "site")
+    kinds = [kinds_of(table) for table in tables]
+    rows = [*_estimate_rows(estimates, kinds[0]), *_limit_rows(limits, kinds[1]), *_memory_rows(asks, kinds[2])]
+    for kind, texts in ((NAME_KIND, applications), (QUEUE_KIND, gpu_types or {})):
+        rows += [(key_of(kind, (name,)), quoted(text)) for name, text in texts.items()]
+    keys, values = [key for key, _ in rows], [value for _, value in rows]
     multiplier = LEAST_MULTIPLIER + int(hashlib.sha256(run.encode()).hexdigest(), 16) % MULTIPLIERS
     buckets = max(1, len(keys) // ROWS_PER_BUCKET)
     lines, sizes = _in_buckets(keys, values, multiplier, buckets)
-    heading = f"#chain {_chain(estimate_kinds)}\n#limits {_chain(limit_kinds)}\n#columns {' '.join(COLUMNS)}\n"
+    chains = zip(("#chain", "#limits", "#memory"), map(_chain, kinds), strict=True)
+    heading = "".join(f"{name} {chain}\n" for name, chain in chains) + f"#columns {' '.join(COLUMNS)}\n"
     facts = {
-        "run": run, "site": quoted(site), "newest_end_s": newest_end_of(both), "rows": estimates.num_rows,
+        "run": run, "site": quoted(site), "newest_end_s": newest_end_of(tables), "rows": estimates.num_rows,
         "limits": limits.num_rows, "names": len(applications), "buckets": buckets, "multiplier": multiplier,
     }  # fmt: skip
     return _assembled(facts, heading, lines, sizes, multiplier)
@@ -128,6 +127,14 @@ def newest_end_of(tables: Sequence[pa.Table]) -> int:
 
 def _chain(kinds: Mapping[int, str]) -> str:
     return " ".join(f"{rank}:{template}" for rank, template in kinds.items())
+
+
+def is_whole(content: bytes) -> bool:
+    """Whether the bytes of a look-up file are those that its stamp was made of."""
+    line, _, rest = content.partition(b"\n")
+    first = line.decode("ascii", "replace").rpartition(CHECK)[0]
+    stamp = first.partition("stamp=")[2][: len(NO_STAMP)]
+    return first.startswith(f"{FORMAT} ") and stamp == stamp_of(first.replace(stamp, NO_STAMP, 1), rest)
 
 
 def stamp_of(first: str, rest: bytes) -> str:
@@ -154,7 +161,7 @@ def _only(tables: Sequence[pa.Table], name: str) -> str:
     found = {one for table in tables for one in table.column(name).unique().to_pylist()}
     if len(found) != 1:
         do = "run again to publish them anew"
-        raise InputError("tables estimates and limits", f"{len(found)} values of {name}", "one", do)
+        raise InputError("tables estimates, limits and memory", f"{len(found)} values of {name}", "one", do)
     return str(found.pop())
 
 
@@ -168,44 +175,61 @@ def kinds_of(table: pa.Table) -> dict[int, str]:
 
 
 def _keys(table: pa.Table, kinds: Mapping[int, str], before: str = "") -> list[str]:
-    """The key of every row."""
+    """The key of every row; jobs without GPUs have an empty type of GPUs."""
     named = {rank: key_columns(template) for rank, template in kinds.items()}
     columns = {name: table.column(name).to_pylist() for name in {"chain_rank"}.union(*named.values())}
+    if "gpu_type" in columns:
+        columns["gpu_type"] = [one or "" for one in columns["gpu_type"]]
     return [
         key_of(f"{before}{rank}", [columns[name][place] for name in named[rank]])
         for place, rank in enumerate(columns["chain_rank"])
     ]
 
 
-def _estimate_rows(estimates: pa.Table, kinds: Mapping[int, str]) -> tuple[list[str], list[str]]:
-    """Keys and values of all estimates."""
+Row = tuple[str, str]
+"""A key and the text behind it."""
+
+
+def _estimate_rows(estimates: pa.Table, kinds: Mapping[int, str]) -> Iterator[Row]:
     seconds, ratios = (
         zip(*(estimates.column(f"{unit}_{name}").to_pylist() for name in QUANTILE_NAMES), strict=True)
         for unit in ("runtime_s", "ratio")
     )
-    return _keys(estimates, kinds), list(_texts(estimates.column("n_jobs").to_pylist(), seconds, ratios))
+    n_jobs = estimates.column("n_jobs").to_pylist()
+    for key, count, own_s, own in zip(_keys(estimates, kinds), n_jobs, seconds, ratios, strict=True):
+        yield key, _VALUES % (count, *own_s) + ("" if own[0] is None else _RATIOS % own)
 
 
-def _limit_rows(limits: pa.Table, kinds: Mapping[int, str]) -> tuple[list[str], list[str]]:
-    """Keys and values of all limits; a row without a limit has 0 s."""
-    columns = zip(*(limits.column(name).to_pylist() for name in LIMIT_COLUMNS), strict=True)
-    values = [
-        f"{limit_s or 0:.0f}\t{most or 0}\t{n}\t{chance or 0:.3g}\t{status}"
-        for limit_s, most, n, chance, status in columns
-    ]
-    return _keys(limits, kinds, LIMIT_KIND), values
+def _limit_rows(limits: pa.Table, kinds: Mapping[int, str]) -> Iterator[Row]:
+    """A row without a limit has 0 s."""
+    columns = (limits.column(name).to_pylist() for name in LIMIT_COLUMNS)
+    for key, limit_s, most, n, chance, status in zip(_keys(limits, kinds, LIMIT_KIND), *columns, strict=True):
+        yield key, f"{limit_s or 0:.0f}\t{most or 0}\t{n}\t{chance or 0:.3g}\t{status}"
 
 
 def limit_lines(limits: pa.Table, kinds: Mapping[int, str]) -> Mapping[str, str]:
     """Of each key of some rows of LIMITS its text in the file; `kinds` are the templates of all rows, by rank."""
-    return dict(zip(*_limit_rows(limits, kinds), strict=True))
+    return dict(_limit_rows(limits, kinds))
 
 
-def _texts(
-    n_jobs: Sequence[int], seconds: Iterator[tuple[float, ...]], ratios: Iterator[tuple[float | None, ...]]
-) -> Iterator[str]:
-    for count, own_s, own in zip(n_jobs, seconds, ratios, strict=True):
-        yield _VALUES % (count, *own_s) + ("" if own[0] is None else _RATIOS % own)
+def _told_memory(memory: pa.Table) -> pa.Table:
+    """The rows on enough jobs of one user and application, with requests in whole KiB, as submits can tell them."""
+    is_told = pc.and_(pc.is_valid(memory["what"]), pc.greater_equal(memory["n_jobs"], FEW_JOBS))
+    found = memory.filter(pc.and_(is_told, pc.is_valid(memory["who"])))
+    place = found.column_names.index("requested_mem_kib")
+    return found.set_column(place, "requested_mem_kib", pc.floor(pc.add(found["requested_mem_kib"], 0.5)))
+
+
+def _memory_rows(memory: pa.Table, kinds: Mapping[int, str]) -> Iterator[Row]:
+    """What to ask for, KiB per processor in whole MiB, never less than was used, and the jobs behind it."""
+    found: dict[str, tuple[float, int]] = {}
+    columns = (memory.column(name).to_pylist() for name in ("recommended_mem_kib", "largest_mem_kib", "n_jobs"))
+    for key, ask_kib, largest_kib, n_jobs in zip(_keys(memory, kinds, MEMORY_KIND), *columns, strict=True):
+        # Two requests may be one in whole KiB.
+        before_kib, n_before = found.get(key, (0.0, 0))
+        found[key] = max(ask_kib, largest_kib, before_kib), n_jobs + n_before
+    for key, (kib, n_jobs) in found.items():
+        yield key, f"{math.ceil(kib / MIB_KIB) * MIB_KIB}\t{n_jobs}"
 
 
 def _in_buckets(

@@ -1,157 +1,119 @@
-"""Reads the look-up file as the plug-ins in Lua and for OpenPBS do: what is scored, and applied, is what they find."""
+"""Reads the look-up file, with Python 3.6 and its standard library: the hook for OpenPBS is exported with this text.
+
+What is scored, and applied, is thus what a scheduler finds.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import BinaryIO, NamedTuple
-from urllib.parse import unquote
+from functools import cache
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import quote, unquote
 
-from pipeline.application_names import application_of
-from pipeline.errors import InputError
-from pipeline.export.lookup_file import (
-    CHECK,
-    ENTRY_BYTES,
-    FORMAT,
-    LIMIT_KIND,
-    NAME_KIND,
-    NO_STAMP,
-    PRIME,
-    QUANTILE_NAMES,
-    key_columns,
-    key_of,
-    stamp_of,
-)
-from pipeline.tables import LimitStatus
+FORMAT = "#walltime-lookup 3"
+PRIME = 2**31 - 1
+OFFSET_DIGITS = 12
+ENTRY_BYTES = OFFSET_DIGITS + 1
+"""Of a directory entry: an offset with leading zeros, and a line end."""
 
+CHECK = " check="
+NAME_KIND, QUEUE_KIND, LIMIT_KIND, MEMORY_KIND = "nqlm"
+"""How keys of names of jobs, of queues, of limits and of memory begin; those of estimates begin with their rank."""
+
+ALL = "all"
 OPTIONAL = ("memory_class_kib", "qos")
 """Columns of limits that a submit may leave open: a row then has none of them."""
 
-LEAST_CHANGE_S = 60.0
+UNTOLD_GPU = "gpu"
+"""The type of a submit's GPUs that it does not tell, where its queue has several."""
+
+LEAST_CHANGE_S = 60
 """A limit that would change by less is left alone: Slurm's limits are whole minutes."""
 
-CUT_AT_REQUEST = 2
-"""The first two quantiles, 10% and the median, are at most the request."""
 
-Value = str | float | None
+class Limit(NamedTuple):
+    """A row of limits, in s (0: the request stands)."""
 
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What line 1 says of a file."""
-
-    stamp: str
-    """16 hex digits of a hash of all that follows line 1."""
-    run: str
-    site: str
-    """The quoted name of the site."""
-    newest_end_s: int
-    """End of the latest job that the estimates know, s since 1970."""
-    rows: int
-    """Number of estimates,"""
-    limits: int
-    """and of limits."""
-    names: int
-    """Number of job names with their applications."""
-    buckets: int
-    multiplier: int
-    directory: int
-    """Offset of the directory, bytes."""
-    bytes: int
-    """Length of the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An answer: the row's template and jobs, and the quantiles of the runtime."""
-
-    template: str
-    n_jobs: int
-    quantiles_s: tuple[float, ...]
-    """At 10, 50, 80, 90, 95 and 99%."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A row of limits."""
-
-    limit_s: float
-    """0: the request stands."""
+    limit_s: int
     most_jobs: int
     """Jobs of the submitter that this file may limit."""
     n_jobs: int
     """Own ended jobs behind the row."""
     chance_beyond: float
-    status: LimitStatus
+    status: str
+    """A word of LimitStatus."""
+
+
+class Memory(NamedTuple):
+    """A row of memory: what to ask for per processor, KiB, never less than was used, and the ended jobs behind it."""
+
+    ask_kib: int
+    n_jobs: int
 
 
 class Decided(NamedTuple):
-    """What a file says of a submit."""
+    """What a file says of a submit: a limit, s, None where the request stands; why; and the row that was found."""
 
-    limit_s: float | None
-    """None: the request stands."""
-    status: LimitStatus
-    row: Limit | None
-    """The row that was found."""
+    limit_s: "int | None"
+    status: str
+    row: "Limit | None"
 
 
-@dataclass(frozen=True, slots=True)
 class Lookup:
-    """An open look-up file; `file` is read and sought, never written."""
+    """An open look-up file: two reads find a key. `job` in its methods has None where a value is unknown."""
 
-    file: BinaryIO
-    stamp: Stamp
-    chain: Mapping[int, str]
-    """Template of estimates by rank, in order of look-up."""
-    limits: Mapping[int, str]
-    """The same of limits."""
+    def __init__(self, file: BinaryIO) -> None:
+        """ValueError or KeyError where the file is no look-up of this format, was cut or is damaged."""
+        first = file.readline().decode("ascii", "replace").rstrip("\n")
+        if not first.startswith(FORMAT + " "):
+            raise ValueError("no look-up file of this format: export it again")
+        first, _, check = first.rpartition(CHECK)
+        self.file, self.facts = file, dict(word.partition("=")[::2] for word in first[len(FORMAT) :].split())
+        heading = [file.readline().decode("ascii", "replace") for _ in range(4)]
+        if check != f"{self.hash_of(f'{first}{chr(10)}{str().join(heading)}'):010d}":
+            raise ValueError("the first lines have another checksum: export it again")
+        if file.seek(0, 2) != int(self.facts["bytes"]):
+            raise ValueError("the file has other bytes than its first line says: export it again")
+        self.chain, self.limits, self.memories = (templates(line) for line in heading[:3])
 
-    def limit(self, job: Mapping[str, Value]) -> Limit | None:
-        """As `limit_among` does."""
+    @property
+    def newest_end_s(self) -> int:
+        """End of the latest job that the file knows, s since 1970."""
+        return int(self.facts["newest_end_s"])
+
+    def hash_of(self, key: str) -> int:
+        """The hash of a key in this file."""
+        return hash_of(key, int(self.facts["multiplier"]))
+
+    def limit(self, job: "Mapping[str, Any]") -> "Limit | None":
+        """The first row of limits that is present; None where none is."""
         return limit_among(self.limits, self.line_of, job)
 
-    def limited_s(self, job: Mapping[str, Value], n_limited: Counter[Value], n_tasks: int = 1) -> float | None:
-        """The limit of a submit, s; None where the request stands. Counts the submitter's limited jobs of this file.
-
-        An array has `n_tasks`, which may all fail: the file has to allow them all.
-        """
-        return self.decide(job, n_limited, n_tasks).limit_s
-
-    def decide(self, job: Mapping[str, Value], n_limited: Counter[Value], n_tasks: int = 1) -> Decided:
-        """The same with the row and, where the request stands, why."""
+    def decide(self, job: "Mapping[str, Any]", n_limited: "Counter[Any]", n_tasks: int = 1) -> Decided:
+        """As `decided` does."""
         return decided(self.limit(job), job, n_limited, n_tasks)
 
-    def find(self, job: Mapping[str, Value]) -> Found | None:
-        """The answer of the first row that is present; None where none is.
+    def memory(self, job: "Mapping[str, Any]") -> "Memory | None":
+        """The first row of memory that is present; None where none is."""
+        lines = (row_of(self.line_of, f"{MEMORY_KIND}{rank}", one, job) for rank, one in self.memories.items())
+        found = next((line for line in lines if line is not None), None)
+        return None if found is None else Memory(*map(int, found.split("\t")))
 
-        `job` has who, what, queue, requested_s and procs. Unknown (None) matches no row; without a request
-        a job has requested_s 0.
-        """
-        for rank, template in self.chain.items():
-            values = [job.get(name) for name in key_columns(template)]
-            line = None if None in values else self.line_of(key_of(rank, [one for one in values if one is not None]))
-            if line is not None:
-                n_jobs, *numbers = line.split("\t")
-                return Found(template, int(n_jobs), _quantiles_s(list(map(float, numbers)), job.get("requested_s")))
-        return None
+    def application(self, job_name: str) -> "str | None":
+        """The application of a job's name where the file has it."""
+        return self._text_of(NAME_KIND, job_name)
 
-    def lists(self, job_name: str) -> bool:
-        """Whether the file has the application of a job's name."""
-        return self.line_of(key_of(NAME_KIND, (job_name,))) is not None
+    def gpu_type(self, queue: "str | None") -> str:
+        """The type of GPUs of a submit that names none: that of its queue, if it has one alone."""
+        return (None if queue is None else self._text_of(QUEUE_KIND, queue)) or UNTOLD_GPU
 
-    def application(self, job_name: str) -> str | None:
-        """The application of a job's name: what the file says, else what the built-in rules say."""
-        known = self.line_of(key_of(NAME_KIND, (job_name,)))
-        return application_of(job_name) if known is None else unquote(known, errors="surrogateescape")
+    def _text_of(self, kind: str, name: str) -> "str | None":
+        line = self.line_of(key_of(kind, (name,)))
+        return None if line is None else unquote(line, errors="surrogateescape")
 
-    def what(self, job_name: str) -> str:
-        """The value of `what` of a job with this name: its application, else `job_name` and the name."""
-        return self.application(job_name) or f"job_name {job_name}"
-
-    def line_of(self, key: str) -> str | None:
-        """The text behind a key; None where the key is absent; InputError where its row is damaged."""
-        multiplier = self.stamp.multiplier
-        bucket = hash_of(key, multiplier) % self.stamp.buckets
-        self.file.seek(self.stamp.directory + ENTRY_BYTES * bucket)
+    def line_of(self, key: str) -> "str | None":
+        """The text behind a key; None where the key is absent; ValueError where its row is damaged."""
+        bucket = self.hash_of(key) % int(self.facts["buckets"])
+        self.file.seek(int(self.facts["directory"]) + ENTRY_BYTES * bucket)
         start, end = map(int, self.file.read(2 * ENTRY_BYTES).split())
         self.file.seek(start)
         lines = self.file.read(end - start).decode("ascii", "replace").splitlines()
@@ -159,86 +121,69 @@ class Lookup:
         if found is None:
             return None
         text, _, check = found.rpartition("\t")
-        if check != str(hash_of(text, multiplier)):
-            raise InputError("the look-up file", "a row with another checksum", "a whole file", "export it again")
+        if check != str(self.hash_of(text)):
+            raise ValueError("a row has another checksum: export it again")
         return text[len(key) + 1 :]
 
 
-def limit_among(
-    limits: Mapping[int, str], line_of: Callable[[str], str | None], job: Mapping[str, Value]
-) -> Limit | None:
-    """The first row of limits that is present; None where none is.
+def templates(line: str) -> "dict[str, str]":
+    """Of a line of the heading the template of each rank, in order of look-up."""
+    return dict(one.split(":", 1) for one in line.split()[1:])
 
-    `limits` are templates by rank, `line_of` gives the text behind a key. `job` has who, what, queue, requested_s,
-    procs, gpus, memory_class_kib and qos; None is unknown.
-    """
+
+def key_columns(template: str) -> "tuple[str, ...]":
+    """The columns of a template's key, in the order of the key."""
+    return () if template == ALL else tuple(template.split("+"))
+
+
+def row_of(
+    line_of: "Callable[[str], str | None]", kind: str, template: str, job: "Mapping[str, Any]"
+) -> "str | None":
+    """The text behind the key of a job; None where the key is absent, or a value of it is unknown."""
+    values = [job[name] for name in key_columns(template)]
+    return None if None in values else line_of(key_of(kind, values))
+
+
+def limit_among(
+    limits: "Mapping[Any, str]", line_of: "Callable[[str], str | None]", job: "Mapping[str, Any]"
+) -> "Limit | None":
+    """The first row of limits that is present, by their templates by rank and the text behind a key; None: none is."""
     told = [name for name in OPTIONAL if any(name in key_columns(one) for one in limits.values())]
-    given = {name for name in told if job[name] is not None}
     for rank, template in limits.items():
-        columns = key_columns(template)
-        values = [job[name] for name in columns]
-        if given != {name for name in told if name in columns} or None in values:
-            continue
-        line = line_of(key_of(f"{LIMIT_KIND}{rank}", [one for one in values if one is not None]))
+        fits = all((job[name] is None) != (name in key_columns(template)) for name in told)
+        line = row_of(line_of, f"{LIMIT_KIND}{rank}", template, job) if fits else None
         if line is not None:
-            limit_s, most, n_jobs, chance, status = line.split("\t")
-            return Limit(float(limit_s), int(most), int(n_jobs), float(chance), LimitStatus(status))
+            limit_s, most_jobs, n_jobs, chance, status = line.split("\t")
+            return Limit(int(limit_s), int(most_jobs), int(n_jobs), float(chance), status)
     return None
 
 
-def decided(row: Limit | None, job: Mapping[str, Value], n_limited: Counter[Value], n_tasks: int = 1) -> Decided:
-    """What a row means for a submit; counts the submitter's limited jobs."""
+def decided(
+    row: "Limit | None", job: "Mapping[str, Any]", n_limited: "Counter[Any]", n_tasks: int = 1
+) -> Decided:
+    """What a row means for a submit; counts the submitter's limited jobs of this file.
+
+    An array has `n_tasks`, which may all fail: the file has to allow them all.
+    """
     if row is None:
-        return Decided(None, LimitStatus.FEW_JOBS, None)
-    if not 0 < row.limit_s <= float(job["requested_s"] or 0.0) - LEAST_CHANGE_S:
+        return Decided(None, "few_jobs", None)
+    if not 0 < row.limit_s <= (job["requested_s"] or 0) - LEAST_CHANGE_S:
         return Decided(None, row.status, row)
     if n_limited[job["who"]] + n_tasks > row.most_jobs:
-        return Decided(None, LimitStatus.NO_CREDIT, row)
+        return Decided(None, "no_credit", row)
     n_limited[job["who"]] += n_tasks
-    return Decided(row.limit_s, LimitStatus.LIMITED, row)
+    return Decided(row.limit_s, "limited", row)
 
 
-def is_whole(content: bytes) -> bool:
-    """Whether the bytes of a look-up file are those that its stamp was made of."""
-    line, _, rest = content.partition(b"\n")
-    first = line.decode("ascii", "replace").rpartition(CHECK)[0]
-    stamp = first.partition("stamp=")[2][: len(NO_STAMP)]
-    return first.startswith(FORMAT) and stamp == stamp_of(first.replace(stamp, NO_STAMP, 1), rest)
+@cache
+def quoted(text: str) -> str:
+    """The text in ASCII: every byte of its UTF-8 form but letters, digits and `_.-~@+` is written as %XX."""
+    return quote(text, safe="@+~", errors="surrogateescape")
 
 
-def open_lookup(file: BinaryIO, where: str = "the look-up file") -> Lookup:
-    """The look-up in a file of bytes; InputError where it is no look-up file of this format, was cut or is damaged."""
-    first = file.readline().decode("ascii", "replace").rstrip("\n")
-    if not first.startswith(f"{FORMAT} "):
-        raise InputError(where, "another first line", f"a line that begins with {FORMAT}", "export it again")
-    first, _, check = first.rpartition(CHECK)
-    stamp = _stamp(dict(word.partition("=")[::2] for word in first[len(FORMAT) :].split()), where)
-    chain, limits, columns = (file.readline().decode("ascii", "replace") for _ in range(3))
-    if check != f"{hash_of(f'{first}{chr(10)}{chain}{limits}{columns}', stamp.multiplier):010d}":
-        raise InputError(where, "first lines with another checksum", "a whole file", "export it again")
-    length = file.seek(0, 2)
-    if length != stamp.bytes:
-        raise InputError(where, f"{length} bytes", f"{stamp.bytes} as its first line says", "copy it again")
-    return Lookup(file, stamp, _templates(chain), _templates(limits))
-
-
-def _templates(line: str) -> dict[int, str]:
-    return {int(rank): template for rank, template in (one.split(":", 1) for one in line.split()[1:])}
-
-
-def _stamp(facts: Mapping[str, str], where: str) -> Stamp:
-    try:
-        return Stamp(**{f.name: f.type(facts[f.name]) for f in fields(Stamp)})  # type: ignore[operator]
-    except (KeyError, ValueError) as error:
-        raise InputError(where, f"a first line without {error}", "all facts of the file", "export it again") from None
-
-
-def _quantiles_s(numbers: list[float], requested: Value) -> tuple[float, ...]:
-    """Of a row's numbers the ratios times the request where both are known, else the seconds."""
-    n, request_s = len(QUANTILE_NAMES), float(requested or 0.0)
-    found = [ratio * request_s for ratio in numbers[n:]] if len(numbers) > n and request_s > 0 else numbers[:n]
-    cut = [min(one, request_s) if request_s > 0 else one for one in found[:CUT_AT_REQUEST]]
-    return (*cut, *found[CUT_AT_REQUEST:])
+def key_of(kind: str, values: "Any") -> str:
+    """A key: its kind and its values, texts quoted, numbers as C's %.17g prints them, joined by `|`."""
+    return "|".join([kind, *(quoted(one) if isinstance(one, str) else f"{one:.17g}" for one in values)])
 
 
 def hash_of(key: str, multiplier: int) -> int:

@@ -17,7 +17,6 @@ that were submitted with a soft_walltime, interactive jobs, those of the opt-out
 """
 
 import json
-import os
 import re
 import sys
 import time
@@ -25,16 +24,11 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote, unquote
 
 import pbs  # type: ignore[import-not-found]
 
-FORMAT = "#walltime-lookup 2 "
-PRIME = 2**31 - 1
-ENTRY_BYTES = 13
-CHECK = " check="
-OPTIONAL = ("memory_class_kib", "qos")
-"""Columns that a submit may leave open; a row then has none of them."""
+from pipeline.export.lookup_reader import Lookup
+
 LEAST_S = 1
 """A soft_walltime of 0 would end OpenPBS's scheduler, which divides by it."""
 
@@ -101,7 +95,7 @@ def may_be_set(job: Any) -> bool:
     return not has_range and asked["walltime"] is not None and int(asked["walltime"]) >= LEAST_S
 
 
-def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: "Lookup") -> None:
+def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: Lookup) -> None:
     """Set the limit of the look-up, in whole seconds and below the walltime; nothing where it has none."""
     walltime_s = int(job.Resource_List["walltime"])
     facts = facts_of(job, user, walltime_s)
@@ -111,7 +105,10 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: "
     if age_s > settings["max_age_s"]:
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: the newest job of the look-up ended {age_s / 86400:.0f} days ago")
         return
-    soft_s = lookup.limit_s(with_program(facts, settings, lookup))
+    values = with_program(facts, settings, lookup)
+    say_memory(values, facts["mem_kib"], lookup)
+    found = lookup.limit(values)
+    soft_s = found.limit_s if found else 0
     if not LEAST_S <= soft_s < walltime_s:
         return
     what = f"soft_walltime {soft_s} of {walltime_s} s"
@@ -120,6 +117,14 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: "
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: {what}")
     else:
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: nothing is set (mode {settings['mode']}), else {what}")
+
+
+def say_memory(values: "dict[str, Any]", asked_kib: "float | None", lookup: Lookup) -> None:
+    """Log what jobs like this need, where it is less than half of what is asked for; memory is never changed."""
+    found = lookup.memory(values)
+    if asked_kib is not None and found is not None and 2 * found.ask_kib * values["procs"] <= asked_kib:
+        what = f"memory of {found.ask_kib * values['procs'] / 1024:.0f} MiB, not {asked_kib / 1024:.0f}, would do"
+        pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: {what}, by {found.n_jobs} earlier jobs of the user")
 
 
 def kept(name: str, mark: Any, make: "Callable[[], Any]") -> Any:
@@ -155,6 +160,7 @@ def facts_of(job: Any, user: str, walltime_s: int) -> "dict[str, Any]":
         "requested_s": float(walltime_s),
         "procs": float(counted(job.Resource_List, ("ncpus", "ppn"), 1)),
         "gpus": float(counted(job.Resource_List, ("ngpus", "gpus"), 0)),
+        "mem_kib": memory_kib(job.Resource_List),
     }
 
 
@@ -197,16 +203,35 @@ def of_chunk(parts: "list[str]", names: "tuple[str, str]", least: int) -> int:
     return n_chunks * int(given.get(names[0]) or given.get(names[1]) or least)
 
 
-def with_program(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: "Lookup") -> "dict[str, Any]":
+def memory_kib(asked: Any) -> "float | None":
+    """The memory that the job asks for, KiB; None where it asks for none."""
+    whole = size_kib(asked_for(asked, "mem"))
+    chunks = [chunk.split(":") for chunk in (text_of(asked["select"]) or "").split("+")]
+    sizes = [size_kib(dict(part.partition("=")[::2] for part in parts).get("mem")) for parts in chunks]
+    if whole is None and None not in sizes:
+        whole = sum(size * of_chunk(parts, ("", ""), 1) for size, parts in zip(sizes, chunks) if size)  # noqa: B905
+    return whole
+
+
+def size_kib(text: Any) -> "float | None":
+    """A size as 4gb, 512mb or 1024 (bytes), in KiB; None for any other."""
+    found = re.match(r"(\d+)([kmgtp]?)(b?)$", str(text).lower())
+    return int(found.group(1)) * 1024.0 ** (" kmgtp".index(found.group(2) or " ") - 1) if found else None
+
+
+def with_program(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: Lookup) -> "dict[str, Any]":
     """The values that the look-up's keys are made of."""
+    mem_kib = facts["mem_kib"]
     return {
         "who": facts["user"], "what": program_of(facts, settings, lookup), "queue": facts["queue"],
         "requested_s": facts["requested_s"], "procs": facts["procs"], "gpus": facts["gpus"],
+        "gpu_type": lookup.gpu_type(facts["queue"]) if facts["gpus"] else "",
+        "requested_mem_kib": None if mem_kib is None else float(int(mem_kib / facts["procs"] + 0.5)),
         "memory_class_kib": None, "qos": None,
     }  # fmt: skip
 
 
-def program_of(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: "Lookup") -> "str | None":
+def program_of(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: Lookup) -> "str | None":
     """What the job runs: the application of its name, else its name, else its queue; None where that is not known."""
     name, queue = facts["job_name"], facts["queue"]
     if name is None:
@@ -225,76 +250,6 @@ def application_of(job_name: str, settings: "dict[str, Any]") -> "str | None":
     for find, gives in settings["name_rules"]:
         name = re.sub(find, gives, name)
     return name.strip("-") or None
-
-
-class Lookup:
-    """An open look-up file: two reads find a key."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        """ValueError where the file is no look-up of this format, or was cut."""
-        first = file.readline().decode("ascii", "replace").rstrip("\n")
-        if not first.startswith(FORMAT):
-            raise ValueError("no look-up file of this format: export it again")
-        self.file = file
-        first, _, check = first.rpartition(CHECK)
-        self.facts = dict(word.partition("=")[::2] for word in first[len(FORMAT) :].split())
-        heading = [file.readline().decode("ascii", "replace") for _ in range(3)]
-        if int(check) != hash_of("\n".join([first, "".join(heading)]), int(self.facts["multiplier"])):
-            raise ValueError("the look-up's first lines are damaged: export it again")
-        self.chain = [one.partition(":")[::2] for one in heading[1].split()[1:]]
-        if os.fstat(file.fileno()).st_size != int(self.facts["bytes"]):
-            raise ValueError("the look-up file was cut: export it again")
-
-    def limit_s(self, job: "dict[str, Any]") -> int:
-        """The limit of the first row that is present, s; 0 where it has none, or no row is."""
-        columns = {rank: template.split("+") for rank, template in self.chain}
-        told = [name for name in OPTIONAL if any(name in one for one in columns.values())]
-        for rank, names in columns.items():
-            fits = all((job[name] is None) != (name in names) for name in told)
-            values = [job[name] for name in names]
-            line = self.line_of(key_of("l" + rank, values)) if fits and None not in values else None
-            if line is not None:
-                return int(line.split("\t")[0])
-        return 0
-
-    def application(self, job_name: str) -> "str | None":
-        """The application of a job's name where the file has it."""
-        known = self.line_of(key_of("n", [job_name]))
-        return None if known is None else unquote(known, errors="surrogateescape")
-
-    def line_of(self, key: str) -> "str | None":
-        """The text behind a key; None where the key is absent."""
-        bucket = hash_of(key, int(self.facts["multiplier"])) % int(self.facts["buckets"])
-        self.file.seek(int(self.facts["directory"]) + ENTRY_BYTES * bucket)
-        start, end = (int(offset) for offset in self.file.read(2 * ENTRY_BYTES).split())
-        self.file.seek(start)
-        lines = self.file.read(end - start).decode("ascii", "replace").splitlines()
-        found = next((line for line in lines if line.startswith(key + "\t")), None)
-        if found is None:
-            return None
-        text, _, check = found.rpartition("\t")
-        if check != str(hash_of(text, int(self.facts["multiplier"]))):
-            raise ValueError("a row of the look-up is damaged: export it again")
-        return text[len(key) + 1 :]
-
-
-def key_of(kind: str, values: "list[Any]") -> str:
-    """A key of the look-up file: texts with every special byte as %XX, so that none can end a field."""
-    texts = [quoted(one) if isinstance(one, str) else f"{one:.17g}" for one in values]
-    return "|".join([kind, *texts])
-
-
-def quoted(text: str) -> str:
-    """The text in ASCII."""
-    return quote(text, safe="@+~", errors="surrogateescape")
-
-
-def hash_of(key: str, multiplier: int) -> int:
-    """The hash that leads to a key's bucket."""
-    found = 0
-    for byte in key.encode("ascii", "replace"):
-        found = (found * multiplier + byte) % PRIME
-    return found
 
 
 main(pbs.event())

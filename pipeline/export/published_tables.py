@@ -1,16 +1,18 @@
-"""What writers of exports read, the estimates, limits and names of one published version, and the writer of CSV."""
+"""What writers of exports read, the tables and names of one published version, and the writer of CSV."""
 
 import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.application_names import application_of
 from pipeline.errors import spreadsheet_text
 from pipeline.settings import ExportSettings
+from pipeline.tables import MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,10 @@ class PublishedTables:
     """Whether users, accounts and names are keyed hashes."""
     has_own_name_rules: bool
     """Whether the site has rules that derive applications from job names."""
+    memory: pa.Table = field(default_factory=MEMORY.empty)
+    """MEMORY."""
+    gpu_types: Mapping[str, str] = field(default_factory=dict)
+    """The type of GPUs of each queue that has one alone (`known_gpu_types`)."""
 
 
 Files = Mapping[str, bytes]
@@ -63,6 +69,14 @@ def known_applications(jobs: pa.Table) -> dict[str, str]:
         found.setdefault(row["job_name"], Counter())[row["application"]] = row["count_all"]
     chosen = {name: min(of, key=lambda one: (-of[one], one)) for name, of in sorted(found.items())}
     return {name: one for name, one in chosen.items() if not name.isascii() or application_of(name) != one}
+
+
+def known_gpu_types(jobs: pa.Table) -> dict[str, str]:
+    """By queue the one type of GPUs that its jobs in JOBS have held: that of a submit that names none."""
+    held = jobs.select(["queue", "gpu_type"]).filter(pc.greater(jobs.column("gpus"), 0)).drop_null()
+    pairs = pa.table({name: held.column(name).cast(pa.string()) for name in held.column_names})
+    found = pairs.group_by("queue", use_threads=False).aggregate([("gpu_type", "count_distinct"), ("gpu_type", "min")])
+    return {row["queue"]: row["gpu_type_min"] for row in found.to_pylist() if row["gpu_type_count_distinct"] == 1}
 
 
 CSV_FILE = "walltime.csv"

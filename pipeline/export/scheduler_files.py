@@ -25,6 +25,8 @@ LOOKUP_FILE = "walltime.lookup"
 INSTALL_FILE = "INSTALL.txt"
 PLUGIN_FILE = "job_submit.lua"
 HOOK_FILE = "walltime_hook.py"
+HOOK_CODE, READER_CODE = "openpbs_hook.py", "lookup_reader.py"
+READER_IMPORT = "from pipeline.export.lookup_reader import Lookup\n"
 CONFIG_FILE = "walltime_hook.json"
 QMGR_FILE = "walltime_hook.qmgr"
 
@@ -81,11 +83,17 @@ def openpbs_files(tables: PublishedTables, settings: ExportSettings) -> Files:
     """
     return {
         LOOKUP_FILE: _lookup(tables, "OpenPBS"),
-        HOOK_FILE: Path(__file__).with_name("openpbs_hook.py").read_bytes(),
+        HOOK_FILE: _hook().encode("ascii"),
         CONFIG_FILE: (json.dumps(_hook_settings(tables, settings), indent=1) + "\n").encode("ascii"),
         QMGR_FILE: (PLUGINS / QMGR_FILE).read_bytes(),
         INSTALL_FILE: (PLUGINS / "INSTALL-openpbs.txt").read_bytes(),
     }
+
+
+def _hook() -> str:
+    """The hook's code, with the reader of look-up files in place of its import."""
+    code, reader = (Path(__file__).with_name(name).read_text("ascii") for name in (HOOK_CODE, READER_CODE))
+    return code.replace(READER_IMPORT, reader, 1)
 
 
 def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
@@ -95,7 +103,7 @@ def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
             "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
             "publish without anonymise into a folder that only the scheduler reads, and export from there",
         )  # fmt: skip
-    return lookup_file(tables.estimates, tables.limits, tables.applications)
+    return lookup_file(tables.estimates, tables.limits, tables.applications, tables.memory, tables.gpu_types)
 
 
 def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.arrays import Array, Bools, Floats
 from pipeline.errors import printable
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.encoding import Encoding, Feature, is_complete, raw_inputs
+from pipeline.inputs.encoding import Encoding, Feature, raw_inputs
 from pipeline.inputs.input_model import ANSWERS, AnswerStatus, InputModel
 from pipeline.inputs.methods import METHODS
 from pipeline.inputs.training import on_one_thread
@@ -79,7 +79,7 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     encoding = read_dataclass(Encoding, model.facts["encoding"])
     raw = raw_inputs(points, model.declaration)
     x = encoding.encode(raw)
-    complete = is_complete(raw, encoding.types) & np.isfinite(x).all(axis=1)
+    complete = encoding.is_answerable(raw)
     x = np.where(complete[:, None], x, 0.0)
     places = _places(model, encoding, raw, x, complete)
     mean, sd = METHODS[model.method].predict(model.arrays, model.facts["method"], x)
@@ -90,10 +90,12 @@ def _places(model: InputModel, encoding: Encoding, raw: dict[str, Array], x: Flo
     n, found = len(x), model.facts["quantiles"]
     least = {"80": np.full(n, found["80"]), "95": np.full(n, found["95"]), "error_pct": np.zeros(n)}
     places = Places([AnswerStatus.OK] * n, [None] * n, least)
-    places.say(~complete, AnswerStatus.MISSING_INPUT, ["an input is unknown, undefined or not positive"] * n)
+    places.say(~complete, AnswerStatus.MISSING_INPUT, ["an input is unknown, undefined or negative"] * n)
     for name, value in encoding.constant.items():
-        reason = [f"{printable(name)} = {one}, and all runs have {value:g}" for one in raw[name]]
-        places.say(complete & (raw[name] != value), AnswerStatus.REFUSED_OUTSIDE, reason)
+        all_have = "no run has a value" if value is None else f"all runs have {value:g}"
+        reason = [f"{printable(name)} = {one}, and {all_have}" for one in raw[name]]
+        is_other = ~np.isnan(raw[name]) if value is None else (raw[name] != value) & ~np.isnan(raw[name])
+        places.say(complete & is_other, AnswerStatus.REFUSED_OUTSIDE, reason)
     for name, levels in encoding.levels.items():
         _check_levels(places, model, raw[name], name, levels)
     for j, one in enumerate(encoding.features):

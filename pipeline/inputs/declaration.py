@@ -86,17 +86,12 @@ class LearnRules:
     """How a model of the runtime over inputs is learnt, and when it answers; docs/decisions says why."""
 
     method: MethodName = "auto"
-    """auto: gp up to `gp_rows` runs, above that gp or trees by their errors on held folds, trees above 10,000."""
+    """auto: of gp and trees the one with the smaller error on held folds."""
     gp_rows: int = 2000
-    """Most runs that a process conditions on, drawn from those of larger sets; its cost is cubic."""
+    """Most runs that each of the processes is conditioned on, drawn for each from larger sets; the cost is cubic."""
     folds: int = 10
-    """Number of folds, which is also the number of members of a model."""
     seed: int = 0
     """Seed of the random folds and of every method that draws numbers."""
-    network_target: Literal["seconds", "log"] = "seconds"
-    """What a network learns: seconds with weights 1/runtime, as published, or log seconds."""
-    network_members: Literal["folds", "bags"] = "folds"
-    """How a network's members are drawn: cross-validation folds, or bootstrap samples."""
     outside: Literal["evidence", "predict", "refuse"] = "evidence"
     """Points outside the runs; evidence: refused where tests on the runs show that it fails."""
     largest_error: float = 0.5

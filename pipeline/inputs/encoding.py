@@ -112,7 +112,8 @@ def _unknown(where: str, name: str, known: Iterable[str] | Mapping[str, Array]) 
     return InputError(where, f"no {printable(name)}", expected, did_you_mean(name, names))
 
 
-LOG = str(InputType.LOG_NUMBER)
+LOG, GAP = str(InputType.LOG_NUMBER), "gap"
+"""The types of features that are logarithms, and of those that say whether an input is unknown."""
 MOST_COLUMNS = 50
 """Values of a category with a column of their own, the most frequent ones; the others share what is left."""
 
@@ -142,26 +143,31 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How inputs become columns. Inputs with one value in all runs have no column; `constant` holds them."""
+    """How inputs become columns. Inputs with one known value in all runs have no column; `constant` holds them.
+
+    `gaps` counts for each input the runs that do not know it: an unknown value is a value of its own there.
+    """
 
     features: tuple[Feature, ...]
     levels: Mapping[str, tuple[str, ...]]
-    constant: Mapping[str, float | str]
+    constant: Mapping[str, float | None]
     types: Mapping[str, str]
+    gaps: Mapping[str, int]
 
     def encode(self, raw: Mapping[str, Array]) -> Floats:
-        """(rows, features) standardised numbers; NaN where an input is unknown or has no logarithm.
+        """(rows, features) standardised numbers; an unknown number is the mean, and 1 in the input's column of gaps.
 
         A new value of a category has 0 in all of the category's columns, before they are standardised.
         """
         n_rows = len(next(iter(raw.values())))
-        columns = [(self._values(raw, one) - one.mean) / one.scale for one in self.features]
-        return np.stack(columns, axis=1) if columns else np.zeros((n_rows, 0))
+        columns = [(self._values(raw[one.name], one) - one.mean) / one.scale for one in self.features]
+        return np.nan_to_num(np.stack(columns, axis=1)) if columns else np.zeros((n_rows, 0))
 
-    def _values(self, raw: Mapping[str, Array], one: Feature) -> Floats:
-        values = raw[one.name]
+    def _values(self, values: Array, one: Feature) -> Floats:
+        if one.type == GAP:
+            return is_unknown(values).astype(np.float64)
         if one.level is not None:
-            return np.where(values == None, np.nan, values == one.level).astype(np.float64)  # noqa: E711
+            return np.array([value == one.level for value in values], np.float64)
         return _logged(values + one.shift) if one.type == LOG else values
 
     def decode(self, x: Floats) -> Floats:
@@ -171,6 +177,12 @@ class Encoding:
         with np.errstate(over="ignore"):
             values[:, is_log] = np.exp(values[:, is_log]) - [one.shift for one in self.features if one.type == LOG]
         return values
+
+    def is_answerable(self, raw: Mapping[str, Array]) -> Bools:
+        """Rows in which every input is usable, and known where all runs know it."""
+        known = [~is_unknown(values) for name, values in raw.items() if name not in self.gaps]
+        found: Bools = np.logical_and.reduce([is_usable(raw, self.types), *known])
+        return found
 
 
 def input_types(raw: Mapping[str, Array], declaration: Declaration) -> dict[str, str]:
@@ -183,45 +195,54 @@ def input_types(raw: Mapping[str, Array], declaration: Declaration) -> dict[str,
     return types
 
 
-def is_complete(raw: Mapping[str, Array], types: Mapping[str, str]) -> Bools:
-    """Rows in which every input is known, finite, and not negative where its logarithm is taken."""
-    checks = [_is_usable(values, types[name]) for name, values in raw.items()]
-    found: Bools = np.logical_and.reduce(checks)
+def is_unknown(values: Array) -> Bools:
+    """Where a number is NaN or a text is None."""
+    return np.array([value is None for value in values], bool) if values.dtype == object else np.isnan(values)
+
+
+def is_usable(raw: Mapping[str, Array], types: Mapping[str, str]) -> Bools:
+    """Rows without an infinite number, and without a negative one where its logarithm is taken."""
+    numbers = {name: values for name, values in raw.items() if types[name] != InputType.CATEGORY}
+    bad = [np.isinf(values) | ((values < 0) & (types[name] == LOG)) for name, values in numbers.items()]
+    found: Bools = ~np.logical_or.reduce([np.zeros(len(next(iter(raw.values()))), bool), *bad])
     return found
 
 
-def _is_usable(values: Array, kind: str) -> Bools:
-    if kind == InputType.CATEGORY:
-        return np.array([value is not None for value in values], bool)
-    return np.isfinite(values) & ((values >= 0) if kind == LOG else True)
-
-
 def encoding_of(raw: Mapping[str, Array], types: Mapping[str, str]) -> Encoding:
-    """The encoding of complete rows."""
+    """The encoding of usable rows."""
     features: list[Feature] = []
     levels: dict[str, tuple[str, ...]] = {}
-    constant: dict[str, float | str] = {}
+    constant: dict[str, float | None] = {}
+    gaps: dict[str, Array] = {}
     for name, values in raw.items():
+        is_gap = is_unknown(values)
+        if is_gap.any():
+            # Inputs that are unknown in the same runs have one column of gaps.
+            if 0 < is_gap.mean() < 1 and not any((is_gap == other).all() for other in gaps.values()):
+                features.append(_feature(name, GAP, None, is_gap.astype(np.float64)))
+            gaps[name] = is_gap
+        known = values[~is_gap]
         if types[name] == InputType.CATEGORY:
-            levels[name] = tuple(sorted(set(values)))
-            features += _level_features(name, values, levels[name])
-            continue
-        shift = _shift(values) if types[name] == LOG else 0.0
-        numbers = _logged(values + shift) if types[name] == LOG else values
-        if values.max() > values.min():
+            levels[name] = tuple(sorted(set(known)))
+            features += _level_features(name, values, known, levels[name])
+        elif len(known) and known.max() > known.min():
+            shift = _shift(known) if types[name] == LOG else 0.0
+            numbers = _logged(known + shift) if types[name] == LOG else known
             features.append(replace(_feature(name, types[name], None, numbers), shift=shift))
         else:
-            constant[name] = float(values[0])
-    return Encoding(tuple(features), levels, constant, dict(types))
+            constant[name] = float(known[0]) if len(known) else None
+    counts = {name: int(is_gap.sum()) for name, is_gap in gaps.items()}
+    return Encoding(tuple(features), levels, constant, dict(types), counts)
 
 
-def _level_features(name: str, values: Array, levels: tuple[str, ...]) -> list[Feature]:
-    if len(levels) == 1:
+def _level_features(name: str, values: Array, known: Array, levels: tuple[str, ...]) -> list[Feature]:
+    if len(levels) <= 1:
         return []
-    counts = Counter(values)
+    counts = Counter(known)
     often = sorted(levels, key=lambda level: (-counts[level], level))[:MOST_COLUMNS]
     kind = str(InputType.CATEGORY)
-    return [_feature(name, kind, level, (values == level).astype(np.float64)) for level in sorted(often)]
+    has_level = {level: np.array([value == level for value in values], np.float64) for level in sorted(often)}
+    return [_feature(name, kind, level, where) for level, where in has_level.items()]
 
 
 def _feature(name: str, kind: str, level: str | None, values: Floats) -> Feature:

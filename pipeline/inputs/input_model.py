@@ -80,16 +80,6 @@ class Cost:
     n_runs: int | None = None
 
 
-class SuggestRule(StrEnum):
-    """How the next runs are chosen."""
-
-    ALC = "alc"
-    """The fall of the candidates' mean variance over the root of the cost; needs method gp."""
-    MEMBERS = "members"
-    """The largest coefficient of variation among members, at a distance from those taken (Singh et al. 2007)."""
-    RANDOM = "random"
-
-
 @dataclass(frozen=True, slots=True)
 class InputModel:
     """A learnt model. `arrays` and `facts` belong to the method and to the checks of points; nothing is a closure."""

@@ -1,6 +1,6 @@
 """learn: runs and a declaration of inputs to a model with an error estimate.
 
-Runs are complete, have folds, and stand in an order that does not depend on the table's.
+Runs have a runtime and folds, and stand in an order that does not depend on the table's.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints
-from pipeline.errors import InputError
+from pipeline.errors import InputError, printable
 from pipeline.inputs.declaration import Declaration, LearnRules, MethodName
 from pipeline.inputs.encoding import (
     Encoding,
     encoding_of,
     input_types,
-    is_complete,
+    is_usable,
     numbers_of,
     raw_inputs,
     texts_of,
@@ -64,7 +64,7 @@ class UsableRuns:
 
         Of two methods it is the one with the smaller mean error on held folds.
         """
-        names = candidate_methods(self.training.rules, len(self.seconds))
+        names = candidate_methods(self.training.rules)
         found = [(name, *fit_with_bounds(METHODS[name], self.training, self.censored)) for name in names]
         return min(found, key=lambda one: self._held_error(one[2]))
 
@@ -85,9 +85,8 @@ def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> 
     types = input_types(raw, declaration)
     reasons = _reasons(raw, types, seconds)
     kept = np.flatnonzero(np.logical_not(np.logical_or.reduce(list(reasons.values()))))
-    report = _report(reasons, kept, seconds, procs)
     if len(kept) < LEAST_RUNS:
-        found = f"{len(kept)} of {n} runs with a positive {declaration.target} and every input known"
+        found = f"{len(kept)} of {n} runs with a positive {declaration.target} and usable inputs"
         raise InputError("runs", found, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
     batches = texts_of(runs, declaration.batch) if declaration.batch else None
     times = numbers_of(runs, declaration.time) if declaration.time else None
@@ -99,6 +98,7 @@ def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> 
     encoding, is_bound = encoding_of(raw, types), censored[order] > 0
     _check_learnable(encoding, is_bound, fold)
     batch = None if batches is None else _codes(batches)
+    report = _report(reasons, kept, seconds, procs, _gap_notes(encoding, len(order)))
     training = Training(encoding.encode(raw), np.log(seconds[order]), fold, batch, encoding, rules)
     return UsableRuns(training, seconds[order], is_bound, folds_by, report)
 
@@ -115,16 +115,22 @@ def _reasons(raw: Mapping[str, Array], types: Mapping[str, str], seconds: Floats
     """Why runs are set aside; each run counts under the first reason that applies."""
     no_target = np.isnan(seconds)
     not_positive = ~no_target & ~((seconds > 0) & np.isfinite(seconds))
-    incomplete = ~is_complete(raw, types) & ~no_target & ~not_positive
-    return {"no_target": no_target, "target_not_positive": not_positive, "missing_input": incomplete}
+    unusable = ~is_usable(raw, types) & ~no_target & ~not_positive
+    return {"no_target": no_target, "target_not_positive": not_positive, "unusable_input": unusable}
 
 
-def _report(reasons: Mapping[str, Bools], kept: Ints, seconds: Floats, procs: Floats) -> Report:
+def _gap_notes(encoding: Encoding, n_runs: int) -> tuple[str, ...]:
+    """One sentence on inputs that some runs do not know; none where all runs know all."""
+    gaps = ", ".join(f"{printable(name, 40)} in {count:,}" for name, count in encoding.gaps.items())
+    return (f"Of {n_runs:,} runs some do not know an input ({gaps}): unknown is a value of its own.",) if gaps else ()
+
+
+def _report(reasons: Mapping[str, Bools], kept: Ints, seconds: Floats, procs: Floats, notes: tuple[str, ...]) -> Report:
     # fsum is exact, so that the order of the runs changes no digit.
     work = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0)
     set_aside = {name: Tally(int(where.sum()), fsum(work[where])) for name, where in reasons.items() if where.any()}
     seen, left = Tally(len(work), fsum(work)), Tally(len(kept), fsum(work[kept]))
-    return Report("inputs", "run", seen, left, set_aside).check()
+    return Report("inputs", "run", seen, left, set_aside, notes=notes).check()
 
 
 def _total_order(raw: Mapping[str, Array], kept: Ints, numbers: list[Floats | None], batches: Array | None) -> Ints:

@@ -2,8 +2,8 @@
 performance via machine learning approaches", Concurrency and Computation 19(17), 2007.
 
 One hidden layer of sigmoid units, weights from -0.01 to 0.01, inputs and runtimes scaled to [0, 1], rprop, early
-stopping on a fold or on the runs outside a bootstrap sample. Stratification weights each run by 1/runtime. All members
-are trained at once. Rprop is iRprop-: C. Igel and M. Huesken, "Improving the Rprop learning algorithm", 2000.
+stopping on a fold. Stratification weights each run by 1/runtime. All members are trained at once. Rprop is iRprop-:
+C. Igel and M. Huesken, "Improving the Rprop learning algorithm", 2000.
 """
 
 from collections.abc import Mapping
@@ -32,80 +32,54 @@ class Data:
 
 
 def fit(training: Training) -> Fitted:
-    """The members' weights and the scaling of inputs and target."""
-    arrays, facts, train = _scaling(training)
-    target = ((training.y if facts["is_log"] else np.exp(training.y)) - facts["low"]) / facts["span"]
-    shares, stops, tests = _shares(training)
+    """The members' weights and the scaling of inputs and runtimes. Each fold tests a member, and stops another."""
+    arrays, seconds = _scaling(training), np.exp(training.y)
+    facts = {"low": float(seconds.min()), "span": float(np.ptp(seconds)) or 1.0}
     x = (_raw(arrays, training.x) - arrays["input_low"]) / arrays["input_span"]
-    data = Data(x, target, shares * train, stops * train)
-    arrays = {**arrays, **_trained(data, training.rng(2))}
-    every = members(arrays, facts, training.x)
-    counted = np.maximum(tests.sum(axis=0), 1)
-    held = np.where(tests.any(axis=0), (every * tests).sum(axis=0) / counted, every.mean(axis=0))
-    floor = max(float(np.median(np.abs(held - training.y))), 1e-6)
-    facts = {**facts, "floor": floor}
-    return Fitted(held, _spread(every, floor), arrays, facts)
+    n_folds, fold = training.n_folds, training.fold
+    test = np.array([fold == k for k in range(n_folds)])
+    stop = np.array([fold == (k - 1) % n_folds for k in range(n_folds)])
+    weight = (1.0 / seconds) / np.mean(1.0 / seconds)
+    train = (~test & ~stop) * weight
+    arrays |= _trained(Data(x, (seconds - facts["low"]) / facts["span"], train, stop * weight), training.rng(2))
+    every = _members(arrays, facts, training.x)
+    held = every[fold, np.arange(len(fold))]
+    facts["floor"] = max(float(np.median(np.abs(held - training.y))), 1e-6)
+    return Fitted(held, _spread(every, facts["floor"]), arrays, facts)
 
 
 def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:
     """The log of the members' mean runtime, and the spread of the members."""
-    every = members(arrays, facts, x)
-    mean = every.mean(axis=0) if facts["is_log"] else np.log(np.exp(every).mean(axis=0))
-    return mean, _spread(every, facts["floor"])
+    every = _members(arrays, facts, x)
+    return np.log(np.exp(every).mean(axis=0)), _spread(every, facts["floor"])
 
 
-def members(arrays: Arrays, facts: Facts, x: Floats) -> Floats:
+def _members(arrays: Arrays, facts: Facts, x: Floats) -> Floats:
     """(members, points) log runtimes."""
     values = np.clip(_raw(arrays, x), -1e12, 1e12)
-    output = _forward(arrays, (values - arrays["input_low"]) / arrays["input_span"])[1]
-    value = output * facts["span"] + facts["low"]
-    found: Floats = value if facts["is_log"] else np.log(np.maximum(value, facts["least_s"]))
+    seconds = _forward(arrays, (values - arrays["input_low"]) / arrays["input_span"])[1] * facts["span"] + facts["low"]
+    found: Floats = np.log(np.maximum(seconds, LEAST_RUNTIME * facts["low"]))
     return found
 
 
-def _scaling(training: Training) -> tuple[dict[str, Array], dict[str, float | bool], Floats]:
-    """The scaling of the inputs, that of the target, and each run's weight."""
-    is_log = training.rules.network_target == "log"
+def _scaling(training: Training) -> dict[str, Array]:
+    """How inputs are decoded, and their least value and span."""
     features = training.encoding.features
     arrays: dict[str, Array] = {
         "feature_mean": np.array([one.mean for one in features]),
         "feature_scale": np.array([one.scale for one in features]),
-        "feature_exp": np.array([one.type == "log_number" and not is_log for one in features], np.float64),
+        "feature_exp": np.array([one.type == "log_number" for one in features], np.float64),
     }
     values = _raw(arrays, training.x)
-    arrays["input_low"] = values.min(axis=0)
-    arrays["input_span"] = np.where(np.ptp(values, axis=0) > 0, np.ptp(values, axis=0), 1.0)
-    seconds = np.exp(training.y)
-    target = training.y if is_log else seconds
-    span = float(np.ptp(target)) or 1.0
-    least_s = LEAST_RUNTIME * float(seconds.min())
-    facts = {"is_log": is_log, "low": float(target.min()), "span": span, "least_s": least_s}
-    weight = np.ones(len(seconds)) if is_log else (1.0 / seconds) / np.mean(1.0 / seconds)
-    return arrays, facts, weight
+    span = np.ptp(values, axis=0)
+    return arrays | {"input_low": values.min(axis=0), "input_span": np.where(span > 0, span, 1.0)}
 
 
 def _raw(arrays: Arrays, x: Floats) -> Floats:
-    """Inputs in their own units, as the paper scales them; logarithms of them where log seconds are learnt."""
+    """Inputs in their own units, as the paper scales them."""
     values = x * arrays["feature_scale"] + arrays["feature_mean"]
-    with np.errstate(over="ignore"):
-        found: Floats = np.where(arrays["feature_exp"] > 0, np.exp(np.minimum(values, 700.0)), values)
+    found: Floats = np.where(arrays["feature_exp"] > 0, np.exp(np.minimum(values, 700.0)), values)
     return found
-
-
-def _shares(training: Training) -> tuple[Floats, Floats, Array]:
-    """(members, runs) each: how often a run trains a member, stops it, and whether the member may be tested on it."""
-    n_folds, fold = training.n_folds, training.fold
-    if training.rules.network_members == "bags":
-        return _bags(training)
-    test = np.array([fold == k for k in range(n_folds)])
-    stop = np.array([fold == (k - 1) % n_folds for k in range(n_folds)])
-    return (~test & ~stop).astype(np.float64), stop.astype(np.float64), test
-
-
-def _bags(training: Training) -> tuple[Floats, Floats, Array]:
-    rng, n = training.rng(3), len(training.y)
-    counts = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(training.rules.folds)])
-    return counts.astype(np.float64), (counts == 0).astype(np.float64), counts == 0
 
 
 def _forward(weights: Arrays, x: Floats) -> tuple[Floats, Floats]:
@@ -171,4 +145,4 @@ def _sigmoid(value: Floats) -> Floats:
     return 1.0 / (1.0 + np.exp(-np.clip(value, -50.0, 50.0)))
 
 
-NETWORK = Method("network", fit, predict, members, once=None)
+NETWORK = Method("network", fit, predict, once=None)

@@ -2,10 +2,11 @@
 
 A. Calotoiu, D. Beckingsale, C. W. Earl, T. Hoefler, I. Karlin, M. Schulz and F. Wolf, "Fast multi-parameter performance
 modeling", CLUSTER 2016. Terms are added one at a time, each made factor by factor; a term stays where it lowers the
-cross-validated error. Inputs that are not log_numbers multiply the sum by a factor.
+cross-validated error. Ernest's law of every two inputs is tried too. Other inputs than log_numbers multiply the sum.
 """
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ LEAST_Z = 3.0
 RIDGE = 1.0
 """Weight of the prior that an input without logarithm changes nothing, in runs."""
 LEAST_SHARE = 1e-3
+SMALLEST = 1e-9
+"""A share below this is zero, up to rounding of logarithms."""
 
 Factor = tuple[int, float, int]
 """A feature, its power, and the power of its logarithm."""
@@ -39,14 +42,13 @@ def _learnt(training: Training) -> tuple[Arrays, Facts]:
 
 
 def _log_runtimes(arrays: Arrays, facts: Facts, x: Floats) -> Floats:  # noqa: ARG001  (a Method's signature)
-    """(1, points) log runtimes: there is one law."""
     values = x * facts["scale"] + facts["mean"]
     logged = facts["logged"]
     values[:, logged] = np.exp(np.minimum(values[:, logged], 700.0)) - np.array(facts["shift"])[logged]
     terms = [tuple(tuple(one) for one in term) for term in facts["terms"]]
     total = _sum(terms, np.array(facts["coefficients"]), values)
     found: Floats = np.log(total) + x[:, facts["others"]] @ np.array(facts["effects"])
-    return found[None, :]
+    return found
 
 
 def _law(training: Training) -> dict[str, Any]:
@@ -110,9 +112,21 @@ def _terms(values: Floats, seconds: Floats, logged: Ints, fold: Ints) -> list[Te
             break
         # A term may make the constant superfluous, which the coefficients then say.
         path.append([*path[-1], term])
+    # A count that can be zero divides nothing.
+    divides = values.min(axis=0) > SMALLEST * values.max(axis=0)
+    path += [ernest_terms(size, machines) for size, machines in permutations(logged.tolist(), 2) if divides[machines]]
     errors = [_errors(terms, values, seconds, fold) for terms in path]
     best = errors[int(np.argmin([one.mean() for one in errors]))]
     return next(terms for terms, one in zip(path, errors, strict=True) if not _is_better(best, one))
+
+
+def ernest_terms(size: int, machines: int) -> list[Term]:
+    """A constant, data by machines, the logarithm of the machines, and their number.
+
+    S. Venkataraman, Z. Yang, M. Franklin, B. Recht and I. Stoica, "Ernest: efficient performance prediction for
+    large-scale advanced analytics", NSDI 2016, section 3.2.
+    """
+    return [(), ((size, 1.0, 0), (machines, -1.0, 0)), ((machines, 0.0, 1),), ((machines, 1.0, 0),)]
 
 
 def _is_better(found: Floats, before: Floats) -> bool:

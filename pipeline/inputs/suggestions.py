@@ -1,9 +1,9 @@
 """suggest: the runs to make next, by what they tell about all candidates and what they cost.
 
-ALC: D. A. Cohn, Z. Ghahramani and M. I. Jordan, "Active learning with statistical models", JAIR 4, 1996.
+ALC: D. A. Cohn, Z. Ghahramani and M. I. Jordan, "Active learning with statistical models", JAIR 4, 1996. With trees the
+covariance of two points is how often they share a leaf: E. Scornet, "Random forests and kernel methods", 2016.
 """
 
-from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -11,41 +11,32 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.errors import InputError
-from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.answers import REFUSED, predict, rounded
 from pipeline.inputs.encoding import Encoding, numbers_of, raw_inputs
-from pipeline.inputs.input_model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
-from pipeline.inputs.methods import METHODS
+from pipeline.inputs.input_model import SUGGESTIONS, Cost, CostUnit, InputModel
+from pipeline.inputs.methods import COVARIANCES
 from pipeline.inputs.training import on_one_thread
 from pipeline.report import read_dataclass
 
 MOST_CANDIDATES = 2000
 """Candidates that are compared; more are drawn from, because their covariances are held in memory."""
-FIRST_DISTANCE = 0.5
-"""First distance of the members' rule, as a share of the candidates' median distance; halved when none is left."""
-
-Chooser = Callable[[Bools], int]
-"""The best of the candidates that are still free and can be paid."""
 
 
 @on_one_thread
-def suggest(
-    model: InputModel, candidates: pa.Table, cost: Cost | None = None, rule: SuggestRule = SuggestRule.ALC
-) -> pa.Table:
+def suggest(model: InputModel, candidates: pa.Table, cost: Cost | None = None) -> pa.Table:
     """SUGGESTIONS, the runs to make next, best first, as far as the budget and the number of runs go.
 
-    Candidates that the model refuses are left out. At most 2,000 candidates are compared; more are drawn from by seed.
+    Each next run is the one by which the candidates' mean variance falls most over the root of its cost. Candidates
+    that the model refuses are left out. At most 2,000 candidates are compared; more are drawn from by seed.
 
     Parameters
     ----------
     model : InputModel
-        What `learn` or `load` gave; the rule `alc` needs its method `gp`.
+        What `learn` or `load` gave, of a method that knows how runs tell about one another: gp or trees.
     candidates : pa.Table
         The inputs' columns, and the column of processors where the cost counts them.
     cost : Cost
         Unit, budget and number of runs; default: processor-seconds without a limit.
-    rule : SuggestRule
-        How to choose.
 
     Returns
     -------
@@ -55,29 +46,28 @@ def suggest(
     Raises
     ------
     InputError
-        If no processors are declared that the cost needs, or the model's method does not know the rule.
+        If no processors are declared that the cost needs, or the model's method has no covariance.
 
     Examples
     --------
     >>> from pipeline.inputs import Declaration, Input, LearnRules, learn
     >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
-    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), LearnRules())
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), LearnRules(method="gp"))
     >>> suggest(model, pa.table({"n": [2.5, 8.5, 20.5]}), Cost(CostUnit.RUNS, n_runs=2)).num_rows
     2
     """
     cost = cost or Cost()
-    if rule == SuggestRule.ALC and model.method != "gp":
-        raise InputError("rule alc", f"a model of method {model.method}", "method gp", "use rule members or random")
+    if model.method not in COVARIANCES:
+        found, expected = f"a model of method {model.method}", f"one of method {' or '.join(COVARIANCES)}"
+        raise InputError("suggest", found, expected, "learn it again with --method gp")
     answers = predict(model, candidates)
     seconds = answers.column("median_s").to_numpy()
-    usable = _drawn(np.array([one not in REFUSED for one in answers.column("status").to_pylist()]), model)
+    usable = _drawn(np.array([one not in REFUSED for one in answers.column("status").to_pylist()], bool), model)
     if not len(usable):
         return SUGGESTIONS.empty()
     prices = _prices(model, candidates, seconds, cost)[usable]
     x = read_dataclass(Encoding, model.facts["encoding"]).encode(raw_inputs(candidates, model.declaration))[usable]
-    spread = _Spread(model, x) if model.method == "gp" and len(usable) else None
-    choose = _chooser(model, x, prices, rule, spread)
-    return _suggestions(choose, usable, seconds, prices, cost, spread)
+    return _suggestions(_Spread(model, x), usable, seconds, prices, cost)
 
 
 def _drawn(usable: Bools, model: InputModel) -> Ints:
@@ -102,13 +92,9 @@ class _Spread:
     """Posterior covariances of the candidates, which each chosen run lowers."""
 
     def __init__(self, model: InputModel, x: Floats) -> None:
-        theta, lower = model.arrays["theta"][0], model.arrays["lower"]
-        curves = process.curves_of(theta, model.arrays["x"])
-        taken = process.reduction(lower, process.covariance(theta, curves, model.arrays["x"], x))
-        self.covariance = process.covariance(theta, curves, x, x) - taken.T @ taken
-        self.noise = process.noise_variance(theta)
+        self.covariance, self.noise = COVARIANCES[model.method](model.arrays, model.facts["method"], x)
         # Standard deviations are scaled by what the errors on held folds were in them, as answers scale theirs.
-        self.scale = float(model.arrays["scale"][1]) * float(model.facts["mean_score"])
+        self.scale = float(model.facts["mean_score"])
 
     def gains(self) -> Floats:
         """The fall of the mean variance that a run of each candidate brings."""
@@ -127,61 +113,17 @@ class _Spread:
         return float(100.0 * np.expm1(sds).mean())
 
 
-def _chooser(model: InputModel, x: Floats, prices: Floats, rule: SuggestRule, spread: _Spread | None) -> Chooser:
-    """What gives the next of the candidates that can be paid."""
-    if rule == SuggestRule.ALC:
-        assert spread is not None  # nosec B101 # for the type checker
-        return lambda possible: int(np.argmax(np.where(possible, spread.gains() / np.sqrt(prices), -1.0)))
-    if rule == SuggestRule.RANDOM:
-        order = np.random.default_rng([model.rules.seed, 6]).permutation(len(x))
-    else:
-        every = np.exp(METHODS[model.method].members(model.arrays, model.facts["method"], x))
-        order = far_apart(x, every.std(axis=0) / every.mean(axis=0))
-    rank = np.argsort(order)
-    return lambda possible: int(np.argmin(np.where(possible, rank, len(rank))))
-
-
-def far_apart(x: Floats, variation: Floats) -> Ints:
-    """All points, those of largest variation first, but none nearer than a distance to one taken before.
-
-    The distance is halved when no point is left that keeps it.
-    """
-    ranked = np.argsort(-variation, kind="stable")
-    distances = np.sqrt(np.maximum(_squares(x), 0.0))
-    limit = FIRST_DISTANCE * float(np.median(distances))
-    nearest, taken = np.full(len(x), np.inf), np.zeros(len(x), bool)
-    order: list[int] = []
-    while len(order) < len(x):
-        before = len(order)
-        for i in ranked:
-            if not taken[i] and nearest[i] >= limit:
-                order.append(int(i))
-                taken[i] = True
-                nearest = np.minimum(nearest, distances[i])
-        limit = limit / 2 if len(order) > before or limit > 1e-9 else -1.0
-    return np.array(order, np.int64)
-
-
-def _squares(x: Floats) -> Floats:
-    norms = (x * x).sum(axis=1)
-    found: Floats = norms[:, None] + norms[None, :] - 2.0 * (x @ x.T)
-    return found
-
-
-def _suggestions(
-    choose: Chooser, usable: Ints, seconds: Floats, prices: Floats, cost: Cost, spread: _Spread | None
-) -> pa.Table:
+def _suggestions(spread: _Spread, usable: Ints, seconds: Floats, prices: Floats, cost: Cost) -> pa.Table:
     left = np.inf if cost.budget is None else cost.budget
     most = len(usable) if cost.n_runs is None else min(cost.n_runs, len(usable))
     chosen: list[int] = []
-    free, errors = np.ones(len(usable), bool), [spread.error_pct() if spread else np.nan]
-    while len(chosen) < most and (free & (prices <= left)).any():
-        one = choose(free & (prices <= left))
+    free, errors = np.ones(len(usable), bool), [spread.error_pct()]
+    while len(chosen) < most and (possible := free & (prices <= left)).any():
+        one = int(np.argmax(np.where(possible, spread.gains() / np.sqrt(prices), -1.0)))
         free[one], left = False, left - prices[one]
         chosen.append(one)
-        if spread:
-            spread.take(one)
-        errors.append(spread.error_pct() if spread else np.nan)
+        spread.take(one)
+        errors.append(spread.error_pct())
     places = np.array(chosen, np.int64)
     return SUGGESTIONS.build(
         order=np.arange(1, len(chosen) + 1), candidate=usable[places], median_s=seconds[usable][places],

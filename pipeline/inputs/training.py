@@ -65,45 +65,39 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method: `fit` learns, `predict` and `members` read what it learnt, `once` learns without folds.
+    """A method: `fit` learns, `predict` reads what it learnt, `once` learns without folds.
 
-    `members` gives (members, points) log runtimes. `once(training, x)` predicts x from all runs of a training set, with
-    what it can take over from an earlier fit of more runs; it serves the tests that leave values out, and is null where
-    they would take too long.
+    `once(training, fitted, x)` predicts x from all runs of a training set, with what it can take over from an earlier
+    fit of more runs. It serves the tests that leave values out, and is null where they would take too long.
     """
 
     name: str
     fit: Callable[[Training], Fitted]
     predict: Callable[[Arrays, Facts, Floats], Prediction]
-    members: Callable[[Arrays, Facts, Floats], Floats]
     once: Callable[[Training, Fitted, Floats], Prediction] | None
 
 
 def method_of_means(
-    name: str, learn: Callable[[Training], tuple[Arrays, Facts]], members: Callable[[Arrays, Facts, Floats], Floats]
+    name: str, learn: Callable[[Training], tuple[Arrays, Facts]], means: Callable[[Arrays, Facts, Floats], Floats]
 ) -> Method:
-    """The method that predicts the mean of its members, with one scale: the RMS of the errors on held folds."""
-
-    def means(training: Training, x: Floats) -> Floats:
-        found: Floats = members(*learn(training), x).mean(axis=0)
-        return found
+    """The method of means (points,) of log runtimes, with one scale: the RMS of the errors on held folds."""
 
     def fit(training: Training) -> Fitted:
         held = np.empty(len(training.y))
         for fold in range(training.n_folds):
             out = training.fold == fold
-            held[out] = means(training.rows(np.flatnonzero(~out)), training.x[out])
+            held[out] = means(*learn(training.rows(np.flatnonzero(~out))), training.x[out])
         sd = max(float(np.sqrt(np.mean((held - training.y) ** 2))), 1e-6)
         arrays, facts = learn(training)
         return Fitted(held, np.full(len(held), sd), arrays, {**facts, "sd": sd})
 
     def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:
-        return members(arrays, facts, x).mean(axis=0), np.full(len(x), facts["sd"])
+        return means(arrays, facts, x), np.full(len(x), facts["sd"])
 
     def once(training: Training, fitted: Fitted, x: Floats) -> Prediction:
-        return means(training, x), np.full(len(x), fitted.facts["sd"])
+        return means(*learn(training), x), np.full(len(x), fitted.facts["sd"])
 
-    return Method(name, fit, predict, members, once)
+    return Method(name, fit, predict, once)
 
 
 def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:

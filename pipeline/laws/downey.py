@@ -107,7 +107,7 @@ def plateau_procs(parameters: Parameters) -> Floats:
 
 
 _SOURCE = "Downey 1997, CSD-97-933"
-_A = Parameter("avg_parallelism", 1.0, np.inf, powers(1, 11, 0.75))
+_A = Parameter("avg_parallelism", 1.0, np.inf, powers(1, 11, 0.25))
 
 DOWNEY_LOW = Law(
     "downey_low", "three pieces, flat from 2A - 1 on", f"{_SOURCE}, low variance", low, low_useful_procs,

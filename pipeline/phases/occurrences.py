@@ -55,12 +55,12 @@ class Occurrences:
         return dict(zip(phases.tolist(), np.split(order, begins[1:]), strict=True))
 
 
-def evenly_spaced(n: int, n_chosen: int) -> Ints:
-    """`n_chosen` of n places, each in the middle of an equal part."""
-    return ((np.arange(n_chosen) + 0.5) * n / n_chosen).astype(np.int64)
+def evenly_spaced(n: int, n_chosen: int, start: float = 0.5) -> Ints:
+    """`n_chosen` of n places, each in an equal part: its middle, or another share of it below 1."""
+    return ((np.arange(n_chosen) + start) * n / n_chosen).astype(np.int64)
 
 
-def representative(times_s: Floats, n_chosen: int) -> Ints:
+def representative(times_s: Floats, n_chosen: int, start: float = 0.5) -> Ints:
     """`n_chosen` places of a phase's occurrences: evenly spaced, unless these meet a period of their times (s).
 
     Evenly spaced places of a periodic series may all hold the same one of its values (Cochran 1977, Section 8.4). Where
@@ -68,7 +68,7 @@ def representative(times_s: Floats, n_chosen: int) -> Ints:
     by multiples of the golden ratio, which follow no period, are taken if these are nearer. The reference times alone
     decide.
     """
-    even, n = evenly_spaced(len(times_s), n_chosen), len(times_s)
+    even, n = evenly_spaced(len(times_s), n_chosen, start), len(times_s)
     error_s = float(times_s.std()) * np.sqrt(1 / n_chosen - 1 / n)
     if abs(times_s[even].mean() - times_s.mean()) <= error_s:
         return even
@@ -125,11 +125,14 @@ def phases_table(
     """
     n_occurrences, first = np.bincount(phase), np.unique(phase, return_index=True)[1]
     n, sums = len(first), np.bincount(phase, amount)
+    squares = np.bincount(phase, (amount - (sums / n_occurrences)[phase]) ** 2) / n_occurrences
+    relative_sd = np.sqrt(squares) / np.maximum(sums / n_occurrences, np.finfo(float).tiny)
     shares = sums / sums.sum() if sums.sum() > 0 else np.full(n, 1 / n)
     return PHASES.build(
         trace_id=[trace_id] * n, phase_id=arrow(np.arange(n)), level=[level] * n, ticks=arrow(ticks[first]),
         events=arrow(np.bincount(phase, events) / n_occurrences), n_occurrences=arrow(n_occurrences),
         time_s=arrow(sums, np.full(n, not is_timed)), share=arrow(shares),
+        relative_sd=arrow(relative_sd),
         is_relevant=arrow(relevant(shares, rules.pas2p.relevant_share, rules.pas2p.least_coverage)),
         repetitive=arrow(n_occurrences > rules.plan.repetitions),
     )  # fmt: skip
@@ -200,7 +203,10 @@ def _spent(found: Occurrences, chosen: list[Ints], strata: _Strata, rules: PlanR
     # What single occurrences cost differs from the means.
     for _ in range(10):
         numbers = allocate(strata.counts, strata.mean_s, strata.sd_s, strata.cost_s, budget * runtime_s, rules)
-        sampled = [mine[representative(found.time_s[mine], int(n))] for mine, n in zip(chosen, numbers, strict=True)]
+        sampled = [
+            mine[representative(found.time_s[mine], int(n), rules.start)]
+            for mine, n in zip(chosen, numbers, strict=True)
+        ]
         timed = np.sort(np.concatenate(sampled))
         warmups = warmup_places(timed, rules.warmup)
         share = _share(found, timed, warmups)

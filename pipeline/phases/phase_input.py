@@ -80,6 +80,8 @@ class PlanRules:
     """Least number of occurrences timed per phase; fewer tell nothing about their spread."""
     warmup: int = 1
     """Occurrences before each timed one that only warm up caches."""
+    start: float = 0.5
+    """Where each timed occurrence lies in its equal part of the run, from 0 to below 1."""
     repetition_samples: int = 10
     """Occurrences of each phase whose timing has to save time in a repetitive run."""
     most_share: float = 0.9

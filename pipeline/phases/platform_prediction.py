@@ -1,6 +1,7 @@
 """A run's time on a platform, from the times of some occurrences of each phase there and here."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +17,30 @@ Figures = dict[str, float | None]
 """Columns of PLATFORM_PREDICTIONS."""
 
 
+PRIOR_FREEDOM, LEAST_DEVIATION = 1, 0.05
+"""The spread of a phase's times there is as if this many more of them had the relative deviation of all times here.
+
+A few times rarely hold the rare slow ones, so that their own spread is too small. The deviation is at least the second
+number: times that do not vary here may vary elsewhere. Chosen by how often intervals of BT, CG, LU, MG and simulated
+steps hold; without each of them in turn the choice is the same, but half the deviation without LU.
+"""
+
+
+class _Phase(NamedTuple):
+    """A phase of the reference run: how often it occurs, its time (s), and the relative deviation of its times."""
+
+    count: int
+    time_s: float
+    relative_sd: float
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A phase's expanded time (s), its variance (None: one time of several occurrences), and degrees of freedom."""
+    """A phase's expanded time (s), its variance (0: timed whole), and how many times tell the spread."""
 
     time_s: float
-    variance: float | None
+    variance: float
     freedom: int
-    # For pooling: the squared relative deviations, and what one of them would add to the variance.
-    relative: float
-    scale: float
 
 
 def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Figures:
@@ -39,13 +54,14 @@ def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Figures:
     is_warmup, is_control = (times.column(name).to_numpy(zero_copy_only=False) for name in ("is_warmup", "is_control"))
     is_timed, phase = ~is_warmup & ~is_control, integers(times.column("phase_id"))[0]
     ids, counts = (integers(phases.column(name))[0] for name in ("phase_id", "n_occurrences"))
-    reference_s, shares = (phases.column(name).to_numpy() for name in ("time_s", "share"))
+    reference_s, shares, deviations = (phases.column(name).to_numpy() for name in ("time_s", "share", "relative_sd"))
     parts, coverage = [], 0.0
     for row in np.flatnonzero(phases.column("is_relevant").to_numpy(zero_copy_only=False)):
         mine = is_timed & (phase == ids[row])
         if mine.any():
             coverage += float(shares[row])
-            parts.append(_part(there_s[mine], here_s[mine], int(counts[row]), float(reference_s[row]), rules))
+            one = _Phase(int(counts[row]), float(reference_s[row]), float(deviations[row]))
+            parts.append(_part(there_s[mine], here_s[mine], one, rules))
     whole_s = float(reference_s.sum())
     control_s = _by_factor(there_s[is_control], here_s[is_control], whole_s)
     if np.isnan(whole_s) and is_control.any():
@@ -70,25 +86,28 @@ def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Figures:
     return found
 
 
-def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, rules: ExpansionRules) -> _Part:
+def _part(timed_s: Floats, here_s: Floats, phase: _Phase, rules: ExpansionRules) -> _Part:
     """One phase: the mean of the sample, moved along a slope from the sample's reference mean to the whole phase's.
 
     Source: Cochran 1977, Sections 2.8 (count), 6.4 (ratio) and 7.3 (regression), for a finite population.
     """
-    n, mean_s = len(timed_s), float(timed_s.mean())
+    n, mean_s, reference_s = len(timed_s), float(timed_s.mean()), phase.time_s
     if rules.form == "count":
         # The reference may not have been timed.
         here_s, reference_s = np.zeros(n), 0.0
     slope, is_fitted = _slope(timed_s, here_s, rules)
-    step_s = reference_s / count - float(here_s.mean())
-    time_s = count * (mean_s + slope * step_s)
-    squares = float(((timed_s - mean_s - slope * (here_s - here_s.mean())) ** 2).sum())
-    freedom = n - 1 - is_fitted
-    scale = count**2 * max(1 - n / count, 0.0) / n
+    around, step_s = here_s - here_s.mean(), reference_s / phase.count - float(here_s.mean())
+    freedom, time_s = n - 1 - is_fitted, phase.count * (mean_s + slope * step_s)
+    if n >= phase.count:
+        return _Part(time_s, 0.0, freedom)
+    prior = PRIOR_FREEDOM * (max(phase.relative_sd, LEAST_DEVIATION) * mean_s) ** 2
+    spread = (float(((timed_s - mean_s - slope * around) ** 2).sum()) + prior) / (freedom + PRIOR_FREEDOM)
+    variance = (1 / n - 1 / phase.count) * spread
     if is_fitted:
-        scale += count**2 * step_s**2 / float(((here_s - here_s.mean()) ** 2).sum())
-    variance = 0.0 if n >= count else scale * squares / freedom if freedom else None
-    return _Part(time_s, variance, freedom, squares / mean_s**2 if mean_s > 0 else 0.0, scale * mean_s**2)
+        # The slope is uniform between its bounds where the sample says less.
+        bounds = float(timed_s.sum() / here_s.sum()) ** 2 / 12
+        variance += step_s**2 * min(spread / float((around**2).sum()), bounds)
+    return _Part(time_s, phase.count**2 * variance, freedom)
 
 
 def _slope(timed_s: Floats, here_s: Floats, rules: ExpansionRules) -> tuple[float, bool]:
@@ -109,17 +128,10 @@ def _slope(timed_s: Floats, here_s: Floats, rules: ExpansionRules) -> tuple[floa
 
 def _spread(parts: list[_Part], divisor: float, runtime_s: float) -> tuple[float, float] | None:
     """The standard error (s) and its degrees of freedom (Satterthwaite 1946); None where nothing tells the spread."""
-    sampled = [part for part in parts if part.variance is not None and part.variance > 0]
-    freedom = sum(part.freedom for part in parts)
-    pooled = sum(part.relative for part in parts) / freedom if freedom else None
-    variances = [(part.variance, max(part.freedom, 1)) for part in sampled]
-    for part in parts:
-        if part.variance is None:
-            if pooled is None:
-                return None
-            variances.append((pooled * part.scale, freedom))
-    total = sum(variance or 0.0 for variance, _ in variances) / divisor**2
-    satterthwaite = sum(((variance or 0.0) / divisor**2) ** 2 / n for variance, n in variances)
+    if not any(part.freedom for part in parts):
+        return None
+    total = sum(part.variance for part in parts) / divisor**2
+    satterthwaite = sum((part.variance / divisor**2) ** 2 / (part.freedom + PRIOR_FREEDOM) for part in parts)
     # What was not timed may scale by anything from 0 to twice the mean: a uniform spread of 1 / sqrt(3).
     unknown = (max(1 - divisor, 0.0) * runtime_s) ** 2 / 3
     return float(np.sqrt(total + unknown)), (total + unknown) ** 2 / satterthwaite if satterthwaite else np.inf

@@ -20,11 +20,11 @@ NEEDED = ("phase_id", "occurrence", "time_s")
 _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
 
 
-def planned_times(points: pa.Table, plan: pa.Table, times_s: Floats, platform: str) -> pa.Table:
+def planned_times(points: pa.Table, plan: pa.Table, times_s: Floats, platform: str, start: float = 0.5) -> pa.Table:
     """PHASE_TIMES from the time of every occurrence (s, in the order of the run, NaN: unknown).
 
-    The control has as many occurrences as are timed, spread evenly over the run. InputError where the time of a
-    planned occurrence is unknown.
+    The control has as many occurrences as are timed, spread evenly over the run from `start`. InputError where the time
+    of a planned occurrence is unknown.
     """
     found = Occurrences.of(points)
     timed, warmups = planned_places(found, plan)
@@ -33,7 +33,7 @@ def planned_times(points: pa.Table, plan: pa.Table, times_s: Floats, platform: s
         place = np.r_[timed, warmups][missing[0]]
         which = f"phase {found.phase[place]}, occurrence {found.occurrence[place]}"
         raise InputError(f"platform {platform}", f"no time of {which}", "the times of all planned occurrences")
-    control = evenly_spaced(len(found), max(len(timed), 1))
+    control = evenly_spaced(len(found), max(len(timed), 1), start)
     control = control[~np.isnan(times_s[control])]
     # An incomplete control would compare other times with these.
     control = control if len(control) == len(timed) else control[:0]

@@ -182,7 +182,7 @@ def law_medians(
     patterns: pa.Table,
     across: pa.Table,
 ) -> tuple[pa.Table, Report]:
-    """What a run reads of the laws: `predict` without intervals and speed-ups, which are those of the estimate there.
+    """What a run reads of the laws: `predict` without speed-ups and codes of width, which are the estimate's there.
 
     The estimate knows jobs by their processors: of groups over nodes or GPUs it is `predict` as a whole.
 
@@ -208,7 +208,7 @@ def law_medians(
     Returns
     -------
     table : pa.Table
-        PREDICTIONS by law alone; medians in s, of groups over processors no interval and no speed-up.
+        PREDICTIONS by law alone; runtimes in s, of groups over processors no speed-up.
     report : Report
         Groups with and without predictions.
 
@@ -226,7 +226,7 @@ def law_medians(
         if axis is not Axis.PROCS:
             return _with_intervals(axis, observed, fitted, asked)
         found = _averaged(axis, observed, fitted, asked)
-        table = found.table(run_id, patterns)
+        table = found.table(run_id, patterns, **intervals(found, rules))
         return table, _report(found.sizes, table)
 
     table, report = on_each_axis(observations, fits, stage, PREDICTIONS)

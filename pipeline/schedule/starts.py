@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.schedule.forest import Forest, grown, leaves, similarity
+from pipeline.forest import Forest, grown, leaves, similarity
 from pipeline.schedule.start_cases import FEATURES, SIMULATED, SOON_S, Cases, logs
 
 LEVELS = (0.1, 0.5, 0.8, 0.95)

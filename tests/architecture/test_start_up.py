@@ -16,7 +16,7 @@ from tests.flows.support import put_out
 from tests.unit.estimate.states import SETTINGS, busy_log
 
 ROOT = Path(__file__).parents[2]
-SPARED = ("pandas", "scipy", "prefect", "duckdb", "numba", "lightgbm", "rich", "matplotlib", "numpy.ma", "pipeline.run")
+SPARED = ("pandas", "scipy", "prefect", "duckdb", "numba", "rich", "matplotlib", "numpy.ma", "pipeline.run")
 HEAVY = ("pandas", "scipy", "prefect", "duckdb", "pipeline.run", "pipeline.clean")
 
 

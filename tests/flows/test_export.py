@@ -12,15 +12,15 @@ import pytest
 
 from flows.services.run.running import run_and_publish
 from pipeline.estimate.history import history
-from pipeline.estimate.nightly.table import look_up
-from pipeline.export.lookup_reader import open_lookup
+from pipeline.estimate.nightly.table import look_up, published_rows
+from pipeline.export.lookup_reader import Lookup
 from pipeline.export.lua import lua
 from pipeline.publish import load_manifest
 from pipeline.storage import read_table
 from pipeline.tables import ESTIMATES, JOBS
 from tests.flows.support import SAMPLES, Outcome
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
-from tests.unit.export.slurm_plugin import job_at
+from tests.unit.export.slurm_plugin import found_in, job_at
 
 Walltime = Callable[..., Outcome]
 
@@ -41,14 +41,14 @@ def test_slurm_gets_a_look_up_a_plug_in_and_words(walltime: Walltime, published:
     assert set(files) == {"walltime.lookup", "job_submit.lua", "INSTALL.txt"}
     assert b'["mode"] = "priority"' in files["job_submit.lua"]
     assert "JobSubmitPlugins=lua" in done.out
-    lookup = open_lookup(io.BytesIO(files["walltime.lookup"]))
+    lookup = Lookup(io.BytesIO(files["walltime.lookup"]))
     manifest = json.loads((published / "manifest.json").read_text())
-    assert (lookup.stamp.run, lookup.stamp.site) == (manifest["run_id"], "oxbow")
+    assert (lookup.facts["run"], lookup.facts["site"]) == (manifest["run_id"], "oxbow")
     estimates = pq.read_table(published / manifest["tables"]["estimates"]["path"]).to_pylist()
-    assert lookup.stamp.rows == len(estimates)
+    assert int(lookup.facts["rows"]) == len(estimates)
     for row in estimates[:: len(estimates) // 40]:
         job = {name: row[name] for name in ("who", "what", "queue", "requested_s", "procs")}
-        found = lookup.find(job)
+        found = found_in(lookup, job)
         assert found is not None and found.template == row["template"]
 
 
@@ -63,7 +63,7 @@ def test_lua_answers_submits_of_the_sample_as_method_table_does(
     asked.procs[::3] = 77.0
     asked.requested_s[::5] = 123.0
     table = read_table(manifest.path("estimates"), ESTIMATES)
-    rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    rows = published_rows(table)
     # Beside slurm.conf, as on a cluster.
     script = f"os.getenv = function() return {lua(str(tmp_path / 'slurm.conf'))} end\n"
     script += with_locals((tmp_path / "job_submit.lua").read_text(), ("find", "with_lookup"))

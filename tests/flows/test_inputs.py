@@ -202,6 +202,26 @@ def test_cells_are_numbers_only_where_all_known_ones_are() -> None:
     assert column_of_cells(["1", "", "2.5e3"]).to_pylist() == [1.0, None, 2500.0]
     assert column_of_cells(["1", "2_0"]).to_pylist() == ["1", "2_0"]
     assert column_of_cells(["inf", "1"]).to_pylist() == ["inf", "1"]
+    assert column_of_cells(["none", "1", "NA"]).to_pylist() == [None, 1.0, None]
+    assert column_of_cells(["none", "jacobi", ""]).to_pylist() == ["none", "jacobi", None]
+
+
+def test_a_file_whose_columns_all_have_gaps_is_learnt_from_with_one_sentence(
+    walltime: Walltime, tmp_path: Path
+) -> None:
+    lines: list[list[object]] = [["n", "preconditioner", "gpus", "time_s"]]
+    for place in range(90):
+        n, kind = 100 + 10 * (place % 45), ("none", "jacobi", "")[place % 3]
+        cells = ["NA" if place % 7 == 0 else n, kind, "" if place % 2 else 4]
+        lines.append([*cells, n**1.5 * (1 + place % 3) * (3 if place % 2 else 1)])
+    given, model = written(tmp_path / "gaps.csv", lines), tmp_path / "m"
+    done = walltime("inputs", "learn", given, "--out", model, "--method", "laws")
+    assert done.code == 0
+    said = " ".join(done.out.split())
+    assert "Of 90 runs some do not know an input (n in 13, preconditioner in 30, gpus in 45): unknown is" in said
+    asked = ("--at", "n=200,preconditioner=none,gpus=4", "--at", "n=200,preconditioner=,gpus=")
+    answers = json.loads(walltime("inputs", "predict", model, *asked, "--json").out)["answers"]
+    assert [one["status"] for one in answers] == ["ok", "ok"]
 
 
 def test_the_page_shows_errors_effects_calibration_and_the_curve(walltime: Walltime, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lookup_reader import open_lookup
+from pipeline.export.lookup_reader import Lookup
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.publish import load_manifest
@@ -365,7 +365,7 @@ def test_an_answer_says_the_limit_that_the_plug_in_would_set_or_why_none(tmp_pat
         "who": "ada", "what": "solver", "queue": "long", "requested_s": 36_000.0, "procs": 4, "gpus": 0,
         "memory_class_kib": None, "qos": None,
     }  # fmt: skip
-    file = open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), limits, {})))
+    file = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), limits, {})))
     expected = file.decide(submit, Counter())
     found = asked(walltime, on, *job)["limit"]
     assert expected.limit_s and found["limit_s"] == found["table_s"] == expected.limit_s and found["why_none"] is None

@@ -34,7 +34,7 @@ def learn(
     censored: str | None = option("--censored COLUMN", "Column that is true where a run was stopped before its end."),
     method: Literal["auto", "gp", "trees", "network", "laws", "nearest"] = option(
         "--method",
-        "How to learn; auto: Gaussian processes; above 2,000 runs boosted trees if better, above 10,000 always.",
+        "How to learn; auto: Gaussian processes, or random trees where these have the smaller error.",
         "auto",
     ),
     seed: int = SEED,
@@ -108,9 +108,6 @@ def suggest(
     unit: Literal["runs", "seconds", "proc-seconds"] = option(
         "--unit", "What a run costs; proc-seconds need that learn was given --procs.", "proc-seconds"
     ),
-    rule: Literal["alc", "members", "random"] = option(
-        "--rule", "alc: most gain for its cost; members: where members of the model differ; random.", "alc"
-    ),
 ) -> Answer:
     """Name the runs to make next, best first, as far as a budget goes.
 
@@ -121,9 +118,9 @@ def suggest(
       walltime inputs suggest model --budget 100000 --unit proc-seconds
     """
     from flows.services.input_models import read_model, suggested_runs
-    from pipeline.inputs import Cost, CostUnit, SuggestRule
+    from pipeline.inputs import Cost, CostUnit
 
     most = 20 if runs is None and budget is None else runs
     cost = Cost(CostUnit(unit), budget, most)
-    found = suggested_runs(read_model(folder), folder, candidates, cost, SuggestRule(rule))
+    found = suggested_runs(read_model(folder), folder, candidates, cost)
     return Answer(found, view_suggestions(found))

@@ -71,6 +71,7 @@ def view_model(found: Row) -> Iterator[Block]:
         f"Model of {found['target']}", facts | {f"set aside: {name}": n for name, n in found["set_aside"].items()}
     )
     yield error_sentence(found["error"])
+    yield from found["notes"]
     yield from (Exact(f"Wrote {path}") for path in found["files"])
 
 

@@ -11,14 +11,14 @@ from flows.services.published.published_folder import newest_of, read_columns, r
 from pipeline.arrays import Value
 from pipeline.estimate.own_jobs import memory_class_kib
 from pipeline.export.lookup_file import LIMIT_COLUMNS, kinds_of, limit_lines
-from pipeline.export.lookup_reader import Decided, decided, limit_among
+from pipeline.export.lookup_reader import UNTOLD_GPU, Decided, decided, limit_among
 from pipeline.publish import Manifest
 from pipeline.tables import ESTIMATES, LIMITS, LimitStatus
 
 DAY_S = 86_400
 READ = (
-    "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib", "qos",
-    *LIMIT_COLUMNS,
+    "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type", "memory_class_kib",
+    "qos", *LIMIT_COLUMNS,
 )  # fmt: skip
 LEFT = {
     LimitStatus.FEW_JOBS: "few ended jobs of its user and kind", LimitStatus.LIMITED: "no shorter limit",
@@ -29,12 +29,15 @@ LEFT = {
 """Why a job has no limit, as it is counted."""
 
 
-def submit_of(values: Mapping[str, Value], who: Value, what: str | None) -> dict[str, Value]:
-    """What the look-up asks of a job with these values of JOBS columns."""
+def submit_of(
+    values: Mapping[str, Value], who: Value, what: str | None, gpu_type: str = UNTOLD_GPU
+) -> dict[str, Value]:
+    """What the look-up asks of a job with these values of JOBS columns; `gpu_type`: of GPUs whose type is not told."""
     memory_kib = np.array([values.get("requested_mem_kib") or np.nan], np.float64)
     return {
         "who": who, "what": what, "queue": values.get("queue"), "requested_s": values.get("requested_s"),
         "procs": values.get("procs"), "gpus": values.get("gpus") or 0,
+        "gpu_type": (values.get("gpu_type") or gpu_type) if values.get("gpus") else "",
         "memory_class_kib": float(memory_class_kib(memory_kib)[0]) if memory_kib[0] > 0 else None,
         "qos": values.get("qos"),
     }  # fmt: skip
@@ -60,7 +63,7 @@ def limit_answer(
         "no_request": not submit["requested_s"],
         LimitStatus.TOO_OLD.value: at_s - newest_s > most_days * DAY_S,
         "opted_out": _has_opted_out(export.get("opt_out", {}), opted),
-        found.status.value: found.limit_s is None,
+        found.status: found.limit_s is None,
         mode: mode != "limit",
     }
     why = next((word for word, holds in reasons.items() if holds), None)

@@ -14,10 +14,10 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.keys import mixed
-from pipeline.estimate.submits import GPU_TYPE, MEMORY, PROBLEM_SIZE, TRAITS, Jobs, derived, part, sizes
+from pipeline.estimate.submits import GPU_TYPE, MEMORY, PROBLEM_SIZE, TRAITS, Jobs, derived, part, typed_sizes
 
 ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
-"""Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors and GPUs."""
+"""Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors, GPUs and their type."""
 
 UAQRP, UARP, URP, UAR, UR, UP, U, R, ALL = range(len(ROW_KEYS))
 WITH_APPLICATION = (UAQRP, UARP, UAR)
@@ -68,6 +68,8 @@ class Rows(NamedTuple):
     procs: Floats
     gpus: Floats
     newest_end_s: Floats
+    longest_s: Floats
+    """Longest runtime of the ended jobs of the key, where a lower bound counts as such."""
     n_jobs: Ints
     """Ended jobs of the key. Of a job array the first task to end counts, also where it had another key."""
     n_same: Ints
@@ -85,7 +87,7 @@ def no_rows(n_methods: int, n_quantiles: int) -> Rows:
     none, some = np.empty(0, np.int64), np.empty(0)
     traits = np.empty((0, len(TRAITS)), np.int64)
     return Rows(
-        none, none, some, none, traits, some, some, some, some, none, np.empty((0, 1 + len(SHARED)), np.int64),
+        none, none, some, none, traits, some, some, some, some, some, none, np.empty((0, 1 + len(SHARED)), np.int64),
         np.empty((0, n_methods)), np.empty((0, n_quantiles)), some, some,
     )  # fmt: skip
 
@@ -96,12 +98,12 @@ def taken(rows: Rows, places: Ints) -> Rows:
 
 
 def keys_of(jobs: Jobs) -> Ints:
-    """(kinds, jobs) hashes of the jobs' keys; -1 where a value is unknown. No request is a value.
+    """(kinds, jobs) hashes of the jobs' keys; -1 where a value is unknown. No request is a value, no GPU too.
 
     In a group an unknown value is one too, except for its submitter.
     """
     values = {
-        "u": jobs.who, "a": jobs.traits[:, 0], "q": jobs.traits[:, QUEUE], "r": jobs.limit_s, "p": sizes(jobs),
+        "u": jobs.who, "a": jobs.traits[:, 0], "q": jobs.traits[:, QUEUE], "r": jobs.limit_s, "p": typed_sizes(jobs),
         "m": jobs.traits[:, MEMORY], "s": jobs.traits[:, PROBLEM_SIZE],
     }  # fmt: skip
     found = []
@@ -128,7 +130,7 @@ def touched(rows: Rows, past: Jobs, over: Ints, is_apart: Bools, as_of_s: float)
     fresh = Rows(
         keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job],
         past.limit_s[job],
-        past.procs[job], past.gpus[job], past.end_s[job], np.zeros(n_new, np.int64),
+        past.procs[job], past.gpus[job], past.end_s[job], past.runtime_s[job], np.zeros(n_new, np.int64),
         np.ones((n_new, rows.n_same.shape[1]), np.int64),
         np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
         np.full(n_new, np.nan), np.full(n_new, np.nan),
@@ -139,8 +141,9 @@ def touched(rows: Rows, past: Jobs, over: Ints, is_apart: Bools, as_of_s: float)
     is_first = np.append(True, both.key[1:] != both.key[:-1])[: len(order)]
     start = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
     both = both._replace(
-        n_jobs=total - (total - more[order])[start], n_same=_alike(both, is_first | (order < len(rows.key)))
-    )
+        n_jobs=total - (total - more[order])[start], n_same=_alike(both, is_first | (order < len(rows.key))),
+        longest_s=_longest_s(both.longest_s, is_first),
+    )  # fmt: skip
     is_last = np.append((both.key[1:] != both.key[:-1]) | (both.at_s[1:] != both.at_s[:-1]), True)[: len(order)]
     return taken(both, np.flatnonzero(is_last))
 
@@ -152,6 +155,14 @@ def _alike(rows: Rows, is_known: Bools) -> Ints:
     places = np.arange(len(values))[:, None]
     start = np.maximum.accumulate(np.where(goes_on & ~is_known[:, None], 0, places), axis=0)
     return np.take_along_axis(rows.n_same, start, axis=0) + places - start
+
+
+def _longest_s(runtime_s: Floats, is_first: Bools) -> Floats:
+    """The longest runtime of each row's key so far."""
+    values, rank = np.unique(runtime_s, return_inverse=True)
+    first = (np.cumsum(is_first) - 1) * len(values)
+    found: Floats = values[np.maximum.accumulate(first + rank) - first]
+    return found
 
 
 def as_asked(rows: Rows) -> Rows:

@@ -1,8 +1,9 @@
 """Estimates for schedulers that can only look up: the estimator's answers to the keys of past jobs, as a table.
 
 A job is answered by the first of these rows that is present, for its user u, application a, queue q, requested runtime
-r, and processors and GPUs p: uaqrp, uarp, urp, uar, ur, up, u, r, all; rows that are ratios are multiplied by the
-request, and the median is at most the request. A row answers as if the newest job of its key were submitted again.
+r, and processors, GPUs and their type p: uaqrp, uarp, urp, uar, ur, up, u, r, all; rows that are ratios are multiplied
+by the request, and the median is at most the request. A row answers as if the newest job of its key were submitted
+again.
 """
 
 from collections.abc import Container
@@ -32,19 +33,23 @@ from pipeline.estimate.nightly.serving import reading_of, serve
 from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.submits import jobs_of, part
+from pipeline.estimate.submits import GPU_TYPE, jobs_of, part
 from pipeline.estimate.walltime import PART_JOBS, understood
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES, MEMORY
 
-LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p", "gpus": "p"}
-CODED = ("who", "what", "queue")
+LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p", "gpus": "p", "gpu_type": "p"}
+CODED = ("who", "what", "queue", "gpu_type")
+TYPES = {"gpus": 1, "gpu_type": 2}
+"""How many types of GPUs a log has at least whose templates have these columns."""
+
 KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind and kind != "all") for kind in ROW_KEYS)
-"""Columns of the key of each kind of row; a log without GPUs has none in its templates."""
+"""Columns of the key of each kind of row, of a log with GPUs of several types."""
 
 NAMES = tuple(f"q{100 * share:.0f}" for share in QUANTILES)
 Rows = dict[str, Array]
-"""Columns of ESTIMATES by name, without site and run; None and NaN where a row is for any value."""
+"""Columns of ESTIMATES by name, without site and run, and the longest runtime of the key's jobs; None and NaN where a
+row is for any value."""
 
 
 def table_rows(state: State, settings: EstimateRules) -> Rows:
@@ -52,19 +57,19 @@ def table_rows(state: State, settings: EstimateRules) -> Rows:
     held = _held_now(state, settings)
     held = taken(held, np.lexsort((held.key, held.kind)))
     ratios = held.quantiles_s / ratio_base_s(held)[:, None]
-    told = [name for name in LETTERS if name != "gpus" or state.names["gpu_type"]]
+    told = [name for name in LETTERS if len(state.names["gpu_type"]) >= TYPES.get(name, 0)]
     templates: Array = np.array(["+".join(name for name in key if name in told) or "all" for key in KEYS], np.object_)
     found: Rows = {"template": templates[held.kind], "chain_rank": held.kind} | _keys(state, held, told)
     found |= {f"runtime_s_{name}": held.quantiles_s[:, k] for k, name in enumerate(NAMES)}
     found |= {f"ratio_{name}": ratios[:, k] for k, name in enumerate(NAMES)}
     found |= {"n_jobs": np.maximum(held.n_jobs, 1), "n_own_jobs": own_jobs(held), "n_effective": held.n_effective}
-    return found | {"newest_end_s": held.newest_end_s.astype(np.int64)}
+    return found | {"newest_end_s": held.newest_end_s.astype(np.int64), "longest_s": held.longest_s}
 
 
 def _keys(state: State, held: held_rows.Rows, told: Container[str]) -> Rows:
     values = {
         "who": held.who, "what": held.traits[:, 0], "queue": held.traits[:, QUEUE], "requested_s": held.limit_s,
-        "procs": held.procs, "gpus": held.gpus,
+        "procs": held.procs, "gpus": held.gpus, "gpu_type": np.where(held.gpus > 0, held.traits[:, GPU_TYPE], -1),
     }  # fmt: skip
     found = {}
     for name in LETTERS:
@@ -98,7 +103,8 @@ def estimates(rows: Rows, site: str, run_id: str) -> pa.Table:
     """ESTIMATES of one site."""
     n = len(rows["chain_rank"])
     counts = {name: pa.array(rows[name], pa.float64(), from_pandas=True) for name in ("procs", "gpus")}
-    return ESTIMATES.build(**(rows | counts | {"site": [site] * n, "run_id": [run_id] * n}))
+    plain = {name: values for name, values in rows.items() if name != "longest_s"}
+    return ESTIMATES.build(**(plain | counts | {"site": [site] * n, "run_id": [run_id] * n}))
 
 
 def published_rows(table: pa.Table) -> Rows:
@@ -130,7 +136,7 @@ def look_up(rows: Rows, jobs: History) -> Floats:
     --------
     >>> from pipeline.estimate.history import history
     >>> table = tables["estimates"]
-    >>> rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    >>> rows = published_rows(table)
     >>> log = history(tables["jobs"])
     >>> look_up(rows, log).shape == (len(log), 6)
     True
@@ -153,13 +159,16 @@ def _found(seconds: Floats, ratios: Floats, place: Ints, requested_s: Floats) ->
 
 def _places(rows: Rows, jobs: History, requested_s: Floats) -> Ints:
     keys: dict[tuple[object, ...], int] = {}
-    # A log without GPUs has none in its keys.
+    # A log without GPUs has none in its keys, and one with GPUs of one type has no type.
     columns = [np.nan_to_num(rows[name]) if name == "gpus" else rows[name] for name in LETTERS]
+    columns[-1] = np.where(columns[-1] == None, "", columns[-1])  # noqa: E711 # of each element
     for place, (rank, *values) in enumerate(zip(rows["chain_rank"], *columns, strict=True)):
         named = (value for name, value in zip(LETTERS, values, strict=True) if name in KEYS[rank])
         keys[(int(rank), *named)] = place
-    texts = [np.array([*jobs.names[name], None], np.object_)[jobs.codes[name]] for name in CODED]
-    values_of_jobs = zip(*texts, requested_s, jobs.procs, np.nan_to_num(jobs.gpus), strict=True)
+    *texts, gpu_type = (np.array([*jobs.names[name], None], np.object_)[jobs.codes[name]] for name in CODED)
+    is_told = (jobs.gpus > 0) & bool((columns[-1] != "").any())
+    typed = np.where(is_told, gpu_type, "")
+    values_of_jobs = zip(*texts, requested_s, jobs.procs, np.nan_to_num(jobs.gpus), typed, strict=True)
     return np.array([_place(keys, dict(zip(LETTERS, job, strict=True))) for job in values_of_jobs], np.int64)
 
 
@@ -264,6 +273,7 @@ def make_memory(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:
         run_id=[run_id] * n,
         template=[one.replace("requested_s", "requested_mem_kib") for one in rows["template"].tolist()],
         used_mem_kib_q50=quantiles_kib[:, QUANTILES.index(0.5)],
+        largest_mem_kib=rows["longest_s"],
         recommended_mem_kib=asked_kib,
         recommended_share=share,
         **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in numbers.items()},

@@ -1,7 +1,7 @@
 -- Written by `walltime export --for slurm`; do not edit: export again. Format of the look-up: docs/lookup_file.md.
 --
 -- Slurm's job_submit plug-in (JobSubmitPlugins=lua). At each submit it looks up the job's estimated runtime in the file
--- walltime.lookup beside slurm.conf, and the limit for such a job of its own user. It loads nothing but that file's first lines, and these only when they have changed.
+-- walltime.lookup beside slurm.conf, and the limit for such a job of its own user; what memory such jobs needed is said, and never set. It loads nothing but that file's first lines, and these only when they have changed.
 -- A new look-up is installed by renaming it over the old one. Any error leaves the job as it was submitted.
 --
 -- A site with a job_submit.lua of its own calls this one from there:
@@ -13,7 +13,7 @@
 local SETTINGS = --@SETTINGS@
 local RULES = --@RULES@
 
-local FORMAT = "#walltime-lookup 2 "
+local FORMAT = "#walltime-lookup 3 "
 local ENTRY_BYTES, PRIME, MOST_BYTES = 13, 2147483647, 1048576
 local MOST_CHARACTERS, MOST_NAMES, MOST_STEPS = 256, 4096, 100000
 local NO_VAL, INFINITE = 4294967294, 4294967295
@@ -172,12 +172,14 @@ local function read_facts(file, line)
   for _, name in ipairs({ "buckets", "multiplier", "directory", "bytes", "rows", "limits", "newest_end_s", "check" }) do
     facts[name] = tonumber(facts[name]) or error("the look-up's first line has no number of " .. name, 0)
   end
-  local heading = { (line:gsub(" check=%d+$", "")), file:read("*l") or "", file:read("*l") or "", file:read("*l") or "" }
+  local heading = { (line:gsub(" check=%d+$", "")) }
+  for place = 2, 5 do heading[place] = file:read("*l") or "" end
   if hash_of(table.concat(heading, "\n") .. "\n", facts.multiplier) ~= facts.check then
     error("the look-up's first lines are damaged", 0)
   end
   facts.chain = chain_of(heading[2])
   facts.limit_chain, facts.tells = chain_of(heading[3])
+  facts.memory_chain = chain_of(heading[4])
   return facts
 end
 
@@ -273,6 +275,24 @@ local function find_limit(file, facts, job)
   end
 end
 
+-- What to ask for, KiB per processor, which is never less than was used, and the jobs behind it; or nil.
+local function find_memory(file, facts, job)
+  for _, step in ipairs(facts.memory_chain) do
+    local key = key_of(step, job)
+    local line = key and line_of(file, facts, "m" .. key)
+    if line then
+      local ask_kib, n_jobs = line:match("^(%d+)\t(%d+)$")
+      return { ask_kib = tonumber(ask_kib), n_jobs = tonumber(n_jobs) }
+    end
+  end
+end
+
+-- The type of GPUs of a submit that names none: that of its queue, if it has one alone.
+local function type_of_queue(file, facts, queue)
+  local line = queue and line_of(file, facts, "q|" .. quoted(queue))
+  return line and unquoted(line) or "gpu"
+end
+
 -- ---------------------------------------------------------------- Slurm
 local complaint
 
@@ -288,7 +308,7 @@ end
 local function with_lookup(use)
   local file, why = io.open(path_of_lookup(), "rb")
   if not file then error(why, 0) end
-  local is_done, found, more, most = pcall(function()
+  local is_done, found, more, most, last = pcall(function()
     local line = file:read("*l") or ""
     if line ~= current.line then
       current = read_facts(file, line)
@@ -305,7 +325,7 @@ local function with_lookup(use)
     error(found, 0)
   end
   complaint = nil
-  return found, more, most
+  return found, more, most, last
 end
 
 local function known(number)
@@ -332,30 +352,36 @@ local function procs_of(job)
   return math.max(known(job.min_cpus) or (tasks and tasks * (threads or 1)) or 1, 1)
 end
 
--- GPUs asked for; nil where their number cannot be told.
+-- GPUs asked for, nil where their number cannot be told, and the first type that is named.
 local function gpus_of(job)
   local times = { tres_per_job = 1, tres_per_node = known(job.min_nodes) or 1, tres_per_task = known(job.num_tasks) or 1 }
-  local total = 0
+  local total, kind = 0, nil
   for _, field in ipairs({ "tres_per_job", "tres_per_node", "tres_per_task", "tres_per_socket" }) do
     for one in (job[field] or ""):gmatch("[^,]+") do
       if one:find("gpu", 1, true) then
         if not times[field] then return nil end
+        kind = kind or one:match("gpu:([A-Za-z][%w_.-]*)")
         total = total + times[field] * (tonumber(one:match("[:=](%d+)$")) or 1)
       end
     end
   end
-  return total
+  return total, kind
 end
 
--- Memory asked for per processor (KiB), rounded up to a power of two; nil where the submit leaves it open.
-local function memory_class_of(job)
+-- Memory asked for per processor, KiB; nil where the submit leaves it open.
+local function memory_kib_of(job)
   local per_cpu, per_node = job.min_mem_per_cpu, job.min_mem_per_node
   local function is_given(mib) return mib and mib > 0 and mib < 2 ^ 50 end
   local mib = is_given(per_cpu) and per_cpu
     or is_given(per_node) and per_node * (known(job.min_nodes) or 1) / procs_of(job)
-  if not mib then return nil end
+  return mib and mib * 1024
+end
+
+-- The same rounded up to a power of two.
+local function memory_class_of(kib)
+  if not kib then return nil end
   local class = 1
-  while class < mib * 1024 do class = class * 2 end
+  while class < kib do class = class * 2 end
   return class
 end
 
@@ -428,33 +454,52 @@ local function comment(job, text)
   job.admin_comment = text
 end
 
+-- What the comment says of memory, MiB of the whole job, and tells the user where half of it would do. No request of
+-- memory is ever changed.
+local function memory_words(job, memory, mem_kib)
+  local ask_mib, asked_mib = procs_of(job) * memory.ask_kib / 1024, procs_of(job) * mem_kib / 1024
+  if SETTINGS.mode == "limit" and 2 * ask_mib <= asked_mib then
+    slurm.log_user("walltime: %d earlier jobs of yours like this one would have done with %.0f MiB of memory; this one "
+      .. "asks for %.0f", memory.n_jobs, ask_mib, asked_mib)
+  end
+  return (" mem_jobs=%d mem_mib=%.0f asked_mem_mib=%.0f"):format(memory.n_jobs, ask_mib, asked_mib)
+end
+
 local function adjust(job, parts)
   local names = job.partition or default_partition(parts) or ""
   if has_opted_out(job, names) then return end
   local part = (parts or {})[names]
   local asked = asked_min(job, part)
-  local stamp, answer, row = with_lookup(function(file, facts)
+  local mem_kib = memory_kib_of(job)
+  local stamp, answer, row, memory = with_lookup(function(file, facts)
+    -- Of several partitions it is not known where the job will run.
+    local queue = names ~= "" and not names:find(",", 1, true) and names or nil
+    local gpus, gpu_type = gpus_of(job)
+    if gpus == 0 then gpu_type = "" elseif gpus then gpu_type = gpu_type or type_of_queue(file, facts, queue) end
     local values = {
       who = job.user_name,
       -- slurmctld stores a double quote as a backtick, and the accounting tells that.
       what = job.name and what_of(file, facts, (job.name:gsub('"', "`"))),
-      -- Of several partitions it is not known where the job will run.
-      queue = names ~= "" and not names:find(",", 1, true) and names or nil,
+      queue = queue,
       requested_s = (asked or 0) * 60,
       procs = procs_of(job),
-      gpus = gpus_of(job),
-      memory_class_kib = memory_class_of(job),
+      gpus = gpus,
+      gpu_type = gpu_type,
+      memory_class_kib = memory_class_of(mem_kib),
+      requested_mem_kib = mem_kib and math.floor(mem_kib + 0.5),
       qos = job.qos,
     }
-    return facts.stamp, find(file, facts, values), not is_too_old(facts) and find_limit(file, facts, values) or nil
+    local is_new = not is_too_old(facts)
+    return facts.stamp, find(file, facts, values), is_new and find_limit(file, facts, values) or nil,
+      is_new and find_memory(file, facts, values) or nil
   end)
   if limited.stamp ~= stamp then limited = { stamp = stamp, of = {} } end
   local limit = lowered_min(job, part, asked, row)
-  if not answer and not limit then return end
+  if not answer and not limit and not memory then return end
   if limit then limited.of[job.user_name] = (limited.of[job.user_name] or 0) + tasks_of(job) end
   -- Ingest reads this (pipeline/ingest/live.py): the accounting forgets the limit that was asked for.
   local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%s limit_min=%s asked_min=%s"):format(
-    SETTINGS.mode, stamp, answer and answer.rank or "none", limit and row.n_jobs or answer.n_jobs,
+    SETTINGS.mode, stamp, answer and answer.rank or "none", limit and row.n_jobs or (answer or memory).n_jobs,
     answer and ("%.0f"):format(answer.quantiles[2]) or "none",
     limit and ("%d"):format(limit) or "same", asked and ("%d"):format(asked) or "none")
   if SETTINGS.mode == "limit" and limit then
@@ -464,6 +509,7 @@ local function adjust(job, parts)
   elseif SETTINGS.mode == "priority" and answer then
     job.site_factor = site_factor(answer.quantiles)
   end
+  if memory then text = text .. memory_words(job, memory, mem_kib) end
   comment(job, text)
 end
 

@@ -119,6 +119,15 @@ def test_the_published_table_has_what_is_recommended_in_whole_mib() -> None:
     assert own[0]["requested_mem_kib"] == ASKED_KIB and "requested_mem_kib" in own[0]["template"]
 
 
+def test_the_most_that_a_key_ever_used_is_kept_and_a_job_that_ran_out_used_what_it_had() -> None:
+    used_kib = np.where(np.arange(400) == 7, 3 * GIB, GIB)
+    out = dict.fromkeys(("u0", "u1"), ASKED_KIB)
+    for state, most in (("COMPLETED", {"u0": GIB, "u1": 3 * GIB}), ("OUT_OF_MEMORY", out)):
+        table = make_memory(learn_memory(log_of(used_kib, state=state), SITE, ESTIMATE_RULES)[0], "r")[0]
+        rows = [row for row in table.to_pylist() if row["who"] in (None, *most)]
+        assert {row["who"]: row["largest_mem_kib"] for row in rows} == most | {None: max(most.values())}
+
+
 def test_amounts_are_rounded_up() -> None:
     quantiles = np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1024.0] * 6, [np.nan] * 6])
     found, share = recommended_kib(quantiles, np.ones(3), 0.0)

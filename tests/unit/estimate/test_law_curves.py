@@ -24,8 +24,9 @@ SIZES = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 
 def with_law(state: State, power: float) -> State:
     """The State with a law for its only group, at a level of its own."""
-    one = np.array([0, -1]), np.array([0, len(SIZES)])
-    return replace(state, laws=LawCurves(*one, np.log(SIZES), 3.0 + power * np.log(SIZES), np.zeros(1, np.int64)))
+    one, log_s = (np.array([0, -1]), np.array([0, len(SIZES)])), 3.0 + power * np.log(SIZES)
+    low, high = np.full(len(SIZES), 0.3), 0.1 * np.arange(1.0, len(SIZES) + 1)
+    return replace(state, laws=LawCurves(*one, np.log(SIZES), log_s, low, high, np.zeros(1, np.int64)))
 
 
 def asked(state: State, procs: float, more: dict[str, float] | None = None) -> Answers:
@@ -50,6 +51,14 @@ def test_a_law_that_was_closer_answers_at_the_level_of_the_group() -> None:
     assert code == "law" and "from 32 processors" in words
 
 
+def test_a_law_that_answers_on_a_new_size_brings_its_interval() -> None:
+    state = with_law(learnt(), -0.8)
+    below, above = np.log(asked(state, 64.0).quantiles_s[0, [0, 3]] / asked(state, 64.0).quantiles_s[0, 1])
+    # The upper reach of the law grows by 0.1 each time the size doubles.
+    assert below <= -0.3 + 1e-9 and above >= 0.7 - 1e-9
+    assert np.log(asked(state, 32.0).quantiles_s[0, 3] / asked(state, 32.0).quantiles_s[0, 1]) < 0.6
+
+
 def test_a_law_that_was_further_off_changes_nothing() -> None:
     plain = learnt()
     found, usual = asked(with_law(plain, 0.8), 8.0), asked(plain, 8.0)
@@ -64,10 +73,11 @@ def test_a_law_needs_ended_jobs() -> None:
 
 
 def test_no_quantile_lies_beyond_the_request_and_the_grace_time() -> None:
-    quantiles_s, nothing = np.array([[50.0, 100.0, 150.0, 200.0, 250.0, 300.0]]), np.inf
+    quantiles_s, nothing = np.array([[50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 40.0]]), np.inf
 
     def with_error(log_s: float, limit_s: float) -> Floats:
-        return with_laws(quantiles_s, np.array([[log_s, 0.1, 0.2, 9.0, 0.0]]), np.array([limit_s]), 300.0)[0]
+        law = np.array([[log_s, 0.1, 0.2, 9.0, 0.0, -1.0, -1.0, 0.1, 0.1]])
+        return with_laws(quantiles_s, law, np.array([limit_s]), 300.0)[0]
 
     assert np.allclose(with_error(np.log(200.0), nothing), 2 * quantiles_s[0])
     assert with_error(np.log(2000.0), 400.0)[1] == 400.0 and with_error(np.log(2000.0), 400.0).max() <= 700.0

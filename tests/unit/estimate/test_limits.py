@@ -127,10 +127,10 @@ def test_a_stranger_and_a_new_application_keep_their_requests() -> None:
     assert np.isnan(limit_s[kept]).all() and np.isfinite(limit_s[300:500]).sum() > 20
 
 
-@pytest.mark.parametrize("column", ["gpus", "requested_mem_kib", "qos"])
-def test_another_number_of_gpus_memory_or_qos_is_another_kind(column: str) -> None:
-    usual, other = ("normal", "long") if column == "qos" else (2, 8)
-    rows = rows_of(np.full(600, 400.0), np.zeros(600, np.int64), 3000.0, **{column: usual})
+@pytest.mark.parametrize("column", ["gpus", "gpu_type", "requested_mem_kib", "qos"])
+def test_another_number_or_type_of_gpus_memory_or_qos_is_another_kind(column: str) -> None:
+    usual, other = ("normal", "long") if column in ("qos", "gpu_type") else (2, 8)
+    rows = rows_of(np.full(600, 400.0), np.zeros(600, np.int64), 3000.0, **({"gpus": 2} | {column: usual}))
     for row in rows[500:509]:
         row[column] = other
     limit_s = limits_of(history(jobs_of(rows)), LimitSettings())

@@ -17,7 +17,7 @@ NOW_S = 2_000_000_000
 Row = dict[str, Any]
 
 
-RESOURCES = ("select", "nodes", "ncpus", "ngpus", "soft_walltime", "min_walltime", "max_walltime")
+RESOURCES = ("select", "nodes", "ncpus", "ngpus", "mem", "soft_walltime", "min_walltime", "max_walltime")
 
 
 class Resources(dict[str, Any]):

@@ -9,14 +9,14 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.table import estimates, look_up, table_rows
+from pipeline.estimate.nightly.table import estimates, look_up, published_rows, table_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
-from pipeline.export.lookup_reader import Lookup, hash_of, open_lookup
-from pipeline.export.published_tables import known_applications
+from pipeline.export.lookup_reader import Lookup, hash_of
+from pipeline.export.published_tables import known_applications, known_gpu_types
 from pipeline.tables import ESTIMATES, LIMITS
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import SETTINGS, made_log, state_at
-from tests.unit.export.slurm_plugin import limited, limits_of
+from tests.unit.export.slurm_plugin import found_in, job_at, limited, limits_of, memory_of, table_of
 
 HOSTILE = ("a|b", "x\ty", "new\nline", 'q"u', "per%cent", "übung", "", " ", "n|x", "\x00", "a\r\nb\tc|d", "100%25")
 
@@ -33,12 +33,7 @@ def published(log: History) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def lookup(published: pa.Table) -> Lookup:
-    return open_lookup(io.BytesIO(lookup_file(published, LIMITS.empty(), {})))
-
-
-def job_at(log: History, place: int) -> dict[str, str | float | None]:
-    texts = {name: [*log.names[name], None][log.codes[name][place]] for name in ("who", "what", "queue")}
-    return texts | {"requested_s": float(np.nan_to_num(log.requested_s[place])), "procs": float(log.procs[place])}
+    return Lookup(io.BytesIO(lookup_file(published, LIMITS.empty(), {})))
 
 
 def test_every_answer_is_that_of_method_table(log: History, published: pa.Table, lookup: Lookup) -> None:
@@ -47,17 +42,18 @@ def test_every_answer_is_that_of_method_table(log: History, published: pa.Table,
     # Half of the submits have a value that the table has never seen.
     for name in ("requested_s", "procs"):
         getattr(asked, name)[random.random(len(asked)) < 0.3] = 77.0
-    columns = {name: published.column(name).to_numpy(zero_copy_only=False) for name in published.column_names}
+    columns = published_rows(published)
     wanted = look_up(columns, asked)
     for place in range(len(asked)):
-        found = lookup.find(job_at(asked, place))
+        found = found_in(lookup, job_at(asked, place))
         assert found is not None
         assert np.allclose(found.quantiles_s, wanted[place], rtol=1e-6, atol=0)
 
 
 def test_the_stamp_says_what_the_file_is(published: pa.Table, lookup: Lookup) -> None:
-    assert (lookup.stamp.run, lookup.stamp.site, lookup.stamp.rows) == ("run7", "he%20re", published.num_rows)
-    assert lookup.stamp.newest_end_s == max(published.column("newest_end_s").to_pylist())
+    facts = [lookup.facts[name] for name in ("run", "site", "rows")]
+    assert facts == ["run7", "he%20re", str(published.num_rows)]
+    assert lookup.newest_end_s == max(published.column("newest_end_s").to_pylist())
     assert next(iter(lookup.chain.values())) == "who+what+queue+requested_s+procs"
     assert list(lookup.chain.values())[-1] == "all"
 
@@ -70,8 +66,8 @@ def test_the_same_tables_give_the_same_bytes_in_any_order_of_rows(published: pa.
 def test_a_changed_value_changes_the_stamp(published: pa.Table, lookup: Lookup) -> None:
     place = published.column_names.index("n_jobs")
     more = pa.array([n + 1 for n in published.column("n_jobs").to_pylist()], published.column("n_jobs").type)
-    other = open_lookup(io.BytesIO(lookup_file(published.set_column(place, "n_jobs", more), LIMITS.empty(), {})))
-    assert other.stamp.stamp != lookup.stamp.stamp
+    other = Lookup(io.BytesIO(lookup_file(published.set_column(place, "n_jobs", more), LIMITS.empty(), {})))
+    assert other.facts["stamp"] != lookup.facts["stamp"]
 
 
 def test_hostile_names_stay_inside_their_field(published: pa.Table) -> None:
@@ -81,43 +77,43 @@ def test_hostile_names_stay_inside_their_field(published: pa.Table) -> None:
         row |= {"template": "who", "chain_rank": 6, "who": name, "n_jobs": 5 + len(name)}
     table = pa.Table.from_pylist(rows, published.schema)
     file = lookup_file(table, LIMITS.empty(), {name: f"app {name}" for name in HOSTILE})
-    found = open_lookup(io.BytesIO(file))
-    assert file.isascii() and file.count(b"\n") == 4 + found.stamp.buckets + 1 + 2 * n
+    found = Lookup(io.BytesIO(file))
+    assert file.isascii() and file.count(b"\n") == 5 + int(found.facts["buckets"]) + 1 + 2 * n
     for name in HOSTILE:
-        answer = found.find({"who": name, "requested_s": 0.0})
+        answer = found_in(found, {"who": name, "requested_s": 0.0})
         assert answer is not None and answer.n_jobs == 5 + len(name)
         assert found.application(name) == f"app {name}"
-    assert (found.what("relax_12.sh"), found.what("42")) == ("relax", "job_name 42")
-    assert found.find({"who": "nobody", "requested_s": 0.0}) is None
+    assert found.application("relax_12.sh") is None
+    assert found_in(found, {"who": "nobody", "requested_s": 0.0}) is None
 
 
 @pytest.mark.parametrize("multiplier", [LEAST_MULTIPLIER, LEAST_MULTIPLIER + MULTIPLIERS - 1])
 def test_all_hashes_at_once_are_those_of_one_key_each(multiplier: int) -> None:
-    keys = ["", "a", "8|", *(key_of(0, (name, 3600.0, 0.1)) for name in HOSTILE), "x" * 500]
+    keys = ["", "a", "8|", *(key_of("0", (name, 3600.0, 0.1)) for name in HOSTILE), "x" * 500]
     assert hashes_of(keys, multiplier).tolist() == [hash_of(key, multiplier) for key in keys]
 
 
 def test_numbers_and_texts_have_one_form() -> None:
-    assert key_of(2, ("ada", 3600.0, 64)) == "2|ada|3600|64"
+    assert key_of("2", ("ada", 3600.0, 64)) == "2|ada|3600|64"
     assert quoted("a b/ü~-_.@+") == "a%20b%2F%C3%BC~-_.@+"
 
 
 def test_buckets_are_short(published: pa.Table, lookup: Lookup) -> None:
     file = lookup.file
-    file.seek(lookup.stamp.directory)
-    offsets = np.array([int(line) for line in file.read(13 * (lookup.stamp.buckets + 1)).split()])
-    assert offsets[-1] == lookup.stamp.bytes
+    file.seek(int(lookup.facts["directory"]))
+    offsets = np.array([int(line) for line in file.read(13 * (int(lookup.facts["buckets"]) + 1)).split()])
+    assert offsets[-1] == int(lookup.facts["bytes"])
     assert np.diff(offsets).max() < 30 * (offsets[-1] - offsets[0]) / published.num_rows
 
 
 def test_a_file_that_was_cut_is_refused(published: pa.Table) -> None:
     file = lookup_file(published, LIMITS.empty(), {})
-    with pytest.raises(InputError, match="bytes"):
-        open_lookup(io.BytesIO(file[:-1]))
-    with pytest.raises(InputError, match="first line"):
-        open_lookup(io.BytesIO(b"another file\n"))
-    with pytest.raises(InputError, match="without"):
-        open_lookup(io.BytesIO(b"#walltime-lookup 2 stamp=1\n"))
+    with pytest.raises(ValueError, match="bytes"):
+        Lookup(io.BytesIO(file[:-1]))
+    with pytest.raises(ValueError, match="format"):
+        Lookup(io.BytesIO(b"another file\n"))
+    with pytest.raises(KeyError, match="multiplier"):
+        Lookup(io.BytesIO(b"#walltime-lookup 3 stamp=1\n"))
 
 
 def test_two_runs_in_one_table_are_refused(published: pa.Table) -> None:
@@ -149,18 +145,48 @@ def damaged(file: bytes, old: bytes, new: bytes) -> io.BytesIO:
 def test_a_damaged_limit_and_damaged_first_lines_are_refused() -> None:
     file = lookup_file(ESTIMATES.empty(), limits_of(limited("ada", 700.0)), {})
     job = dict.fromkeys(("what", "queue", "memory_class_kib", "qos")) | {"who": "ada", "requested_s": 3600.0}
-    assert open_lookup(io.BytesIO(file)).limited_s(job, Counter()) == 700.0
-    with pytest.raises(InputError, match="checksum"):
-        open_lookup(damaged(file, b"\t700\t", b"\t100\t")).limit(job)
+    assert Lookup(io.BytesIO(file)).decide(job, Counter()).limit_s == 700
+    with pytest.raises(ValueError, match="checksum"):
+        Lookup(damaged(file, b"\t700\t", b"\t100\t")).limit(job)
     for old, new in ((b"newest_end_s=4", b"newest_end_s=9"), (b"limits=1", b"limits=2"), (b"0:who", b"0:wha")):
-        with pytest.raises(InputError, match="checksum"):
-            open_lookup(damaged(file, old, new))
+        with pytest.raises(ValueError, match="checksum"):
+            Lookup(damaged(file, old, new))
 
 
 def test_a_file_limits_no_more_jobs_of_a_submitter_than_it_says() -> None:
     rows = limits_of(limited("ada", 700.0, most_jobs=2), limited("bob", None, status="no_gain"))
-    file, n_limited = open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), rows, {}))), Counter()
+    file, n_limited = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), rows, {}))), Counter()
     ada = dict.fromkeys(("what", "queue", "memory_class_kib", "qos")) | {"who": "ada", "requested_s": 3600.0}
     bob = ada | {"who": "bob"}
-    found = [file.limited_s(job, n_limited) for job in (ada, bob, ada | {"requested_s": 700.0}, ada, ada)]
+    found = [file.decide(job, n_limited).limit_s for job in (ada, bob, ada | {"requested_s": 700.0}, ada, ada)]
     assert found == [700.0, None, None, 700.0, None]
+
+
+def test_memory_is_never_less_than_was_used_and_rests_on_jobs_of_the_user() -> None:
+    rows = memory_of(
+        {}, {"what": "big", "largest_mem_kib": 1.5 * 2**20 + 1}, {"what": "few", "n_jobs": 4}, {"what": None},
+        {"what": "halves", "requested_mem_kib": 1000.4}, {"what": "halves", "requested_mem_kib": 999.6},
+    )  # fmt: skip
+    file = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), LIMITS.empty(), {}, rows)))
+    job = {"who": "ada", "what": "relax", "requested_mem_kib": 2**22, "procs": 4}
+    asked = {what: file.memory(job | {"what": what}) for what in ("relax", "big", "few", "other", None)}
+    assert asked == {"relax": (2**20, 12), "big": (1537 * 1024, 12)} | dict.fromkeys(("few", "other", None))
+    assert file.memory(job | {"what": "halves", "requested_mem_kib": 1000}) == (2**20, 24)
+    assert file.memory(job | {"requested_mem_kib": None}) is None
+
+
+def test_gpus_of_several_types_have_rows_of_their_own() -> None:
+    template = "who+procs+gpus+gpu_type"
+    rows = [
+        {"template": template, "chain_rank": 5, "who": "ada", "procs": 8, "gpus": gpus, "gpu_type": kind}
+        | {"runtime_s": runtime_s}
+        for gpus, kind, runtime_s in ((2, "a100", 100.0), (2, "v100", 300.0), (0, None, 900.0))
+    ]
+    file = Lookup(io.BytesIO(lookup_file(table_of(*rows), LIMITS.empty(), {}, gpu_types={"volta": "v100"})))
+    job = {"who": "ada", "procs": 8, "gpus": 2}
+    found = [found_in(file, job | {"gpu_type": kind}) for kind in ("a100", file.gpu_type("volta"), file.gpu_type("x"))]
+    assert [one and one.quantiles_s[1] for one in found] == [100.0, 300.0, None]
+    assert found_in(file, job | {"gpus": 0, "gpu_type": ""}).quantiles_s[1] == 900.0
+    asked = [("a", 1, "a100"), ("a", 2, "a100"), ("b", 1, "a100"), ("b", 1, "v100"), ("c", 0, None), ("d", 1, None)]
+    jobs = jobs_of([{"queue": queue, "gpus": gpus, "gpu_type": kind} for queue, gpus, kind in asked])
+    assert known_gpu_types(jobs) == {"a": "a100"}

@@ -16,7 +16,7 @@ from pipeline.estimate.history import History, history
 from pipeline.estimate.limits import make_limits
 from pipeline.evaluate.limit_advice import values_of_submits
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lookup_reader import open_lookup
+from pipeline.export.lookup_reader import Lookup
 from pipeline.export.published_tables import PublishedTables, known_applications
 from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
 from pipeline.settings import ExportSettings, OptOut, SiteSettings
@@ -33,7 +33,7 @@ from tests.unit.export.openpbs_server import (
     installed,
     submit,
 )  # fmt: skip
-from tests.unit.export.slurm_plugin import limited, limits_of
+from tests.unit.export.slurm_plugin import limited, limits_of, memory_of
 
 NAMES = (
     "relax_12.sh", "solver-n16", "prep", "Übung 7", "a|b\tc", "77", "x\ny", "prod", "%41", "__import__('os')",
@@ -95,7 +95,7 @@ def test_every_soft_walltime_is_the_limit_of_the_file(server: Server, published:
     # A third of the submits have a request or a size that the table has never seen.
     asked.requested_s[random.random(len(asked)) < 0.2] = 777.0
     asked.procs[random.random(len(asked)) < 0.2] = 24.0
-    file = open_lookup(io.BytesIO(lookup_file(published.estimates, published.limits, published.applications)))
+    file = Lookup(io.BytesIO(lookup_file(published.estimates, published.limits, published.applications)))
     job_names, submits, n_set = made_jobs().column("job_name").to_pylist(), values_of_submits(asked), 0
     for i in range(len(asked)):
         facts = {name: values[i] for name, values in submits.items()}
@@ -138,8 +138,32 @@ def test_an_old_look_up_sets_nothing_and_says_so(server: Server) -> None:
 def test_gpus_are_part_of_the_kind(published: PublishedTables, tmp_path: Path) -> None:
     table = limits_of(limited("u1", 600.0, template="who+gpus", gpus=4))
     server = installed(openpbs_files(replace(published, limits=table), LIMITING), tmp_path)
+    typed = limits_of(limited("u1", 600.0, template="who+gpus+gpu_type", gpus=4, gpu_type="a100"))
+    tables = replace(published, limits=typed, gpu_types={"q": "a100"})
+    other = installed(openpbs_files(tables, LIMITING), tmp_path / "t")
+    assert [other.call(QUEUEJOB, submit(3600, ngpus=4, queue=queue)).soft_s for queue in ("q", "r")] == [600, None]
     asks = [{"select": "2:ncpus=4:ngpus=2"}, {"ncpus": 8, "ngpus": 4}, {"select": "2:ncpus=4"}, {"select": "2:ngpus=4"}]
     assert [server.call(QUEUEJOB, submit(3600, **asked)).soft_s for asked in asks] == [600, 600, None, None]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"mem": "16gb", "ncpus": 4}, "of 4096 MiB, not 16384, would do"),
+        ({"select": "2:ncpus=2:mem=8192mb"}, "of 4096 MiB, not 16384, would do"),
+        ({"mem": "6gb", "ncpus": 4}, ""), ({"ncpus": 4}, ""), ({"select": "1:ncpus=4:mem=16gb+1"}, ""),
+    ],
+)  # fmt: skip
+def test_memory_is_said_in_the_log_and_never_changed(
+    published: PublishedTables, tmp_path: Path, asked: dict, said: str
+) -> None:
+    rows = memory_of({"who": "u1"}, {"who": "u1", "requested_mem_kib": 1.5 * 2**20})
+    tables = replace(published, limits=limits_of(limited("u1", 600.0)), memory=rows)
+    server = installed(openpbs_files(tables, LIMITING), tmp_path)
+    job = server.call(QUEUEJOB, submit(3600, Job_Name="relax_12.sh", **asked))
+    assert job.Resource_List.get("mem") == asked.get("mem") and job.Resource_List.get("select") == asked.get("select")
+    lines = [line for line in server.log if "memory" in line]
+    assert bool(lines) == bool(said) and all(said in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +261,7 @@ def test_ten_processors_are_asked_for_in_many_ways(published: PublishedTables, t
     assert server.call(QUEUEJOB, submit(3600, ncpus=9)).soft_s is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"another file\n", b"#walltime-lookup 2 stamp=1\n", None])
+@pytest.mark.parametrize("damage", [b"", b"another file\n", b"#walltime-lookup 3 stamp=1\n", None])
 def test_a_damaged_look_up_leaves_the_job_and_logs_one_line(server: Server, damage: bytes | None) -> None:
     path = server.private / LOOKUP_FILE
     if damage is None:

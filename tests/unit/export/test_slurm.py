@@ -131,6 +131,38 @@ def test_gpus_memory_and_qos_are_part_of_the_kind(interpreter: str, installed, t
 
 @needs_lua
 @each_lua
+def test_types_of_gpus_are_told_by_the_submit_or_by_its_queue(interpreter: str, installed, tmp_path: Path) -> None:
+    template = "who+gpus+gpu_type"
+    rows = [limited("ada", 60.0 * n, template=template, gpus=2, gpu_type=kind) for kind, n in (("a100", 5), ("v", 7))]
+    rows.append(limited("ada", 540.0, template=template, gpus=0))
+    text = installed(limits=rows, mode="limit", gpu_types={"long": "v"})
+    jobs = [
+        ({"tres_per_node": "gres:gpu:a100:2"}, "5"), ({"tres_per_job": "gres/gpu:v:2"}, "7"),
+        ({"tres_per_node": "gres/gpu:2", "partition": "long"}, "7"), ({"tres_per_node": "gres/gpu:2"}, "60"),
+        ({}, "9"), ({"tres_per_node": "gres:gpu:a100:1"}, "60"),
+    ]  # fmt: skip
+    assert [one(interpreter, text, tmp_path, **job)["time_limit"] for job, _ in jobs] == [limit for _, limit in jobs]
+
+
+@needs_lua
+@each_lua
+def test_memory_is_said_in_the_comment_and_never_changed(interpreter: str, installed, tmp_path: Path) -> None:
+    text = installed(memory=[{}, {"requested_mem_kib": 1.5 * 2**20}], mode="limit")
+    fields = ("min_mem_per_cpu", "min_mem_per_node", "time_limit", "admin_comment")
+    plain = {"user_name": "ada", "name": "relax_12.sh", "partition": "batch", "time_limit": 60, "min_cpus": 4}
+    asks = [{"min_mem_per_cpu": 4096}, {"min_mem_per_node": 8192, "min_nodes": 2}, {"min_mem_per_cpu": 1536}]
+    asks += [{}, {"min_mem_per_cpu": 4096, "min_cpus": 8}, {"min_mem_per_cpu": 4096, "comment": "walltime:off"}]
+    found, logged = submitted(interpreter, text, [plain | one for one in asks], PARTS, tmp_path, fields)
+    said = [re.findall(r"jobs=12 .* asked_min=60 mem_jobs=12 (.*)$", row["admin_comment"]) for row in found]
+    assert said == [["mem_mib=4096 asked_mem_mib=16384"]] * 2 + [["mem_mib=4096 asked_mem_mib=6144"]] + [[]] * 3
+    assert [row["min_mem_per_cpu"] for row in found] == ["4096", "nil", "1536", "nil", "4096", "4096"]
+    assert {row["time_limit"] for row in found} == {"60"} and asked_s_of(found[0]["admin_comment"]) == 3600.0
+    told = [line for line in logged if line.startswith("user: ")]
+    assert len(told) == 2 and told[0].endswith("done with 4096 MiB of memory; this one asks for 16384")
+
+
+@needs_lua
+@each_lua
 def test_an_old_look_up_limits_nothing_and_is_named_once(interpreter: str, installed, tmp_path: Path) -> None:
     old = {"newest_end_s": 1_000_000_000}
     text = installed(of_user("ada", 100.0, **old), limits=[limited("ada", 700.0, **old)], mode="limit")

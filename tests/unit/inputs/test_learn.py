@@ -30,10 +30,9 @@ NUMBER = Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),))
 def test_the_order_of_the_runs_changes_no_byte_and_a_file_no_prediction(method: str, tmp_path: Path) -> None:
     runs, points = solver_runs(60), solver_runs(30, seed=2)
     shuffled = runs.take(pa.array(np.random.default_rng(1).permutation(60)))
-    mode = "refuse" if method == "trees" else "evidence"  # tests outside the runs learn many trees
-    model = learnt(runs, method=method, folds=3, outside=mode)
+    model = learnt(runs, method=method, folds=3)
     save(model, tmp_path / "a")
-    save(learnt(shuffled, method=method, folds=3, outside=mode), tmp_path / "b")
+    save(learnt(shuffled, method=method, folds=3), tmp_path / "b")
     assert predict(load(tmp_path / "a"), points).equals(predict(model, points))
     assert load(tmp_path / "a").error == model.error
     for file in ("model.json", "arrays.parquet"):
@@ -202,12 +201,36 @@ def test_runs_that_cannot_be_learnt_from_are_counted() -> None:
     runs = solver_runs(40)
     seconds = runs.column("time_s").to_pylist()
     seconds[:3] = [None, 0.0, float("inf")]
-    n = [None, *runs.column("n").to_pylist()[1:-1], -1.0]
+    n = [float("inf"), *runs.column("n").to_pylist()[1:-1], -1.0]
     table = runs.set_column(3, "time_s", pa.array(seconds)).set_column(0, "n", pa.array(n))
     report = learnt(table).report
     counts = {name: tally.rows for name, tally in report.set_aside.items()}
-    assert counts == {"no_target": 1, "target_not_positive": 2, "missing_input": 1}
+    assert counts == {"no_target": 1, "target_not_positive": 2, "unusable_input": 1}
     assert report.kept.rows == 36
+
+
+@pytest.mark.parametrize("method", ["auto", "trees", "network", "laws", "nearest"])
+def test_an_unknown_input_is_a_value_of_its_own(method: str) -> None:
+    """Runs without GPUs have no number of them, and are four times as slow; every run lacks one of the inputs."""
+    rng = np.random.default_rng(4)
+    n, has_gpus = np.exp(rng.uniform(2, 5, 120)), rng.random(120) < 0.5
+    seconds = n**1.5 * np.where(has_gpus, 1.0, 4.0) * np.exp(rng.normal(0, 0.03, 120))
+    runs = pa.table({
+        "n": n, "gpus": pa.array([2.0 if one else None for one in has_gpus], pa.float64()),
+        "cpu": pa.array([None if one else "epyc" for one in has_gpus], pa.string()), "time_s": seconds,
+    })  # fmt: skip
+    declaration = Declaration((*NUMBER.inputs, Input("gpus", InputType.LOG_NUMBER), Input("cpu", InputType.CATEGORY)))
+    model = learnt(runs, declaration, method=method)
+    assert (model.report.kept.rows, model.report.set_aside) == (120, {})
+    assert len(model.report.notes) == 1 and "gpus in " in model.report.notes[0]
+    point = {"n": [50.0] * 3, "gpus": [2.0, None, 3.0], "cpu": [None, "epyc", None]}
+    answers = predict(model, pa.table(point | {"gpus": pa.array(point["gpus"], pa.float64())}))
+    assert answers.column("status").to_pylist() == ["ok", "ok", "refused_outside"]
+    if method in ("auto", "laws"):
+        fast, slow = answers.column("median_s").to_pylist()[:2]
+        assert slow / fast == pytest.approx(4.0, rel=0.1)
+    no_n = predict(model, pa.table({"n": pa.array([None], pa.float64()), "gpus": [2.0], "cpu": [None]}))
+    assert no_n.column("status").to_pylist() == ["missing_input"]
 
 
 def test_derived_inputs_help_where_the_inputs_meet_in_them() -> None:

@@ -5,17 +5,17 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.inputs import Cost, CostUnit, Declaration, Input, SuggestRule, predict, suggest
-from pipeline.inputs.suggestions import far_apart
+from pipeline.inputs import Cost, CostUnit, Declaration, Input, predict, suggest
 from tests.unit.inputs.simulated_runs import learnt, solver_runs
 
 MODEL = learnt(solver_runs(30, noise=0.02))
 CANDIDATES = solver_runs(200, seed=3)
 
 
-@pytest.mark.parametrize("rule", list(SuggestRule))
-def test_suggestions_keep_to_the_budget(rule: SuggestRule) -> None:
-    rows = suggest(MODEL, CANDIDATES, Cost(budget=20.0), rule)
+@pytest.mark.parametrize("method", ["gp", "trees"])
+def test_suggestions_keep_to_the_budget(method: str) -> None:
+    model = MODEL if method == "gp" else learnt(solver_runs(30, noise=0.02), method=method)
+    rows = suggest(model, CANDIDATES, Cost(budget=20.0))
     seconds, procs = rows.column("median_s").to_numpy(), CANDIDATES.column("p").to_numpy()
     chosen = rows.column("candidate").to_numpy()
     assert rows.num_rows > 3
@@ -24,12 +24,20 @@ def test_suggestions_keep_to_the_budget(rule: SuggestRule) -> None:
     assert rows.column("total_cost").to_numpy()[-1] <= 20.0
 
 
-def test_the_default_rule_lowers_the_expected_error_most() -> None:
-    found = {
-        rule: suggest(MODEL, CANDIDATES, Cost(CostUnit.RUNS, n_runs=8), rule).column("error_after_pct").to_numpy()[-1]
-        for rule in SuggestRule
-    }
-    assert found[SuggestRule.ALC] < min(found[SuggestRule.MEMBERS], found[SuggestRule.RANDOM])
+@pytest.mark.parametrize("method", ["gp", "trees"])
+def test_suggested_runs_lower_the_error_more_than_as_many_random_ones(method: str) -> None:
+    runs = solver_runs(30, noise=0.02)
+    first = learnt(runs, method=method)
+    chosen = suggest(first, CANDIDATES, Cost(CostUnit.RUNS, n_runs=20)).column("candidate").to_numpy()
+    rng, later = np.random.default_rng(0), solver_runs(300, seed=5)
+
+    def error(more: np.ndarray) -> float:
+        model = learnt(pa.concat_tables([runs, CANDIDATES.take(pa.array(more))]), method=method, outside="predict")
+        found = predict(model, later).column("median_s").to_numpy()
+        return float(np.nanmean(np.abs(np.log(found / later.column("truth_s").to_numpy()))))
+
+    random = np.mean([error(rng.choice(200, 20, replace=False)) for _ in range(4)])
+    assert error(chosen) < random
 
 
 def test_cheap_runs_come_first_where_they_tell_as_much() -> None:
@@ -51,18 +59,9 @@ def test_candidates_that_are_refused_are_left_out() -> None:
     assert suggest(MODEL, points).column("candidate").to_pylist() == [0]
 
 
-def test_the_members_rule_takes_no_neighbours_of_what_it_took() -> None:
-    x = np.array([[0.0], [0.01], [5.0], [9.0]])
-    assert far_apart(x, np.array([4.0, 3.0, 2.0, 1.0])).tolist() == [0, 2, 3, 1]
-
-
-def test_every_point_is_ranked_where_points_coincide() -> None:
-    assert sorted(far_apart(np.zeros((4, 2)), np.arange(4.0)).tolist()) == [0, 1, 2, 3]
-
-
-def test_what_a_rule_needs_is_said() -> None:
+def test_what_a_suggestion_needs_is_said() -> None:
     runs = solver_runs(30)
-    with pytest.raises(InputError, match="method gp"):
+    with pytest.raises(InputError, match="method gp or trees"):
         suggest(learnt(runs, method="nearest"), CANDIDATES)
     no_procs = Declaration(inputs=(Input(name="n", type="log_number"),))
     with pytest.raises(InputError, match="processors"):

@@ -20,7 +20,7 @@ def phases_of(counts: list[int], times_s: list[float], relevant: list[bool]) -> 
     return PHASES.build(
         trace_id=["run"] * n, phase_id=list(range(n)), level=[0] * n, ticks=[1] * n, events=[1.0] * n,
         n_occurrences=counts, time_s=times_s, share=[one / whole_s for one in times_s], is_relevant=relevant,
-        repetitive=[True] * n,
+        repetitive=[True] * n, relative_sd=[0.1] * n,
     )  # fmt: skip
 
 

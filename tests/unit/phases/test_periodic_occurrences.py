@@ -23,7 +23,8 @@ def test_a_period_of_the_times_does_not_spoil_the_prediction() -> None:
     ends_s = np.cumsum(here_s)
     phases = PHASES.build(
         trace_id=["run"], phase_id=[0], level=[0], ticks=[1], events=[1.0], n_occurrences=[400],
-        time_s=[here_s.sum()], share=[1.0], is_relevant=[True], repetitive=[True],
+        time_s=[here_s.sum()], share=[1.0], relative_sd=[here_s.std() / here_s.mean()],
+        is_relevant=[True], repetitive=[True],
     )  # fmt: skip
     points = PHASE_POINTS.build(
         trace_id=["run"] * 400, phase_id=[0] * 400, occurrence=range(400), position=range(400), rank=[0] * 400,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeline.forest import grown, leaves, similarity
 from pipeline.schedule.expected import starts
-from pipeline.schedule.forest import grown, leaves, similarity
 from pipeline.schedule.forward import orders_of, simulated
 from pipeline.schedule.queue_record import QueueRecord, queue_names, record_in, record_of_log, table_of
 from pipeline.schedule.queues import queue_at, usual_capacity
