@@ -105,7 +105,7 @@ def unsaid(job: Mapping[str, Any], said: Said, text: str, zeros: Sequence[float]
 
 def _holds(text: str, value: str) -> bool:
     """Whether a text holds a value, as it is or as JSON or CSV writes it; an id may be made of several numbers."""
-    forms = (value.replace("\r\n", "\n"), json.dumps(value, ensure_ascii=False)[1:-1])
+    forms = (value.replace("\r\n", "\n"), *(json.dumps(value, ensure_ascii=own)[1:-1] for own in (False, True)))
     bare = text.replace('"', "")
     return any(form in text or form.replace('"', "") in bare for form in forms) or (
         re.fullmatch(r"\d+[_+]\d+", value) is not None and all(one in text for one in re.split("[_+]", value))
