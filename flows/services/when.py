@@ -5,7 +5,7 @@ that folder can be written; else each question learns it anew.
 """
 
 import math
-import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.published_folder import CONTINUES, continued, live_path
+from flows.services.published.advice import matching_groups
+from flows.services.published.published_folder import CONTINUES, continued, live_path, rows_of_groups
 from flows.services.query.answers import LoadedState, answering_state
 from flows.services.query.jobs import as_ingested
-from flows.services.schedulers import SCHEDULERS, Node, PendingJob, Scheduler
+from flows.services.schedulers import Node, PendingJob, Scheduler
 from pipeline.arrays import Floats, Value
+from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import NOT_ENDED, READ, History, history
 from pipeline.estimate.score import QUANTILES
@@ -34,7 +36,7 @@ from pipeline.schedule.starts import LEVELS, figures
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
 from pipeline.storage import read_metadata, read_table, write_table
-from pipeline.tables import JOBS, STATE
+from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STATE
 
 RECORD = "waits.parquet"
 """Beside the live State: what was learnt of waits."""
@@ -55,18 +57,27 @@ class Now:
     at_s: float
 
 
-def queue_of(
-    scheduler: Scheduler, environment: Mapping[str, str], at_s: float, path: Path | None = None
-) -> Now:  # fmt: skip
-    """The queue that a scheduler's programs tell, or a file with their output; InputError where they tell none."""
-    if path is None:
-        return Now(scheduler.queued(environment), scheduler.nodes(environment), at_s)
+_TOLD_AT = re.compile(r'"(?:timestamp|last_update)"\s*:\s*(?:\{[^}]*"number"\s*:\s*)?(\d+)')
+"""When qstat and squeue wrote their output, s since 1970."""
+
+
+def queue_of(scheduler: Scheduler, environment: Mapping[str, str], at_s: float) -> Now:
+    """The queue that a scheduler's programs tell; InputError where they tell none."""
+    return Now(scheduler.queued(environment), scheduler.nodes(environment), at_s)
+
+
+def queue_in(path: Path, scheduler: Scheduler, at_s: float | None) -> Now:
+    """The queue in a file with a program's output, at a time or when it was written; InputError where it tells none."""
+    where = printable(str(path))
     try:
         said = path.read_text("utf-8", "replace")
     except OSError as error:
         found = f"a file that cannot be read ({error.strerror})"
-        raise InputError(printable(str(path)), found, "the output of squeue --json or qstat -f -F json") from None
-    return Now(scheduler.jobs_in(said, printable(str(path))), [], at_s)
+        raise InputError(where, found, "the output of squeue --json or qstat -f -F json") from None
+    jobs, told_at = scheduler.jobs_in(said, where), _TOLD_AT.search(said)
+    if at_s is None and told_at is None:
+        raise InputError(where, "no time at which it was written", "one", "give it with --at")
+    return Now(jobs, [], float(told_at[1]) if at_s is None and told_at else at_s or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +102,9 @@ def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()
         found = _record(published, loaded, _pools(now))
         past = newest_jobs(StoredTable(path, JOBS), READ, NEWEST_JOBS)[0]
     # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
-    is_open = pc.is_in(past.column("state").cast(pa.string()), pa.array(NOT_ENDED))
-    past = past.filter(pc.invert(pc.fill_null(is_open, False)))
+    for column, of_open in (("state", NOT_ENDED), ("flag", ("unfinished",))):
+        is_open = pc.is_in(past.column(column).cast(pa.string()), pa.array(of_open))
+        past = past.filter(pc.invert(pc.fill_null(is_open, False)))
     rows, ids = _rows(now, loaded, extra)
     columns = {name: as_array([row.get(name) for row in rows], past.schema.field(name).type) for name in READ}
     jobs = pa.concat_tables([past, pa.table(columns, schema=past.schema)]).unify_dictionaries()
@@ -104,8 +116,9 @@ def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()
     priority = np.full(len(known), np.nan)
     for job in now.jobs:
         priority[place[job.job_id]] = job.priority
-    aside = [place[job.job_id] for job in now.jobs if job.held] + [place[name] for name in ids[len(ids) - len(extra) :]]
-    return Site(now, loaded, log, queue_now(log, now.at_s, np.array(aside, np.int64), priority), place, found)
+    held = {job.job_id for job in now.jobs if job.held}
+    told = sorted(place[name] for name in ids[: len(ids) - len(extra)] if name not in held)
+    return Site(now, loaded, log, queue_now(log, now.at_s, np.array(told, np.int64), priority), place, found)
 
 
 def _rows(
@@ -191,15 +204,11 @@ def _record(published: Path, loaded: LoadedState, pools: Pools | None) -> QueueR
     return found
 
 
-def when(
-    published: Path, ids: Sequence[str], scheduler: str, at_s: float, environment: Mapping[str, str] | None = None,
-    queue: Path | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def when(published: Path, ids: Sequence[str], now: Now) -> dict[str, Any]:
     """The answers to jobs of the queue (none named: all), in plain values.
 
-    InputError where nothing is published, the scheduler tells no queue, or a job is not in it.
+    InputError where nothing is published, or a job is not in the queue.
     """
-    now = queue_of(SCHEDULERS[scheduler], environment or os.environ, at_s, queue)
     unknown = set(ids) - {job.job_id for job in now.jobs}
     if unknown:
         found = f"no job {', '.join(printable(name, 40) for name in sorted(unknown))}"
@@ -247,41 +256,65 @@ def _row(
     return {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()}
 
 
-def hypothetical(
-    published: Path, job: Mapping[str, Value], scheduler: str, at_s: float,
-    environment: Mapping[str, str] | None = None, queue: Path | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[str, Any]:
     """The expected start and end of a job that would be submitted now, and of the same with other requests and sizes.
 
-    InputError as in `when`.
+    The runtime on another size is that of the job, scaled by the published curve. InputError: nothing is published.
     """
-    now = queue_of(SCHEDULERS[scheduler], environment or os.environ, at_s, queue)
-    choices = _choices(job)
+    curve = _curve(published, job)
+    choices = _choices(job, curve)
     site = site_of(published, now, choices)
+    own, procs_asked = site.place["#0"], int(job.get("procs") or 1)
+    runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[own])
     rows = []
     for nth, choice in enumerate(choices):
-        place = site.place[f"#{nth}"]
+        place, procs = site.place[f"#{nth}"], int(choice.get("procs") or 1)
         if nth and site.log.past.procs[place] > site.log.capacity[site.log.pool[place]]:
             continue
         asked = with_another(site.queue, place)
         (start_s,), (way,) = starts(asked, np.array([len(asked.waits) - 1]), site.found)
-        runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[place])
-        own, asked_s = site.log.ladder[site.place["#0"]], float(site.log.limit_s[place])
+        run_s = runtime_s if procs == procs_asked else runtime_s * _at(curve, procs) / _at(curve, procs_asked)
+        longer = np.interp(np.log(site.log.limit_s[place]), site.log.ladder[own], SHARES)
         rows.append({
-            "procs": int(choice.get("procs") or 1), "requested_s": choice.get("requested_s"), "answered_by": way,
-            "is_asked": nth == 0, "share_longer": 1.0 - float(np.interp(np.log(asked_s), own, SHARES)),
+            "procs": procs, "requested_s": choice.get("requested_s"), "answered_by": way, "is_asked": nth == 0,
+            "share_longer": 1.0 - float(longer),
             **{f"wait_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, start_s, strict=True)},
-            **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, runtime_s, strict=True)},
-            "end_s_q50": at_s + float(start_s[1] + runtime_s[1]),
+            **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, run_s, strict=True)},
+            "end_s_q50": now.at_s + float(start_s[1] + run_s[1]),
         })  # fmt: skip
-    return facts_of(site) | {"choices": rows}
+    return facts_of(site) | {"choices": rows, "has_curve": bool(curve)}
 
 
-def _choices(job: Mapping[str, Value]) -> list[dict[str, Value]]:
-    """The job itself, then with shorter requests, then on other numbers of processors."""
+def _curve(published: Path, job: Mapping[str, Value]) -> dict[int, float]:
+    """Runtimes (s) by processors of the largest published group of the submitter and application; empty: unknown."""
+    wanted = {name: str(job[name]) for name in ("user", "application") if job.get(name)}
+    with reading(published) as manifest:
+        if len(wanted) < 2 or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
+            return {}
+        try:
+            groups = matching_groups(manifest, read_table(manifest.path(GROUPS.name), GROUPS), wanted)
+        except InputError:
+            return {}
+        largest = max(groups.select(["n_jobs", "group_id"]).to_pylist(), key=lambda row: int(row["n_jobs"]))["group_id"]
+        rows = rows_of_groups(manifest, PREDICTIONS, [largest]).get(largest, [])
+    return {
+        row["procs"]: row["runtime_s"]
+        for row in rows
+        if row["runtime_s"] and row["axis"] == Axis.PROCS and not row["is_extrapolated"]
+    }
+
+
+def _at(curve: Mapping[int, float], procs: int) -> float:
+    """The runtime that a curve has, interpolated in logarithms, s."""
+    return float(np.exp(np.interp(np.log(procs), np.log(list(curve)), np.log(list(curve.values())))))
+
+
+def _choices(job: Mapping[str, Value], curve: Mapping[int, float]) -> list[dict[str, Value]]:
+    """The job itself, then with shorter requests, then on other numbers of processors within the curve."""
     found = [dict(job)]
     if asked_s := job.get("requested_s"):
         found += [dict(job) | {"requested_s": float(asked_s) * share} for share in (0.5, 0.25, 1 / 6)]
     procs = int(job.get("procs") or 1)
     sizes = {max(round(procs * factor), 1) for factor in (0.25, 0.5, 2, 4)} - {procs}
-    return [*found, *(dict(job) | {"procs": size} for size in sorted(sizes))]
+    least, most = min(curve, default=math.inf), max(curve, default=0)
+    return [*found, *(dict(job) | {"procs": size} for size in sorted(sizes) if least <= size <= most)]

@@ -29,7 +29,7 @@ steps hold; without each of them in turn the choice is the same, but half the de
 class _Phase(NamedTuple):
     """A phase of the reference run: how often it occurs, its time (s), and the relative deviation of its times."""
 
-    count: int
+    n_occurrences: int
     time_s: float
     relative_sd: float
 
@@ -96,18 +96,18 @@ def _part(timed_s: Floats, here_s: Floats, phase: _Phase, rules: ExpansionRules)
         # The reference may not have been timed.
         here_s, reference_s = np.zeros(n), 0.0
     slope, is_fitted = _slope(timed_s, here_s, rules)
-    around, step_s = here_s - here_s.mean(), reference_s / phase.count - float(here_s.mean())
-    freedom, time_s = n - 1 - is_fitted, phase.count * (mean_s + slope * step_s)
-    if n >= phase.count:
+    around, step_s = here_s - here_s.mean(), reference_s / phase.n_occurrences - float(here_s.mean())
+    freedom, time_s = n - 1 - is_fitted, phase.n_occurrences * (mean_s + slope * step_s)
+    if n >= phase.n_occurrences:
         return _Part(time_s, 0.0, freedom)
     prior = PRIOR_FREEDOM * (max(phase.relative_sd, LEAST_DEVIATION) * mean_s) ** 2
     spread = (float(((timed_s - mean_s - slope * around) ** 2).sum()) + prior) / (freedom + PRIOR_FREEDOM)
-    variance = (1 / n - 1 / phase.count) * spread
+    variance = (1 / n - 1 / phase.n_occurrences) * spread
     if is_fitted:
         # The slope is uniform between its bounds where the sample says less.
         bounds = float(timed_s.sum() / here_s.sum()) ** 2 / 12
         variance += step_s**2 * min(spread / float((around**2).sum()), bounds)
-    return _Part(time_s, phase.count**2 * variance, freedom)
+    return _Part(time_s, phase.n_occurrences**2 * variance, freedom)
 
 
 def _slope(timed_s: Floats, here_s: Floats, rules: ExpansionRules) -> tuple[float, bool]:

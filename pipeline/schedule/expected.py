@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.arrays import Floats, Ints
 from pipeline.schedule.forward import simulated
 from pipeline.schedule.queue_record import QueueRecord
-from pipeline.schedule.queues import Log, Queue, queue_at
+from pipeline.schedule.queues import Log, Queue
 from pipeline.schedule.start_cases import Questions
 from pipeline.schedule.starts import LEVELS, WAYS, Way, answers, has_record
 from pipeline.schedule.time_left import UNCALIBRATED, calibration, time_left
@@ -62,8 +62,8 @@ def with_another(queue: Queue, place: int) -> Queue:
     return replace(queue, waits=np.append(queue.waits, place), priority=np.append(queue.priority, np.nan))
 
 
-def queue_now(log: Log, at_s: float, held: Ints, priority: Floats) -> Queue:
-    """The queue at an instant without the jobs that are held (places), with priorities by job of the history."""
-    queue = queue_at(log, at_s)
-    waits = queue.waits[~np.isin(queue.waits, held)]
-    return replace(queue, waits=waits, priority=priority[waits])
+def queue_now(log: Log, at_s: float, told: Ints, priority: Floats) -> Queue:
+    """The queue of the jobs that a scheduler tells (places, in order of submit), with priorities by job of the log."""
+    has_started = np.isfinite(log.past.start_s[told])
+    runs, waits = told[has_started], told[~has_started]
+    return Queue(log, at_s, runs, waits, priority[waits])

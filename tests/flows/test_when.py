@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flows.services.metrics import folder_metrics
@@ -15,15 +16,17 @@ from pipeline.estimate.stage import learn_state
 from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import read_table, write_table
-from pipeline.tables import JOBS, STARTS, STATE
+from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STARTS, STATE
 from tests.flows.fake_programs import Program
 from tests.flows.support import Outcome
 from tests.flows.test_apply import as_qstat, history, pbs_job, slurm_job
 from tests.publishing import publish
+from tests.rows import jobs_of
 from tests.unit.estimate.states import SETTINGS
 
 Walltime = Callable[..., Outcome]
 NOW_S = 1_000_000
+OWN = ("--user", "ada", "--application", "solver")
 AT = ("--at", "1970-01-12T13:46:40")
 NODES = "\n".join(f"n{nth}|{'long' if nth < 3 else 'wide'}|{'idle' if nth else 'drained*'}|4" for nth in range(5))
 
@@ -33,10 +36,29 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published")
     jobs = history()
     table, _ = learn_state(jobs, SiteSettings(name="here"), SETTINGS)
+    # A job that a log's end cut is in the queue only if the scheduler tells it.
+    cut = {"submit_s": 40_000, "start_s": 50_000, "procs": 8, "requested_procs": 8, "flag": "unfinished"}
     staged = {
         "state": write_table(folder / "state.parquet", table, STATE),
-        "jobs": write_table(folder / "jobs.parquet", jobs, JOBS),
+        "jobs": write_table(folder / "jobs.parquet", jobs_of([*jobs.to_pylist(), cut]), JOBS),
     }
+    group = {
+        "group_id": "g",
+        "site": "here",
+        "label": "",
+        "user": "ada",
+        "application": "solver",
+        "n_jobs": 60,
+        "n_sizes": 4,
+        "template": "user",
+    }
+    never = {"group_id": "g", "axis": "procs", "method": "law", "run_id": "run", "reliability": "ok"}
+    curve = [
+        never | {"procs": procs, "runtime_s": 7200.0 / procs, "is_extrapolated": procs > 8} for procs in (1, 4, 8, 16)
+    ]
+    for kind, rows in ((GROUPS, [group]), (PREDICTIONS, curve)):
+        made = pa.Table.from_pylist(rows, schema=kind.empty().schema)
+        staged[kind.name] = write_table(folder / f"{kind.name}.parquet", made, kind)
     facts = RunFacts("run", "here", RunSettings().model_dump(mode="json"), [], "code")
     publish(staged, [], facts, output_dir=folder / "out", created_s=0, retention=Retention(newest=2))
     return folder / "out"
@@ -101,14 +123,18 @@ def test_what_a_node_that_is_drained_holds_does_not_become_free(
 
 def test_another_request_and_size_are_compared(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
     squeue(running(1, NOW_S - 600), running(2, NOW_S - 900))
-    found = answered(walltime, out, "--procs", "4", "--requested", "4h", "--user", "ada", "--queue", "long")
+    found = answered(walltime, out, "--procs", "4", "--requested", "4h", *OWN, "--queue", "long")
     own, *others = found["choices"]
     assert own["is_asked"] and own["procs"] == 4 and 600 < own["wait_s_q50"] < 1300
     assert all(0 <= row["share_longer"] <= 0.5 for row in found["choices"])
     assert {row["requested_s"] for row in others} == {14_400.0, 7200.0, 3600.0, 2400.0}
+    # The curve is known from 1 to 8 processors.
     assert {row["procs"] for row in others} == {1, 2, 4, 8}
-    shown = walltime("when", "--from", str(out), *AT, "--procs", "4", "--requested", "4h", "--user", "ada")
-    assert "expected to start" in shown.out and "processors" in shown.out
+    on_two = next(row for row in others if row["procs"] == 2)
+    assert on_two["runtime_s_q50"] == pytest.approx(2 * own["runtime_s_q50"])
+    shown = walltime("when", "--from", str(out), *AT, "--procs", "4", "--requested", "4h", *OWN)
+    assert "expected to start" in shown.out and "end first on" in shown.out
+    assert "not compared" in walltime("when", "--from", str(out), *AT, "--procs", "4").out
 
 
 def test_qstat_is_read_from_a_file(walltime: Walltime, out: Path, tmp_path: Path) -> None:
@@ -120,6 +146,18 @@ def test_qstat_is_read_from_a_file(walltime: Walltime, out: Path, tmp_path: Path
     found = answered(walltime, out, "--for", "pbs", "--queue-file", str(tmp_path / "said"))
     assert [row["status"] for row in found["jobs"]] == ["running", "queued", "queued_held"]
     assert found["jobs"][0]["wallclock_time"] == 600
+
+
+def test_a_file_tells_its_time_and_a_job_that_runs_past_its_limit_has_time_left(
+    walltime: Walltime, out: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "said"
+    asked = ("when", "--from", str(out), "--queue-file", str(path), "--json")
+    path.write_text(json.dumps({"jobs": [running(1, 200_000)]}))
+    assert "give it with --at" in walltime(*asked).err
+    path.write_text(json.dumps({"jobs": [running(1, 200_000)], "last_update": {"set": True, "number": 4_000_000}}))
+    found = json.loads(walltime(*asked).out)
+    assert found["at_s"] == 4_000_000 and found["n_running"] == 1 and found["jobs"][0]["left_s_q50"] >= 1
 
 
 def test_a_job_that_is_not_there_is_one_sentence(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:

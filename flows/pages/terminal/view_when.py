@@ -75,6 +75,8 @@ def view_hypothetical(found: Mapping[str, Any]) -> Iterator[Block]:
         best = min(sizes, key=lambda row: row["end_s_q50"])
         yield f"It is expected to end first on {best['procs']:,} processors."
         yield Grid("", CHOICES, sizes)
+    if not found["has_curve"]:
+        yield ("Other numbers of processors are not compared: no curve is published for this --user and --application.")
     yield from _basis(found, {row["answered_by"] for row in rows})
 
 

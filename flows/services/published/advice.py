@@ -41,7 +41,7 @@ def advised_groups(
     `wanted` holds values by column of GROUPS, as stored there or as a user writes them. InputError where no group
     matches.
     """
-    found = _matching(manifest, read_table(manifest.path(GROUPS.name), GROUPS), wanted, key_file)
+    found = matching_groups(manifest, read_table(manifest.path(GROUPS.name), GROUPS), wanted, key_file)
     order = np.argsort(-found.column("n_jobs").to_numpy(), kind="stable")
     shown = found.column("group_id").take(pa.array(order[:MOST_GROUPS])).to_pylist()
     advised = advice_of_groups(manifest, shown, cost)
@@ -68,8 +68,13 @@ def advice_of_groups(manifest: Manifest, group_ids: Sequence[str], cost: CostSet
     return found
 
 
-def _matching(manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], key_file: Path | None) -> pa.Table:
-    """The groups with all wanted values. Names are compared as written, then as ingest would store them."""
+def matching_groups(
+    manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], key_file: Path | None = None
+) -> pa.Table:
+    """The groups with all wanted values; InputError where there is none.
+
+    Names are compared as written, then as ingest would store them.
+    """
     empty = [name for name in wanted if groups.column(name).null_count == groups.num_rows]
     if empty:
         template = next(iter(groups.column("template").to_pylist()), "nothing")
