@@ -157,6 +157,7 @@ def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float)
 
     On a size that never ran they are at least as far from it as those of the curve.
     """
+    # SciPy's ndtri would load SciPy, which a query does without.
     z = np.array([NormalDist().inv_cdf(share) for share in CALIBRATED]) / NormalDist().inv_cdf(0.9)
     away = np.where(z < 0, law[:, [LOW]], law[:, [HIGH]]) * np.abs(z)
     median_s = quantiles_s[:, [QUANTILES.index(0.5)]]
