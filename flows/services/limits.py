@@ -19,6 +19,7 @@ from flows.services.progress import running_stage
 from flows.services.published.published_folder import published_folder
 from flows.services.quantities import clock, instant, share
 from flows.services.run.prepare import settings_and_logs
+from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History
 from pipeline.estimate.limit_harm import MANY_JOBS
@@ -33,7 +34,7 @@ PEOPLE = (
     "name", "n_jobs", "requested_hours", "used_hours", "unused_hours", "removed_hours", "lost_hours", "n_beyond",
     "share_within",
 )  # fmt: skip
-LIMITS = ("name", "requested_s", "procs", "n_jobs", "limit_s")
+LIMITS = ("name", "requested_s", "procs", "gpus", "n_jobs", "limit_s")
 LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
 MOST_AGE_DAYS = 365.0
 
@@ -182,8 +183,17 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
 def _limits(row: Mapping[str, Any]) -> list[str]:
     if all(one["limit_s"] >= one["requested_s"] for one in row["limits"]):
         return ["No shorter limit is recommended for your usual requests: keep them."]
-    lines = [f"{'you request':>14} {'processors':>10} {'jobs':>8} {'recommended':>14}"]
+    sizes = sizes_of(row["limits"])
+    lines = [f"{'you request':>14} {sizes[0]} {'jobs':>8} {'recommended':>14}"]
     return ["Recommended limits for your most frequent requests:", "", *lines] + [
-        f"{clock(one['requested_s']):>14} {one['procs']:>10,.0f} {one['n_jobs']:>8,} {clock(one['limit_s']):>14}"
-        for one in row["limits"]
+        f"{clock(one['requested_s']):>14} {size} {one['n_jobs']:>8,} {clock(one['limit_s']):>14}"
+        for one, size in zip(row["limits"], sizes[1:], strict=True)
     ]
+
+
+def sizes_of(kinds: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The heading and the cells of a letter's column of processors, with the GPUs beside them where a job held some."""
+    gpus = (f", {counted(one['gpus'], Axis.GPUS)}" if one["gpus"] else "" for one in kinds)
+    cells = ["processors", *(f"{one['procs']:,.0f}{held}" for one, held in zip(kinds, gpus, strict=True))]
+    width = max(map(len, cells))
+    return [f"{cell:>{width}}" for cell in cells]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.services.limits import LimitLog, as_csv, letters, named_jobs, write_texts
+from flows.services.limits import LimitLog, as_csv, letters, named_jobs, sizes_of, write_texts
 from flows.services.progress import running_stage
 from flows.services.quantities import instant, memory_text
 from pipeline.errors import InputError, printable
@@ -16,7 +16,7 @@ from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
 
 PEOPLE = ("name", "n_jobs", "requested_gib", "used_gib", "recommended_gib", "n_under", "share_within")
-KINDS = ("name", "application", "requested_mem_kib", "procs", "n_jobs", "recommended_mem_kib")
+KINDS = ("name", "application", "requested_mem_kib", "procs", "gpus", "n_jobs", "recommended_mem_kib")
 
 
 def memory_log(given: Path) -> LimitLog:
@@ -55,6 +55,7 @@ def write_memory_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Pat
 def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """The text for one user or account: what its jobs asked for and used, and what to ask for."""
     days = [str(instant(int(found[name])))[:10] for name in ("from_s", "until_s")]
+    sizes = sizes_of(row["kinds"])
     asked = "no memory" if row["requested_gib"] is None else f"{memory_gib(row['requested_gib'])} a job"
     return "\n".join([
         f"Hello {printable(row['name'])},", "",
@@ -63,8 +64,8 @@ def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         f"In the mean they asked for {asked} and used {memory_gib(row['used_gib'])}.",
         "Jobs that ask for less memory can start earlier, because they fit beside others.", "",
         "What to ask for, per processor and for the whole job:", "",
-        f"{'application':<24} {'processors':>10} {'jobs':>8} {'you ask':>12} {'ask for':>12} {'whole job':>12}",
-        *(_kind(one) for one in row["kinds"]), "",
+        f"{'application':<24} {sizes[0]} {'jobs':>8} {'you ask':>12} {'ask for':>12} {'whole job':>12}",
+        *map(_kind, row["kinds"], sizes[1:]), "",
         f"Amounts are recommended so that {found['promise']:.1%} of all jobs stay under them. Those of the time would",
         f"have been too little for {row['n_under']:,} of your jobs. A job that needs more than it asked for is",
         "stopped: ask for more where you know better.",
@@ -72,7 +73,7 @@ def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     ])  # fmt: skip
 
 
-def _kind(one: Mapping[str, Any]) -> str:
+def _kind(one: Mapping[str, Any], size: str) -> str:
     asked = "" if one["requested_mem_kib"] is None else memory_text(one["requested_mem_kib"])
     ask = (
         one["recommended_mem_kib"]
@@ -81,7 +82,7 @@ def _kind(one: Mapping[str, Any]) -> str:
     )
     name = printable(one["application"] or "any")[:24]
     whole = memory_text(ask * one["procs"])
-    return f"{name:<24} {one['procs']:>10,.0f} {one['n_jobs']:>8,} {asked:>12} {memory_text(ask):>12} {whole:>12}"
+    return f"{name:<24} {size} {one['n_jobs']:>8,} {asked:>12} {memory_text(ask):>12} {whole:>12}"
 
 
 def memory_gib(gib: float | None) -> str:

@@ -242,7 +242,7 @@ def _last_of_classes(past: History, codes: Ints, first: int) -> list[tuple[int, 
     """(code, place of the last job, number of jobs) of the most frequent requests of each user or account."""
     has_both = past.has_run & (past.requested_s > 0) & (codes >= 0) & (np.arange(len(past)) >= first)
     places = np.flatnonzero(has_both)
-    asked = (values[places].tolist() for values in (codes, past.requested_s, past.procs))
+    asked = (values[places].tolist() for values in (codes, past.requested_s, past.procs, np.nan_to_num(past.gpus)))
     requests = list(zip(*asked, strict=True))
     n_jobs, last = Counter(requests), dict(zip(requests, places.tolist(), strict=True))
     by_code: dict[int, list[tuple[int, int, int]]] = {}
@@ -263,7 +263,8 @@ def _recommendations(
         requested_s = float(past.requested_s[place])
         job = {name: values[place] for name, values in submits.items()}
         limit_s = file.decide(job, Counter()).limit_s if file else None
-        row = {"requested_s": requested_s, "procs": float(past.procs[place]), "n_jobs": n_jobs}
+        sizes = {"procs": float(past.procs[place]), "gpus": int(np.nan_to_num(past.gpus[place]))}
+        row = {"requested_s": requested_s, **sizes, "n_jobs": n_jobs}
         by_code.setdefault(code, []).append(row | {"limit_s": requested_s if limit_s is None else limit_s})
     return {code: sorted(rows, key=lambda row: -row["n_jobs"]) for code, rows in by_code.items()}
 

@@ -147,8 +147,8 @@ def _mean(kib: Floats) -> float | None:
 def _kinds(past: History, codes: Ints, wanted_kib: Floats, first: int) -> dict[int, list[dict[str, Any]]]:
     """Per user or account its kinds of jobs with most jobs, and what was recommended to the last job of each."""
     places = np.flatnonzero(past.has_run & (codes >= 0) & (np.arange(len(past)) >= first))
-    asked = np.nan_to_num(past.requested_s)
-    columns = (values[places].tolist() for values in (codes, past.codes["what"], asked, past.procs))
+    asked, gpus = np.nan_to_num(past.requested_s), np.nan_to_num(past.gpus)
+    columns = (values[places].tolist() for values in (codes, past.codes["what"], asked, past.procs, gpus))
     kinds = list(zip(*columns, strict=True))
     n_jobs, last = Counter(kinds), dict(zip(kinds, places.tolist(), strict=True))
     found: dict[int, list[dict[str, Any]]] = {}
@@ -157,7 +157,7 @@ def _kinds(past: History, codes: Ints, wanted_kib: Floats, first: int) -> dict[i
         if len(own) < MOST_KINDS:
             own.append({
                 "application": past.names["what"][one[1]] if one[1] >= 0 else None,
-                "requested_mem_kib": round(one[2]) or None, "procs": int(one[3]), "n_jobs": n_jobs[one],
-                "recommended_mem_kib": round(wanted_kib[last[one]]),
+                "requested_mem_kib": round(one[2]) or None, "procs": int(one[3]), "gpus": int(one[4]),
+                "n_jobs": n_jobs[one], "recommended_mem_kib": round(wanted_kib[last[one]]),
             })  # fmt: skip
     return found

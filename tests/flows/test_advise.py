@@ -55,7 +55,7 @@ def test_tables_and_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, 
     assert {path.parent for path in out.rglob("*.txt")} == {out / "mail"} and len(list(out.rglob("*.txt"))) == 2
     text = "".join(path.read_text() for path in sorted(out.rglob("*.txt")))
     assert "Hello ada," in text and "\x1b" not in text and "recommended" in text
-    assert (out / "limits.csv").read_text().startswith("name,requested_s,procs,n_jobs,limit_s\n")
+    assert (out / "limits.csv").read_text().startswith("name,requested_s,procs,gpus,n_jobs,limit_s\n")
 
 
 def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.storage import write_table
@@ -64,6 +65,16 @@ def test_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, walltime: W
     text = "".join(path.read_text() for path in sorted(out.rglob("*.txt")))
     assert len(list((out / "mail").iterdir())) == 2 and "\x1b" not in text
     assert "Hello ada," in text and "asked for 32 GiB a job and used 8 GiB" in text
+
+
+def test_letters_tell_kinds_apart_by_their_gpus(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
+    rows = [row | {"gpus": 4} if row["user"] == "ada" else row for row in pq.read_table(jobs).to_pylist()]
+    shown = walltime("limits", write_table(tmp_path / "on_gpus.parquet", jobs_of(rows), JOBS), "--memory", "--out", "o")
+    assert shown.code == 0, shown.err
+    listed = list(csv.DictReader(Path("o/memory.csv").read_text().splitlines()))
+    assert {row["gpus"] for row in listed if row["name"] == "ada"} == {"4"}
+    (text,) = Path("o/mail").glob("*-ada*")
+    assert "8, 4 GPUs" in text.read_text()
 
 
 def test_a_log_without_memory_is_refused_with_what_to_record(walltime: Walltime) -> None:
