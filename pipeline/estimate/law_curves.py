@@ -9,7 +9,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.blend import weighted_median
@@ -157,12 +156,17 @@ def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float)
 
     On a size that never ran they are at least as far from it as those of the curve.
     """
+    says = speaks(law)
+    if not says.any():
+        return quantiles_s
+    from scipy.special import ndtri  # noqa: PLC0415  (most questions have no curve, and its import outlasts an answer)
+
     z = ndtri(CALIBRATED) / ndtri(0.9)
     away = np.where(z < 0, law[:, [LOW]], law[:, [HIGH]]) * np.abs(z)
     median_s = quantiles_s[:, [QUANTILES.index(0.5)]]
     wider_s = median_s * np.exp(np.sign(z) * np.maximum(np.abs(np.log(quantiles_s / median_s)), away))
     here_s = np.where(law[:, [IS_NEW]] == 1, wider_s, quantiles_s)
-    return np.where(speaks(law)[:, None], shifted(here_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
+    return np.where(says[:, None], shifted(here_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
 
 
 def shifted(quantiles_s: Floats, median_s: Floats, limit_s: Floats, grace_s: float) -> Floats:
