@@ -241,7 +241,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         if isinstance(error, OSError) and error.errno:
             raise
         found = f"a file that is not a Parquet table ({printable(str(error))})"
-        raise InputError(printable(str(path)), found, "a whole table", "copy or write the file again") from None
+        raise InputError(printable(str(path)), found, "a table of Walltime", "copy or write the file again") from None
 
 
 def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:

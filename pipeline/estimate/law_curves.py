@@ -6,6 +6,7 @@ it answers where that error is small, whatever the estimate's: that record is of
 """
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -156,17 +157,13 @@ def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float)
 
     On a size that never ran they are at least as far from it as those of the curve.
     """
-    says = speaks(law)
-    if not says.any():
-        return quantiles_s
-    from scipy.special import ndtri  # noqa: PLC0415  (most questions have no curve, and its import outlasts an answer)
-
-    z = ndtri(CALIBRATED) / ndtri(0.9)
+    # SciPy's ndtri would load SciPy, which a query does without.
+    z = np.array([NormalDist().inv_cdf(share) for share in CALIBRATED]) / NormalDist().inv_cdf(0.9)
     away = np.where(z < 0, law[:, [LOW]], law[:, [HIGH]]) * np.abs(z)
     median_s = quantiles_s[:, [QUANTILES.index(0.5)]]
     wider_s = median_s * np.exp(np.sign(z) * np.maximum(np.abs(np.log(quantiles_s / median_s)), away))
     here_s = np.where(law[:, [IS_NEW]] == 1, wider_s, quantiles_s)
-    return np.where(says[:, None], shifted(here_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
+    return np.where(speaks(law)[:, None], shifted(here_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
 
 
 def shifted(quantiles_s: Floats, median_s: Floats, limit_s: Floats, grace_s: float) -> Floats:

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import reduce
 from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 Said = Mapping[str, Sequence[str]]
@@ -103,7 +105,7 @@ def unsaid(job: Mapping[str, Any], said: Said, text: str, zeros: Sequence[float]
 
 def _holds(text: str, value: str) -> bool:
     """Whether a text holds a value, as it is or as JSON or CSV writes it; an id may be made of several numbers."""
-    forms = (value, json.dumps(value, ensure_ascii=False)[1:-1])
+    forms = (value.replace("\r\n", "\n"), *(json.dumps(value, ensure_ascii=own)[1:-1] for own in (False, True)))
     bare = text.replace('"', "")
     return any(form in text or form.replace('"', "") in bare for form in forms) or (
         re.fullmatch(r"\d+[_+]\d+", value) is not None and all(one in text for one in re.split("[_+]", value))
@@ -134,9 +136,9 @@ def swf(text: str, _head: str) -> Said:
 def pbs(text: str, _head: str) -> Said:
     """The values of the keys, of all records of a job; names with blanks are left to the text."""
     said: dict[str, list[str]] = {}
-    for key, value in re.findall(r"(?:^|[ ;\n])([A-Za-z_.]+)=(\S*)", text):
+    for key, value in re.findall(r"(?:^|[\x00-\x20;])([A-Za-z_.]+)=([^\x00-\x20]*)", text):
         if key in _PBS and key != "jobname":
-            said.setdefault(_PBS[key], []).append(value.strip('"'))
+            said.setdefault(_PBS[key], []).extend((value, value.strip('"')))
     # An event that does not tell its instant happened when it was written.
     judged = [name for name in _PBS.values() if name != "job_name"]
     return {name: [*said.get(name, ()), *(_dates(text) if name in INSTANTS else ())] for name in judged}
@@ -157,17 +159,15 @@ def _by_name(names: Sequence[str], cells: Sequence[str], columns: Mapping[str, s
 
 
 def sacct_json(text: str, _head: str) -> Said:
-    """The values of an element that stands in one line."""
+    """The values of an element that stands in one line; of a key that it lacks, none."""
     try:
         job = json.loads(text.strip().removesuffix(","))
-        said = {}
-        for name, path in _JSON.items():
-            value: Any = job
-            for key in path.split("."):
-                value = value[key]
-            said[name] = [str(value)]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
+    said: dict[str, list[str]] = {}
+    for name, path in _JSON.items():
+        with suppress(KeyError, TypeError):
+            said[name] = [str(reduce(getitem, path.split("."), job))]
     # An id of an array or a heterogeneous job is made of several numbers, and a user may stand in the association.
     return said
 
@@ -200,6 +200,8 @@ def unsaid_by(name: str, data: bytes, jobs: Sequence[Mapping[str, Any]], places:
         if wrong:
             # What a record does not tell comes from another one of the job.
             others = "\n".join(one for one in lines if re.split("[_+]", job["job_id"])[0] in one)
+            # An element of JSON may end in the line in which the next one begins.
+            others += "\n" + "\n".join(lines[line - 1 : ends.get(line, line + 1)]) if name == "sacct_json" else ""
             found_in = [JUDGES[name](one, lines[0]) for one in (own, *others.split("\n"))]
             columns = {column for one in found_in for column in one}
             said = {column: [text for one in found_in for text in one.get(column, ())] for column in columns}

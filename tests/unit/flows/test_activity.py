@@ -30,6 +30,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
+@pytest.fixture(autouse=True)
+def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 120 columns, whatever stands in the environment of the tests."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
 def test_rates_are_those_since_the_first_count(clock: SimpleNamespace) -> None:
     activity = Activity("ingest", is_terminal=True)
     assert activity.rates() == ""
@@ -66,7 +74,6 @@ def test_stages_stand_in_the_line_of_a_terminal_and_are_lines_of_a_log(
     monkeypatch.setattr(module, "REFRESH_S", 0.01)
     shown = Terminal() if is_terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
-    monkeypatch.delenv("CI", raising=False)
     with showing_activity("run", has_line=False) as activity, showing_stages(2, {"fit": 100.0, "predict": 100.0}):
         with running_stage("fit") as stage:
             stage.report = Report("fit", "group", Tally(2), Tally(2))
@@ -120,7 +127,6 @@ def test_no_color_leaves_out_colours(
 ) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TERM", "xterm-256color")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     shown = Terminal()

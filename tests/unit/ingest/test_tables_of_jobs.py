@@ -53,6 +53,12 @@ def values(jobs: Sequence[Mapping[str, Any]], *names: str) -> list[tuple[Any, ..
     return [tuple(job[name] for name in names) for job in jobs]
 
 
+def test_a_digit_that_became_a_control_character_is_not_trimmed(tmp_path: Path) -> None:
+    columns = {**ROWS, "num_cpus": ["\x1c2", " 8", "\u00a016"]}
+    jobs, unreadable, _ = read(tmp_path / "jobs.csv", csv_of(columns))
+    assert values(jobs, "procs") == [(8,), (16,)] and values(unreadable, "reason") == [("not_a_number",)]
+
+
 def test_names_tell_what_columns_hold(tmp_path: Path) -> None:
     jobs, _, report = read(tmp_path / "jobs.csv", csv_of(ROWS))
     assert values(jobs, "job_id", "user", "submit_s", "start_s", "end_s", "runtime_s", "procs", "gpus", "state") == [

@@ -89,7 +89,8 @@ def numbers(array: pa.Array) -> Typed:
 
 
 def _numbers_of_text(array: pa.Array) -> Typed:
-    trimmed = pc.utf8_trim_whitespace(array)
+    # Not all that Unicode counts as white: a digit of which a bit has flipped can become a control character.
+    trimmed = pc.utf8_trim(array, " \t\u00a0")
     try:
         values = floats_of(trimmed.cast(pa.float64()))
     except pa.ArrowInvalid:
