@@ -6,10 +6,10 @@ it answers where that error is small, whatever the estimate's: that record is of
 """
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.blend import weighted_median
@@ -157,7 +157,8 @@ def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float)
 
     On a size that never ran they are at least as far from it as those of the curve.
     """
-    z = ndtri(CALIBRATED) / ndtri(0.9)
+    # SciPy's ndtri would load SciPy, which a query does without.
+    z = np.array([NormalDist().inv_cdf(share) for share in CALIBRATED]) / NormalDist().inv_cdf(0.9)
     away = np.where(z < 0, law[:, [LOW]], law[:, [HIGH]]) * np.abs(z)
     median_s = quantiles_s[:, [QUANTILES.index(0.5)]]
     wider_s = median_s * np.exp(np.sign(z) * np.maximum(np.abs(np.log(quantiles_s / median_s)), away))

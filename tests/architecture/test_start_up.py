@@ -57,7 +57,7 @@ finally:
 
 
 def test_rows_are_found_without_pandas(tmp_path: Path) -> None:
-    """A query looks up the fit of its group; Arrow's own `take` and comparison with a value load pandas."""
+    """A query looks up the rows of its group; Arrow's own `take` and comparison with a value load pandas."""
     rows = {"group_id": ["a", "b"], "law": ["amdahl", "power"], "n_jobs": [2, 3]}
     columns = {column.name: rows.get(column.name, [None, None]) for column in FITS.columns}
     types = {field.name: field.type for field in FITS.empty().schema}
@@ -66,10 +66,10 @@ def test_rows_are_found_without_pandas(tmp_path: Path) -> None:
     script = f"""
 import sys
 from pathlib import Path
-from flows.services.published.published_folder import find_rows
+from flows.services.published.published_folder import rows_where
 from pipeline.tables import FITS
-print(find_rows(Path({str(tmp_path / "fits.parquet")!r}), FITS, {{"group_id": "b", "n_jobs": 3}}, ["law"]))
+print(rows_where(Path({str(tmp_path / "fits.parquet")!r}), FITS, "group_id", "b", ["group_id", "law"]).to_pylist())
 print("loaded:", *(name for name in {SPARED!r} if name in sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[{'law': 'power'}]", "loaded:"]
+    assert done.stdout.splitlines() == ["[{'group_id': 'b', 'law': 'power'}]", "loaded:"]

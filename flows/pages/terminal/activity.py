@@ -215,19 +215,6 @@ def _print_stage(event: StageEvent) -> None:
     sys.stderr.flush()
 
 
-def show_progress(text: str, *, is_due: bool) -> None:
-    """Show how far a computation has come: on a terminal in the line of the command, in a log a line if one is due."""
-    activity = _current.get()
-    if activity is None:
-        return
-    if activity.is_terminal:
-        activity.stages = {text: time.monotonic()}
-        activity.start()
-    elif is_due:
-        activity.end_line()
-        sys.stderr.write(f"{text}\n")
-
-
 def end_activity_line() -> None:
     """Make room for an answer."""
     activity = _current.get()

@@ -79,25 +79,6 @@ def read_columns(path: Path, kind: TableKind, names: Sequence[str] | None = None
         return file.read(columns=list(names or (column.name for column in kind.columns)), use_threads=False)
 
 
-def find_rows(
-    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str], most: int = 1
-) -> list[dict[str, Any]]:
-    """The named columns of the first rows with these values, at most `most`.
-
-    Row groups whose statistics exclude a value are skipped, so that a table sorted by a column is read in part.
-    """
-    found: list[dict[str, Any]] = []
-    with _opened(path, kind) as file:
-        for number in range(file.num_row_groups):
-            if len(found) < most and _may_hold(file.metadata.row_group(number), wanted):
-                places = matching_places(file.read_row_group(number, list(wanted), use_threads=False), wanted)
-                if len(places):
-                    rows = file.read_row_group(number, list(names), use_threads=False)
-                    # Arrow's `take` would load pandas, which a query does without.
-                    found += [rows.slice(int(one), 1).to_pylist()[0] for one in places[: most - len(found)]]
-    return found
-
-
 def rows_where(path: Path, kind: TableKind, column: str, value: str, names: Sequence[str]) -> pa.Table:
     """The named columns of the rows with a text in a column; row groups whose statistics exclude it are not read."""
     wanted, parts = {column: value}, []
@@ -119,15 +100,6 @@ def newest_of(path: Path, column: str) -> float:
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     known = [c.statistics for c in chunks if c.path_in_schema == column and c.statistics is not None]
     return max((float(one.max) for one in known if one.has_min_max), default=-math.inf)
-
-
-def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:
-    """The named columns that hold any value, by the statistics in the file."""
-    with _opened(path, kind) as file:
-        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    filled = {c.path_in_schema for c in chunks if c.statistics is None or c.statistics.num_values}
-    return [name for name in names if name in filled]
 
 
 def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
