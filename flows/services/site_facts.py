@@ -126,7 +126,8 @@ def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
         found = observed.get(row["procs"], {})
         row |= {"n_jobs": found.get("n_jobs", 0), "observed_s": found.get("runtime_s_median")}
     facts = {name: best[name] for name in ("law", "status", "t1_s", "avg_parallelism", "sigma", "n_points", "n_jobs")}
-    return {"group_id": group_id, "label": own[GROUPS.name][0]["label"], **facts, "predictions": rows}
+    group = {name: own[GROUPS.name][0][name] for name in ("label", "axis")}
+    return {"group_id": group_id, **group, **facts, "predictions": rows}
 
 
 def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -136,10 +136,9 @@ def _empty_note(settings: GroupSettings, empty: tuple[str, ...]) -> tuple[str, .
     if not empty:
         return ()
     left = [name for name in settings.columns if name not in empty]
-    return (
-        f"this log has no values for {', '.join(empty)}: groups are formed by {' and '.join(left) or 'nothing'} alone; "
-        "a template with a column that has values, such as requested_s or queue, may separate jobs better",
-    )
+    found = f"groups are formed by {' and '.join(left)} alone" if left else "there are no groups, laws or predictions"
+    do = "a template with a column that has values, such as requested_s or queue, may separate jobs better"
+    return (f"this log has no values for {', '.join(empty)}: {found}; {do}",)
 
 
 def _distinct(jobs: pa.Table, template: tuple[str, ...]) -> tuple[Ints, Ints]:

@@ -160,6 +160,8 @@ def choose_template(jobs: LargeTable, settings: GroupSettings, previous: str = "
     templates = tuple(dict.fromkeys([*given, *candidates(kept), *known])) or (DEFAULT_TEMPLATE,)
     compared = _compared(kept, _kept(jobs, _RUN), templates)
     found = (given[0], "set in the configuration") if given else None
+    if kept.num_rows >= MIN_LATER_JOBS and all(kept.column(name).null_count == len(kept) for name in templates[0]):
+        found = found or (templates[0], "no column of the log tells its jobs apart")
     chosen, why = found or _choice(compared, templates[0], earlier)
     table = _table(compared, chosen, earlier, why)
     work_s = proc_seconds(jobs)

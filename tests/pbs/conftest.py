@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,15 +39,35 @@ scheduler = "pbs"
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
+    """A running OpenPBS."""
+    with running(first_port()) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gpu_cluster() -> Iterator[Cluster]:
+    """A running OpenPBS of one node with eight GPUs."""
+    lines = ("create resource ngpus type=long,flag=hn", "set node n01 resources_available.ngpus=8")
+    with running(first_port() + 10, PBS_CPUS="32", PBS_NODES="1", PBS_QMGR="\\n".join(lines)) as found:
+        yield found
+
+
+def first_port() -> int:
+    """Of a block of 20 ports."""
+    return 10_000 + os.getpid() % 400 * 20
+
+
+@contextmanager
+def running(port: int, **options: str) -> Iterator[Cluster]:
     """A running OpenPBS; skipped where there can be none, stopped and removed after."""
     if not (SCRIPTS / "up.sh").exists():
         pytest.skip("no shared/pbs/up.sh beside this checkout: the real OpenPBS is not tested")
     if os.geteuid() != 0:
         pytest.skip("not root: the real OpenPBS is not tested")
     # Users have to reach it, which they cannot in pytest's own folder.
-    found = Cluster(SCRIPTS, Path(tempfile.mkdtemp(prefix="walltime-pbs-")), PREFIX, 10_000 + os.getpid() % 400 * 20)
+    found = Cluster(SCRIPTS, Path(tempfile.mkdtemp(prefix="walltime-pbs-")), PREFIX, port)
     try:
-        complaint = found.up()
+        complaint = found.up(**options)
         if complaint and not (Path(PREFIX) / ".built").exists():
             pytest.skip(f"OpenPBS cannot be built here: {complaint[-300:]}")
         assert not complaint, complaint
@@ -85,6 +106,11 @@ def with_requests(cluster: Cluster, site: Path) -> list[Ran]:
 @pytest.fixture(scope="session")
 def hook(cluster: Cluster, site: Path, with_requests: list[Ran]) -> Path:
     """The exported files, installed by the commands that stand in them."""
+    return installed(cluster, site)
+
+
+def installed(cluster: Cluster, site: Path) -> Path:
+    """The exported files of a folder's tables, installed by the commands that stand in them."""
     exported = site / "exported"
     walltime(cluster, site, "export", "exported", "--for", "pbs", "--from", "tables")
     # A job of the tests waits for seconds, and is renewed all the same.

@@ -10,9 +10,11 @@ from typing import Any
 
 from flows.pages.formats import between, number
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, notes, text
+from flows.pages.terminal.view_scaling import over_axis
 from flows.services.doctor import Diagnosis
 from flows.services.initialising import Machine
 from flows.services.published.published_folder import template_sentences
+from pipeline.axes import axis_of
 from pipeline.publish import Manifest
 
 PATTERN_ROWS = 5
@@ -47,7 +49,7 @@ def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
         yield Grid(f"Patterns that no smooth law describes{more}", PATTERNS, patterns[:PATTERN_ROWS])
     if sample := summary["sample"]:
         title = f"Sample: {sample['label']} (law {sample['law']}, {number(sample['n_points'])} sizes observed)"
-        yield Grid(title, SAMPLE, sample["predictions"])
+        yield Grid(title, over_axis(axis_of(sample["axis"]), SAMPLE), sample["predictions"])
     yield from notes(summary["notes"])
     yield from _next(summary)
 
@@ -89,8 +91,8 @@ def _counts(summary: Mapping[str, Any]) -> list[tuple[str, object, str]]:
         ("jobs", summary["jobs"], f"{number(kept['processor_hours'] + hours)} processor-hours"),
         ("set aside", set_aside["jobs"], f"{number(hours)} processor-hours, by reason below"),
         ("groups", summary["groups"], "of similar jobs"),
-        ("series", summary["series_3_sizes"], "groups that ran on three or more processor counts"),
-        ("predictions", summary["predictions"], "a runtime with intervals per group and processor count"),
+        ("series", summary["series_3_sizes"], "groups that ran at three or more counts of processors, GPUs or nodes"),
+        ("predictions", summary["predictions"], "a runtime with intervals per group and count"),
         ("reliable", summary["predictions_ok"], _reliable_counts(summary)),
         ("held later", *_held(summary)),
         ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),

@@ -81,7 +81,7 @@ WEAK = (
 )
 
 
-def _over(axis: Axis, columns: Sequence[Column]) -> tuple[Column, ...]:
+def over_axis(axis: Axis, columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns with the names that counts and hours of an axis have; nodes and price are of processors alone."""
     if axis is Axis.PROCS:
         return tuple(columns)
@@ -104,12 +104,12 @@ def view_series(series: Rows, *, is_screened: bool, requested: Sequence[int] = (
         yield from _scaling(one)
         yield from _doubts(one, requested)
         if one["predictions"]:
-            yield Grid("Predictions", _over(axis, PREDICTIONS), one["predictions"])
+            yield Grid("Predictions", over_axis(axis, PREDICTIONS), one["predictions"])
             yield from _advice(one["predictions"])
         if one.get("across"):
             yield _across(one["across"], axis)
         if one.get("energy"):
-            yield Grid("Energy of the runs", _over(axis, ENERGY), one["energy"])
+            yield Grid("Energy of the runs", over_axis(axis, ENERGY), one["energy"])
         yield from (f"How many {axis.units} to request:", *one["answer"]) if one.get("answer") else ()
         yield ""
 
@@ -132,7 +132,7 @@ def _across(rows: Rows, axis: Axis) -> Grid:
     first = rows[0]
     same = f"{first['same_application']:.0%}" if first["same_application"] is not None else "unknown"
     title = f"With the series of {first['base_group_id']}: {first['status']}, one application {same}"
-    return Grid(title, _over(axis, ACROSS), rows)
+    return Grid(title, over_axis(axis, ACROSS), rows)
 
 
 def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
