@@ -195,7 +195,14 @@ def _forms(grown: Callable[[Floats], Floats]) -> tuple[Form, ...]:
         sigma = np.where(found[1] > 0.0, 1.0 + 2.0 * found[0] * A / found[1], 1.0)
         return _columns(t1_s, t1_s / tinf_s, sigma, found[2])
 
-    return Form(low_functions, low_parameters, _PARAMETERS[0]), Form(high_functions, high_parameters, _PARAMETERS[0])
+    def low_bends(n: Floats) -> tuple[Floats, ...]:
+        return n, (n + 1.0) / 2.0
+
+    def high_bends(n: Floats) -> tuple[Floats, ...]:
+        return ((n + 1.0) / 2.0,)
+
+    A = _PARAMETERS[0]
+    return Form(low_functions, low_parameters, A, low_bends), Form(high_functions, high_parameters, A, high_bends)
 
 
 def _columns(t1_s: Floats, A: Floats, sigma: Floats, overhead_s: Floats) -> dict[str, Floats]:

@@ -44,12 +44,14 @@ class Form:
     """Runtime as a sum of functions of n whose coefficients (s) are at least 0, given at most one shape.
 
     `functions(shape, n)` are those functions, `parameters(coefficients, shape)` the law's columns of FITS from their
-    coefficients. `shape` is the parameter that is searched; None: least squares need no search.
+    coefficients. `shape` is the parameter that is searched; None: least squares need no search. `bends(n)` are the
+    shapes at which a function bends at a size n, so that what is left has an edge there.
     """
 
     functions: Callable[[Floats, Floats], tuple[Floats, ...]]
     parameters: Callable[[Sequence[Floats], Floats], dict[str, Floats]]
     shape: Parameter | None = None
+    bends: Callable[[Floats], tuple[Floats, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 A law is separable where runtime is a sum of functions with coefficients of at least 0, once its shape is given. At one
 shape every support of coefficients is tried, on sums over each series (Lawson and Hanson, Solving Least Squares
-Problems, 1974, chapter 23). The shape is searched on a grid with both ends of its range, then by golden section between
-the neighbours of the lowest places.
+Problems, 1974, chapter 23). The shape is searched on a grid with both ends of its range and all bends,
+then by golden section between the neighbours of the lowest places.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,6 +65,12 @@ class _Series:
         """The sum over each series."""
         sums: Floats = np.add.reduceat(values, self.first)
         return sums
+
+    def by_series(self, values: Floats) -> Floats:
+        """(series, most sizes) values of the sizes, filled up with infinity."""
+        found = np.full((self.first.size, int(np.bincount(self.owner).max())), np.inf)
+        found[self.owner, np.arange(self.owner.size) - self.first[self.owner]] = values
+        return found
 
     def columns(self, form: Form, shape: Floats) -> list[Floats]:
         """The form's functions at a shape per series, over runtime and weighted."""
@@ -135,23 +141,26 @@ def _residual(series: _Series, columns: Sequence[Floats], coefficients: Sequence
     return left
 
 
-def _begun(shape: Parameter) -> Floats:
-    """The shapes to begin with, rising; both ends of the range are among them."""
+def _begun(series: _Series, form: Form, shape: Parameter) -> Floats:
+    """(series, shapes) to begin with, rising; both ends of the range and every bend are among them."""
+    grid = np.linspace(shape.low, shape.high, GRID)
     if np.isinf(shape.high):
-        return np.append(shape.low * 2.0 ** np.arange(0.0, 30.25, 0.25), np.inf)
-    return np.linspace(shape.low, shape.high, GRID)
+        grid = np.append(shape.low * 2.0 ** np.arange(0.0, 30.25, 0.25), np.inf)
+    own = [series.by_series(bends) for bends in form.bends(series.procs)] if form.bends else []
+    return np.sort(np.hstack([np.tile(grid, (series.first.size, 1)), *own]), axis=1)
 
 
 def _searched(series: _Series, form: Form, shape: Parameter) -> list[Floats]:
     """Shapes that may be best, per series: the ends, the best of the grid, and what its lowest places lead to."""
-    grid, n_series = _begun(shape), series.first.size
-    left = np.stack([_fitted_at(series, form, np.full(n_series, one))[0] for one in grid], axis=1)
-    found = [np.full(n_series, grid[0]), np.full(n_series, grid[-1]), grid[left.argmin(axis=1)]]
+    grid = _begun(series, form, shape)
+    left = np.stack([_fitted_at(series, form, one)[0] for one in grid.T], axis=1)
+    rows = np.arange(len(grid))
+    found = [grid[:, 0], grid[:, -1], grid[rows, left.argmin(axis=1)]]
     beside = np.pad(left, ((0, 0), (1, 1)), constant_values=np.inf)
     is_lowest = (left <= beside[:, :-2]) & (left <= beside[:, 2:])
     order = np.argsort(np.where(is_lowest, left, np.inf), axis=1, kind="stable")
     for place in order[:, :FOLLOWED].T:
-        lo, hi = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
+        lo, hi = grid[rows, np.maximum(place - 1, 0)], grid[rows, np.minimum(place + 1, grid.shape[1] - 1)]
         found.append(_followed(series, form, lo, np.where(np.isinf(hi), 4.0 * lo, hi)))
     return found
 

@@ -51,8 +51,8 @@ def test_the_squares_reported_are_those_of_the_curve(law):
 
 
 @pytest.mark.parametrize("law", ["downey_linear", "downey_log"])
-def test_downey_with_overhead_is_seldom_above_any_plateau_tried(law):
-    """Curves that bend between sizes: of 40 at most two leave more than the least of 300 plateaus by over 1%."""
+def test_downey_with_overhead_is_never_above_any_plateau_tried(law):
+    """Curves that bend between sizes, so that what is left has edges at plateaus which no even grid holds."""
     rng, offsets, columns = np.random.default_rng(8), [0], []
     for k in range(40):
         n = np.sort(rng.choice(np.arange(1.0, 513.0), int(rng.integers(5, 12)), replace=False))
@@ -62,7 +62,7 @@ def test_downey_with_overhead_is_seldom_above_any_plateau_tried(law):
     procs, runtime_s = (np.concatenate(column) for column in zip(*columns, strict=True))
     runtime_s = runtime_s * np.exp(rng.normal(0, 0.05, procs.size))
     batch = SeriesBatch(np.array(offsets), procs, runtime_s, np.ones(procs.size))
-    fit, ratios = fit_law(law, batch), []
+    fit = fit_law(law, batch)
     for i, (n, t, w) in enumerate(parts(batch)):
         scaled, least = (np.sqrt(w) / t)[:, None], np.inf
         for A in np.concatenate([np.geomspace(1, 3 * n[-1], 300), n, (n + 1) / 2]):
@@ -70,9 +70,7 @@ def test_downey_with_overhead_is_seldom_above_any_plateau_tried(law):
             for first in (np.maximum(A / n, 1), np.ones_like(n)):
                 _, residual = nnls(np.column_stack([first, second, GROWTH[law](n)]) * scaled, np.sqrt(w))
                 least = min(least, residual**2)
-        ratios.append(fit.wssre[i] / least)
-    assert np.median(ratios) < 1 + 1e-5
-    assert sum(ratio > 1.01 for ratio in ratios) <= 2
+        assert fit.wssre[i] <= least * (1 + 1e-9) + 1e-15
 
 
 @pytest.mark.parametrize("law", ["smirni", "power"])
