@@ -232,7 +232,7 @@ def expecting_table(path: Path, kind: TableKind) -> Iterator[None]:
         raise InputError(where, found, expected, do) from None
 
 
-def read_metadata(path: Path) -> dict[str, str]:
+def read_metadata(path: Path, expected: str = "a whole table") -> dict[str, str]:
     """The key-value metadata of a table; InputError where the file is none."""
     try:
         pairs = pq.read_schema(path).metadata or {}
@@ -241,7 +241,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         if isinstance(error, OSError) and error.errno:
             raise
         found = f"a file that is not a Parquet table ({printable(str(error))})"
-        raise InputError(printable(str(path)), found, "a table of Walltime", "copy or write the file again") from None
+        raise InputError(printable(str(path)), found, expected, "copy or write the file again") from None
 
 
 def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:

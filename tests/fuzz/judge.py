@@ -68,9 +68,9 @@ def durations(text: str) -> Iterator[float]:
 
 
 def numbers(text: str) -> Iterator[float]:
-    """The number that a text is, and it floored."""
+    """The number that a text is, and it rounded either way: a part of a processor is one."""
     if re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", text):
-        yield from (float(text), float(text) // 1)
+        yield from (float(text), float(text) // 1, -(-float(text) // 1))
     elif found := re.fullmatch(r"(\d+(?:\.\d+)?)([KM])", text):
         yield float(found[1]) * 1024 ** " KM".index(found[2]) // 1
 

@@ -55,11 +55,9 @@ def jobs_of_table(path: Path, only: Collection[str] | None = None) -> pa.Table:
     if not path.is_file():
         raise InputError(where, "a folder" if path.is_dir() else "no such file", _EXPECTED, "give the path of one")
     try:
-        if (named := read_metadata(path).get("table", "another")) != JOBS.name:
+        if (named := read_metadata(path, _EXPECTED).get("table", "another")) != JOBS.name:
             raise InputError(where, f"{printable(named, 40)} table", _EXPECTED, OWN_TABLE)
         return read_table(path, JOBS, only=only)
-    except pa.ArrowInvalid:
-        raise InputError(where, "a file that is no Parquet table", _EXPECTED) from None
     except TableError as error:
         found = f"a table of jobs that breaks its own rules ({printable(str(error), 160).rstrip('.')})"
         raise InputError(where, found, _EXPECTED, "make it anew with walltime ingest") from None
