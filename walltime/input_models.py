@@ -7,8 +7,7 @@ from flows.services.input_models import InputOptions, declaration_of
 from pipeline import inputs
 from pipeline.errors import InputError, printable
 from pipeline.inputs import Cost, CostUnit, InputModel, LearnRules
-from pipeline.inputs.answers import ANSWERS
-from pipeline.inputs.input_model import SUGGESTIONS
+from pipeline.inputs.input_model import ANSWERS, SUGGESTIONS
 from walltime.frames import arrow_of, frame_of, plain
 
 
