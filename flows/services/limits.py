@@ -123,8 +123,8 @@ def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
     """Write users.csv (or accounts.csv), limits.csv and a text per user below `folder`; returns their paths."""
     limits = ({"name": row["name"]} | one for row in found["rows"] for one in row["limits"])
     texts = {
-        folder / f"{found['by']}s.csv": _as_csv(PEOPLE, found["rows"]),
-        folder / "limits.csv": _as_csv(LIMITS, limits),
+        folder / f"{found['by']}s.csv": as_csv(PEOPLE, found["rows"]),
+        folder / "limits.csv": as_csv(LIMITS, limits),
     }
     _write_texts(texts | _letters(folder, found["rows"], lambda row: letter(row, found)))
     return {"people": folder / f"{found['by']}s.csv", "limits": folder / "limits.csv", "mail": folder / "mail"}
@@ -145,7 +145,7 @@ def _write_texts(texts: Mapping[Path, str]) -> None:
             write_text(path, text)
 
 
-def _as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """Rows as CSV with a header; a text that a spreadsheet would take for a formula begins with an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -235,7 +235,7 @@ def write_memory_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Pat
     """Write users.csv (or accounts.csv), memory.csv and a text per user below `folder`; returns their paths."""
     people, kinds = folder / f"{found['by']}s.csv", folder / "memory.csv"
     listed = ({"name": row["name"]} | one for row in found["rows"] for one in row["kinds"])
-    texts = {people: _as_csv(MEMORY_PEOPLE, found["rows"]), kinds: _as_csv(MEMORY_KINDS, listed)}
+    texts = {people: as_csv(MEMORY_PEOPLE, found["rows"]), kinds: as_csv(MEMORY_KINDS, listed)}
     _write_texts(texts | _letters(folder, found["rows"], lambda row: memory_letter(row, found)))
     return {"people": people, "memory": kinds, "mail": folder / "mail"}
 
