@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.backtest_table import line, short
-from flows.services.memory_letters import memory_log, score_memory
+from flows.services.limits import memory_log, score_memory
 
 PROMISES = (0.95, 0.97, 0.99)
 HEADER = ("log", "values", "rule", "jobs", "too little", "given and not used, of used", "worst user")

@@ -99,7 +99,7 @@ _DECLARED = (
         "runtime_s_median",
         "Median runtime of the jobs here; null: longer than every runtime that ended.",
         "s",
-        positive=True,
+        minimum=0,
     ),
     number("runtime_s_q10", "10% quantile of their runtimes (Kaplan-Meier, linear interpolation).", "s", minimum=0),
     number("runtime_s_q90", "90% quantile of their runtimes; null as the median.", "s"),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.errors import WalltimeError
     from pipeline.version import RELEASE as __version__  # noqa: N811
+    from walltime.input_models import ask, learn, suggest
     from walltime.job_estimates import JobEstimator, backtest, estimate, replay, when
     from walltime.log_jobs import UnreadableLinesWarning, clean, read
     from walltime.scaling_model import ScalingModel, fit, observe, predict
@@ -25,6 +26,7 @@ _MODULES = {
     "walltime.log_jobs": ("read", "clean", "UnreadableLinesWarning"),
     "walltime.scaling_model": ("observe", "fit", "predict", "ScalingModel"),
     "walltime.job_estimates": ("JobEstimator", "estimate", "backtest", "replay", "when"),
+    "walltime.input_models": ("learn", "ask", "suggest"),
     "pipeline.errors": ("WalltimeError",),
 }
 _PLACES = {name: (module, name) for module, names in _MODULES.items() for name in names}
@@ -36,14 +38,17 @@ __all__ = [
     "UnreadableLinesWarning",
     "WalltimeError",
     "__version__",
+    "ask",
     "backtest",
     "clean",
     "estimate",
     "fit",
+    "learn",
     "observe",
     "predict",
     "read",
     "replay",
+    "suggest",
     "when",
 ]
 

@@ -27,6 +27,9 @@ FUNCTIONS = (
     "walltime.job_estimates.when",
     "walltime.job_estimates.backtest",
     "walltime.job_estimates.replay",
+    "walltime.input_models.learn",
+    "walltime.input_models.ask",
+    "walltime.input_models.suggest",
     "pipeline.ingest.ingest",
     "pipeline.clean.clean",
     "pipeline.group.assign_groups",
@@ -120,7 +123,7 @@ def functions() -> str:
     """The page on which mkdocstrings shows the functions of the library."""
     intro = (
         "`make docs` fills this page from the functions' docstrings. In Python `help(wt.fit)` prints the same of one "
-        "function. The first eleven are those of `import walltime as wt`, on data frames of pandas, polars or Arrow. "
+        "function. The first fourteen are those of `import walltime as wt`, on data frames of pandas, polars or Arrow. "
         "The others take tables and settings, and most return a table and a Report."
     )
     return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])

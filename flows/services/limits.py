@@ -1,4 +1,4 @@
-"""What `walltime limits` does: a log in, figures, and the texts for users and tables for a site. Nothing is sent.
+"""What `walltime limits` does, of times or memory: a log in; figures, texts for users and tables out; nothing is sent.
 
 Names come from logs and are escaped.
 """
@@ -17,13 +17,15 @@ from flows.services.files.os_errors import naming_path
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.published.published_folder import published_folder
-from flows.services.quantities import clock, instant, share
+from flows.services.quantities import clock, instant, memory_text, share
 from flows.services.run.prepare import settings_and_logs
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History
+from pipeline.estimate.job_memory import memory_history
 from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.limit_advice import figures_of_rules, recommended_limits
+from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_text
@@ -34,6 +36,8 @@ PEOPLE = (
     "share_within",
 )  # fmt: skip
 LIMITS = ("name", "requested_s", "procs", "n_jobs", "limit_s")
+MEMORY_PEOPLE = ("name", "n_jobs", "requested_gib", "used_gib", "recommended_gib", "n_under", "share_within")
+MEMORY_KINDS = ("name", "application", "requested_mem_kib", "procs", "n_jobs", "recommended_mem_kib")
 LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
 MOST_AGE_DAYS = 365.0
 
@@ -53,7 +57,7 @@ def promise_of(text: str) -> float:
 
 def limit_log(given: Path) -> LimitLog:
     """The jobs of a config's logs, a log or a table of jobs; InputError where none has a request and a runtime."""
-    name, settings, jobs = named_jobs(given)
+    name, settings, jobs = _named_jobs(given)
     past = past_of(jobs, settings)
     if not (past.has_run & (past.requested_s > 0)).any():
         expected = "jobs with a runtime and a requested time"
@@ -61,7 +65,7 @@ def limit_log(given: Path) -> LimitLog:
     return LimitLog(name, past)
 
 
-def named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
+def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
     """The name, the settings and the flagged jobs of a config's logs, of a log or of a table of jobs."""
     if given.suffix == ".parquet":
         return given.name, RunSettings(), jobs_of_table(given)
@@ -118,21 +122,21 @@ def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
     """Write users.csv (or accounts.csv), limits.csv and a text per user below `folder`; returns their paths."""
     limits = ({"name": row["name"]} | one for row in found["rows"] for one in row["limits"])
     texts = {
-        folder / f"{found['by']}s.csv": as_csv(PEOPLE, found["rows"]),
-        folder / "limits.csv": as_csv(LIMITS, limits),
+        folder / f"{found['by']}s.csv": _as_csv(PEOPLE, found["rows"]),
+        folder / "limits.csv": _as_csv(LIMITS, limits),
     }
-    write_texts(texts | letters(folder, found["rows"], lambda row: letter(row, found)))
+    _write_texts(texts | _letters(folder, found["rows"], lambda row: letter(row, found)))
     return {"people": folder / f"{found['by']}s.csv", "limits": folder / "limits.csv", "mail": folder / "mail"}
 
 
-def letters(
+def _letters(
     folder: Path, rows: Sequence[Mapping[str, Any]], letter_of: Callable[[Mapping[str, Any]], str]
 ) -> dict[Path, str]:
     """A text per row by its path below `folder`/mail."""
     return {folder / "mail" / f"{n:04}-{_safe(row['name'])}.txt": letter_of(row) for n, row in enumerate(rows, 1)}
 
 
-def write_texts(texts: Mapping[Path, str]) -> None:
+def _write_texts(texts: Mapping[Path, str]) -> None:
     """Write each text, and the folders above it."""
     for path, text in texts.items():
         with naming_path(path):
@@ -140,7 +144,7 @@ def write_texts(texts: Mapping[Path, str]) -> None:
             write_text(path, text)
 
 
-def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def _as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """Rows as CSV with a header; a text that a spreadsheet would take for a formula begins with an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -160,14 +164,18 @@ def _safe(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:40]
 
 
+def _opened(row: Mapping[str, Any], found: Mapping[str, Any], which: str) -> list[str]:
+    """The first lines of a letter."""
+    days = [str(instant(int(found[name])))[:10] for name in ("from_s", "until_s")]
+    jobs = f"From {days[0]} to {days[1]} {row['n_jobs']:,} jobs of yours {which} ({printable(found['log'])})."
+    return [f"Hello {printable(row['name'])},", "", jobs]
+
+
 def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """The text for one user or account: what was not used, recommended limits, and what they would have done."""
-    days = [str(instant(int(found[name])))[:10] for name in ("from_s", "until_s")]
     part = row["unused_hours"] / row["requested_hours"] if row["requested_hours"] else 0.0
     return "\n".join([
-        f"Hello {printable(row['name'])},", "",
-        f"From {days[0]} to {days[1]} {row['n_jobs']:,} jobs of yours with a requested time ended "
-        f"({printable(found['log'])}).",
+        *_opened(row, found, "with a requested time ended"),
         f"They requested {row['requested_hours']:,.0f} processor-hours and did not use {row['unused_hours']:,.0f} of "
         f"these ({part:.0%}).",
         "Jobs that request less time can start earlier, because the scheduler finds a gap for them.", "",
@@ -187,3 +195,70 @@ def _limits(row: Mapping[str, Any]) -> list[str]:
         f"{clock(one['requested_s']):>14} {one['procs']:>10,.0f} {one['n_jobs']:>8,} {clock(one['limit_s']):>14}"
         for one in row["limits"]
     ]
+
+
+def memory_log(given: Path) -> LimitLog:
+    """The jobs of a config's logs, a log or a table of jobs; InputError where no job's used memory is known."""
+    name, settings, jobs = _named_jobs(given)
+    past = memory_history(jobs, settings.site.timezone)
+    if not past.has_run.any():
+        found = f"{jobs.num_rows} jobs, none with the memory it used"
+        do = "for sacct, ask for MaxRSS and NTasks (or TRESUsageInTot) with the steps"
+        raise InputError(printable(str(given)), found, "a log that records used memory", do)
+    return LimitLog(name, past)
+
+
+def advise_memory(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
+    """The figures of the log's later third, and per user or account its memory and what to ask for."""
+    with running_stage("recommend memory"):
+        return {"log": log.name} | recommended_memory(log.past, by, promise)
+
+
+def score_memory(log: LimitLog, promise: float) -> dict[str, Any]:
+    """The figures of what is recommended and of other rules on the log's later third."""
+    with running_stage("recommend memory"):
+        rules = figures_of_memory_rules(log.past, promise)
+    return {"log": log.name, "promise": promise, "many_jobs": MANY_JOBS, "rules": rules}
+
+
+def write_memory_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
+    """Write users.csv (or accounts.csv), memory.csv and a text per user below `folder`; returns their paths."""
+    people, kinds = folder / f"{found['by']}s.csv", folder / "memory.csv"
+    listed = ({"name": row["name"]} | one for row in found["rows"] for one in row["kinds"])
+    texts = {people: _as_csv(MEMORY_PEOPLE, found["rows"]), kinds: _as_csv(MEMORY_KINDS, listed)}
+    _write_texts(texts | _letters(folder, found["rows"], lambda row: memory_letter(row, found)))
+    return {"people": people, "memory": kinds, "mail": folder / "mail"}
+
+
+def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """The text for one user or account: what its jobs asked for and used, and what to ask for."""
+    asked = "no memory" if row["requested_gib"] is None else f"{memory_gib(row['requested_gib'])} a job"
+    return "\n".join([
+        *_opened(row, found, "ended whose memory is known"),
+        f"In the mean they asked for {asked} and used {memory_gib(row['used_gib'])}.",
+        "Jobs that ask for less memory can start earlier, because they fit beside others.", "",
+        "What to ask for, per processor and for the whole job:", "",
+        f"{'application':<24} {'processors':>10} {'jobs':>8} {'you ask':>12} {'ask for':>12} {'whole job':>12}",
+        *(_kind(one) for one in row["kinds"]), "",
+        f"Amounts are recommended so that {found['promise']:.1%} of all jobs stay under them. Those of the time would",
+        f"have been too little for {row['n_under']:,} of your jobs. A job that needs more than it asked for is",
+        "stopped: ask for more where you know better.",
+        "",
+    ])  # fmt: skip
+
+
+def _kind(one: Mapping[str, Any]) -> str:
+    asked = "" if one["requested_mem_kib"] is None else memory_text(one["requested_mem_kib"])
+    ask = (
+        one["recommended_mem_kib"]
+        if one["requested_mem_kib"] is None
+        else min(one["recommended_mem_kib"], one["requested_mem_kib"])
+    )
+    name = printable(one["application"] or "any")[:24]
+    whole = memory_text(ask * one["procs"])
+    return f"{name:<24} {one['procs']:>10,.0f} {one['n_jobs']:>8,} {asked:>12} {memory_text(ask):>12} {whole:>12}"
+
+
+def memory_gib(gib: float | None) -> str:
+    """An amount given in GiB, with a fitting unit."""
+    return memory_text(None if gib is None else gib * 1024.0**2)

@@ -32,7 +32,6 @@ SHOWN_ELSEWHERE = {
     "terminal.blocks": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
     "terminal.view_scheduler": "tests/flows/test_apply.py",
-    "terminal.view_memory": "tests/flows/test_memory.py",
     "html.site_page": "tests/flows/test_observability.py",
     "html.queue_picture": "tests/unit/flows/test_queue_shown.py",
     "terminal.view_when": "tests/unit/flows/test_queue_shown.py",

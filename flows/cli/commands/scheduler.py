@@ -109,8 +109,8 @@ def limits(
 
 
 def _memory(given: Path, by: str, promise: float, out: Path | None, *, score: bool) -> Answer:
-    from flows.pages.terminal.view_memory import view_memory_advice, view_memory_scores
-    from flows.services.memory_letters import advise_memory, memory_log, score_memory, write_memory_advice
+    from flows.pages.terminal.view_scheduler import view_memory_advice, view_memory_scores
+    from flows.services.limits import advise_memory, memory_log, score_memory, write_memory_advice
 
     log = memory_log(given)
     if score:

@@ -1,15 +1,15 @@
 """What `walltime export`, `walltime apply` and `walltime limits` print."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.pages.formats import percent, span
+from flows.pages.formats import fixed, percent, span
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
 from flows.services.applying import Applied
 from flows.services.exporting import Exported
-from flows.services.quantities import clock, instant
+from flows.services.quantities import clock, instant, memory_text
 from flows.services.watching import Round
 from pipeline.errors import printable
 
@@ -97,6 +97,11 @@ def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterat
         Column("removed", "removed_hours"),
         Column("within", "share_within", percent),
     )
+    yield from _people(found, columns, written)
+
+
+def _people(found: Mapping[str, Any], columns: Sequence[Column], written: Mapping[str, Path]) -> Iterator[Block]:
+    """The first users or accounts, and the files that list all."""
     yield Grid("", columns, found["rows"][:MOST_ROWS])
     if len(found["rows"]) > MOST_ROWS:
         yield f"{len(found['rows']) - MOST_ROWS:,} more; --json or --out lists all of them."
@@ -124,18 +129,24 @@ def _promise(found: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[B
 def view_limit_scores(found: Mapping[str, Any]) -> Iterator[Block]:
     """The figures of every rule side by side."""
     columns = (
-        text("rule"),
         Column("jobs", "n_jobs"),
         Column("limited", "n_limited"),
         Column("beyond", "share_beyond", percent),
         Column("over-requested hours removed", "removed_share", percent),
         Column("used hours lost", "lost_share", percent),
+    )
+    part = f"later half, promise {found['promise']:.1%}, look-up {found['age_days']:g} days old"
+    yield _rules(found, columns, part)
+
+
+def _rules(found: Mapping[str, Any], columns: Sequence[Column], part: str) -> Grid:
+    """A row a rule; the last columns are of the submitters with many jobs."""
+    of_submitters = (
         Column(f"submitters with {found['many_jobs']}+ jobs", "n_submitters"),
         Column("worst of them", "worst_share", percent),
     )
     rows = [{"rule": name, **one} for name, one in found["rules"].items()]
-    title = f"{found['log']}, later half, promise {found['promise']:.1%}, look-up {found['age_days']:g} days old"
-    yield Grid(title, columns, rows)
+    return Grid(f"{found['log']}, {part}", (text("rule"), *columns, *of_submitters), rows)
 
 
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
@@ -160,3 +171,54 @@ def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
             f"switch them on again, give the day from which jobs count: under [export], limits_again = "
             f'{{ "{name}" = 2026-11-24 }}, and run again.'
         )
+
+
+def view_memory_advice(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
+    """What the recommended memory would have done, then the users or accounts with most memory not used."""
+    yield from _memory_promise(found, found["figures"], found["asked"])
+    columns = (
+        text(found["by"], "name", limit=60),
+        text("ask for, per processor", _first_kind),
+        Column("jobs", "n_jobs"),
+        Column("GiB a job requested", "requested_gib", fixed),
+        Column("used", "used_gib", fixed),
+        Column("recommended", "recommended_gib", fixed),
+        Column("within", "share_within", percent),
+    )
+    yield from _people(found, columns, written)
+
+
+def _first_kind(row: Mapping[str, Any]) -> str:
+    first = next(iter(row["kinds"]), None)
+    if first is None:
+        return ""
+    instead = f" for {memory_text(first['requested_mem_kib'])}" if first["requested_mem_kib"] else ""
+    return f"{memory_text(first['recommended_mem_kib'])}{instead}"
+
+
+def _memory_promise(found: Mapping[str, Any], ours: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Block]:
+    yield (
+        f"{found['log']}: memory that {found['promise']:.1%} of all jobs shall stay under. Of the later "
+        f"{ours['n_jobs']:,} jobs {percent(1.0 - ours['share_under'])} did; {percent(ours['over_allocation'], 0)} more "
+        "was given than used."
+    )
+    if asked["n_jobs"]:
+        yield (
+            f"The requests themselves: {percent(1.0 - asked['share_under'])} of {asked['n_jobs']:,} jobs stayed under "
+            f"theirs; {percent(asked['over_allocation'], 0)} more was requested than used."
+        )
+    if ours["worst_share"] is not None:
+        yield (
+            f"{percent(ours['worst_share'])} of the jobs of one submitter would have had too little, the most among "
+            f"the {ours['n_submitters']:,} with at least {found['many_jobs']:,} jobs."
+        )
+
+
+def view_memory_scores(found: Mapping[str, Any]) -> Iterator[Block]:
+    """The figures of every rule side by side."""
+    columns = (
+        Column("jobs", "n_jobs"),
+        Column("given too little", "share_under", percent),
+        Column("given and not used, of used", "over_allocation", percent),
+    )
+    yield _rules(found, columns, f"later third, memory, promise {found['promise']:.1%}")

@@ -1,16 +1,20 @@
 """Bursts: planted ones are found above the bound the report states, ordinary work is not, and nobody else changes."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.clean import clean
 from pipeline.clean.flurries import FLURRY_RULES
+from pipeline.publish.table_facts import out_of_range
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, SiteRule, SiteSettings
+from pipeline.tables import BURSTS, EFFECT
 from tests.unit.clean.sites import BEGIN_S, WEEK_S, background, burst, jobs_table
 
 DAY_S = 86_400
@@ -64,6 +68,16 @@ def test_a_burst_far_ahead_is_set_aside_and_a_lesser_one_is_kept_and_listed() ->
     assert [by_user[name]["runtime_spread"] for name in ("big", "small")] == [1.0, 1.0]
     assert by_user["small"]["n_jobs"] == 400
     assert report.set_aside[Flag.FLURRY].rows == 2_500
+
+
+def test_the_tables_of_a_burst_of_jobs_that_took_no_time_can_be_published(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    failing = burst(rng, "failing", 2_500, BEGIN_S + 8 * WEEK_S, 2 * DAY_S) | {"runtime_s": np.zeros(2_500)}
+    _, bursts, effect, _ = clean(jobs_table(background(rng), failing)[0], CleanSettings())
+    assert 0.0 in bursts.column("runtime_s_median").to_pylist()
+    for kind, table in ((BURSTS, bursts), (EFFECT, effect)):
+        pq.write_table(table, tmp_path / "table.parquet")
+        assert not any(out_of_range(kind, tmp_path / "table.parquet").values())
 
 
 def test_a_burst_of_unlike_jobs_is_work_and_kept() -> None:

@@ -120,9 +120,9 @@ FAULTS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
         {"jobs": jobs(200, runtime_s=[-1.0] + [60.0] * 199)}, "ranges",
         ["jobs: found 1 of 200 rows against runtime_s >= 0 or a flag, expected at most 0.0%"],
     ),
-    "a median of zero": (
-        {"observations": observations([0.0] + [60.0] * 199)}, "ranges",
-        ["observations: found 1 of 200 rows against runtime_s_median > 0, expected at most 0.0%"],
+    "an efficiency of zero": (
+        {"predictions": predictions(200, efficiency=[0.0] + [0.5] * 199)}, "ranges",
+        ["predictions: found 1 of 200 rows against efficiency > 0, expected at most 0.0%"],
     ),
     "interval ends out of order": (
         {"predictions": predictions(200, runtime_s_hi80=[90.0] + [70.0] * 199)}, "ranges",
@@ -173,7 +173,7 @@ def test_the_site_chooses_what_a_failure_does(tmp_path: Path, name: str, mode: s
         ("fewer_rows", ("ROWS_GONE", 0.9), "a table that shrank"),
         ("more_rows", ("GROWTH", 3.0), "a table that grew"),
         ("null_shares", ("MORE_NULLS", 0.6), "a field that the log no longer has"),
-        ("ranges", ("OUT_OF_RANGE", 0.01), "a median of zero"),
+        ("ranges", ("OUT_OF_RANGE", 0.01), "an efficiency of zero"),
         ("coverage", ("SHORTFALL", 0.2), "intervals of predictions that held too rarely"),
     ],
 )

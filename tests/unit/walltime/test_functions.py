@@ -123,3 +123,16 @@ def test_starts_and_times_left_use_nothing_later_than_the_question() -> None:
     later, is_later = log.copy(), (log["end_s"] > at_s).fillna(False)
     later.loc[is_later, ["end_s", "runtime_s"]] += 5000
     pd.testing.assert_frame_equal(found, wt.when(later, at_s))
+
+
+def test_models_over_inputs_answer_and_suggest_as_the_library() -> None:
+    runs = pd.DataFrame({"n": range(1, 31), "solver": ["cg", "none"] * 15, "cores": 4})
+    runs["seconds"] = 0.5 * runs["n"] ** 2 * np.where(runs["solver"] == "cg", 1.0, 3.0)
+    model = wt.learn(runs, ["n", "solver"], target="seconds", procs="cores", types={"n": "log_number"})
+    found = wt.ask(model, pa.Table.from_pandas(runs[["n", "solver"]]))
+    assert isinstance(found, pa.Table)
+    assert found.column("median_s").to_numpy() == pytest.approx(runs["seconds"], rel=0.1)
+    ordered = wt.suggest(model, runs, budget=1e5, n_runs=3)
+    assert ordered["order"].tolist() == [1, 2, 3]
+    with pytest.raises(wt.WalltimeError, match="unit = 'hours'"):
+        wt.suggest(model, runs, unit="hours")
