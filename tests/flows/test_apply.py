@@ -12,7 +12,9 @@ from flows.services.schedulers import OPENPBS, SLURM
 from pipeline.errors import InputError
 from pipeline.estimate.stage import learn_state
 from pipeline.ingest.live import asked_s_of
+from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, SiteSettings
+from pipeline.tables import LIMITS
 from tests.flows.fake_programs import Program, Scontrol
 from tests.flows.support import Outcome, put_out
 from tests.rows import jobs_of
@@ -113,6 +115,16 @@ def test_a_limit_is_lowered_by_one_call_without_a_shell(walltime: Walltime, site
     assert asked_s_of(update[2].partition("=")[2]) == 4 * HOUR_S
     assert site.squeue.calls == [["--all", "--json"]] * 2
     assert all(HOSTILE not in word and "reboot" not in word for word in update)
+
+
+def test_damaged_limits_change_no_job(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7))
+    path = load_manifest(site.out).place(LIMITS.name)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:])
+    refused = walltime("apply", site.config(), "--yes")
+    assert refused.code == 2 and refused.err.count("\n") == 1 and "damaged bytes" in refused.err
+    assert not site.scontrol.updates
 
 
 def test_many_changes_are_one_call(walltime: Walltime, site: Site) -> None:

@@ -58,7 +58,7 @@ def limit_answer(
     mode, most_days = export.get("mode", "dry_run"), float(export.get("max_age_days", 7.0))
     found = _decided(manifest, submit)
     both = [kind.name for kind in (LIMITS, ESTIMATES) if kind.name in manifest.tables]
-    newest_s = max(newest_of(manifest.place(name), "newest_end_s") for name in both)
+    newest_s = max(newest_of(manifest.path(name), "newest_end_s") for name in both)
     reasons = {
         "no_request": not submit["requested_s"],
         LimitStatus.TOO_OLD.value: at_s - newest_s > most_days * DAY_S,
