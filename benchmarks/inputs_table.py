@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-METHODS = ("gp", "scikit-learn GP", "trees", "extra trees", "CatBoost", "LightGBM", "laws", "nearest")
+METHODS = ("gp", "scikit-learn GP", "trees", "extra trees", "CatBoost", "LightGBM", "laws", "network", "nearest")
 
 
 def accuracy_cell(found: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""What a site sets, with unit, default and meaning; everything else is a constant beside the code that uses it."""
+"""What a site sets, with type, bounds and default; configs/all.toml says what each means. All else is a constant."""
 
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Literal, Self, TypeAlias
@@ -59,20 +59,12 @@ ClusterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9
 class SourceSettings(Section):
     """Where the jobs of a run come from: the config's logs, this machine's sacct, a folder of logs, or a table."""
 
-    kind: Literal["logs", "sacct", "folder", "jobs"] = Field(
-        "logs", description="logs: the config's logs; sacct: this machine's; folder: logs in it; jobs: a table of jobs."
-    )
-    since: str | None = Field(
-        None,
-        min_length=1,
-        description="sacct: a date, or how long before the first run (as in 90d); default: 7d.",
-    )
-    cluster: ClusterName | None = Field(
-        None, description="sacct: the cluster, where the accounting knows several; job ids of several would collide."
-    )
-    folder: str | None = Field(None, min_length=1, description="folder: its path, relative to the config's folder.")
-    pattern: str = Field("*", min_length=1, description="folder: which files in it are logs, as in 20*.")
-    path: str | None = Field(None, min_length=1, description="jobs: the table, relative to the config's folder.")
+    kind: Literal["logs", "sacct", "folder", "jobs"] = "logs"
+    since: str | None = Field(None, min_length=1)
+    cluster: ClusterName | None = None
+    folder: str | None = Field(None, min_length=1)
+    pattern: str = Field("*", min_length=1)
+    path: str | None = Field(None, min_length=1)
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:
@@ -215,17 +207,9 @@ AxisChoice = Literal["auto", "procs", "nodes", "gpus"]
 class GroupSettings(Section):
     """What makes jobs similar, and what their runs are counted in."""
 
-    template: Template = Field(
-        AUTO,
-        min_length=1,
-        description="Columns whose equal values form a group; auto: chosen by the error on the log's later jobs.",
-    )
+    template: Template = Field(AUTO, min_length=1)
 
-    axis: AxisChoice = Field(
-        "auto",
-        description="What runs of a group are counted in. auto: GPUs where they vary and processors follow or stay, "
-        "else processors. nodes, gpus: these where every run of the group tells them.",
-    )
+    axis: AxisChoice = "auto"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -292,7 +276,7 @@ class InputRule(Section):
 class LogInputSettings(Section):
     """Models of the runtime over inputs that job names, comments or submit lines of a log name."""
 
-    rules: tuple[InputRule, ...] = Field((), description="Rules that read inputs; the first match of a job wins.")
+    rules: tuple[InputRule, ...] = ()
 
     @property
     def types(self) -> dict[str, InputTypeName]:
@@ -302,30 +286,23 @@ class LogInputSettings(Section):
 
 Mode = Literal["off", "warn", "block"]
 
-_MODE = (
-    "off: not run; warn: a failure is reported and the tables are published; block: the tables before stay published."
-)
-
-
 class BlockingCheck(Section):
     """A check whose failure is a fault of the log or its export."""
 
-    mode: Mode = Field("block", description=_MODE)
+    mode: Mode = "block"
 
 
 class WarningCheck(Section):
     """A check that a change of a site's habits fails too."""
 
-    mode: Mode = Field("warn", description=_MODE)
+    mode: Mode = "warn"
 
 
 class NewestJob(Section):
     """The age of the newest job; off by default, because logs of archives are old."""
 
-    mode: Mode = Field("off", description=_MODE)
-    threshold: float = Field(
-        2.0, gt=0, le=CENTURY_DAYS, description="Largest time since the latest end of a kept job (days)."
-    )
+    mode: Mode = "off"
+    threshold: float = Field(2.0, gt=0, le=CENTURY_DAYS)
 
 
 class CheckSettings(Section):
@@ -343,29 +320,18 @@ class CheckSettings(Section):
 class OptOut(Section):
     """Whose jobs are never changed."""
 
-    users: tuple[str, ...] = Field((), description="Users whose jobs are never changed.")
-    accounts: tuple[str, ...] = Field((), description="Accounts whose jobs are never changed.")
-    partitions: tuple[str, ...] = Field((), description="Partitions or queues whose jobs are never changed.")
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
 
 
 class ExportSettings(Section):
     """What a scheduler is told, and whose jobs are left alone."""
 
-    mode: Literal["dry_run", "limit", "priority"] = Field(
-        "dry_run",
-        description="dry_run: no job changes; limit: limits are lowered; priority: Slurm's site factor is set.",
-    )
-    max_age_days: float = Field(
-        7.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Age of the newest ended job beyond which nothing is limited (days).",
-    )
+    mode: Literal["dry_run", "limit", "priority"] = "dry_run"
+    max_age_days: float = Field(7.0, gt=0, allow_inf_nan=False)
     opt_out: OptOut = OptOut()
-    limits_again: dict[str, Day] = Field(
-        default_factory=dict,
-        description="Users, * for all, whose limits are on again after they switched themselves off, and since when.",
-    )
+    limits_again: dict[str, Day] = Field(default_factory=dict)
 
     @property
     def again_s(self) -> dict[str, float]:
@@ -376,33 +342,17 @@ class ExportSettings(Section):
 class ApplySettings(Section):
     """How pending jobs are changed; which runtime they are told is in the settings of export."""
 
-    scheduler: Literal["slurm", "pbs"] = Field("slurm", description="Whose jobs are changed, without --for.")
-    most_changes: Count = Field(500, ge=1, description="Number of jobs that one call changes; the others wait.")
+    scheduler: Literal["slurm", "pbs"] = "slurm"
+    most_changes: Count = Field(500, ge=1)
 
 
 class ExecutionSettings(Section):
     """How a run is computed, and how it reports its progress and its end. No table depends on it."""
 
-    log_format: Literal["text", "json"] = Field(
-        "text", description="text: progress for people; json: one JSON object a line on stderr, one line an event."
-    )
-    metrics_file: str | None = Field(
-        None,
-        min_length=1,
-        description="Where a run writes OpenMetrics text at its end, relative to the current folder; none by default.",
-    )
-    processes: Count = Field(
-        1,
-        ge=1,
-        le=64,
-        description="Processes that compute steps at the same time; 1: all steps in this process.",
-    )
-    dask: str | None = Field(
-        None,
-        min_length=1,
-        description="Address of a Dask scheduler whose workers compute the steps; they need the output folder and the "
-        "logs under the same paths, and the package walltime[dask].",
-    )
+    log_format: Literal["text", "json"] = "text"
+    metrics_file: str | None = Field(None, min_length=1)
+    processes: Count = Field(1, ge=1, le=64)
+    dask: str | None = Field(None, min_length=1)
 
 
 def _site_name(name: str) -> str:
@@ -436,30 +386,13 @@ LawName = Annotated[str, AfterValidator(known_law)]
 class SiteSettings(Section):
     """Facts about one cluster."""
 
-    name: Annotated[str, AfterValidator(_site_name)] = Field(
-        "site", min_length=1, description="The cluster's name, as it stands in every table."
-    )
-    timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
-        "UTC", description="IANA zone of times a log writes without one, as in Europe/Stockholm."
-    )
-    anonymise: Switch = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
-    key_file: str | None = Field(
-        None,
-        description="File with the key of those hashes, relative to the current folder; only its owner may read it.",
-    )
-    max_procs: Count | None = Field(
-        None,
-        gt=0,
-        description="Processors of the machine; without it loads are unknown and predictions end at the largest size.",
-    )
-    procs_per_node: Count | None = Field(
-        None,
-        gt=0,
-        description="Processors of a node; with it suggested runs fill whole nodes, and advice states nodes.",
-    )
-    price_per_proc_hour: float | None = Field(
-        None, ge=0, description="Price of a processor-hour, in any currency; for costs in advice."
-    )
+    name: Annotated[str, AfterValidator(_site_name)] = Field("site", min_length=1)
+    timezone: Annotated[str, AfterValidator(_known_zone)] = "UTC"
+    anonymise: Switch = False
+    key_file: str | None = None
+    max_procs: Count | None = Field(None, gt=0)
+    procs_per_node: Count | None = Field(None, gt=0)
+    price_per_proc_hour: float | None = Field(None, ge=0)
 
 
 class TextRule(Section):
@@ -488,37 +421,18 @@ class LogColumn(Section):
 class IngestSettings(Section):
     """How logs are read."""
 
-    format: Annotated[str, AfterValidator(_known_format)] = Field(
-        "auto", description="The log's format; auto: by content."
-    )
-    columns: dict[str, LogColumn | str | int] = Field(
-        default_factory=dict,
-        description="Which column of a table holds what, as in {submit_s = 'submit_time'}; of SWF which field (1-18), "
-        "as in {requested_s = 6}.",
-    )
-    fields: tuple[str, ...] = Field((), description="Columns of a dump or CSV without a header, in order.")
-    delimiter: str | None = Field(None, min_length=1, description="Delimiter of a dump or CSV; default: found.")
-    day_first: Switch = Field(False, description="Whether 03/04/2026 is the third of April.")
-    sacct_command: str = Field(
-        "sacct", min_length=1, description="The sacct program that --live runs: a name or a path."
-    )
-    keep_submit_line: Switch = Field(False, description="Keep the words of the submit line (sacct).")
-    application_rules: tuple[TextRule, ...] = Field(
-        (), description="Rules for application names; the first match wins, and built-in rules apply last."
-    )
-    problem_size_rules: tuple[TextRule, ...] = Field(
-        (), description="Rules that derive the problem size from a job's text; the first match wins."
-    )
-    swf_status: Literal["auto", "standard", "exit_code"] = Field(
-        "auto", description="SWF field 11; auto: decided for each file by the shares of its values."
-    )
-    last_line: Literal["set_aside", "take"] = Field(
-        "set_aside",
-        description="A last line without a line end may be cut, or still being written; take: the log is finished.",
-    )
-    strict: Switch = Field(
-        False, description="Stop at the first line that cannot be read, instead of setting it aside."
-    )
+    format: Annotated[str, AfterValidator(_known_format)] = "auto"
+    columns: dict[str, LogColumn | str | int] = Field(default_factory=dict)
+    fields: tuple[str, ...] = ()
+    delimiter: str | None = Field(None, min_length=1)
+    day_first: Switch = False
+    sacct_command: str = Field("sacct", min_length=1)
+    keep_submit_line: Switch = False
+    application_rules: tuple[TextRule, ...] = ()
+    problem_size_rules: tuple[TextRule, ...] = ()
+    swf_status: Literal["auto", "standard", "exit_code"] = "auto"
+    last_line: Literal["set_aside", "take"] = "set_aside"
+    strict: Switch = False
     _input_rules: tuple[InputRule, ...] = PrivateAttr(())
 
     @property
@@ -536,35 +450,22 @@ class IngestSettings(Section):
 class ScalingSettings(Section):
     """Which laws of scaling are fitted, and on which counts they are asked."""
 
-    laws: tuple[LawName, ...] = Field(
-        ("constant", "amdahl", "downey_low", "downey_high"),
-        min_length=1,
-        description="The laws that are fitted to each group, by the names on the page of laws.",
-    )
-    counts: tuple[Annotated[int, Field(gt=0)], ...] = Field(
-        (), description="Numbers of processors to predict for each group, beside those that ran and powers of two."
-    )
+    laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
+    counts: tuple[Annotated[int, Field(gt=0)], ...] = ()
 
 
 class PublishSettings(Section):
     """Which versions of the tables stay on disk. The published one and pinned ones always do."""
 
-    keep_versions: Count = Field(
-        7, ge=2, description="This many of the newest versions stay whatever their age, the published one included."
-    )
-    daily_days: float = Field(
-        7.0,
-        ge=0,
-        le=CENTURY_DAYS,
-        description="Days that the newest version of each day (UTC) stays, after the week in which all stay.",
-    )
+    keep_versions: Count = Field(7, ge=2)
+    daily_days: float = Field(7.0, ge=0, le=CENTURY_DAYS)
 
 
 class RunSettings(Section):
     """All settings of a run, which turns the logs of one site into one folder of tables."""
 
-    logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
-    output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
+    logs: tuple[str, ...] = ()
+    output_dir: str = "out"
     source: SourceSettings = SourceSettings()
     site: SiteSettings = SiteSettings()
     ingest: IngestSettings = IngestSettings()

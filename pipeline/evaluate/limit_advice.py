@@ -184,6 +184,12 @@ def limits_read(past: History, settings: LimitSettings, age_days: float, first: 
     return found
 
 
+def other_payer(past: History, by: str) -> str:
+    """What to ask by instead, where the log knows accounts and no users, or users and no accounts."""
+    other = {"user": "account", "account": "user"}[by]
+    return f"this log has --by {other}" if (past.codes[other] >= 0).any() else ""
+
+
 def recommended_limits(past: History, by: str, promise: float) -> dict[str, Any]:
     """The figures of the log's later half, and per user or account its unused hours and recommended limits (s).
 
@@ -193,7 +199,8 @@ def recommended_limits(past: History, by: str, promise: float) -> dict[str, Any]
     first = second_half(past)
     codes, names = past.codes[by], past.names[by]
     if not (codes[first:] >= 0).any():
-        raise InputError(f"--by {by}", f"no job with a known {by}", "a column of the log that says who submitted")
+        expected = "a column of the log that names it"
+        raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
     chosen = LimitSettings(share=1.0 - promise)
     again = _last_of_classes(past, codes, first)
     limit_s = limits_read(past, chosen, 0.0, first)

@@ -18,7 +18,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.job_memory import recommended_as_of
 from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.estimate.walltime import walltime
-from pipeline.evaluate.limit_advice import shares_of_submitters
+from pipeline.evaluate.limit_advice import other_payer, shares_of_submitters
 
 SCORED_FROM = 2 / 3
 """The later third of the jobs is scored."""
@@ -112,7 +112,8 @@ def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]
     codes, names = past.codes[by], past.names[by]
     is_scored = past.has_run & (codes >= 0) & (np.arange(len(past)) >= first)
     if not is_scored.any():
-        raise InputError(f"--by {by}", f"no job with a known {by}", "a column of the log that says who submitted")
+        expected = "a column of the log that names it"
+        raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
     wanted_kib = _recommended_kib(past, promise)
     kinds = _kinds(past, codes, wanted_kib, first)
     amounts = {"requested_gib": past.requested_s, "used_gib": past.runtime_s, "recommended_gib": wanted_kib}

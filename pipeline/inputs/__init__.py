@@ -10,7 +10,7 @@ study_model(model, runs)               -> what a page shows: errors by size, eff
 log_estimates, log_models              -> models of a log's jobs, judged as of each submit, and published
 inferred_inputs(runs, names)           -> a type for every column that the caller declares no type of
 
-A new method is a file like product_laws.py and a name in methods.py.
+A new method is a file like network.py and a name in methods.py.
 """
 
 from pipeline.inputs.answers import predict

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pipeline.errors import InputError, printable
 
-MethodName = Literal["auto", "gp", "trees", "laws", "nearest"]
+MethodName = Literal["auto", "gp", "trees", "network", "laws", "nearest"]
 
 
 class InputType(StrEnum):

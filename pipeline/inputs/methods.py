@@ -1,6 +1,6 @@
 """Every method by its name, and the two that need no file of their own: trees and the control.
 
-A new method is a file like product_laws.py, or a function here, and a name in METHODS.
+A new method is a file like network.py, or a function here, and a name in METHODS.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ from pipeline.arrays import Floats, Ints
 from pipeline.forest import Forest, grown, leaves
 from pipeline.inputs.declaration import LearnRules, MethodName
 from pipeline.inputs.gaussian_process import GP, posterior_covariance
+from pipeline.inputs.network import NETWORK
 from pipeline.inputs.product_laws import LAWS_METHOD
 from pipeline.inputs.training import Arrays, Facts, Method, Training, method_of_means
 
@@ -69,7 +70,7 @@ NEAREST = method_of_means("nearest", _runs, _mean_of_nearest)
 """The control: the mean log runtime of the three nearest runs, in standardised inputs."""
 COVARIANCES = {"gp": posterior_covariance, "trees": _covariance_of_trees}
 """By method: covariances of points given the runs, and the variance of a run, in squares of log seconds."""
-METHODS: dict[str, Method] = {one.name: one for one in (GP, TREES, LAWS_METHOD, NEAREST)}
+METHODS: dict[str, Method] = {one.name: one for one in (GP, TREES, NETWORK, LAWS_METHOD, NEAREST)}
 
 
 def candidate_methods(rules: LearnRules) -> tuple[MethodName, ...]:

@@ -32,7 +32,7 @@ def learn(
     batch: str | None = option("--batch COLUMN", "Column that says which runs were made together; folds follow it."),
     time: str | None = option("--time COLUMN", "Column of times, as numbers; folds follow it without a batch."),
     censored: str | None = option("--censored COLUMN", "Column that is true where a run was stopped before its end."),
-    method: Literal["auto", "gp", "trees", "laws", "nearest"] = option(
+    method: Literal["auto", "gp", "trees", "network", "laws", "nearest"] = option(
         "--method",
         "How to learn; auto: Gaussian processes, or random trees where these have the smaller error.",
         "auto",

@@ -155,6 +155,7 @@ def report(
     from flows.pages.html.application_pages import write_pages
     from flows.services.published.advice import cost_of_run
     from flows.services.site_facts import site_facts
+    from pipeline.axes import plural
     from pipeline.publish import reading
 
     if user is not None:
@@ -164,7 +165,7 @@ def report(
     with reading(published, as_of_seconds(as_of)) as manifest:
         facts = site_facts(published, manifest, carbon, users=users)
         index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
-    said = [Exact(f"Wrote {len(pages)} pages, listed in {index}"), Exact(f"Wrote {site}")]
+    said = [Exact(f"Wrote {len(pages)} {plural('page', len(pages))}, listed in {index}"), Exact(f"Wrote {site}")]
     return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)
 
 

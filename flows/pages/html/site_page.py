@@ -89,7 +89,7 @@ WASTE = (
         for heading, name in {
             "jobs": "n_jobs", "processor-hours": "proc_hours", "unused": "unused_proc_hours", "with CPU time": "n_cpu",
             "GPU-hours": "gpu_hours", "unused GPU-hours": "unused_gpu_hours",
-            "GPU jobs on one processor": "n_one_proc_gpu", "their GPU-hours": "one_proc_gpu_hours",
+            "GPU-hours of GPU jobs on one processor": "one_proc_gpu_hours",
             "GiB-hours": "gib_hours", "unused GiB-hours": "unused_gib_hours", "reserved": "reserved_hours",
             "kWh": "energy_kwh", "unused kWh at most": "unused_kwh", "kg CO2e": "carbon_kg",
             "unused kg CO2e at most": "unused_carbon_kg",

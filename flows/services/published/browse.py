@@ -172,7 +172,7 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
     All tables without a name; InputError for a name that no table has.
     """
     if table is not None and table not in TABLES:
-        hint = did_you_mean(table, TABLES)
+        hint = "see backtest_errors and jobs" if table == ERRORS else did_you_mean(table, TABLES)
         raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", hint)
     return {
         kind.name: {

@@ -26,7 +26,7 @@ from tests.unit.inputs.simulated_runs import SIZES, learnt, solver_runs
 NUMBER = Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),))
 
 
-@pytest.mark.parametrize("method", ["gp", "trees", "laws", "nearest"])
+@pytest.mark.parametrize("method", ["gp", "trees", "network", "laws", "nearest"])
 def test_the_order_of_the_runs_changes_no_byte_and_a_file_no_prediction(method: str, tmp_path: Path) -> None:
     runs, points = solver_runs(60), solver_runs(30, seed=2)
     shuffled = runs.take(pa.array(np.random.default_rng(1).permutation(60)))
@@ -209,7 +209,7 @@ def test_runs_that_cannot_be_learnt_from_are_counted() -> None:
     assert report.kept.rows == 36
 
 
-@pytest.mark.parametrize("method", ["auto", "trees", "laws", "nearest"])
+@pytest.mark.parametrize("method", ["auto", "trees", "network", "laws", "nearest"])
 def test_an_unknown_input_is_a_value_of_its_own(method: str) -> None:
     """Runs without GPUs have no number of them, and are four times as slow; every run lacks one of the inputs."""
     rng = np.random.default_rng(4)
