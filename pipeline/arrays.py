@@ -138,6 +138,13 @@ def _bits(truths: Bools) -> pa.Buffer:
     return pa.py_buffer(np.packbits(truths, bitorder="little"))
 
 
+def replaced(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The table with these values in a column it has, in that column's type."""
+    place = table.column_names.index(name)
+    field = table.schema.field(place)
+    return table.set_column(place, field, values if values.type == field.type else values.cast(field.type))
+
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]

@@ -23,8 +23,9 @@ import re
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Ints, category_codes, floats, row_codes
+from pipeline.arrays import LATEST_S, Array, Bools, Ints, category_codes, floats, row_codes
 from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.occupancy import in_order
 from pipeline.kernels import entry_kernel
 
 # The number of an id (with its array index), between optional names of servers.
@@ -118,9 +119,6 @@ def _in_common_time(arrays: JobArrays, files: Ints, pair: Ints) -> int:
     return min(int(((s >= since_s) & (s <= until_s)).sum()) for s in submits_s)
 
 
-# Larger ids and time spans (68 years) are sorted without packing both into one number.
-MOST_PACKED = 2**31
-
 # Least step back of a clock (s).
 CLOCK_MIN_BACK_S = 60
 
@@ -165,18 +163,10 @@ def _by_number(arrays: JobArrays) -> Ints:
     """Submit times of first records, in order of the leading number of their id, then of submit time."""
     numbers, begins = leading_numbers(arrays.jobs.column("job_id"))
     known = begins & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
-    numbers, submit_s = numbers[known], arrays.submit_s[known]
-    if not len(numbers):
-        return np.empty(0, np.int64)
-    begin_s = submit_s.min()
-    if numbers.max() >= MOST_PACKED or submit_s.max() - begin_s >= MOST_PACKED:
-        sorted_s: Ints = submit_s[np.lexsort((submit_s, numbers))].astype(np.int64)
-        return sorted_s
-    packed = numbers << 31 | (submit_s - begin_s).astype(np.int64)
-    # Most logs are in this order already and need not be sorted.
-    packed = packed if bool(np.all(packed[1:] >= packed[:-1])) else np.sort(packed)
-    times_s: Ints = (packed & (MOST_PACKED - 1)) + int(begin_s)
-    return times_s
+    submit_s = arrays.submit_s[known].astype(np.int64)
+    begin_s = int(submit_s.min(initial=LATEST_S))
+    _, since_s = in_order(numbers[known], submit_s - begin_s)
+    return since_s + begin_s
 
 
 def leading_numbers(ids: pa.ChunkedArray) -> tuple[Ints, Bools]:

@@ -56,7 +56,7 @@ def occupancy_of(arrays: JobArrays, chosen: Bools | None = None) -> OccupancySte
 
 
 def in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Both in order of time, then of size (or of whatever else is counted from 0)."""
+    """Both in order of time (or another number), then of size (or of whatever else is counted from 0)."""
     if not len(times_s):
         return times_s, sizes
     begin_s, bits = int(times_s.min()), int(sizes.max()).bit_length()

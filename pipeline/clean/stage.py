@@ -6,13 +6,14 @@ number of jobs, so that few bursts are cut. New jobs at the end of the log do no
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import CATEGORY, Array, Bools, Ints, floats, tally
+from pipeline.arrays import CATEGORY, Bools, Ints, floats, replaced, tally
 from pipeline.clean import duplicates, log_windows, occupancy, record_masks, runtimes
 from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
 from pipeline.clean.effect import Selections, count_block, effect_of
@@ -184,7 +185,7 @@ class Cleaned:
         self._named.append([int(mask.sum()) for mask in (*kept, *dropped)])
         count_block(self._effect, arrays, flag_places, flags)
         self._reports.append(_report(arrays, flag_places, flags, self.rules, bursts))
-        return _with_columns(arrays.jobs, columns)
+        return reduce(lambda jobs, name: replaced(jobs, name, columns[name]), columns, arrays.jobs)
 
     def found(self) -> tuple[pa.Table, pa.Table, Report]:
         """BURSTS and EFFECT of all blocks; jobs kept and set aside, by flag, facts, and what a person should check."""
@@ -232,12 +233,6 @@ def _named(places: Ints, names: list[str]) -> pa.Array:
     """Names by index, null where the index is negative."""
     codes = pa.array(places.astype(np.int32), mask=places < 0)
     return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string())).cast(CATEGORY)
-
-
-def _with_columns(jobs: pa.Table, columns: dict[str, Array]) -> pa.Table:
-    for name, values in columns.items():
-        jobs = jobs.set_column(jobs.column_names.index(name), JOBS.schema().field(name), values)
-    return jobs
 
 
 def _facts(arrays: JobArrays, rules: BurstRules, bursts: pa.Table) -> dict[str, Fact]:

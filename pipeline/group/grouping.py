@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import large_tables
-from pipeline.arrays import Bools, Ints, category_codes, grouped_jobs, proc_seconds, tally, tally_of
+from pipeline.arrays import Bools, Ints, category_codes, grouped_jobs, proc_seconds, replaced, tally, tally_of
 from pipeline.axes import gpu_types
 from pipeline.group.axis import COUNTED, axes_and_counts
 from pipeline.group.observations import SPAN, first_and_last_s
@@ -83,13 +83,15 @@ class Assigned:
         codes, rows = _distinct(jobs, template)
         ids, known = _group_ids(jobs.take(pa.array(rows)), template)
         grouped = kept & known[codes]
-        column = _compacted(pa.array(codes.astype(np.int32), mask=~grouped), pa.array(ids, pa.string()))
+        indices = pa.array(codes.astype(np.int32), mask=~grouped)
+        named = pa.DictionaryArray.from_arrays(indices, pa.array(ids, pa.string()))
+        column = named.cast(pa.string()).dictionary_encode()
         self._ids.update(column.dictionary.to_pylist())
         self._filled.update(name for name in template if jobs.column(name).null_count < jobs.num_rows)
         proc_s, reasons = proc_seconds(jobs), {"flagged": ~kept, "no_template_values": kept & ~grouped}
         aside = {reason: tally(proc_s, chosen) for reason, chosen in reasons.items()}
         self._reports.append(Report("group", "job", tally(proc_s), tally(proc_s, grouped), aside))
-        return jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
+        return replaced(jobs, "group_id", column)
 
     def report(self) -> Report:
         """Jobs with and without a group; a note on columns of the template that have no values."""
@@ -109,7 +111,7 @@ def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, 
         pa.array(rows[_first_rows(codes, len(ids))])
     )
     cards = gpu_types(values)
-    values = values.set_column(values.column_names.index("gpu_type"), "gpu_type", cards)
+    values = replaced(values, "gpu_type", cards)
     first_s, last_s = first_and_last_s(grouped, codes, len(ids))
     shown = (*settings.columns, "gpu_type")
     labels = [_label(shown, row) for row in _values(values, shown)]
@@ -171,10 +173,6 @@ def _values(table: pa.Table, template: tuple[str, ...]) -> list[tuple[Value, ...
 def _label(template: tuple[str, ...], row: tuple[Value, ...]) -> str:
     shown = (f"{value:.15g}" if isinstance(value, float) else value for value in row)
     return " ".join(f"{name}={value}" for name, value in zip(template, shown, strict=True) if value is not None)
-
-
-def _compacted(indices: pa.Array, ids: pa.Array) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(indices, ids).cast(pa.string()).dictionary_encode()
 
 
 _NEEDED = (*ALWAYS, *COUNTED, "problem_size", "submit_s", "start_s", "end_s", "runtime_s", "energy_j", "is_lower_bound")

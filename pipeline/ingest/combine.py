@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Ints, arrow, integers, nulls, texts, unknown
+from pipeline.arrays import CATEGORY, Bools, Ints, arrow, integers, nulls, replaced, texts, unknown
 from pipeline.tables import JOBS
 
 FORMAT = pa.field("format", pa.int32())
@@ -125,11 +125,11 @@ def _without_repeats(
     place, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, content)
     restart = integers(jobs["restart"])[0].copy()
     restart[repeated[kept]] = place
-    jobs = jobs.set_column(jobs.column_names.index("restart"), jobs.schema.field("restart"), arrow(restart))
+    jobs = replaced(jobs, "restart", arrow(restart))
     for name, row in value_sources(ranks, order, is_last).items():
         places = np.arange(jobs.num_rows)
         places[repeated[kept]] = repeated[row]
-        jobs = jobs.set_column(jobs.column_names.index(name), jobs.schema.field(name), jobs[name].take(arrow(places)))
+        jobs = replaced(jobs, name, jobs[name].take(arrow(places)))
     is_gone = np.zeros(jobs.num_rows, np.bool_)
     is_gone[repeated[lost]] = True
     return jobs.filter(arrow(~is_gone)), jobs.filter(arrow(is_gone)), n_reused

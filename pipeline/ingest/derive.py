@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.application_names import application_of
-from pipeline.arrays import CATEGORY, texts
+from pipeline.arrays import replaced, texts
 from pipeline.columns import COLUMNS
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.privacy import Hasher, hasher_of
-from pipeline.ingest.reader import RAW
+from pipeline.ingest.reader import RAW, categories
 from pipeline.settings import IngestSettings, InputRule, SiteSettings, TextRule, whole_text_pattern
 
 MAX_INPUT_CHARACTERS = 4_096
@@ -79,24 +79,6 @@ _KNOWN_TEXTS = 1 << 16
 _GROUP = re.compile(r"\\(?:g<([0-8])>|([0-8]))|\\\\")
 
 
-@dataclass(slots=True)
-class PerText:
-    """A function of text applied to columns, once for each distinct text; what it gave is remembered, to a bound."""
-
-    of: Callable[[str], str | None]
-
-    def __post_init__(self) -> None:
-        self.of = lru_cache(_KNOWN_TEXTS)(self.of)
-
-    def column(self, array: pa.Array) -> pa.Array:
-        """The function's values as categories; null where it gives None, and where the text is null."""
-        if array.null_count == len(array):
-            return pa.nulls(len(array), CATEGORY)
-        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        found = [self.of(word) for word in encoded.dictionary.to_pylist()]
-        return texts(found).dictionary_encode().take(encoded.indices)
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """A site's rules for one column, as text, pattern of the whole text and value; the first that matches wins."""
@@ -127,8 +109,10 @@ class ColumnDeriver:
     hasher: Hasher = field(init=False)
     _applications: Rules = field(init=False)
     _sizes: Rules = field(init=False)
-    _names: PerText = field(default_factory=lambda: PerText(application_of))
-    _tokens: PerText = field(default_factory=lambda: PerText(tokens_of))
+    _application_of: Callable[[str], str | None] = field(
+        default_factory=lambda: lru_cache(_KNOWN_TEXTS)(application_of)
+    )
+    _tokens_of: Callable[[str], str | None] = field(default_factory=lambda: lru_cache(_KNOWN_TEXTS)(tokens_of))
 
     def __post_init__(self) -> None:
         self.hasher = hasher_of(self.site)
@@ -138,7 +122,7 @@ class ColumnDeriver:
     def table(self, table: pa.Table) -> pa.Table:
         """The finished table; one without a job's text (steps) stays as it is."""
         made, names = {}, _known(table, "job_name")
-        told = [_known(table, "application"), self._names.column(names) if names is not None else None]
+        told = [_known(table, "application"), categories(names, self._application_of) if names is not None else None]
         if self.site.anonymise:
             told = [self.hasher.column("application", column) if column is not None else None for column in told]
             for name in PERSONAL:
@@ -153,7 +137,7 @@ class ColumnDeriver:
         if folder is not None:
             made["work_dir_hash"] = self.hasher.column("work_dir", folder)
         if line is not None and self.settings.keep_submit_line and not self.site.anonymise:
-            made["submit_tokens"] = self._tokens.column(line)
+            made["submit_tokens"] = categories(line, self._tokens_of)
         for name, column in made.items():
             table = table if column is None else _put(table, name, column)
         return table.drop_columns([raw.name for raw in RAW if raw.name in table.column_names])
@@ -166,8 +150,7 @@ class ColumnDeriver:
             None if raw is None else f"({len(raw)} characters, {self.hasher.of('raw', raw)})"
             for raw in table.column("raw").to_pylist()
         ]
-        place = table.column_names.index("raw")
-        return table.set_column(place, table.schema.field("raw"), texts(shown))
+        return replaced(table, "raw", texts(shown))
 
 
 def tokens_of(line: str) -> str | None:

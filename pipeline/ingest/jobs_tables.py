@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import integers, tally_of, unknown
+from pipeline.arrays import integers, replaced, tally_of, unknown
 from pipeline.errors import ConfigError, InputError, TableError, printable
 from pipeline.ingest.combine import follows, in_order, with_sorted_categories
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
@@ -82,8 +82,7 @@ def _hashes(jobs: pa.Table) -> Hashes:
 def as_read(jobs: pa.Table) -> pa.Table:
     """The jobs without what later steps have set."""
     for name in SET_LATER:
-        field = JOBS.schema().field(name)
-        jobs = jobs.set_column(jobs.column_names.index(name), field, unknown(jobs.num_rows, field.type))
+        jobs = replaced(jobs, name, unknown(jobs.num_rows, JOBS.schema().field(name).type))
     return jobs
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Floats, arrow, floats_of, integers, texts, unknown
+from pipeline.arrays import CATEGORY, Floats, arrow, floats_of, integers, nulls, texts, unknown
 from pipeline.errors import InputError, printable
 from pipeline.ingest.sources import Source, empty_source
 from pipeline.settings import IngestSettings, SiteSettings
@@ -214,15 +214,25 @@ def constant(value: str, n_rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(arrow(np.zeros(n_rows, np.int32)), texts([value]))
 
 
-def categories(values: pa.Array, name_of: Callable[[Any], str]) -> pa.DictionaryArray:
-    """Values as categories with a sorted dictionary; null stays null, values of one name become one category."""
+def by_word(words: pa.DictionaryArray, value_of: Callable[[str], float | None]) -> Floats:
+    """A function's value of each word, which it sees once; NaN where there is no word, or None."""
+    values = np.array([*map(value_of, words.dictionary.to_pylist()), None], np.float64)
+    return values[np.where(nulls(words), -1, integers(words.indices)[0])]
+
+
+def categories(values: pa.Array, name_of: Callable[[Any], str | None]) -> pa.DictionaryArray:
+    """Values as categories with a sorted dictionary; null stays null, values of one name become one category.
+
+    A value without a name (None) becomes null.
+    """
     if values.null_count == len(values):
         return pa.nulls(len(values), CATEGORY)
     encoded = values.dictionary_encode()
     names = [name_of(value) for value in encoded.dictionary.to_pylist()]
-    words = sorted(set(names))
+    words = sorted({name for name in names if name is not None})
     place = {word: rank for rank, word in enumerate(words)}
-    lookup = arrow(np.array([place[name] for name in names], np.int32))
+    is_none = np.array([name is None for name in names])
+    lookup = arrow(np.array([place.get(name or "", 0) for name in names], np.int32), is_none)
     return pa.DictionaryArray.from_arrays(pc.take(lookup, encoded.indices), texts(words))
 
 

@@ -5,11 +5,11 @@ import gzip
 import lzma
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
@@ -29,7 +29,14 @@ _STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """What files of Parquet and of Arrow (Feather) begin with."""
-_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
+_PACKINGS: Mapping[str, tuple[bytes, Callable[[Path], Any]]] = {
+    "gzip": (b"\x1f\x8b", gzip.open),
+    "xz": (b"\xfd7zXZ\x00", lzma.open),
+    "bzip2": (b"BZh", bz2.open),
+    "zstd": (b"\x28\xb5\x2f\xfd", lambda path: pa.CompressedInputStream(path.open("rb"), "zstd")),
+    "plain": (b"", lambda path: path.open("rb", buffering=0)),
+}
+"""What a packed file begins with, and what opens it."""
 _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
 """What reading a file that is cut off or damaged may raise."""
 
@@ -241,22 +248,13 @@ def is_table(source: Source) -> bool:
 
 def unpacked(path: Path) -> BinaryIO:
     """A file's bytes, decompressed; `read(n)` gives less than n bytes only at the end."""
-    match _packing_of(path):
-        case "gzip":
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        case "xz":
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        case "bzip2":
-            return cast(BinaryIO, bz2.open(path, "rb"))
-        case "zstd":
-            return cast(BinaryIO, pa.CompressedInputStream(path.open("rb"), "zstd"))
-        case _:
-            return path.open("rb", buffering=0)
+    _, opens = _PACKINGS[_packing_of(path)]
+    return cast(BinaryIO, opens(path))
 
 
 def _packing_of(path: Path) -> str:
     start = _first_bytes(path)
-    return next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
+    return next(kind for kind, (magic, _) in _PACKINGS.items() if start.startswith(magic))
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -135,7 +135,7 @@ class PartitionedRows:
         for kind in self._schemas:
             path = self._file(partition, kind)
             if path.exists():
-                yield from ((kind, table) for table in stored_tables(path))
+                yield from ((kind, table) for table in stored_batches(path))
                 path.unlink()
 
     def _split(self, partition: int) -> Iterator[dict[str, pa.Table]]:
@@ -237,7 +237,7 @@ def _joined(tables: list[pa.Table], field: pa.Field) -> pa.ChunkedArray:
 
 
 def append(path: Path, table: pa.Table, batch_rows: int | None = None) -> None:
-    """Add a portion of rows to a spill file; `stored_tables` and `stored_batches` give it back."""
+    """Add a portion of rows to a spill file; `stored_batches` gives it back."""
     path.parent.mkdir(parents=True, exist_ok=True)
     compact = rare_categories_as_texts(_compact(without_empty_columns(table)))
     with path.open("ab") as file, pa.ipc.new_stream(file, compact.schema, options=_OPTIONS) as stream:
@@ -253,16 +253,8 @@ def _compact(table: pa.Table) -> pa.Table:
     return table.unify_dictionaries()
 
 
-def stored_tables(path: Path) -> Iterator[pa.Table]:
-    """The tables appended to a spill file, one at a time."""
-    size = path.stat().st_size
-    with pa.OSFile(str(path)) as file:
-        while file.tell() < size:
-            yield pa.ipc.open_stream(file).read_all()
-
-
 def stored_batches(path: Path) -> Iterator[pa.Table]:
-    """The same, a batch at a time."""
+    """What was appended to a spill file, a batch at a time."""
     size = path.stat().st_size
     with pa.OSFile(str(path)) as file:
         while file.tell() < size:
@@ -293,5 +285,5 @@ class SpooledTables:
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The tables, under their full schema."""
         if self.path is not None and self.path.exists():
-            yield from (under_schema([table], schema) for table in stored_tables(self.path))
+            yield from (under_schema([table], schema) for table in stored_batches(self.path))
         yield from self._held

@@ -1,21 +1,9 @@
 """Reads Slurm's words for resources and exit codes: TRES and GRES strings, `code:signal`."""
 
 import re
-from collections.abc import Callable
-
-import numpy as np
-import pyarrow as pa
-
-from pipeline.arrays import Floats, integers, nulls
 
 NO_COUNT = -1.0
 """Stands where a TRES string counts what is no number."""
-
-
-def by_word(words: pa.DictionaryArray, value_of: Callable[[str], float | None]) -> Floats:
-    """A function's value of each word, which it sees once; NaN where there is no word, or None."""
-    values = np.array([*map(value_of, words.dictionary.to_pylist()), None], np.float64)
-    return values[np.where(nulls(words), -1, integers(words.indices)[0])]
 
 
 _CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")

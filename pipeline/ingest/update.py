@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, integers, nulls, texts
+from pipeline.arrays import Bools, Ints, arrow, integers, nulls, replaced, texts
 from pipeline.errors import printable
 from pipeline.ingest.combine import (
     SUPPLEMENTED,
@@ -89,10 +89,8 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     restart, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, ["restart", *content])
     jobs = both.take(arrow(kept)).append_column(FATE, arrow(fates))
     for name, row in taken_from.items():
-        jobs = jobs.set_column(
-            jobs.column_names.index(name), both.schema.field(name), both[name].take(arrow(row[stays]))
-        )
-    jobs = jobs.set_column(jobs.column_names.index("restart"), both.schema.field("restart"), arrow(restart))
+        jobs = replaced(jobs, name, both[name].take(arrow(row[stays])))
+    jobs = replaced(jobs, "restart", arrow(restart))
     return jobs, both.take(arrow(lost)).select(JOBS.schema().names), n_reused
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipeline import arrays as buffers
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.ingest.reader import categories
+from pipeline.ingest.reader import by_word, categories
 from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, repeats_s, utc_of_local
 from pipeline.ingest.spans.kernels import (
     INVALID,
@@ -33,7 +33,7 @@ NO_LIMIT = (*NO_VALUE, "unlimited", "partition_limit", "infinite")
 
 __all__ = [
     "PER_CPU", "PER_NODE", "Instants", "Memory", "Typed", "as_bytes", "category", "decoded", "duration_s", "energy_j",
-    "instants_s", "integers", "memory_kib", "texts",
+    "instants_s", "integers", "last_letters", "memory_kib", "texts",
 ]  # fmt: skip
 
 _UNKNOWN_J = (4294967294.0, 4294967295.0)
@@ -152,10 +152,14 @@ def energy_j(data: Bytes, start: Ints, end: Ints) -> Typed:
     return Typed(values, missing, typed.invalid)
 
 
+def last_letters(data: Bytes, start: Ints, end: Ints) -> npt.NDArray[Any]:
+    """The last byte of each span as a small letter; 0 where it is empty."""
+    return np.where(end > start, data[np.maximum(end - 1, 0)] | 32, 0) if len(data) else np.zeros(len(start))
+
+
 def _decimal_factor(data: Bytes, start: Ints, end: Ints) -> Floats:
     """What a memory's KiB, MiB/KiB and so on have to be multiplied by to be prefixes of a thousand."""
-    factor = np.ones(len(start))
-    last = np.where(end > start, data[np.maximum(end - 1, 0)] | 32, 0) if len(data) else np.zeros(len(start))
+    factor, last = np.ones(len(start)), last_letters(data, start, end)
     for power, letter in enumerate(b"kmgtpe"):
         factor[last == letter] = 1000.0 ** (power + 1) / 1024.0**power
     return factor
@@ -196,8 +200,7 @@ def _with_words(data: Bytes, start: Ints, end: Ints, kinds: Bytes, words: tuple[
     strange = np.flatnonzero(kinds == INVALID)
     if len(strange):
         told = category(data, start[strange], end[strange])
-        is_one = np.array([word.lower() in words for word in told.dictionary.to_pylist()], np.bool_)
-        kinds[strange[is_one[buffers.integers(told.indices)[0]]]] = NULL
+        kinds[strange[by_word(told, lambda word: word.lower() in words) == 1]] = NULL
     return kinds
 
 

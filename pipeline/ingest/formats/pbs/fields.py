@@ -14,7 +14,7 @@ from pipeline.ingest.formats.pbs import records
 from pipeline.ingest.formats.pbs.find_values import LOOSE, REPEATED, value_spans
 from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, REASONS, Scanned
-from pipeline.ingest.reader import JOB, NODE, Remarks, constant, requested_memory
+from pipeline.ingest.reader import JOB, NODE, Remarks, categories, constant, requested_memory
 from pipeline.ingest.spans import Typed
 from pipeline.ingest.spans.kernels import Bytes
 from pipeline.tables import JOBS
@@ -195,7 +195,7 @@ class _Said:
         data = self._scanned.data
         job_id = spans.texts(data, self._scanned.id_start, self._scanned.id_end)
         charged = np.where(self._is_there("account"), self.span("account"), self.span("project"))
-        account = _without(spans.category(data, *charged), DEFAULT_PROJECT)
+        account = categories(spans.texts(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
         return {"job_id": job_id, "array_id": _array_ids(job_id), "account": account}
 
     def _sizes(self) -> Arrays:
@@ -270,12 +270,3 @@ def _array_ids(job_id: pa.StringArray) -> pa.Array:
     array = pc.replace_substring_regex(job_id, _SUBJOB, r"\1[]")
     is_in_one = pc.match_substring_regex(job_id, _SUBJOB)
     return pc.if_else(is_in_one, array, pa.scalar(None, pa.string())).dictionary_encode()
-
-
-def _without(column: pa.DictionaryArray, word: str) -> pa.DictionaryArray:
-    """The categories with one of them made null."""
-    words = column.dictionary.to_pylist()
-    if word not in words:
-        return column
-    indices = pc.if_else(pc.equal(column.indices, words.index(word)), pa.scalar(None, pa.int32()), column.indices)
-    return pa.DictionaryArray.from_arrays(indices, column.dictionary)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, nulls, texts
+from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats_of, integers, nulls, texts
 from pipeline.ingest.combine import ranked
 from pipeline.ingest.derive import in_one_piece
 from pipeline.ingest.formats.pbs.records import CODE, STATES
@@ -78,7 +78,7 @@ def fold(jobs: pa.Table, parts: pa.Table, site: SiteSettings, settings: IngestSe
 
 def _jobs(parts: pa.Table, record_s: Ints) -> tuple[Ints, int]:
     """Each record's job as a number, and how many numbers there are."""
-    ids = integers(in_one_piece(parts["job_id"]).dictionary_encode().indices)[0]
+    ids = dense_codes(parts["job_id"])
     created, has_none = integers(parts["submit_s"])
     known = np.sort(((ids << _SHIFT) + created)[~has_none])
     known = known[np.diff(known, prepend=-1) != 0]
@@ -210,7 +210,7 @@ def pruned(parts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
         return parts, {}
     kind = integers(parts["kind"])[0]
     created, has_none = integers(parts["submit_s"])
-    ids = integers(in_one_piece(parts["job_id"]).dictionary_encode().indices)[0]
+    ids = dense_codes(parts["job_id"])
     job = np.unique(np.where(has_none, -1, (ids << _SHIFT) + created), return_inverse=True)[1]
     runs = job[np.isin(kind, (_S, _R, _E)) & ~has_none]
     is_idle = (kind == _Q) & ~has_none & np.isin(job, runs)

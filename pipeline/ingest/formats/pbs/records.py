@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
-from pipeline.ingest.reader import Remarks
+from pipeline.ingest.reader import Remarks, by_word
 from pipeline.ingest.spans import Instants
 from pipeline.ingest.spans.instants import settled
 
@@ -100,10 +100,7 @@ _IN_NO_NAME = re.compile("[=/;]")
 
 def _has_name_of_two(names: pa.DictionaryArray) -> Bools:
     """Whether a name holds what stands between or within other parts of a record."""
-    odd = [_IN_NO_NAME.search(name) is not None for name in names.dictionary.to_pylist()]
-    if not any(odd):
-        return np.zeros(len(names), np.bool_)
-    found: Bools = np.array(pa.array(odd).take(names.indices).fill_null(False))
+    found: Bools = by_word(names, lambda name: _IN_NO_NAME.search(name) is not None) == 1
     return found
 
 

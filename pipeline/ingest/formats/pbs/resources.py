@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Ints
+from pipeline.ingest import spans
 from pipeline.ingest.spans import Typed
-from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes, number
+from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes
 from pipeline.kernels import uncounted
 
 _MOST = 1_000_000_000
@@ -69,9 +70,12 @@ def vnodes(data: Bytes, start: Ints, end: Ints) -> Counts:
 
 def size_kib(data: Bytes, start: Ints, end: Ints) -> Typed:
     """KiB: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
-    values, kinds = np.full(len(start), np.nan), np.empty(len(start), np.uint8)
-    _sizes(data, start, end, values, kinds)
-    return Typed(values, kinds != OK, kinds == INVALID)
+    last = spans.last_letters(data, start, end)
+    is_word = last == ord("w")
+    found = spans.memory_kib(data, start, end - (is_word | (last == ord("b"))))
+    # Only Slurm says what memory is per in its size.
+    is_slurms = found.per > 0
+    return Typed(found.values * np.where(is_word, 8.0, 1.0), found.missing | is_slurms, found.invalid | is_slurms)
 
 
 def _chunked(data: Bytes, start: Ints, end: Ints, is_vnode: bool) -> Counts:
@@ -224,30 +228,3 @@ def _name(data: Bytes, low: int, high: int) -> int:
         for k in range(low, high):
             name = name * 256 + data[k]
     return name
-
-
-@uncounted
-def _sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
-    for row in range(start.size):
-        at, stop = start[row], end[row]
-        if at >= stop:
-            kinds[row] = NULL
-            continue
-        kinds[row] = INVALID
-        value, at, _ = number(data, at, stop)
-        unit = 1.0 / 1024.0
-        if at < stop:
-            size = 1.0
-            for letter in (107, 109, 103, 116, 112):
-                if data[at] | 32 == letter:
-                    unit = size
-                    at += 1
-                    break
-                size *= 1024.0
-        if at < stop and (data[at] | 32) == 119:
-            unit *= 8.0
-            at += 1
-        elif at < stop and (data[at] | 32) == 98:
-            at += 1
-        if at == stop and not np.isnan(value):
-            values[row], kinds[row] = value * unit, OK

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, floats, integers
-from pipeline.ingest.reader import Folded
+from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats, integers, replaced
+from pipeline.ingest.reader import Folded, real
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
 
@@ -80,8 +80,7 @@ def fold(jobs: pa.Table, steps: pa.Table, site: SiteSettings, settings: IngestSe
     jobs: JOBS with attempt_key, all records of some job ids; steps: the STEPS of those ids.
     """
     del site, settings
-    together = pa.chunked_array([*jobs["job_id"].chunks, *steps["job_id"].chunks], pa.string())
-    ids = integers(together.combine_chunks().dictionary_encode().indices)[0]
+    ids = dense_codes(pa.chunked_array([*jobs["job_id"].chunks, *steps["job_id"].chunks], pa.string()))
     job_ids, step_ids = ids[: jobs.num_rows], ids[jobs.num_rows :]
     step, job = _pairs(job_ids, step_ids)
     attempts, at = Attempts.of(jobs), Attempts.of(steps)
@@ -133,7 +132,7 @@ def _told(jobs: pa.Table, steps: pa.Table, step: Ints, job: Ints) -> pa.Table:
             procs = floats(jobs, "procs")
             told = told / np.where(procs > 0, procs, np.nan)[job]
         np.fmax.at(values, job, told)
-        jobs = _replaced(jobs, name, values)
+        jobs = replaced(jobs, name, real(values))
     return jobs
 
 
@@ -149,10 +148,5 @@ def _shared(jobs: pa.Table, ids: Ints) -> pa.Table:
     for name in _TOLD:
         best = np.full(len(ids), np.nan)
         np.fmax.at(best, group, floats(jobs, name))
-        jobs = _replaced(jobs, name, best[group])
+        jobs = replaced(jobs, name, real(best[group]))
     return jobs
-
-
-def _replaced(jobs: pa.Table, name: str, values: Floats) -> pa.Table:
-    place, field = jobs.column_names.index(name), jobs.schema.field(name)
-    return jobs.set_column(place, field, arrow(values, np.isnan(values)).cast(field.type))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, texts, unknown
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, unknown
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
@@ -23,6 +23,7 @@ from pipeline.ingest.reader import (
     PROCESSOR,
     STEPS,
     Remarks,
+    by_word,
     categories,
     constant,
     jobs_table,
@@ -34,7 +35,7 @@ from pipeline.ingest.reader import (
 from pipeline.ingest.sources import Source
 from pipeline.ingest.spans.instants import seconds_between, settled
 from pipeline.ingest.spans.kernels import Bytes
-from pipeline.ingest.tres import CPUS, NO_COUNT, NODES, by_word, counted, exit_code, gpu_type, gpus_of
+from pipeline.ingest.tres import CPUS, NO_COUNT, NODES, counted, exit_code, gpu_type, gpus_of
 from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
@@ -85,10 +86,7 @@ class Fields:
             return pa.nulls(len(rows), CATEGORY)
         found = spans.category(rows.data, *rows.span(what))
         if COLUMNS[what].kind is Kind.NAME:
-            words = found.dictionary.to_pylist()
-            is_other = [word in STATES or _is_stamp(word) for word in words]
-            if any(is_other):
-                self.mark(np.array(pa.array(is_other).take(found.indices).fill_null(False)), "shifted_fields")
+            self.mark(by_word(found, lambda word: word in STATES or _is_stamp(word)) == 1, "shifted_fields")
         return found
 
     def text(self, what: str) -> pa.Array:
@@ -269,8 +267,8 @@ _SHORT_DIGITS = 8
 _STAMP = re.compile(columns.STAMP)
 
 
-def _is_stamp(word: str | None) -> bool:
-    return word is not None and len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None
+def _is_stamp(word: str) -> bool:
+    return len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None
 
 
 def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -> pa.Array:
@@ -279,12 +277,7 @@ def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -
         return pa.nulls(len(gpus), CATEGORY)
     has_given = arrow(~np.isnan(listed))
     text = pc.if_else(has_given, given.cast(pa.string()), asked.cast(pa.string()))
-    return categories(pc.if_else(arrow(gpus > 0), _named_types(text), None), str)
-
-
-def _named_types(text: pa.Array) -> pa.Array:
-    encoded = text.dictionary_encode()
-    return texts([gpu_type(word) or None for word in encoded.dictionary.to_pylist()]).take(encoded.indices)
+    return categories(pc.if_else(arrow(gpus > 0), text, None), lambda word: gpu_type(word) or None)
 
 
 def _sizes(fields: Fields) -> dict[str, pa.Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Ints, arrow, integers
+from pipeline.arrays import Bools, Ints, arrow, integers, replaced
 from pipeline.errors import printable
 from pipeline.ingest.formats.swf.fields import DIALECTS, Dialect
 from pipeline.ingest.reader import PART, Remarks, categories
@@ -54,8 +54,8 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
         of_code = categories(numbers, _exit_code_state).cast(pa.string())
         state = pc.if_else(arrow(is_code), of_code, state.cast(pa.string())).dictionary_encode()
     part = np.where(~is_null & ~is_code & (status >= 2) & (status <= 4), status, 0).astype(np.int32)
-    jobs = _replaced(jobs, "exit_code", arrow(status, is_null | ~is_code))
-    return _replaced(jobs, "state", state.cast(CATEGORY)).append_column(PART, arrow(part))
+    jobs = replaced(jobs, "exit_code", arrow(status, is_null | ~is_code))
+    return replaced(jobs, "state", state).append_column(PART, arrow(part))
 
 
 def _standard_state(number: int) -> str:
@@ -130,11 +130,6 @@ def _labels(remarks: Remarks, name: str) -> list[str]:
 
 def _key(*parts: str) -> str:
     return _SEPARATOR.join(parts)
-
-
-def _replaced(jobs: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    place = jobs.column_names.index(name)
-    return jobs.set_column(place, jobs.schema.field(name), values)
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from pipeline.arrays import Ints, arrow, floats_of, integers, nulls, words_of
 from pipeline.errors import InputError
 from pipeline.ingest import spans
-from pipeline.ingest.reader import categories
+from pipeline.ingest.reader import by_word, categories
 from pipeline.ingest.spans import Memory, Typed
 from pipeline.ingest.spans.instants import utc_of_local
 from pipeline.ingest.spans.kernels import Bytes
-from pipeline.ingest.tres import by_word, exit_code, gpus_of
+from pipeline.ingest.tres import exit_code, gpus_of
 
 MAX_TEXT_BYTES = 1 << 29
 """Of one column in one part of a table."""
@@ -104,9 +104,7 @@ def _numbers_of_text(array: pa.Array) -> Typed:
     return Typed(values, ~np.isfinite(values), invalid)
 
 
-def instants(
-    array: pa.Array, factor: float, zone: str, *, day_first: bool, zero_is_known: bool
-) -> tuple[Typed, int]:
+def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero_is_known: bool) -> tuple[Typed, int]:
     """Instants of timestamps, dates, texts, or numbers in `factor` s since 1970 (UTC s), and how many named no zone.
 
     Timestamps and texts without a zone are of `zone`. A negative number is unknown, and 0 unless it is known.
