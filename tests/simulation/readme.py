@@ -74,9 +74,9 @@ per record; the parts of a checkpointed job have the number of its summary.
 
 ## Textual traps
 
-The lines of `traps.swf` end in CR LF. Most of its textual traps follow a comment that names the trap: tabs, decimals, too
-few or too many fields, a cut line, a false header. `textual_traps` in `traps.truth.json` has each line with how it should
-be read.
+The lines of `traps.swf` end in CR LF. Most of its textual traps follow a comment that names the trap: tabs, decimals,
+too few or too many fields, a cut line, a false header. `textual_traps` in `traps.truth.json` has each line with how it
+should be read.
 
 ## How riverbend is made
 
