@@ -256,7 +256,7 @@ def ladder_around(center_s: Floats, rungs_s: Floats, jobs: Jobs, grace_s: float)
     rungs_s = np.where(np.isnan(rungs_s), center_s[:, None], rungs_s)
     below = np.minimum(rungs_s[:, :middle], center_s[:, None])
     above = np.maximum(rungs_s[:, middle + 1 :], center_s[:, None])
-    limit_s = np.where(jobs.requested_s > 0, jobs.requested_s, 1.5 * above[:, -1])[:, None]
+    limit_s = np.where(jobs.requested_s > 0, jobs.requested_s, above[:, -1])[:, None]
     above = np.where(above >= NEARLY * limit_s, limit_s + grace_s, above)
     shortest = np.minimum(below[:, :1] / 4, 1.0)
     ladder = np.column_stack([shortest, below, center_s, above, limit_s + grace_s, 2 * limit_s + grace_s])
