@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.kernels import inner_uncounted as kernel
-from pipeline.kernels import uncounted
+from pipeline.kernels import kernel, uncounted_kernel
 
 TREES, LEAST_LEAF, TRIED_SHARE = 50, 5, 0.5
 """Trees; cases of a leaf at least; share of the features that are tried at a split, each at one random threshold."""
@@ -66,7 +65,7 @@ def similarity(known: Ints, n_known: int, asked: Ints) -> Floats:
     return found
 
 
-@uncounted
+@uncounted_kernel
 def _grow(x: Floats, y: Floats, tried: int, least_leaf: int, work: Work, forest: Forest) -> None:
     for tree in range(len(forest.feature)):
         for case in range(len(y)):
@@ -141,7 +140,7 @@ def _next(random: Ints) -> float:
     return float(z >> np.uint64(11)) / 9007199254740992.0
 
 
-@uncounted
+@uncounted_kernel
 def _descend(x: Floats, forest: Forest, found: Ints) -> None:
     for case in range(len(x)):
         for tree in range(len(forest.feature)):
@@ -152,7 +151,7 @@ def _descend(x: Floats, forest: Forest, found: Ints) -> None:
             found[tree, case] = node
 
 
-@uncounted
+@uncounted_kernel
 def _count_shared(known: Ints, asked: Ints, found: Floats) -> None:
     for tree in range(len(asked)):
         leaf, n_shared = asked[tree], 0

@@ -15,7 +15,7 @@ from pipeline.estimate.score import CALIBRATED, N_QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.state import Learnt, Outputs, State, live_widths, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
-from pipeline.kernels import kernel, uncounted_kernel
+from pipeline.kernels import entry_kernel, kernel, uncounted_kernel
 from pipeline.workers import together
 
 if TYPE_CHECKING:
@@ -125,7 +125,11 @@ MIDDLE = [METHODS.index(name) for name in ("alike", "long", "everybody", "sessio
 """The methods whose plain median is one of the choices."""
 
 CHOICES = ("blend", "middle", "mean")
-"""What answers: the blend of the methods, the plain median of some, or the mean of both."""
+"""What answers: the blend of the methods, the plain median of some, or the mean of both. For a submitter without ended
+jobs the log's typical runtime is in the place of the mean: the latest jobs of others are often one burst."""
+
+LEAST_STEP = 0.003
+"""How far (log) each ended job moves the typical runtime, at least; the first jobs move it further."""
 
 BLEND_POWER, CHOICE_POWER = 4.0, 30.0
 """Powers of the errors in the weights of methods and of choices: the choice with the least error nearly always answers.
@@ -177,11 +181,33 @@ def centers(
     live, choice = state.live, state.choice
     blend_s = blended(jobs, past, events, views.method_s, live.outputs.method_s, live.errors, BLEND_POWER)
     middle_s = median(views.method_s[:, MIDDLE], axis=1)
-    choices_s = np.stack([blend_s, middle_s, (blend_s + middle_s) / 2], axis=1)
+    typical_s = _typical(past, events, len(jobs.who), choice.rungs)
+    takes_mean = (views.n_of_who > 0) | np.isnan(typical_s)
+    choices_s = np.stack([blend_s, middle_s, np.where(takes_mean, (blend_s + middle_s) / 2, typical_s)], axis=1)
     if submits is not None:
         choice.outputs.method_s[len(past.who) - len(submits) :] = choices_s[submits]
     chosen_s = blended(jobs, past, events, choices_s, choice.outputs.method_s, choice.errors, CHOICE_POWER)
     return capped(chosen_s, jobs.limit_s)
+
+
+@entry_kernel
+def _typical(past: Jobs, events: Events, n: int, held: Floats) -> Floats:
+    """(jobs,) the median runtime of all ended jobs, s, the latest most; NaN before the first. Updates `held`.
+
+    `held`: the logarithm of the median, and the number of jobs it is from.
+    """
+    found, n_over = np.full(n, np.nan), 0
+    for job in range(n + 1):
+        while n_over < events.ended[job]:
+            over = events.by_end[n_over]
+            if past.is_learnt[over] and not past.is_lower_bound[over] and past.runtime_s[over] > 0:
+                held[1] += 1
+                off = math.log(past.runtime_s[over]) - held[0]
+                held[0] += off if held[1] == 1 else np.sign(off) * max(1 / held[1], LEAST_STEP)
+            n_over += 1
+        if job < n and held[1] > 0:
+            found[job] = math.exp(held[0])
+    return found
 
 
 def answered(

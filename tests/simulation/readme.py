@@ -74,9 +74,9 @@ per record; the parts of a checkpointed job have the number of its summary.
 
 ## Textual traps
 
-Textual traps of `traps.swf`, whose lines end in CR LF. Most of them follow a comment that names the trap.
-
-{textual}
+The lines of `traps.swf` end in CR LF. Most of its textual traps follow a comment that names the trap: tabs, decimals,
+too few or too many fields, a cut line, a false header. `textual_traps` in `traps.truth.json` has each line with how it
+should be read.
 
 ## How riverbend is made
 
@@ -94,7 +94,6 @@ def readme(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[
         day_jobs=day["jobs"],
         day_attempts=len(day["attempts"]),
         kinds=_table(("kind", "riverbend", "traps", "flag", "what it is"), _kinds(riverbend, traps)),
-        textual=_table(("line", "trap", "how it should be read"), _textual(traps)),
     )
 
 
@@ -145,9 +144,3 @@ def _kinds(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple
 
     order = sorted(kinds, key=lambda kind: (kinds[kind]["expected_flag"] is None, kinds[kind]["screen"] is not None))
     return [(kind, *counts(kind), becomes(kinds[kind]), kinds[kind]["meaning"]) for kind in order]
-
-
-def _textual(traps: Mapping[str, Any]) -> list[tuple[object, ...]]:
-    reading = {"record": "a record", "unreadable": "unreadable, counted", "blank": "skipped", "comment": "a comment"}
-    rows = [(trap["line"], trap["trap"], reading[trap["what"]]) for trap in traps["textual_traps"]]
-    return [*rows, ("", "a header line that continues the one before, a byte that is not UTF-8", "header")]

@@ -210,6 +210,7 @@ def _limits(weeks: Rows) -> Markup | str:
 def _weeks_below(axes: Axes, weeks: Rows) -> None:
     ends = dict.fromkeys((0, len(weeks) // 2, len(weeks) - 1))
     named_ticks(axes.xaxis, {place: weeks[place]["week"][2:] for place in ends})
+    axes.get_xticklabels()[-1].set_horizontalalignment("right")
 
 
 def _waste(rows: Rows) -> Markup | str:

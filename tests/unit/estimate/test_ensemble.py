@@ -14,7 +14,7 @@ from pipeline.estimate.keys import grown
 from pipeline.estimate.registry import ESTIMATORS
 from pipeline.estimate.score import QUANTILES, scores
 from pipeline.estimate.state import no_outputs
-from tests.unit.evaluate.estimators import log
+from tests.unit.evaluate.estimators import jobs_of, log
 
 
 def a_log(n_jobs: int) -> WholeLog:
@@ -89,3 +89,20 @@ def test_a_job_stopped_below_an_answer_moves_no_weight() -> None:
     assert np.array_equal(answered(past, stopped_s), runtime_s * 6)
     short_s = stopped_s / 10
     assert np.array_equal(answered(past, short_s)[-200:], short_s[-200:, 2])
+
+
+def test_jobs_of_nobody_are_not_answered_by_the_last_burst() -> None:
+    """Of a log without users that comes in bursts, each of one runtime, the typical runtime errs less than the last."""
+    rng, n = np.random.default_rng(3), 6000
+    burst = np.arange(n) // 60
+    runtime_s = np.round(np.exp(rng.normal(6.0, 1.5, n // 60))[burst] * rng.lognormal(0, 0.1, n)) + 1
+    submit_s = 1_600_000_000 + 3600 * burst
+    columns = zip(submit_s.tolist(), (submit_s + runtime_s).tolist(), runtime_s.tolist(), strict=True)
+    jobs = [
+        {"user": None, "submit_s": at, "start_s": at, "end_s": int(end), "runtime_s": took, "procs": 1}
+        for at, end, took in columns
+    ]
+    found = ESTIMATORS["walltime"](history(jobs_of(jobs)), EstimateRules())[:, 1]
+    later = np.arange(n) >= n // 3
+    constant = np.abs(np.median(runtime_s[~later]) - runtime_s)[later].mean()
+    assert np.abs(found - runtime_s)[later].mean() < 1.1 * constant
