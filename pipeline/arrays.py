@@ -59,7 +59,7 @@ def lists(rows: Sequence[Numbers | None], element: pa.DataType) -> pa.Array:
 
 def list_values(column: pa.Array | pa.ChunkedArray) -> list[Numbers | None]:
     """The rows of a column of lists, the inverse of `lists`; numbers are read-only views."""
-    array = _one(column)
+    array = one_piece(column)
     if not len(array):
         return []
     ends = np.frombuffer(array.buffers()[1], np.int32, count=array.offset + len(array) + 1)[array.offset :].tolist()
@@ -82,20 +82,20 @@ def _flat(values: pa.Array) -> Numbers:
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], Bools]:
     """The values of an integer column as int64 (undefined where null), and where it is null."""
-    array = _one(column)
+    array = one_piece(column)
     wide = array if array.type == pa.int64() else array.cast(pa.int64())
     return _data(wide, np.dtype(np.int64)), nulls(wide)
 
 
 def floats_of(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.float64]:
     """A float64 column's values, NaN where it is null."""
-    values = _data(_one(column), np.dtype(np.float64))
+    values = _data(one_piece(column), np.dtype(np.float64))
     return np.where(nulls(column), np.nan, values) if column.null_count else values
 
 
 def nulls(column: pa.Array | pa.ChunkedArray) -> Bools:
     """Where a column is null."""
-    array = _one(column)
+    array = one_piece(column)
     valid = array.buffers()[0]
     if valid is None or not array.null_count:
         return np.full(len(array), bool(array.null_count))
@@ -120,7 +120,8 @@ def _zeros(n_bits: int) -> pa.Buffer:
     return pa.py_buffer(np.zeros(8 << n_bits, np.uint8))
 
 
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array, not copied where it is one already."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
@@ -176,7 +177,7 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
 
 def dense_codes(values: pa.Array | pa.ChunkedArray) -> Ints:
     """A code per value, equal where values are equal, -1 for null, in time linear in the values."""
-    array = _one(values.unify_dictionaries() if isinstance(values, pa.ChunkedArray) else values)
+    array = one_piece(values.unify_dictionaries() if isinstance(values, pa.ChunkedArray) else values)
     codes, is_null = integers((array if array.type == CATEGORY else array.dictionary_encode()).indices)
     return np.where(is_null, -1, codes)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Ints, arrow, integers, nulls, replaced, texts, unknown
+from pipeline.arrays import CATEGORY, Bools, Ints, arrow, integers, nulls, one_piece, replaced, texts, unknown
 from pipeline.tables import JOBS
 
 FORMAT = pa.field("format", pa.int32())
@@ -278,8 +278,7 @@ def _number_key(digits: pa.Array) -> Ints:
 
 
 def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    array = one_piece(column)
     encoded = array if array.type == CATEGORY else array.dictionary_encode()
     place = np.empty(len(encoded.dictionary), np.int64)
     place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place))
@@ -298,8 +297,7 @@ def with_sorted_categories(jobs: pa.Table) -> pa.Table:
 def _sorted_category(chunks: pa.ChunkedArray) -> pa.Array:
     if chunks.null_count == len(chunks):
         return unknown(len(chunks), CATEGORY)
-    whole = chunks.combine_chunks()
-    column = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+    column = one_piece(chunks)
     words = column.dictionary.to_pylist()
     used = pc.unique(column.indices).to_pylist()
     kept = sorted(words[i] for i in used if i is not None)

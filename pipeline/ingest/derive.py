@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.application_names import application_of
-from pipeline.arrays import replaced, texts
+from pipeline.arrays import one_piece, replaced, texts
 from pipeline.columns import COLUMNS
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.privacy import Hasher, hasher_of
@@ -54,7 +54,7 @@ def inputs_of(said: Mapping[str, str], rules: Sequence[InputRule], *, only_numbe
 
 
 def _by_rule(column: pa.ChunkedArray, rule: InputRule, *, only_numbers: bool) -> pa.Array:
-    encoded = in_one_piece(column.cast(pa.string())).dictionary_encode()
+    encoded = one_piece(column.cast(pa.string())).dictionary_encode()
     words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_INPUT_CHARACTERS)
     matches = pc.extract_regex(words, whole_text_pattern(rule.find)).to_pylist()
     return texts([_json(match, only_numbers) for match in matches]).take(encoded.indices)
@@ -93,7 +93,7 @@ class Rules:
 
 def _values(column: pa.ChunkedArray, pattern: str, gives: str) -> pa.Array:
     """The value of each text as categories; null where the pattern does not match, or the value is empty."""
-    encoded = in_one_piece(column.cast(pa.string())).dictionary_encode()
+    encoded = one_piece(column.cast(pa.string())).dictionary_encode()
     words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_RULE_CHARACTERS)
     values = pc.replace_substring_regex(words, pattern, gives)
     is_found = pc.and_(pc.match_substring_regex(words, pattern), pc.not_equal(values, ""))
@@ -177,7 +177,7 @@ def _known(table: pa.Table, name: str) -> pa.Array | None:
     """The column in one piece, where it is there and has a value."""
     if name not in table.column_names or table.column(name).null_count == table.num_rows:
         return None
-    return in_one_piece(table.column(name))
+    return one_piece(table.column(name))
 
 
 def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
@@ -191,14 +191,6 @@ def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 def rules_of(rules: Sequence[TextRule], where: str) -> Rules:
     """Rules ready to use; ConfigError where `gives` names a group that `find` lacks."""
     return Rules(tuple((rule.text, *_rewriting(rule, f"{where}[{i}]")) for i, rule in enumerate(rules)))
-
-
-def in_one_piece(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
-    array = (column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column).combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        return array.chunk(0) if array.num_chunks else pa.nulls(0, column.type)
-    return array
 
 
 def first_known(columns: Sequence[pa.Array]) -> pa.Array:

@@ -20,7 +20,7 @@ from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, report
 from pipeline.ingest.jobs_tables import OnDisk
 from pipeline.ingest.merge import joined, merged, write_run
-from pipeline.ingest.reader import EXTRAS, PART, Chunk, Reader, Remarks, chunks_of
+from pipeline.ingest.reader import EXTRAS, PART, READ_AGAIN, Chunk, Reader, Remarks, chunks_of
 from pipeline.ingest.sources import ARROW, PARQUET, Source, check_is_text, head
 from pipeline.ingest.spill import PartitionedRows, Room, SpooledTables, id_keys, partitions_for
 from pipeline.ingest.update import FATE, EarlierTable, Fates, updated
@@ -145,7 +145,7 @@ class _Logs:
             found, do = f"no job in {account.n_lines} lines", "check that the export ran"
             if any(reason == "no_line_end" for _, reason in account.unreadable):
                 found += ", and a last line without a line end"
-                do = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
+                do = READ_AGAIN
             raise InputError(where, found, "; or ".join(reader.expects for reader in self.readers), do)
         return report(account, self.site, self.settings, self.fates)
 

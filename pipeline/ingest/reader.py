@@ -148,9 +148,8 @@ class Reader:
     advice: Mapping[str, str] = field(default_factory=dict)
 
 
-def as_whole(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Table:
+def as_whole(jobs: pa.Table, _remarks: Remarks, _settings: IngestSettings) -> pa.Table:
     """A `settle` for formats whose rows are final as read: every record is a whole job's."""
-    del remarks, settings
     return jobs.append_column(PART, arrow(np.zeros(jobs.num_rows, np.int32)))
 
 
@@ -267,6 +266,9 @@ def memory_text(kib: float, per: int) -> str:
         kib, unit = kib / 1024, unit + 1
     return f"{kib:.15g}{_UNITS[unit]}/{_PER[per]}"
 
+
+READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
+NO_LINE_END = f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}"
 
 _NO_RECORD = ("comment", "blank", "header", "continued")
 """Lines that do not show that a source is of a format."""

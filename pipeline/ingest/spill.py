@@ -60,12 +60,8 @@ class PartitionedRows:
     _held_bytes: int = 0
     _schemas: dict[str, pa.Schema] = field(default_factory=dict)
     _rows: dict[int, int] = field(default_factory=dict)
-    _is_spilled: bool = False
-
-    @property
-    def is_spilled(self) -> bool:
-        """Whether rows have gone to disk."""
-        return self._is_spilled
+    is_spilled: bool = False
+    """Whether rows have gone to disk."""
 
     def declare(self, kind: str, schema: pa.Schema) -> None:
         """Set the columns that `partitions` gives for a kind; columns that its tables lack are null."""
@@ -79,13 +75,13 @@ class PartitionedRows:
         self._held_bytes += self._held[-1][1].nbytes
         self.n_rows += table.num_rows
         room = self.room
-        most = min(room.hold_bytes, room.spill_bytes) if self._is_spilled else room.hold_bytes
+        most = min(room.hold_bytes, room.spill_bytes) if self.is_spilled else room.hold_bytes
         if self.folder is not None and self._held_bytes > most:
             self._spill()
 
     def partitions(self) -> Iterator[dict[str, pa.Table]]:
         """Yield the rows of each partition by kind; a partition's rows are released when it is yielded."""
-        if not self._is_spilled:
+        if not self.is_spilled:
             held, self._held = self._held, []
             yield self._by_kind(held)
             return
@@ -103,7 +99,7 @@ class PartitionedRows:
         return {kind: under_schema(found.pop(kind), schema) for kind, schema in self._schemas.items()}
 
     def _spill(self) -> None:
-        self._is_spilled = True
+        self.is_spilled = True
         held, self._held, self._held_bytes = self._held[::-1], [], 0
         while held:
             portion, n_bytes = [], 0

@@ -28,6 +28,7 @@ from pipeline.ingest.formats.pbs.fold import fold, pruned
 from pipeline.ingest.formats.pbs.records import TOLD, KeysInUse
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
 from pipeline.ingest.reader import (
+    NO_LINE_END,
     RAW_CHARACTERS,
     Chunk,
     Layout,
@@ -43,7 +44,6 @@ from pipeline.ingest.spans import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
-READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
 BLOCK_BYTES = 1 << 23
 MOST_DOUBTFUL = 10_000
 """Of one file: where more records lack a key beside others, the server leaves it out at times."""
@@ -144,7 +144,7 @@ _SENTENCES = {
     "ambiguous_times": "{n} dates came twice when clocks went back and stand for an instant that the record lacks: "
     "each is read as the first",
     "settled_times": "{n} dates came twice when clocks went back and could be settled by walltime",
-    "no_line_end": f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}",
+    "no_line_end": NO_LINE_END,
     "joined": "{n} lines hold a record that was cut and a whole one behind it, and count as two",
 }
 _OTHER_ZONE = (
@@ -153,16 +153,14 @@ _OTHER_ZONE = (
 )
 
 
-def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
+def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times and counts."""
-    del settings
     said = [_OTHER_ZONE] if 2 * remarks["dated_off"] > remarks["dated"] else []
     return said + [sentence.format(n=remarks[name]) for name, sentence in _SENTENCES.items() if remarks[name]]
 
 
-def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:
+def layout(source: Source, _site: SiteSettings, _settings: IngestSettings) -> Layout:
     """The keys that a source's first records have, for `walltime ingest --dry-run`."""
-    del site, settings
     there = dict.fromkeys(decoded(key) for key in _KEY.findall(head(source)))
     found = tuple(key for key in there if key in KEYS)
     missing = tuple(key for key in KEYS if key not in there)

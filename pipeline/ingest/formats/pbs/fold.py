@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats_of, integers, nulls, texts
+from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats_of, integers, nulls, one_piece, texts
 from pipeline.ingest.combine import ranked
-from pipeline.ingest.derive import in_one_piece
 from pipeline.ingest.formats.pbs.records import CODE, STATES
 from pipeline.ingest.formats.pbs.scan import KINDS
 from pipeline.ingest.reader import Folded, constant, jobs_table
@@ -48,7 +47,7 @@ class _Events:
     suspended: tuple[Ints, Ints]
 
 
-def fold(jobs: pa.Table, parts: pa.Table, site: SiteSettings, settings: IngestSettings) -> Folded:
+def fold(_jobs: pa.Table, parts: pa.Table, site: SiteSettings, _settings: IngestSettings) -> Folded:
     """One row per attempt of each job of these records, in any order; `lines`: the records that added to one, by type.
 
     State is RUNNING where the records end with a start, PENDING where the job is only queued, CANCELLED where it was
@@ -56,13 +55,12 @@ def fold(jobs: pa.Table, parts: pa.Table, site: SiteSettings, settings: IngestSe
     is the walltime used where the log has it, else end minus start; suspended_s is the rest of that, where the log
     tells of a suspension. Restarts are left 0.
     """
-    del jobs, settings
     parts = parts.combine_chunks().unify_dictionaries()
     kind = integers(parts["kind"])[0]
     record_s = integers(parts["record_s"])[0]
     start, has_no_start = integers(parts["start_s"])
     key = np.where(has_no_start, record_s, start)
-    job, n_jobs = _jobs(parts, record_s)
+    job, n_jobs = _jobs_of(parts, record_s)
     order = _ordered(parts, [job, key, kind, record_s])
     rows = _rows(order, kind, key, has_no_start, job, n_jobs)
     events = _Events(_spans(kind, (_D, _A), record_s, job, n_jobs), _spans(kind, (_Z,), record_s, job, n_jobs))
@@ -76,7 +74,7 @@ def fold(jobs: pa.Table, parts: pa.Table, site: SiteSettings, settings: IngestSe
     return Folded(jobs_table(n_rows, **columns), lines)
 
 
-def _jobs(parts: pa.Table, record_s: Ints) -> tuple[Ints, int]:
+def _jobs_of(parts: pa.Table, record_s: Ints) -> tuple[Ints, int]:
     """Each record's job as a number, and how many numbers there are."""
     ids = dense_codes(parts["job_id"])
     created, has_none = integers(parts["submit_s"])
@@ -197,7 +195,7 @@ def _states(parts: pa.Table, rows: _Rows, kind: Ints, is_cancelled: Bools, was_d
 
 def _filled(column: pa.ChunkedArray, rows: _Rows) -> pa.Array:
     """The rows' values: of the best record, and where it has none of the second."""
-    array, source = in_one_piece(column), rows.best
+    array, source = one_piece(column), rows.best
     if 0 < array.null_count < len(array):
         has = np.append(~nulls(array), False)
         source = np.where(~has[source] & has[rows.second], rows.second, source)

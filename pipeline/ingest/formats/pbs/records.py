@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,7 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks, by_word
-from pipeline.ingest.spans import Instants
-from pipeline.ingest.spans.instants import settled
+from pipeline.ingest.spans import Instants, settled
 
 _CUT_SHORT, _BAD_NUMBER, _NUL_BYTES, _NO_LINE_END = (
     REASONS.index(name) + 1 for name in ("cut_short", "bad_number", "nul_bytes", "no_line_end")
@@ -133,15 +132,6 @@ def _has_zeros(scanned: Scanned) -> Bools:
     return has
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
-    """Seconds, and where there are none; a time that is no local time never came twice."""
-
-    values: Ints
-    missing: Bools
-    repeat_s: Ints
-
-
 def record_dates(written: Instants, kind: Ints, said: Said, good: Bools) -> tuple[Ints, Remarks]:
     """UTC seconds of each record's date, and how many doubtful ones stand for an instant that the record lacks.
 
@@ -153,7 +143,9 @@ def record_dates(written: Instants, kind: Ints, said: Said, good: Bools) -> tupl
     event_s = np.select([ends, kind == _S], [end.values, start.values], created.values)
     lacks = np.select([ends, kind == _S], [end.missing, start.missing], created.missing)
     by_walltime = lacks & ends & ~start.missing
-    base = _Times(np.where(by_walltime, start.values, event_s), lacks & ~by_walltime, np.zeros_like(event_s))
+    base_s, has_none = np.where(by_walltime, start.values, event_s), lacks & ~by_walltime
+    # An instant of the record is no local time, and never came twice.
+    base = replace(written, values=base_s, missing=has_none, repeat_s=np.zeros_like(event_s))
     used_s = np.where(used.missing, np.nan, used.values)
     _, dates_s, is_settled = settled(base, written, np.where(by_walltime, used_s, 0.0), OFF_S)
     is_doubtful = good & lacks & (written.repeat_s > 0)

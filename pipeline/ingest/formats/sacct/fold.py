@@ -74,12 +74,11 @@ def fold_beside(jobs: pa.Table, steps: pa.Table, owner: Ints) -> tuple[pa.Table,
     return _told(jobs, steps, sure, owner[sure]), steps.filter(arrow(is_left))
 
 
-def fold(jobs: pa.Table, steps: pa.Table, site: SiteSettings, settings: IngestSettings) -> Folded:
+def fold(jobs: pa.Table, steps: pa.Table, _site: SiteSettings, _settings: IngestSettings) -> Folded:
     """The jobs with what their steps tell; steps by whether they found a job.
 
     jobs: JOBS with attempt_key, all records of some job ids; steps: the STEPS of those ids.
     """
-    del site, settings
     ids = dense_codes(pa.chunked_array([*jobs["job_id"].chunks, *steps["job_id"].chunks], pa.string()))
     job_ids, step_ids = ids[: jobs.num_rows], ids[jobs.num_rows :]
     step, job = _pairs(job_ids, step_ids)

@@ -115,7 +115,7 @@ def _parsed(data: bytes, line: int, offset: int, progress: Progress, *, is_last:
     place, counted, n_bytes = 0, 0, 0
     while place < len(text):
         passed = text[counted:place]
-        line, n_bytes, counted = line + passed.count("\n"), n_bytes + len(_encoded(passed)), place
+        line, n_bytes, counted = line + passed.count("\n"), n_bytes + len(encoded(passed)), place
         raw = data[n_bytes : n_bytes + _RAW_BYTES]
         try:
             value, stop = _DECODER.raw_decode(text, place)
@@ -128,19 +128,19 @@ def _parsed(data: bytes, line: int, offset: int, progress: Progress, *, is_last:
             yield Element(None, CUT_OFF if is_cut else NOT_JSON, line, offset + n_bytes, raw)
             return
         yield Element(value, None, line, offset + n_bytes, raw)
-        place = _skipped(text, stop)
+        between = _BETWEEN.match(text, stop)
+        place = between.end() if between else stop
         if text.startswith("]", place):
             return
     progress.is_cut = progress.is_cut or is_last
 
 
-def _skipped(text: str, place: int) -> int:
-    between = _BETWEEN.match(text, place)
-    return between.end() if between else place
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+def encoded(text: str) -> bytes:
+    """UTF-8; bytes of the document that were none come back as they were."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
 
 
 def _depth(text: str) -> int:

@@ -30,6 +30,7 @@ from pipeline.ingest.formats.sacct.json_elements import (
     Element,
     Progress,
     elements,
+    encoded,
 )
 from pipeline.ingest.formats.sacct.records import Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
@@ -321,18 +322,10 @@ class _Batch:
 
     def _rows(self) -> Rows:
         slot = {what: place for place, what in enumerate(COLUMNS)}
-        cells = [[_encoded(own.get(what, "")) for own in self.cells] for what in COLUMNS]
+        cells = [[encoded(own.get(what, "")) for own in self.cells] for what in COLUMNS]
         data, start, end = end_to_end(cells, 0)
         line = np.array([element.line for element in self.element_of], np.int64)
         return Rows(as_bytes(data), slot, start, end, np.arange(len(line)), line, line, np.ones_like(line))
-
-
-def _encoded(text: str) -> bytes:
-    """UTF-8; bytes of the document that were none come back as they were."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace")
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:

@@ -33,7 +33,6 @@ from pipeline.ingest.reader import (
     whole,
 )
 from pipeline.ingest.sources import Source
-from pipeline.ingest.spans.instants import seconds_between, settled
 from pipeline.ingest.spans.kernels import Bytes
 from pipeline.ingest.tres import CPUS, NO_COUNT, NODES, counted, exit_code, gpu_type, gpus_of
 from pipeline.settings import IngestSettings, SiteSettings
@@ -117,16 +116,12 @@ class Fields:
 
     def duration(self, what: str) -> Floats:
         """Seconds, NaN where there are none."""
-        if not self.has(what):
-            return np.full(len(self.rows), np.nan)
         typed = spans.duration_s(self.rows.data, *self.rows.span(what))
         self.mark(typed.invalid, "not_a_duration")
         return typed.floats()
 
     def count(self, what: str) -> tuple[Ints, Bools]:
         """A whole number (1.50K is 1536, 10.0 is 10), and where there is none."""
-        if not self.has(what):
-            return np.zeros(len(self.rows), np.int64), np.ones(len(self.rows), np.bool_)
         start, end = self.rows.span(what)
         typed = spans.integers(self.rows.data, start, end)
         values, missing = typed.values, typed.missing
@@ -147,8 +142,6 @@ class Fields:
 
     def energy_j(self) -> Floats:
         """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
-        if not self.has("energy"):
-            return np.full(len(self.rows), np.nan)
         typed = spans.energy_j(self.rows.data, *self.rows.span("energy"))
         self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
         return typed.floats()
@@ -398,14 +391,14 @@ def _times(fields: Fields) -> dict[str, pa.Array]:
     times = {name: fields.instants(name) for name in _INSTANTS}
     suspended_s, elapsed_s = fields.duration("suspended_s"), fields.duration("runtime_s")
     start, end = times["start_s"], times["end_s"]
-    start_s, end_s, is_settled = settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
+    start_s, end_s, is_settled = spans.settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
     for name, instants in times.items():
         is_doubtful = (instants.repeat_s > 0) & ~instants.missing
         by_elapsed = is_doubtful & is_settled & (name in ("start_s", "end_s"))
         fields.remarks["settled_times"] += int(np.count_nonzero(by_elapsed))
         fields.remarks["ambiguous_times"] += int(np.count_nonzero(is_doubtful & ~by_elapsed))
     if not fields.has("runtime_s"):
-        elapsed_s = seconds_between(start_s, end_s, start.missing | end.missing) - np.nan_to_num(suspended_s)
+        elapsed_s = spans.seconds_between(start_s, end_s, start.missing | end.missing) - np.nan_to_num(suspended_s)
         elapsed_s[elapsed_s < 0] = np.nan
     read = {name: arrow(instants.values, instants.missing) for name, instants in times.items()}
     read |= {"start_s": arrow(start_s, start.missing), "end_s": arrow(end_s, end.missing)}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Ints, arrow, integers, replaced
 from pipeline.errors import printable
 from pipeline.ingest.formats.swf.fields import DIALECTS, Dialect
-from pipeline.ingest.reader import PART, Remarks, categories
+from pipeline.ingest.reader import NO_LINE_END, PART, Remarks, categories
 from pipeline.settings import IngestSettings
 
 STATES = {0: "FAILED", 1: "COMPLETED", 2: "PARTIAL", 3: "PARTIAL", 4: "PARTIAL", 5: "CANCELLED"}
@@ -151,11 +151,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         (remarks["long_lines"], f"{remarks['long_lines']} lines have more than 18 fields: the others are left alone"),
         (remarks["short_lines"], f"{remarks['short_lines']} lines have fewer than 18 fields: the missing are unknown"),
         (remarks["floored"], f"{remarks['floored']} instants, counts or ids have a fraction and are floored"),
-        (
-            remarks["no_line_end"],
-            "a last line has no line end: it may have been cut, or is still being written; read the log again when it "
-            'is whole, or set ingest.last_line = "take" if it is',
-        ),
+        (remarks["no_line_end"], NO_LINE_END),
         (settings.columns, f"fields read by a dialect: {_moves(settings)}"),
     ]
     return [

@@ -186,9 +186,8 @@ def _binary_parts(source: Source, used: Sequence[str]) -> Iterator[Part]:
         yield Part(rows, line, np.zeros_like(line), rows.num_rows, rows.nbytes)
 
 
-def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:
+def layout(source: Source, _site: SiteSettings, settings: IngestSettings) -> Layout:
     """The map of a table's columns, with the units that were assumed, for `walltime ingest --dry-run`."""
-    del site
     names, mapped = _mapped(source, settings)
     said = [
         f"{target} = {printable(column.column, 60)}{f' in {column.unit}' if column.unit else ''} "
@@ -207,9 +206,8 @@ _SIZE_NOTES = {
 }
 
 
-def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
+def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
     """What was assumed of units, zones and sizes, a sentence each."""
-    del settings
 
     def named(prefix: str) -> list[str]:
         return [name.removeprefix(prefix) for name, n in sorted(remarks.items()) if name.startswith(prefix) and n]
