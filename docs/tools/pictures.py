@@ -20,15 +20,7 @@ COMMANDS = (
     ("ingest", "data_samples/riverbend.swf.gz", "--site", "riverbend", "--out", "{work}/jobs.parquet"),
     ("clean", "{work}/jobs.parquet", "--out", "{work}/flagged.parquet", "--report", "{work}/cleaning.html"),
     ("scaling", "fit", "docs/samples/runs.csv", "--predict", "64,128", "--report", "{work}/series.html"),
-    (
-        "backtest",
-        "configs/sample.toml",
-        "--plain",
-        "--methods",
-        "walltime,last_two",
-        "--report",
-        "{work}/backtest.html",
-    ),
+    ("backtest", "configs/sample.toml", "--methods", "walltime,last_two", "--report", "{work}/backtest.html"),
 )
 PAGES = {
     "page-of-a-site": "applications/site.html",
@@ -50,7 +42,7 @@ def main() -> None:
         for command in COMMANDS:
             _walltime([part.format(work=work) for part in command])
         for name, pattern in PAGES.items():
-            page = sorted(path for path in work.glob(pattern) if path.name != "index.html")[0]
+            page = sorted(path for path in work.glob(pattern) if path.name not in ("index.html", "site.html") or path.name in pattern)[0]
             _picture(chromium, page, IMAGES / f"{name}.png", work)
             sys.stdout.write(f"Wrote {(IMAGES / name).relative_to(ROOT)}.png\n")
 
@@ -62,13 +54,8 @@ def _walltime(arguments: list[str]) -> None:
 
 
 def _picture(chromium: str, page: Path, out: Path, work: Path) -> None:
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        f"--user-data-dir={work / 'chromium'}",
-    ]
+    folder = f"--user-data-dir={work / 'chromium'}"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", folder]
     shot = [f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={out}", page.as_uri()]
     subprocess.run([chromium, *options, *shot], check=True, capture_output=True)  # noqa: S603
 
