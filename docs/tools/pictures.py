@@ -30,6 +30,7 @@ PAGES = {
     "page-of-a-backtest": "backtest.html",
 }
 """The pictures, and the page of each; of several pages the first by name."""
+NO_APPLICATION = ("index.html", "site.html")
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def main() -> None:
         for command in COMMANDS:
             _walltime([part.format(work=work) for part in command])
         for name, pattern in PAGES.items():
-            page = sorted(path for path in work.glob(pattern) if path.name not in ("index.html", "site.html") or path.name in pattern)[0]
+            page = min(path for path in work.glob(pattern) if path.name in pattern or path.name not in NO_APPLICATION)
             _picture(chromium, page, IMAGES / f"{name}.png", work)
             sys.stdout.write(f"Wrote {(IMAGES / name).relative_to(ROOT)}.png\n")
 
@@ -54,8 +55,8 @@ def _walltime(arguments: list[str]) -> None:
 
 
 def _picture(chromium: str, page: Path, out: Path, work: Path) -> None:
-    folder = f"--user-data-dir={work / 'chromium'}"
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", folder]
+    profile = f"--user-data-dir={work / 'chromium'}"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", profile]
     shot = [f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={out}", page.as_uri()]
     subprocess.run([chromium, *options, *shot], check=True, capture_output=True)  # noqa: S603
 
