@@ -37,6 +37,11 @@ scheduler = "pbs"
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests with GPUs first: two servers at a time do not start, and the other one stays up to the end."""
+    items.sort(key=lambda item: "gpu_cluster" not in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A running OpenPBS."""
