@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.services.input_models import InputOptions, declaration_of
+from flows.services.input_models import InputOptions, check_known, declaration_of
 from pipeline import inputs
-from pipeline.errors import InputError, printable
+from pipeline.errors import printable
 from pipeline.inputs import Cost, CostUnit, InputModel, LearnRules
 from pipeline.inputs.input_model import ANSWERS, SUGGESTIONS
 from walltime.frames import arrow_of, frame_of, plain
@@ -124,8 +124,6 @@ def suggest(
     --------
     See `learn`.
     """
-    units = [str(one) for one in CostUnit]
-    if unit not in units:
-        raise InputError("suggest", f"unit = {printable(repr(unit))}", f"one of {', '.join(units)}")
+    check_known("suggest", f"unit = {printable(repr(unit))}", unit, list(CostUnit))
     table, kind = arrow_of(candidates, "suggest")
     return frame_of(plain(inputs.suggest(model, table, Cost(CostUnit(unit), budget, n_runs)), SUGGESTIONS), kind)

@@ -24,13 +24,12 @@ COMMANDS = (
 )
 PAGES = {
     "page-of-a-site": "applications/site.html",
-    "page-of-an-application": "applications/*.html",
+    "page-of-an-application": "applications/*-*.html",
     "page-of-cleaning": "cleaning.html",
     "page-of-a-series": "series.html",
     "page-of-a-backtest": "backtest.html",
 }
 """The pictures, and the page of each; of several pages the first by name."""
-NO_APPLICATION = ("index.html", "site.html")
 
 
 def main() -> None:
@@ -43,8 +42,7 @@ def main() -> None:
         for command in COMMANDS:
             _walltime([part.format(work=work) for part in command])
         for name, pattern in PAGES.items():
-            page = min(path for path in work.glob(pattern) if path.name in pattern or path.name not in NO_APPLICATION)
-            _picture(chromium, page, IMAGES / f"{name}.png", work)
+            _picture(chromium, min(work.glob(pattern)), IMAGES / f"{name}.png", work)
             sys.stdout.write(f"Wrote {(IMAGES / name).relative_to(ROOT)}.png\n")
 
 

@@ -179,7 +179,7 @@ def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
     else:
         names = list(dict.fromkeys(name.strip() for name in options.inputs.split(",") if name.strip()))
     for option, name in (*given, *(("--inputs", name) for name in names)):
-        _check_known(f"{option} {printable(name, 60)}", "no such column", name, runs.column_names)
+        check_known(f"{option} {printable(name, 60)}", "no such column", name, runs.column_names)
     if not names:
         raise InputError("--inputs", "no column", "at least one input besides the target", "name columns of the file")
     types = _types(options.types, names)
@@ -189,7 +189,8 @@ def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
     return Declaration(inputs, derived, options.target, options.procs, options.batch, options.time, options.censored)
 
 
-def _check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
+def check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
+    """InputError, with the nearest known word, where a name is none of the known ones."""
     if name not in known:
         raise InputError(where, found, f"{expected}{printable(', '.join(known), 300)}", did_you_mean(name, known))
 
@@ -199,8 +200,8 @@ def _types(texts: Sequence[str], names: Sequence[str]) -> Mapping[str, InputType
     for text in texts:
         name, _, kind = (part.strip() for part in text.rpartition("="))
         where = f"--type {printable(text, 60)}"
-        _check_known(where, f"no type {printable(kind, 40)}", kind, list(InputType), "NAME=TYPE with one of ")
-        _check_known(where, f"no input {printable(name, 40)}", name, names)
+        check_known(where, f"no type {printable(kind, 40)}", kind, list(InputType), "NAME=TYPE with one of ")
+        check_known(where, f"no input {printable(name, 40)}", name, names)
         found[name] = InputType(kind)
     return found
 

@@ -181,7 +181,7 @@ def centers(
     live, choice = state.live, state.choice
     blend_s = blended(jobs, past, events, views.method_s, live.outputs.method_s, live.errors, BLEND_POWER)
     middle_s = median(views.method_s[:, MIDDLE], axis=1)
-    typical_s = _typical(past, events, len(jobs.who), choice.rungs)
+    typical_s = _typical(past, events, len(jobs.who), state.use.typical)
     takes_mean = (views.n_of_who > 0) | np.isnan(typical_s)
     choices_s = np.stack([blend_s, middle_s, np.where(takes_mean, (blend_s + middle_s) / 2, typical_s)], axis=1)
     if submits is not None:
@@ -192,9 +192,8 @@ def centers(
 
 @entry_kernel
 def _typical(past: Jobs, events: Events, n: int, held: Floats) -> Floats:
-    """(jobs,) the median runtime of all ended jobs, s, the latest most; NaN before the first. Updates `held`.
-
-    `held`: the logarithm of the median, and the number of jobs it is from.
+    """(jobs,) the median runtime of all ended jobs, s, the latest most; NaN before the first. Updates `held`,
+    which is `typical` of Use.
     """
     found, n_over = np.full(n, np.nan), 0
     for job in range(n + 1):

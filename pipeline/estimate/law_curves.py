@@ -33,6 +33,10 @@ LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED, IS_NEW, BELOW, ABOVE, LOW, HIGH = r
 where no run of the size is remembered; the places of jobs of the next smaller and larger sizes that are, where it is
 not, and -1 without one; how far (log) the curve's 80% interval reaches below and above it."""
 
+# SciPy's ndtri would load SciPy, which a query does without.
+REACH = np.array([NormalDist().inv_cdf(share) for share in CALIBRATED]) / NormalDist().inv_cdf(0.9)
+"""How far each of CALIBRATED lies from the median, where the ends of 80% are at 1, on a normal scale of logs."""
+
 
 class LawCurves(NamedTuple):
     """Curves end to end: curve c has the sizes from `offsets[c]` to `offsets[c + 1]`, by size, and log runtimes there.
@@ -157,11 +161,9 @@ def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float)
 
     On a size that never ran they are at least as far from it as those of the curve.
     """
-    # SciPy's ndtri would load SciPy, which a query does without.
-    z = np.array([NormalDist().inv_cdf(share) for share in CALIBRATED]) / NormalDist().inv_cdf(0.9)
-    away = np.where(z < 0, law[:, [LOW]], law[:, [HIGH]]) * np.abs(z)
+    away = np.where(REACH < 0, law[:, [LOW]], law[:, [HIGH]]) * np.abs(REACH)
     median_s = quantiles_s[:, [QUANTILES.index(0.5)]]
-    wider_s = median_s * np.exp(np.sign(z) * np.maximum(np.abs(np.log(quantiles_s / median_s)), away))
+    wider_s = median_s * np.exp(np.sign(REACH) * np.maximum(np.abs(np.log(quantiles_s / median_s)), away))
     here_s = np.where(law[:, [IS_NEW]] == 1, wider_s, quantiles_s)
     return np.where(speaks(law)[:, None], shifted(here_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
 

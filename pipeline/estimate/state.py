@@ -91,7 +91,7 @@ class State:
     served: Learnt
     """Of answers of rows of the table, as old as they are when they are read."""
     choice: Learnt
-    """Of the choices of the ensemble: their errors, and in place of rungs the log's typical runtime."""
+    """Of the choices of the ensemble: their errors alone."""
     rows: Rows
     last_submits: LastSubmits
     use: Use
@@ -118,7 +118,7 @@ def no_state(n_methods: int, n_choices: int, first_rungs: Floats) -> State:
     rungs = np.zeros((N_CLASSES, n_quantiles + 1))
     rungs[::2, :-1] = first_rungs[0]
     served = Learnt(no_errors(n_methods), rungs, no_outputs(0, (n_methods, 0, N_READ * n_quantiles, N_READ)))
-    choice = Learnt(no_errors(n_choices), np.zeros(2), no_outputs(0, (n_choices, 0, 0, 0)))
+    choice = Learnt(no_errors(n_choices), np.zeros((0, n_quantiles)), no_outputs(0, (n_choices, 0, 0, 0)))
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, live=live, served=served, choice=choice,

@@ -100,7 +100,8 @@ def sizes(jobs: Jobs) -> Ints:
 
 def typed_sizes(jobs: Jobs) -> Ints:
     """Per job a number of its processors, GPUs and the type of these."""
-    return np.where(jobs.gpus > 0, mixed(sizes(jobs), jobs.traits[:, GPU_TYPE]), sizes(jobs))
+    size = sizes(jobs)
+    return np.where(jobs.gpus > 0, mixed(size, jobs.traits[:, GPU_TYPE]), size)
 
 
 def jobs_of(history: History) -> Jobs:
@@ -263,16 +264,18 @@ def with_known_programs(jobs: Jobs, n_names: Ints, n_submits: Ints) -> Jobs:
 class Use(NamedTuple):
     """Per number of a request, and for the log in the one row of `of_log`: runs that ended, and the longest, s.
 
-    `of_log` has the first submit, s, too: infinite before it.
+    `of_log` has the first submit, s, too: infinite before it. `typical`: the logarithm of the median runtime (log s) of
+    the log's ended runs, the latest most, and how many it is from.
     """
 
     of_request: Floats
     of_log: Floats
+    typical: Floats
 
 
 def no_use() -> Use:
     """The state before the first end: only the blank row."""
-    return Use(np.zeros((1, 2)), np.array([[0.0, 0.0, np.inf]]))
+    return Use(np.zeros((1, 2)), np.array([[0.0, 0.0, np.inf]]), np.zeros(2))
 
 
 def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use, rules: "EstimateRules") -> Jobs:

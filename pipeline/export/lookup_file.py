@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Ints, integers
+from pipeline.arrays import Ints, integers, replaced
 from pipeline.errors import InputError
 from pipeline.export.lookup_reader import (
     CHECK,
@@ -216,8 +216,7 @@ def _told_memory(memory: pa.Table) -> pa.Table:
     """The rows on enough jobs of one user and application, with requests in whole KiB, as submits can tell them."""
     is_told = pc.and_(pc.is_valid(memory["what"]), pc.greater_equal(memory["n_jobs"], FEW_JOBS))
     found = memory.filter(pc.and_(is_told, pc.is_valid(memory["who"])))
-    place = found.column_names.index("requested_mem_kib")
-    return found.set_column(place, "requested_mem_kib", pc.floor(pc.add(found["requested_mem_kib"], 0.5)))
+    return replaced(found, "requested_mem_kib", pc.floor(pc.add(found["requested_mem_kib"], 0.5)))
 
 
 def _memory_rows(memory: pa.Table, kinds: Mapping[int, str]) -> Iterator[Row]:

@@ -6,11 +6,11 @@ from typing import Any
 _PAGE = """\
 # Sample logs
 
-Two accounting logs in the Standard Workload Format 2.2, one day of a small cluster in three formats, a log of `sacct`
-whose job names hold inputs, one of jobs on GPUs, and two small runs whose phases repeat. `tests/simulate.py` generates
-them from known laws and plants anomalies in the logs; the truth files describe them. No machine, site or person in them
-exists. You may use them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated
-with them.
+The logs are two in the Standard Workload Format 2.2, one day of a small cluster in three formats, one of `sacct` whose
+job names hold inputs, and one of jobs on GPUs. There are two small runs whose phases repeat, too. `tests/simulate.py`
+generates them from known laws and plants anomalies in the logs. The truth files describe them. No machine, site or
+person in them exists. You may use them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page
+is generated with them.
 
     python -m tests.simulate --out data_samples            # write them again, byte for byte
     python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
