@@ -125,8 +125,6 @@ def touched(rows: Rows, past: Jobs, over: Ints, is_apart: Bools, as_of_s: float)
     job, n_new = over[nth], len(nth)
     step_s = np.where(kind < GROUP, DAY_S, GROUP_DAYS * DAY_S)
     at_s = np.maximum(np.ceil(past.end_s[job] / step_s), np.floor(as_of_s / step_s) + 1) * step_s
-    before = np.append(0, rows.n_jobs[:-1]) * (np.append(-1, rows.key[:-1]) == rows.key)
-    more = np.concatenate([rows.n_jobs - before, is_apart[nth].astype(np.int64)])
     fresh = Rows(
         keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job],
         past.limit_s[job],
@@ -135,13 +133,25 @@ def touched(rows: Rows, past: Jobs, over: Ints, is_apart: Bools, as_of_s: float)
         np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
         np.full(n_new, np.nan), np.full(n_new, np.nan),
     )  # fmt: skip
-    both = Rows(*(np.concatenate(columns) for columns in zip(rows, fresh, strict=True)))
+    is_touched = np.isin(rows.key, fresh.key)
+    changed = _changed(taken(rows, np.flatnonzero(is_touched)), fresh, is_apart[nth])
+    stay = np.flatnonzero(~is_touched)
+    order = np.argsort(np.concatenate([rows.key[stay], changed.key]), kind="stable")
+    # A column at a time, because the rows of a large site are most of the memory of a pass.
+    return Rows(*(np.concatenate([one[stay], other])[order] for one, other in zip(rows, changed, strict=True)))
+
+
+def _changed(held: Rows, fresh: Rows, is_apart: Bools) -> Rows:
+    """The rows of keys that jobs end of: those held, and after each ended job another one; the last of a midnight."""
+    before = np.append(0, held.n_jobs[:-1]) * (np.append(-1, held.key[:-1]) == held.key)
+    more = np.concatenate([held.n_jobs - before, is_apart.astype(np.int64)])
+    both = Rows(*(np.concatenate(columns) for columns in zip(held, fresh, strict=True)))
     order = np.lexsort((both.at_s, both.key))
     both, total = taken(both, order), np.cumsum(more[order])
     is_first = np.append(True, both.key[1:] != both.key[:-1])[: len(order)]
     start = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
     both = both._replace(
-        n_jobs=total - (total - more[order])[start], n_same=_alike(both, is_first | (order < len(rows.key))),
+        n_jobs=total - (total - more[order])[start], n_same=_alike(both, is_first | (order < len(held.key))),
         longest_s=_longest_s(both.longest_s, is_first),
     )  # fmt: skip
     is_last = np.append((both.key[1:] != both.key[:-1]) | (both.at_s[1:] != both.at_s[:-1]), True)[: len(order)]
