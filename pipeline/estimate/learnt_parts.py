@@ -61,6 +61,7 @@ from pipeline.estimate.submits import (
     with_sessions,
 )
 from pipeline.report import count_done
+from pipeline.workers import return_free_memory
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -118,10 +119,13 @@ def learnt_parts(
         state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
         part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
         own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
-        found = _extended(state, n_programs, own, own_ids, part_until_s, settings, rows_days)
-        state = found.state
+        found, n_entries = _extended(state, n_programs, own, own_ids, part_until_s, settings, rows_days)
+        state = compacted(found.state, n_entries)
         count_done("jobs learnt", len(own))
-        yield found
+        yield found._replace(state=state)
+        # The next part needs the room of this one.
+        del found
+        return_free_memory()
 
 
 def _extended(
@@ -132,8 +136,8 @@ def _extended(
     until_s: float,
     settings: EstimateRules,
     rows_days: float | None,
-) -> Part:
-    """The submits' estimates, and the State after all events until a time."""
+) -> tuple[Part, int]:
+    """The submits' estimates and the State after all events until a time, and the entries of its chain in use."""
     first, nth = len(state.jobs.who), state.n_submits + 1 + np.arange(len(ids))
     n_names = np.maximum.accumulate(np.append(n_programs - 1, history.codes["what"]))[1:] + 1
     jobs = with_known_programs(jobs_of(history), n_names, nth)
@@ -176,7 +180,7 @@ def _extended(
         record=_recorded(state.record, past, events, state.live.outputs), as_of_s=max(until_s, state.as_of_s),
     )  # fmt: skip
     used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
-    return Part(outputs.quantiles_s[:, :N_QUANTILES], rows, compacted(state, used))
+    return Part(outputs.quantiles_s[:, :N_QUANTILES], rows, state), used
 
 
 class Asked(NamedTuple):

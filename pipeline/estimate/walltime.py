@@ -7,7 +7,10 @@ over the same arrays, so that their estimates are the same to the bit.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +29,7 @@ from pipeline.estimate.law_curves import (
     shifted,
     with_laws,
 )
-from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, views_now, with_numbers
+from pipeline.estimate.learnt_parts import Part, empty, gaps_s, learnt_parts, recoded, views_now, with_numbers
 from pipeline.estimate.nightly.serving import later_quantiles
 from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
@@ -77,8 +80,7 @@ def _stale(history: History, settings: EstimateRules) -> Floats:
     for cut_s in np.unique(at_s):
         n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
         later = replace(history.take(np.arange(n_learnt, n_known)), stale_s=None)
-        for part in learnt_parts(later, settings, float(cut_s), PART_JOBS, state, rows_days=None):
-            state = part.state
+        state = _last_state(learnt_parts(later, settings, float(cut_s), PART_JOBS, state, rows_days=None))
         n_learnt, asking = n_known, np.flatnonzero(at_s == cut_s)
         found[asking] = estimate(state, history.take(asking), settings)
     return found
@@ -119,11 +121,16 @@ def learn(
     >>> state.n_submits == len(log)
     True
     """
-    known, state = history.known_by(as_of_s), empty()
+    known = history.known_by(as_of_s)
     ids = [str(row) for row in known.row] if ids is None else ids[: len(known)]
-    for part in learnt_parts(known, settings, as_of_s, part_jobs, ids=ids):
-        state = part.state
+    state = _last_state(learnt_parts(known, settings, as_of_s, part_jobs, ids=ids))
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
+
+
+def _last_state(parts: Iterator[Part]) -> State:
+    """The State after the last part; no part is kept longer than its turn, because it has all rows of a large site."""
+    last: State = deque(map(attrgetter("state"), parts), maxlen=1)[0]
+    return last
 
 
 class Answers(NamedTuple):
@@ -278,8 +285,7 @@ def update(
     rows = np.flatnonzero(fates.fate >= LATE)
     fresh = known.take(rows)
     fresh = replace(fresh, submit_s=np.maximum(fresh.submit_s, state.as_of_s))
-    for part in learnt_parts(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]):
-        state = part.state
+    state = _last_state(learnt_parts(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]))
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 

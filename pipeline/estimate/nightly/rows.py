@@ -121,24 +121,32 @@ def touched(rows: Rows, past: Jobs, over: Ints, is_apart: Bools, as_of_s: float)
     `is_apart`: which of these jobs count, being in no array or the first of theirs to end.
     """
     keys = keys_of(part(past, over))
-    kind, nth = np.nonzero(keys >= 0)
-    job, n_new = over[nth], len(nth)
-    step_s = np.where(kind < GROUP, DAY_S, GROUP_DAYS * DAY_S)
-    at_s = np.maximum(np.ceil(past.end_s[job] / step_s), np.floor(as_of_s / step_s) + 1) * step_s
-    fresh = Rows(
-        keys[kind, nth], kind, at_s, np.where(np.isin(kind, (R, ALL)), -1, past.who[job]), past.traits[job],
-        past.limit_s[job],
-        past.procs[job], past.gpus[job], past.end_s[job], past.runtime_s[job], np.zeros(n_new, np.int64),
-        np.ones((n_new, rows.n_same.shape[1]), np.int64),
-        np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
-        np.full(n_new, np.nan), np.full(n_new, np.nan),
-    )  # fmt: skip
-    is_touched = np.isin(rows.key, fresh.key)
-    changed = _changed(taken(rows, np.flatnonzero(is_touched)), fresh, is_apart[nth])
+    is_touched = np.isin(rows.key, keys)
+    # Kind by kind, and column by column below: the rows of a large site are most of the memory of a pass.
+    changed = [
+        _changed(
+            taken(rows, np.flatnonzero(is_touched & (rows.kind == kind))),
+            _fresh(kind, own[own >= 0], past, over[own >= 0], rows, as_of_s), is_apart[own >= 0],
+        )
+        for kind, own in enumerate(keys)
+    ]  # fmt: skip
     stay = np.flatnonzero(~is_touched)
-    order = np.argsort(np.concatenate([rows.key[stay], changed.key]), kind="stable")
-    # A column at a time, because the rows of a large site are most of the memory of a pass.
-    return Rows(*(np.concatenate([one[stay], other])[order] for one, other in zip(rows, changed, strict=True)))
+    order = np.argsort(np.concatenate([rows.key[stay], *(one.key for one in changed)]), kind="stable")
+    columns = zip(rows, *changed, strict=True)
+    return Rows(*(np.concatenate([held[stay], *others])[order] for held, *others in columns))
+
+
+def _fresh(kind: int, key: Ints, past: Jobs, job: Ints, rows: Rows, as_of_s: float) -> Rows:
+    """A row of a kind after each of some ended jobs; nothing is asked yet."""
+    n, step_s = len(job), DAY_S if kind < GROUP else GROUP_DAYS * DAY_S
+    at_s = np.maximum(np.ceil(past.end_s[job] / step_s), np.floor(as_of_s / step_s) + 1) * step_s
+    who = np.full(n, -1, np.int64) if kind in (R, ALL) else past.who[job]
+    return Rows(
+        key, np.full(n, kind, np.int64), at_s, who, past.traits[job], past.limit_s[job], past.procs[job],
+        past.gpus[job], past.end_s[job], past.runtime_s[job], np.zeros(n, np.int64),
+        np.ones((n, rows.n_same.shape[1]), np.int64), np.full((n, rows.method_s.shape[1]), np.nan),
+        np.full((n, rows.quantiles_s.shape[1]), np.nan), np.full(n, np.nan), np.full(n, np.nan),
+    )  # fmt: skip
 
 
 def _changed(held: Rows, fresh: Rows, is_apart: Bools) -> Rows:
@@ -177,13 +185,23 @@ def _longest_s(runtime_s: Floats, is_first: Bools) -> Floats:
 
 def as_asked(rows: Rows) -> Rows:
     """The rows with the values that their questions have: in rows of groups those that the newest jobs share."""
-    is_shared = rows.n_same >= np.minimum(rows.n_jobs, NEWEST)[:, None]
-    is_of_table, traits = rows.kind < GROUP, np.full_like(rows.traits, -1)
-    traits[:, SHARED] = np.where(is_shared[:, 1:], rows.traits[:, SHARED], -1)
+    traits = np.full_like(rows.traits, -1)
+    traits[:, SHARED] = np.where(_is_shared(rows, slice(1, None)), rows.traits[:, SHARED], -1)
     return rows._replace(
-        limit_s=np.where(is_of_table | is_shared[:, 0], rows.limit_s, 0.0),
-        traits=np.where(is_of_table[:, None], rows.traits, traits),
+        limit_s=asked_limit_s(rows), traits=np.where((rows.kind < GROUP)[:, None], rows.traits, traits)
     )
+
+
+def asked_limit_s(rows: Rows) -> Floats:
+    """Per row the request that its question has, s."""
+    return np.where((rows.kind < GROUP) | _is_shared(rows, 0), rows.limit_s, 0.0)
+
+
+def _is_shared(rows: Rows, values: int | slice) -> Bools:
+    """Per row, and of some values of `n_same`, whether the newest jobs share them."""
+    shared_by, least = rows.n_same[:, values], np.minimum(rows.n_jobs, NEWEST)
+    found: Bools = shared_by >= (least if shared_by.ndim == 1 else least[:, None])
+    return found
 
 
 def pruned(rows: Rows, as_of_s: float, age_days: float) -> Rows:
@@ -254,8 +272,8 @@ a request; of each of these, rows on many jobs and on few."""
 
 
 def classes_of(rows: Rows) -> Ints:
-    """Per row, with the values of its question, its class; a row on few jobs has an odd one."""
-    return class_of(np.clip(rows.kind - GROUP + 1, 0, None), rows.limit_s, rows.n_jobs)
+    """Per row its class; a row on few jobs has an odd one."""
+    return class_of(np.clip(rows.kind - GROUP + 1, 0, None), asked_limit_s(rows), rows.n_jobs)
 
 
 def class_of(nth: Ints, limit_s: Floats, n_jobs: Ints) -> Ints:

@@ -17,7 +17,6 @@ from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.nightly.rows import (
     AGES_DAYS,
     Rows,
-    as_asked,
     classes_of,
     group_classes,
     ratio_base_s,
@@ -66,7 +65,7 @@ def reading_of(
     is_scaled = ~np.isnan(base_s) & (limit_s > 0)
     return Reading(
         job, place, np.where(is_scaled, base_s, 1.0), np.where(is_scaled, limit_s, 1.0),
-        asked[order], question[order], classes_of(as_asked(rows)), rows.quantiles_s,
+        asked[order], question[order], classes_of(rows), rows.quantiles_s,
     )  # fmt: skip
 
 
