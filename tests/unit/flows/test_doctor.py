@@ -277,10 +277,10 @@ def test_names_cannot_control_the_terminal(store: Path) -> None:
 
 
 def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from flows.cli.typer_app import app
+    from flows.cli.typer_app import application
 
     def doctor(*words: str) -> int | None:
-        code: int | None = app(["doctor", "--from", str(store), *words], standalone_mode=False)
+        code: int | None = application()(["doctor", "--from", str(store), *words], standalone_mode=False)
         return code
 
     assert not doctor("--max-age", "30000d")
