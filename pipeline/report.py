@@ -124,7 +124,7 @@ def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> 
     default, or of the wrong type.
     """
     values = {}
-    for one, hint in _hinted_fields(kind):
+    for one, hint in _hinted_fields(kind):  # type: ignore[arg-type]
         name = f"{where}.{one.name}" if where else one.name
         if one.name not in plain:
             if one.default is not MISSING or one.default_factory is not MISSING:

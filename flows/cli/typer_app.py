@@ -218,8 +218,7 @@ def application(arguments: Sequence[str] = ()) -> typer.Typer:
     for panel, commands in PANELS.items():
         for name in commands:
             if name in wanted:
-                command = as_command(commands[name], name)
-                found.command(name, cls=PlainCommand, rich_help_panel=panel)(command)
+                found.command(name, cls=PlainCommand, rich_help_panel=panel)(as_command(commands[name], name))
     for group, (help_text, commands) in GROUPS.items():
         if group in wanted:
             added = _application(group, help_text)

@@ -19,7 +19,7 @@ from pipeline.estimate.limit_harm import EVERYBODY
 from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.ingest.live import run
 from pipeline.settings import ExportSettings, RunSettings
-from pipeline.storage import write_text
+from pipeline.storage import check_seal, sealed, write_text
 from pipeline.tables import LimitStatus
 
 _DAY_S = 86_400
@@ -123,8 +123,8 @@ def apply_estimates(
     failures = {} if is_dry_run else _make(changes, scheduler, environment)
     if not is_dry_run:
         made = [one for one in changes if one.job.job_id not in failures]
-        path.parent.mkdir(exist_ok=True)
-        write_text(path, json.dumps(_with(journal, made, limits)._asdict()))
+        with sealed(path) as draft:
+            write_text(draft, json.dumps(_with(journal, made, limits)._asdict()))
     return Applied(
         scheduler, changes, failures, dict(sorted(left.items())), len(jobs), is_dry_run, as_of_s, limits.run_id,
     )  # fmt: skip
@@ -142,11 +142,11 @@ def read_journal(path: Path, jobs: Sequence[PendingJob]) -> Journal:
     live State. Where it cannot be read nothing is known.
     """
     try:
-        known = json.loads(path.read_text("utf-8"))
+        known = json.loads(check_seal(path).read_text("utf-8"))
         set_s, stamp = known["set_s"], str(known["stamp"])
         limited = {key: (str(user), int(n_tasks)) for key, (user, n_tasks) in known["limited"].items()}
         found = {key: float(set_s[key]) for key in map(key_of, jobs) if key in set_s}
-    except (OSError, ValueError, TypeError, KeyError):
+    except (InputError, OSError, ValueError, TypeError, KeyError):
         return Journal({}, "", {})
     raised = {key_of(job) for job in jobs if (job.planned_s or 0) > found.get(key_of(job), math.inf)}
     return Journal({key: 0.0 if key in raised else one for key, one in found.items()}, stamp, limited)
