@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of
+from pipeline.scaling.average import Averaged, Sizes, average, kin_of
 from pipeline.scaling.calibration import (
     has_noise,
     log_quantiles,
@@ -24,6 +24,7 @@ from pipeline.scaling.calibration import (
 )
 from pipeline.scaling.fit_law import fit_law
 from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, pooled
+from pipeline.scaling.posterior import Kindred
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.scaling.series import BatchFit, SeriesBatch
 from pipeline.tables import FITS
