@@ -1,4 +1,4 @@
-"""How many processors to request, what they cost, and weak scaling: from runtimes on runnable counts, in sentences."""
+"""How many processors to request, and what they cost: from runtimes on runnable counts, in sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,9 +11,7 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted, plural
 from pipeline.scaling.fitted_series import predicted_at
 from pipeline.scaling.next_run import Favoured, runnable
-from pipeline.scaling.problem_sizes import WeakScaling, weak_scaling
 from pipeline.scaling.scalability import NO_FASTER
-from pipeline.tables import GROUPS, OBSERVATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,47 +351,3 @@ def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int
     against = f"; efficiency is that against {least}" if any(np.isfinite(one.efficiency) for one in found) else ""
     compared = f"Counts from {least} to {most} were compared{against}."
     return [*lines, *([compared] if found else []), *doubts]
-
-
-def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[str, Any]]:
-    """Weak scaling per application whose problem_size grows with its processors, and its runtimes at counts `at`."""
-    if GROUPS.name not in tables:
-        return []
-    named = {row["group_id"]: (row["application"], row["problem_size"]) for row in tables[GROUPS.name].to_pylist()}
-    return weak_of(named, tables[OBSERVATIONS.name].to_pylist(), at)
-
-
-def weak_of(
-    named: Mapping[str, tuple[str, str | None]], observed: Sequence[Mapping[str, Any]], at: Sequence[int] = ()
-) -> list[dict[str, Any]]:
-    """Weak scaling from rows of OBSERVATIONS; `named` holds application and problem size by group_id."""
-    by_application: dict[str, list[tuple[float, float, float]]] = {}
-    for row in observed:
-        if row["group_id"] in named:
-            name, size = named[row["group_id"]]
-            by_application.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
-    found = {name: weak_scaling(*np.array(points, np.float64).T) for name, points in by_application.items()}
-    return [_weak_as_dict(name, one, at) for name, one in sorted(found.items()) if one is not None]
-
-
-def _as_number(text: str | None) -> float:
-    try:
-        return float(text or "nan")
-    except ValueError:
-        return np.nan
-
-
-def _weak_as_dict(name: str, found: WeakScaling, at: Sequence[int]) -> dict[str, Any]:
-    columns = (found.procs, found.runtime_s, found.efficiency, found.scaled_speedup)
-    keys = ("procs", "runtime_s", "efficiency", "scaled_speedup")
-    procs = np.array([n for n in at if n >= found.procs[0]], np.float64)
-    beyond = zip(procs, found.runtime_at(procs), strict=True)
-    return {
-        "application": name,
-        "serial_fraction": found.serial_fraction,
-        "worst_miss": found.worst_miss,
-        "points": [
-            dict(zip(keys, map(float, row), strict=True)) | {"procs": int(row[0])} for row in zip(*columns, strict=True)
-        ],
-        "predictions": [{"procs": int(n), "runtime_s": float(value)} for n, value in beyond],
-    }

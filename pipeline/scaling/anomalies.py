@@ -121,8 +121,7 @@ def _by_leave_one_out(series: Evidence, rules: AnomalyRules, found: _Found) -> N
 
 
 def _is_screened(series: Evidence, rules: AnomalyRules) -> Bools:
-    is_enough: Bools = (series.n_points >= rules.min_points) & (series.log_sd <= rules.wide_log_sd)
-    return is_enough
+    return (series.n_points >= rules.min_points) & (series.log_sd <= rules.wide_log_sd)
 
 
 def _where_scaling_ends(series: Evidence) -> Ints:

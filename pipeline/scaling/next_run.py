@@ -173,7 +173,7 @@ def _sizes(observed: ObservedSeries, group: int) -> Floats:
 def _candidates(
     sizes: Floats, max_procs: int | None, procs_per_node: int | None, favoured: Favoured = NONE_FAVOURED
 ) -> list[int]:
-    """Counts without a run on which the code can run (see runnable.py), largest first.
+    """Counts without a run on which the code can run (see `runnable`), largest first.
 
     They lie near twice the largest size (or the machine's), half the smallest, and the middles of the gaps.
     """

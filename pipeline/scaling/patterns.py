@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats, Ints, floats
 from pipeline.axes import Axis
 from pipeline.report import Report, Tally
-from pipeline.scaling.by_axis import axes_of_groups
 from pipeline.scaling.evidence import Departures, departures
-from pipeline.scaling.points import FREEDOM_WITH_REPEATS, Points
+from pipeline.scaling.points import FREEDOM_WITH_REPEATS, Points, axes_of_groups
 from pipeline.scaling.rules import PatternRules
 from pipeline.tables import PATTERNS
 

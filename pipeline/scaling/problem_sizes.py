@@ -1,4 +1,4 @@
-"""Problem sizes of one application: one size's curve predicted from another's, and weak scaling across them.
+"""Problem sizes of one application: one size's curve predicted from another's.
 
 The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
 it: the model average, over rescaled curves of the base and over all shapes, as if the two sizes were different
@@ -18,9 +18,9 @@ from pipeline.arrays import Floats, category_codes, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Sizes, average, weights_of
-from pipeline.scaling.average_shapes import Shapes, shape_grid, table_places
+from pipeline.scaling.average import Averaged, Sizes, average, shape_grid, table_places, weights_of
 from pipeline.scaling.points import fitted_points, series_of
+from pipeline.scaling.posterior import Shapes
 from pipeline.scaling.rules import AcrossRules, PredictRules
 from pipeline.tables import ACROSS, PREDICTIONS
 
@@ -130,7 +130,7 @@ def _joint_shapes(pair: SizePair, base: Sizes, log_ratio: float, rules: AcrossRu
     spread = np.hypot(POWER_SD * log_ratio, LEAST_THETA_SD)
     prior = np.exp(-0.5 * ((log_theta - (POWER - 1) * log_ratio) / spread) ** 2)
     prior = np.append(COMMON, (1.0 - COMMON) * prior / prior.sum())
-    general = shape_grid().shapes
+    general = shape_grid()
     return Shapes(
         np.ascontiguousarray(np.hstack([general.log_shape, curves])),
         np.append((1.0 - rules.same_prior) * general.prior, rules.same_prior * prior),
@@ -157,7 +157,7 @@ def _one(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
     base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
     ratio = ratio_at_common(pair, base)
     shapes = _joint_shapes(pair, base, float(np.log(ratio)), rules)
-    weight = weights_of(target, shapes)[shape_grid().shapes.prior.size :]
+    weight = weights_of(target, shapes)[shape_grid().prior.size :]
     same = float(weight.sum())
     theta = float(weight[1:] @ np.tile(LOG_THETA, FALLS.size)) / same if same else np.nan
     joint, own, base_s = _at(target, procs, shapes), _at(target, procs), np.exp(_at(base, procs).log_s)
@@ -323,89 +323,3 @@ def with_across(
     both = pa.concat_tables([predictions.filter(pc.invert(is_touched)), made]).unify_dictionaries()
     order = np.lexsort((floats(both, "procs"), category_codes(both, "group_id")[0]))
     return PREDICTIONS.check(both.take(pa.array(order)))
-
-
-MIN_POINTS = 3
-SAME_SHARE = 0.02
-"""Log difference up to which two values of work per processor are equal."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeakScaling:
-    """A weak series by rising procs: runtimes (s), weak efficiency T(1)/T(x) and scaled speed-up, both relative to the
-    smallest count; Gustafson's serial fraction (0 to 1), and the largest relative miss of his law."""
-
-    procs: Floats
-    runtime_s: Floats
-    efficiency: Floats
-    scaled_speedup: Floats
-    serial_fraction: float
-    worst_miss: float
-
-    def runtime_at(self, procs: Floats) -> Floats:
-        """Runtimes (s) by Gustafson's law for a problem that grows with the processors; NaN below the smallest count.
-
-        Beyond the largest count the law is scaled to the runtime measured there, because growing overhead makes the law
-        too low.
-        """
-        counts = np.asarray(procs, np.float64)
-        missed = self.runtime_s[-1] / self._law_s(self.procs[-1:])[0]
-        runtime_s = self._law_s(counts) * np.where(counts > self.procs[-1], missed, 1.0)
-        return np.where(counts >= self.procs[0], runtime_s, np.nan)
-
-    def _law_s(self, procs: Floats) -> Floats:
-        x = procs / self.procs[0]
-        law_s: Floats = self.runtime_s[0] * x / (x - self.serial_fraction * (x - 1))
-        return law_s
-
-
-def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> WeakScaling | None:
-    """The longest series whose problem size is proportional to its processors; None where none has three counts.
-
-    Of equally long ones, that of least work per processor. Sizes that are not positive numbers are left out.
-
-    Parameters
-    ----------
-    problem_size : Floats
-        float64[n], problem sizes in any unit.
-    procs : Floats
-        float64[n], processors.
-    runtime_s : Floats
-        float64[n], runtimes, s.
-
-    Returns
-    -------
-    WeakScaling or None
-        The series by ascending processors, and Gustafson's serial fraction.
-
-    References
-    ----------
-    Gustafson (1988), Reevaluating Amdahl's law.
-
-    Examples
-    --------
-    >>> n = np.array([1.0, 2.0, 4.0])
-    >>> series = weak_scaling(1000 * n, n, n / (n - 0.1 * (n - 1)))
-    >>> round(series.serial_fraction, 3)
-    0.1
-    """
-    usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
-    if len(usable) < MIN_POINTS:
-        return None
-    share = np.log(problem_size[usable] / procs[usable])
-    order = np.argsort(share, kind="stable")
-    starts = np.flatnonzero(np.diff(share[order], prepend=-np.inf) > SAME_SHARE)
-    chosen = max(np.split(order, starts[1:]), key=lambda rows: len(np.unique(procs[usable[rows]])))
-    rows = usable[chosen]
-    counts, first = np.unique(procs[rows], return_index=True)
-    if len(counts) < MIN_POINTS:
-        return None
-    return _series_of_sizes(counts, runtime_s[rows][first])
-
-
-def _series_of_sizes(procs: Floats, runtime_s: Floats) -> WeakScaling:
-    x, efficiency = procs / procs[0], runtime_s[0] / runtime_s
-    lost = x - x * efficiency
-    serial = float(np.clip(lost @ (x - 1) / ((x - 1) @ (x - 1)), 0.0, 1.0))
-    law_s = runtime_s[0] * x / (x - serial * (x - 1))
-    return WeakScaling(procs, runtime_s, efficiency, x * efficiency, serial, float(np.abs(law_s / runtime_s - 1).max()))

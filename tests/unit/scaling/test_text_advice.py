@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.scaling.advice import CostSettings, Energy, choices, cost_of, sentence
-from pipeline.scaling.problem_sizes import weak_scaling
+from pipeline.scaling.weak_scaling import weak_scaling
 
 PROCS = np.array([1.0, 2, 4, 8, 16])
 AMDAHL_S = 3600 * (0.1 + 0.9 / PROCS)
