@@ -36,15 +36,17 @@ FIGURES = ("slowdown_mean", "slowdown_change", "wait_mean_s")
 
 
 def compare_versions(
-    output_dir: Path, first: str, second: str, shakes: Shakes | None = None, procs: int | None = None, seed: int = 0
-) -> dict[str, Any]:
+    output_dir: Path, first: str | None, second: str | None, shakes: Shakes | None = None, procs: int | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:  # fmt: skip
     """Two versions in plain values: groups, fits, and the errors of both on the same later jobs.
 
+    Without a name `second` is the published version, and `first` the version that was published before it.
     Later jobs are kept ones of the version on disk whose log ends last, submitted after all that the two versions know.
     `seed` is that of the bootstrap behind the verdict. With `shakes` also the slowdowns that the estimates of both
     would have given on a machine of `procs` processors (None: those that are known), with the jobs set aside.
     """
-    with reading(output_dir, name=first) as one, reading(output_dir, name=second) as other:
+    with reading(output_dir, name=second) as other, reading(output_dir, name=first or _before(other)) as one:
         pair = [one, other]
         states = [state_of(manifest, 1_000_000) for manifest in pair]
         after_s = max(float(loaded.state.as_of_s) for loaded in states)
@@ -63,6 +65,14 @@ def compare_versions(
             "estimates": estimate_figures([(loaded.state, loaded.settings) for loaded in states], jobs, seed),
             "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
         }
+
+
+def _before(version: Manifest) -> str:
+    found = next((entry.folder for entry in version.previous if not entry.is_withdrawn), None)
+    if found is None:
+        do = "compare again after the next run, or name two versions of `walltime versions list`"
+        raise InputError("versions compare", f"no version published before {version.folder}", "one on disk", do)
+    return found
 
 
 def _facts(manifest: Manifest) -> dict[str, Any]:

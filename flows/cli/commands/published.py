@@ -267,8 +267,8 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
 
 
 def compare(
-    first: str = argument("A", "A version, as in `walltime versions list`."),
-    second: str = argument("B", "The version to compare it with."),
+    first: str | None = argument("[A]", "A version, as in `walltime versions list`; default: the one before B.", None),
+    second: str | None = argument("[B]", "The version to compare it with; default: the published one.", None),
     published: Path = FROM,
     replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
     max_procs: int | None = MAX_PROCS,
@@ -282,6 +282,7 @@ def compare(
 
     \b
     Examples:
+      walltime versions compare
       walltime versions compare try-7 try-8
       walltime versions compare try-7 try-8 --from my-site-tables --json
     """

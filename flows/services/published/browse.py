@@ -10,7 +10,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
@@ -20,11 +19,8 @@ from pipeline.publish import Manifest, reading
 from pipeline.publish.version_store import StoredVersion, stored_versions
 from pipeline.scaling.waste import USERS
 from pipeline.schema import INSTANT_UNIT
-from pipeline.storage import read_metadata
-from pipeline.tables import JOBS, TABLES, UNREADABLE, WASTE
-
-ERRORS = "errors"
-"""What `show` lists beside the published tables: the estimates of the last ended jobs, the worst first."""
+from pipeline.storage import read_metadata, write_table
+from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +54,14 @@ def shown_table(
             yield _ingested_table(given, name)
     else:
         with reading(published_folder(given), as_of_s) as manifest, TemporaryDirectory() as made:
-            if name == ERRORS:
+            if name == ERRORS.name:
                 # Only these rows wait for the estimator's imports.
-                from flows.services.published.worst_estimates import errors_of_version, units_of  # noqa: PLC0415
+                from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
 
-                found = errors_of_version(manifest)
-                pq.write_table(found, path := Path(made) / "errors.parquet")
-                yield ShownTable(name, path, units_of(found))
-                return
-            path = manifest.path(name)
-            units = {one.name: one.unit for one in manifest.tables[name].columns}
+                path = write_table(Path(made) / "errors.parquet", errors_of_version(manifest), ERRORS)
+                units = {one.name: one.unit for one in ERRORS.columns}
+            else:
+                path, units = manifest.path(name), {one.name: one.unit for one in manifest.tables[name].columns}
             hidden = f"kind = '{USERS}'" if name == WASTE.name and not users else "false"
             yield ShownTable(name, path, units, hidden)
 
@@ -176,8 +170,9 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
     All tables without a name; InputError for a name that no table has.
     """
     if table is not None and table not in TABLES:
-        hint = "see backtest_errors and jobs" if table == ERRORS else did_you_mean(table, TABLES)
-        raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", hint)
+        raise InputError(
+            "TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", did_you_mean(table, TABLES)
+        )
     return {
         kind.name: {
             "meaning": kind.meaning,
