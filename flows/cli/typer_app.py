@@ -15,18 +15,23 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from flows.cli.commands.backtest import backtest
-from flows.cli.commands.inputs import learn, predict_points, suggest
 from flows.cli.commands.jobs import clean, ingest
-from flows.cli.commands.phases import find_phases, plan_phases, predict_phases, time_phases
+from flows.cli.commands.models import (
+    find_phases,
+    learn,
+    plan_phases,
+    predict_phases,
+    predict_points,
+    suggest,
+    time_phases,
+)
 from flows.cli.commands.published import compare, list_versions, pin, promote, report, rollback, show, unpin
-from flows.cli.commands.query import query
-from flows.cli.commands.replay import replay
+from flows.cli.commands.query import query, when
 from flows.cli.commands.run import rerun, run
 from flows.cli.commands.scaling import advise_procs, evaluate_predictors, fit_series
 from flows.cli.commands.scheduler import apply, export, limits
 from flows.cli.commands.standing import doctor, init, serve
-from flows.cli.commands.when import when
+from flows.cli.commands.study import backtest, replay
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
 from flows.pages.terminal.blocks import Answer, print_json, print_json_lines

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from flows.services.limits import harm_facts
 from flows.services.published.advice import advice_of_groups, cost_of_run
+from flows.services.published.browse import plain_rows
 from flows.services.published.published_folder import (
     compared_templates,
     rows_of_groups,
@@ -237,9 +238,7 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str | None, dict[str, Any]]:
 def _rows(manifest: Manifest, sql: str, *tables: str) -> list[dict[str, Any]]:
     paths = {name: str(manifest.path(name)) for name in tables}
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        cursor = database.execute(sql, paths)
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return plain_rows(database.execute(sql, paths))
 
 
 NIGHTS = 30

@@ -87,6 +87,10 @@ class Choice:
     energy_j: float
 
 
+EVERY_WAY = "the best in time and cost"
+"""Why a count is chosen that is the best trade-off, the cheapest and the fastest."""
+
+
 def choices(
     procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, settings: CostSettings,
     energy_j: Floats | None = None,
@@ -143,26 +147,24 @@ def choices(
     energy_j = np.full(len(procs), np.nan) if energy_j is None else energy_j
     columns = (runtime_s, low_s, high_s, efficiency, cost.nodes, cost.proc_hours, cost.price, energy_j)
     return [
-        Choice(_joined(why), int(procs[place]), *(float(column[place]) for column in columns))
+        Choice(EVERY_WAY if len(why) == len(places) > 1 else " and ".join(why), int(procs[place]),
+               *(float(column[place]) for column in columns))
         for place, why in whys.items()
-    ]
+    ]  # fmt: skip
 
 
-def sentence(choice: Choice, axis: Axis = Axis.PROCS) -> str:
-    """Count, time and cost of one choice, in a sentence."""
+def sentence(choice: Choice, axis: Axis = Axis.PROCS, reliability: str = "ok") -> str:
+    """Count, time and cost of one choice, in a sentence that begins with what makes it doubtful."""
+    doubt = "" if reliability == "ok" else f", by doubtful evidence ({reliability.replace('+', ', ')})"
     nodes = f" ({choice.nodes:,.0f} {plural('node', choice.nodes)})" if np.isfinite(choice.nodes) else ""
     price = f", cost {figure(choice.price)}" if np.isfinite(choice.price) else ""
     energy = f", {figure(choice.energy_j)} J measured" if np.isfinite(choice.energy_j) else ""
     time = f"{figure(choice.runtime_s)} s (80%: {figure(choice.low_s)} to {figure(choice.high_s)})"
     efficient = f", efficiency {choice.efficiency:.0%}" if np.isfinite(choice.efficiency) else ""
     return (
-        f"{choice.why[0].upper()}{choice.why[1:]}: {counted(choice.procs, axis)}{nodes}, {time}, "
+        f"{choice.why[0].upper()}{choice.why[1:]}{doubt}: {counted(choice.procs, axis)}{nodes}, {time}, "
         f"{figure(choice.proc_hours)} {axis.unit}-hours{price}{energy}{efficient}."
     )
-
-
-def _joined(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def figure(value: float) -> str:
@@ -342,12 +344,10 @@ def _plain(choice: Choice) -> dict[str, Any]:
 
 
 def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int, str], axis: Axis) -> list[str]:
-    lines = [sentence(choice, axis) for choice in found]
-    doubtful = [f"{one.procs:,} ({reliability[one.procs]})" for one in found if reliability[one.procs] != "ok"]
-    doubts = [f"Doubtful: {', '.join(doubtful)}."] if doubtful else []
+    lines = [sentence(choice, axis, reliability[choice.procs]) for choice in found]
     if len(counts) == 1:
-        return [*lines, "One size says nothing about others: run on another count before you request more.", *doubts]
+        return [*lines, "One size says nothing about others: run on another count before you request more."]
     least, most = (f"{int(procs):,}" for procs in (counts[0], counts[-1]))
     against = f"; efficiency is that against {least}" if any(np.isfinite(one.efficiency) for one in found) else ""
     compared = f"Counts from {least} to {most} were compared{against}."
-    return [*lines, *([compared] if found else []), *doubts]
+    return [*lines, *([compared] if found else [])]

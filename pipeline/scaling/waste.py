@@ -76,7 +76,7 @@ def waste(
     Returns
     -------
     pa.Table, Report
-        Rows in the order of KINDS, within these by unused processor-hours. The facts are sums of the row `all`.
+        Rows in the order of KINDS, within these by unused, then by held processor-hours. The facts are sums of `all`.
     """
     found, asked, seen, aside = Sums(), {name: Asked() for name in ("procs", "mem")}, [], []
     silent = silent_requests(jobs)
@@ -277,9 +277,9 @@ def rounded_up(values: Floats) -> Floats:
     return np.asarray(np.ceil(values / step) * step, np.float64)
 
 
-def _order(key: Row, found: Sums) -> tuple[int, float, bool, str]:
-    unused = found.of[key][found.names.index("unused_proc_hours")][0]
-    return KINDS.index(key[0]), -unused, key[1] is None, key[1] or ""
+def _order(key: Row, found: Sums) -> tuple[int, float, float, bool, str]:
+    unused, held = (found.of[key][found.names.index(name)][0] for name in ("unused_proc_hours", "proc_hours"))
+    return KINDS.index(key[0]), -unused, -held, key[1] is None, key[1] or ""
 
 
 def _row(key: Row, found: Sums, asked: Mapping[str, Asked]) -> dict[str, Any]:

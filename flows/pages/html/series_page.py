@@ -288,7 +288,7 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "next_run": next((row["advice"] for row in one["predictions"] or curve if row["advice"]), None),
         "predictions": with_gains(rows, base),
     }
-    return {"across": [], "answer": [], "choices": [], "energy": [], **one, **shown}
+    return {"across": [], "answer": [], "energy": [], **one, **shown}
 
 
 def _base(one: Mapping[str, Any]) -> Mapping[str, Any] | None:

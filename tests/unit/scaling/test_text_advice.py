@@ -34,7 +34,10 @@ def test_the_three_counts_worth_asking_for() -> None:
 def test_a_code_that_does_not_scale_has_one_answer() -> None:
     flat_s = np.full(5, 60.0)
     (one,) = choices(PROCS, flat_s, flat_s, flat_s, CostSettings(rate=3.0))
-    assert (one.procs, one.why) == (1, "the best trade-off, the cheapest and the fastest")
+    assert (one.procs, one.why) == (1, "the best in time and cost")
+    assert sentence(one, reliability="wide+off_law").startswith(
+        "The best in time and cost, by doubtful evidence (wide, off_law): 1 processor, "
+    )
     assert one.price == pytest.approx(0.05)
     assert choices(*[np.empty(0)] * 4, CostSettings()) == []
 
