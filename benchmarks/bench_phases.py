@@ -43,8 +43,7 @@ from pipeline.phases.occurrences import (  # noqa: E402
     status_of,
 )
 from pipeline.phases.phase_input import LITERAL, Extracted, PhaseRules, PlanRules  # noqa: E402
-from pipeline.phases.platform_prediction import predict_runtime  # noqa: E402
-from pipeline.phases.platform_times import planned_times  # noqa: E402
+from pipeline.phases.platforms import planned_times, predict_runtime  # noqa: E402
 from pipeline.storage import read_table, write_table  # noqa: E402
 from tests.simulation.mpi_steps import HERE, THERE, Machine, simulated_run  # noqa: E402
 from tests.unit.phases.otf2_archive import write_archive  # noqa: E402

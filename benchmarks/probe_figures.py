@@ -9,8 +9,7 @@ from scipy.special import comb
 
 from pipeline.phases.occurrences import evenly_spaced, make_plan
 from pipeline.phases.phase_input import ExpansionRules, PlanRules
-from pipeline.phases.platform_prediction import Figures, expand
-from pipeline.phases.platform_times import planned_times
+from pipeline.phases.platforms import Figures, expand, planned_times
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

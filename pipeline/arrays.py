@@ -197,8 +197,7 @@ def median(values: Floats, axis: int = 0) -> Floats:
         return np.full(values.sum(axis=axis).shape, np.nan)
     ordered = np.sort(values, axis=axis)
     middle = ordered.take([(n - 1) // 2, n // 2], axis=axis)
-    found: Floats = np.where(np.isnan(ordered.take(-1, axis=axis)), np.nan, middle.mean(axis=axis))
-    return found
+    return np.where(np.isnan(ordered.take(-1, axis=axis)), np.nan, middle.mean(axis=axis))
 
 
 def grouped_jobs(jobs: pa.Table, columns: Iterable[str]) -> pa.Table:
@@ -270,8 +269,7 @@ def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
     there, place = np.unique(units, return_inverse=True)
     offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in there]
     by_unit = np.array([int(offset.total_seconds()) for offset in offsets if offset is not None], np.int64)
-    found: Ints = by_unit[place]
-    return found
+    return by_unit[place]
 
 
 Value = str | float | int | None

@@ -5,7 +5,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
@@ -122,15 +123,21 @@ def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> 
     Undeclared keys are ignored, and a missing field takes its default. Raises FieldError for the first one without a
     default, or of the wrong type.
     """
-    hints, values = get_type_hints(kind), {}
-    for one in fields(kind):  # type: ignore[arg-type]
+    values = {}
+    for one, hint in _hinted_fields(kind):  # type: ignore[arg-type]
         name = f"{where}.{one.name}" if where else one.name
         if one.name not in plain:
             if one.default is not MISSING or one.default_factory is not MISSING:
                 continue
             raise FieldError(f"{name}: a value is missing")
-        values[one.name] = _value(hints[one.name], plain[one.name], name)
+        values[one.name] = _value(hint, plain[one.name], name)
     return kind(**values)
+
+
+@cache
+def _hinted_fields(kind: type) -> list[tuple[Field[Any], Any]]:
+    hints = get_type_hints(kind)
+    return [(one, hints[one.name]) for one in fields(kind)]
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:

@@ -41,17 +41,11 @@ from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.report import Report
 from pipeline.scaling.anomalies import screen
-from pipeline.scaling.patterns import find_patterns, level
+from pipeline.scaling.levels import level
+from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.predictions import groups_by_application, law_medians
 from pipeline.scaling.problem_sizes import predict_across
-from pipeline.scaling.rules import (
-    ACROSS_RULES,
-    ANOMALY_RULES,
-    PATTERN_RULES,
-    PREDICT_RULES,
-    fit_rules,
-    predict_rules,
-)
+from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
 from pipeline.scaling.waste import waste
@@ -182,26 +176,25 @@ STEPS = (
     Step("observe", ("grouped_jobs",), ("observed",), ("group",),
          lambda run, grouped: each_part(grouped, lambda part: observe(part, run.settings.group.axis))),
     Step("patterns", ("observed",), ("patterns",), (),
-         lambda _run, observed: find_patterns(observed, PATTERN_RULES, ANOMALY_RULES.noise)),
+         lambda _run, observed: find_patterns(observed, PatternRules(), AnomalyRules().noise)),
     Step("screen", ("observed", "patterns"), ("observations",), (),
-         lambda _run, observed, patterns: screen(observed, patterns, ANOMALY_RULES)),
+         lambda _run, observed, patterns: screen(observed, patterns, AnomalyRules())),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
     Step("classes", ("grouped_jobs",), ("runtime_classes",), ("group",),
          lambda run, grouped: each_part(grouped, lambda part: runtime_classes(part, run.settings.group.axis))),
     Step("across", ("groups", "levelled"), ("across",), (),
-         lambda _run, groups, levelled: predict_across(groups, levelled, ACROSS_RULES)),
+         lambda _run, groups, levelled: predict_across(groups, levelled, AcrossRules())),
     Step("fit", ("levelled",), ("fits",), ("scaling",),
-         lambda run, levelled: fit(levelled, fit_rules(run.settings.scaling))),
+         lambda run, levelled: fit(levelled, FitRules(laws=run.settings.scaling.laws))),
     Step("curves", ("levelled", "fits", "groups", "patterns", "across"), ("curves",), ("site", "scaling", "run_id"),
          lambda run, observed, fits, groups, patterns, across: law_medians(
-             observed, fits, predict_rules(run.settings.scaling), run.settings.site, run.run_id,
+             observed, fits, PredictRules(counts=run.settings.scaling.counts), run.settings.site, run.run_id,
              groups_by_application(groups), patterns, across)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
          ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(
-             observed, fits, PREDICT_RULES, run.run_id, run.settings.site.max_procs,
-             groups_by_application(groups), run.settings.site.procs_per_node, patterns)),
+             observed, fits, PredictRules(), run.settings.site, run.run_id, groups_by_application(groups), patterns)),
     Step("learn", ("jobs",), ("learnt",), ("site", "clean"),
          learn_kept),
     Step("predict", ("learnt", "curves", "groups", "jobs"), ("state", "predictions"), ("run_id",),

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -291,6 +292,39 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
+@contextmanager
+def sealed(path: Path) -> Iterator[Path]:
+    """A draft to write, which takes the place of `path` at the end; its SHA-256 stands in a file beside.
+
+    Beside the new digest stays the one before, so that the file is sound at every instant, also after a crash.
+    """
+    draft, seal = path.with_name(f".{path.name}.{os.getpid()}.draft"), _seal(path)
+    try:
+        yield draft
+        before = seal.read_text("ascii", "replace").split()[-1:] if seal.exists() else []
+        write_text(seal, "\n".join([*before, file_sha256(draft), ""]))
+        draft.replace(path)
+        sync_folder(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_seal(path: Path) -> Path:
+    """The path of a file that was sealed; InputError where its bytes are others."""
+    try:
+        is_sound = sha256_once(path, file_stamp(path)) in _seal(path).read_text("ascii", "replace").split()
+    except FileNotFoundError:
+        is_sound = False
+    if not is_sound:
+        found, expected = "damaged bytes", f"the SHA-256 in {printable(_seal(path).name)}"
+        raise InputError(printable(str(path)), found, expected, "remove the file: it is written anew")
+    return path
+
+
+def _seal(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
 @dataclass(frozen=True, slots=True)
 class FileStamp:
     """The state of a file at one instant; any change of the file changes it."""
@@ -305,6 +339,13 @@ def file_stamp(path: Path) -> FileStamp:
     """The state of a file now."""
     now = path.stat()
     return FileStamp(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
+
+
+@lru_cache(256)
+def sha256_once(path: Path, stamp: FileStamp) -> str:
+    """The digest of a file in one state, which its stamp tells from others: a process hashes it once."""
+    del stamp
+    return file_sha256(path)
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:

@@ -312,6 +312,17 @@ BACKTEST_ERRORS = TableKind(
     "Each scored job's estimates by each method of a backtest, beside its runtime; no run publishes this table.",
 )  # fmt: skip
 
+ERRORS = TableKind(
+    "errors",
+    columns(
+        "day", "job_id", "restart", "user", "account", "application", "procs", "requested_s", "submit_s", "end_s",
+        "state", "runtime_s", "runtime_s_q10", "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95",
+        "runtime_s_q99", "runtime_quantile", "why",
+    ),
+    ("job_id", "restart"),
+    "Estimates of the last ended jobs at their submits beside what came, the worst first; made when it is asked for.",
+)  # fmt: skip
+
 REPLAY = TableKind(
     "replay",
     columns(
@@ -352,7 +363,7 @@ TABLES = {
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
         PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
-        INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
+        INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, ERRORS, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

@@ -137,9 +137,9 @@ def commands() -> dict[str, list[str]]:
     """The commands by group; those of no group under an empty name."""
     import typer  # noqa: PLC0415
 
-    from flows.cli.typer_app import app  # noqa: PLC0415
+    from flows.cli.typer_app import application  # noqa: PLC0415
 
-    top: Any = typer.main.get_command(app)
+    top: Any = typer.main.get_command(application())
     groups = {name: sorted(command.commands) for name, command in top.commands.items() if hasattr(command, "commands")}
     return {"": sorted(set(top.commands) - set(groups)), **groups}
 
@@ -194,7 +194,7 @@ def walks(folder: Path) -> dict[str, list[str]]:
 
 
 def _entries(folder: Path) -> dict[str, Callable[[], object]]:
-    from flows.cli.typer_app import app  # noqa: PLC0415
+    from flows.cli.typer_app import application  # noqa: PLC0415
     from pipeline.run import STEPS, run_plain, start_run  # noqa: PLC0415
     from pipeline.settings import RunSettings  # noqa: PLC0415
 
@@ -208,7 +208,7 @@ def _entries(folder: Path) -> dict[str, Callable[[], object]]:
 
     def command(*words: str) -> None:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            app([*words], standalone_mode=False)
+            application()([*words], standalone_mode=False)
 
     def night() -> None:
         shutil.rmtree(out, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Pictures of the pages that commands write, from a run of the sample: `python -m docs.tools.pictures`, with chromium.
 
-Each picture is the upper part of a page, docs/img/NAME.png. A page that a command no longer writes ends the script.
+Each picture is the upper part of a page, docs/img/NAME.png. The clock stands, so that dates are the same.
+A page that a command no longer writes ends the script.
 """
 
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "img"
 WIDTH, HEIGHT = 1200, 1000
+CLOCK = "import time; time.time = lambda: 1_795_500_000.0; from flows.cli import main; main()"
 
 COMMANDS = (
     ("run", "configs/sample.toml", "--out", "{work}/tables", "--plain", "--quiet"),
@@ -47,7 +49,7 @@ def main() -> None:
 
 
 def _walltime(arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "flows.cli", *arguments]
+    command = [sys.executable, "-c", CLOCK, *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
 

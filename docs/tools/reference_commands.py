@@ -10,7 +10,7 @@ from typing import Any
 import typer.main
 
 from docs.tools.markdown_table import page, table
-from flows.cli.typer_app import app
+from flows.cli.typer_app import application
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER"}
 
 def commands() -> str:
     """Every command with its arguments, options and defaults, in the order of `walltime --help`."""
-    found = _with_groups(typer.main.get_command(app))
+    found = _with_groups(typer.main.get_command(application()))
     intro = (
         "`walltime COMMAND --help` prints the same with examples. `walltime --version` prints the version. "
         "[Exit codes](../exit_codes.md) has what commands end with."

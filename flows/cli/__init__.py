@@ -5,13 +5,16 @@ import gc
 import os
 import sys
 import warnings
-from typing import NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
 
 from flows.cli.exits import exit_after
 from flows.services.files.process_guards import deny_world_writing
 
 SHORT_COMMANDS = ("query", "ingest")
 """Commands that run for seconds at most and do no linear algebra."""
+
+COMPUTATIONS = "pyarrow.compute"
 
 
 def main() -> NoReturn:
@@ -23,6 +26,8 @@ def main() -> NoReturn:
         _collect_rarely()
     if is_short:
         _set_libraries()
+    if arguments[:1] == ["query"]:
+        _load_computations_at_use()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     exit_after(arguments)
@@ -49,3 +54,18 @@ def _set_libraries() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins by reading the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
+def _load_computations_at_use() -> None:
+    """Let `pyarrow.compute` load at the first use of a name in it: a query uses none."""
+    unloaded = ModuleType(COMPUTATIONS)
+
+    def of_loaded(name: str) -> Any:
+        if sys.modules[COMPUTATIONS] is unloaded:
+            del sys.modules[COMPUTATIONS]
+        import pyarrow.compute
+
+        return getattr(pyarrow.compute, name)
+
+    unloaded.__getattr__ = of_loaded  # type: ignore[method-assign]
+    sys.modules[COMPUTATIONS] = unloaded

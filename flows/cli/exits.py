@@ -19,10 +19,10 @@ _USAGE_ERROR: Any = typer.BadParameter.__base__
 def exit_after(arguments: list[str]) -> NoReturn:
     """Run the command that the arguments name, and exit; errors become codes and one sentence here and nowhere else."""
     try:
-        from flows.cli.typer_app import app
+        from flows.cli.typer_app import application
 
         try:
-            sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
+            sys.exit(application(arguments)(arguments, prog_name="walltime", standalone_mode=False))
         finally:
             # A reader that has gone is noticed here.
             sys.stdout.flush()

@@ -1,30 +1,37 @@
 """The typer application. Each command imports its services when it is called, so that --help starts fast."""
 
 import inspect
+import math
 import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from flows.cli.commands.backtest import backtest
-from flows.cli.commands.inputs import learn, predict_points, suggest
 from flows.cli.commands.jobs import clean, ingest
-from flows.cli.commands.phases import find_phases, plan_phases, predict_phases, time_phases
+from flows.cli.commands.models import (
+    find_phases,
+    learn,
+    plan_phases,
+    predict_phases,
+    predict_points,
+    suggest,
+    time_phases,
+)
 from flows.cli.commands.published import compare, list_versions, pin, promote, report, rollback, show, unpin
-from flows.cli.commands.query import query
-from flows.cli.commands.replay import replay
+from flows.cli.commands.query import query, when
 from flows.cli.commands.run import rerun, run
 from flows.cli.commands.scaling import advise_procs, evaluate_predictors, fit_series
 from flows.cli.commands.scheduler import apply, export, limits
 from flows.cli.commands.standing import doctor, init, serve
-from flows.cli.commands.when import when
+from flows.cli.commands.study import backtest, replay
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
 from flows.pages.terminal.blocks import Answer, print_json, print_json_lines
@@ -79,8 +86,50 @@ QUIET_ACT = option("--quiet", "Print errors only, and with --json the answer.", 
 VERBOSE = option("--verbose", "Also print time and memory, and for a failure where it arose.", False)
 
 
+class PlainWord:
+    """What typer asks to convert a parameter's value: it passes what is plain, and leaves the rest to typer.
+
+    typer itself loads pydantic for every value, which takes a seventh of the time of a query.
+    """
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        """The value in the parameter's type; typer's usage error where it is none."""
+        kind = param.type_descriptor.annotation
+        if not param.multiple and param.nargs == 1:
+            if value is None or kind is str:
+                return value
+            if kind is Path or (kind is int and _is_within(value, param.type_descriptor.parameter_info)):
+                return kind(value)
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _is_within(value: Any, bounds: Any) -> bool:
+    """Whether a word is a whole number of plain digits within a parameter's bounds."""
+    is_plain = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19
+    return is_plain and (bounds.min or 0) <= int(value) <= (bounds.max or math.inf)
+
+
+def _plainly(params: Any) -> Any:
+    for param in params:
+        param._runtime_param = PlainWord()
+    return params
+
+
+class PlainCommand(TyperCommand):
+    """A command whose plain values need no pydantic."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters of the command, and --help."""
+        return _plainly(super().get_params(ctx))
+
+
 class PanelGroup(TyperGroup):
     """Lists commands by their panels without rich, whose import would take longer than the rest of --help."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters of the group, and --help."""
+        return _plainly(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each panel's commands with the first lines of their help."""
@@ -165,17 +214,25 @@ def _application(name: str, help_text: str) -> typer.Typer:
     )
 
 
-app = _application("walltime", "Predicts job runtimes, with intervals, from a cluster's accounting log.")
-for panel, commands in PANELS.items():
-    for name, command in commands.items():
-        app.command(name, rich_help_panel=panel)(as_command(command, name))
-for group, (help_text, commands) in GROUPS.items():
-    added = _application(group, help_text)
-    for name, command in commands.items():
-        added.command(name)(as_command(command, f"{group} {name}"))
-    app.add_typer(added, rich_help_panel="Groups of commands")
+def application(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The command line; where the arguments begin with the name of a command or a group, with this one only."""
+    found = _application("walltime", "Predicts job runtimes, with intervals, from a cluster's accounting log.")
+    found.callback()(_common)
+    names = {*GROUPS, *(name for commands in PANELS.values() for name in commands)}
+    wanted = names & set(arguments[:1]) or names
+    for panel, commands in PANELS.items():
+        for name in commands:
+            if name in wanted:
+                found.command(name, cls=PlainCommand, rich_help_panel=panel)(as_command(commands[name], name))
+    for group, (help_text, commands) in GROUPS.items():
+        if group in wanted:
+            added = _application(group, help_text)
+            for name, command in commands.items():
+                added.command(name, cls=PlainCommand)(as_command(command, f"{group} {name}"))
+            found.add_typer(added, rich_help_panel="Groups of commands")
+    return found
 
 
-@app.callback()
 def _common(version: bool = VERSION) -> None:
     """Predicts job runtimes, with intervals, from a cluster's accounting log."""
+

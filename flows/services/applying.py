@@ -19,7 +19,7 @@ from pipeline.estimate.limit_harm import EVERYBODY
 from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.ingest.live import run
 from pipeline.settings import ExportSettings, RunSettings
-from pipeline.storage import write_text
+from pipeline.storage import check_seal, sealed, write_text
 from pipeline.tables import LimitStatus
 
 _DAY_S = 86_400
@@ -37,15 +37,6 @@ class Journal(NamedTuple):
     """The limits that apply has used last,"""
     limited: Mapping[str, tuple[str, int]]
     """and of all jobs that it has limited by them, pending or not, the user and the number of tasks."""
-
-
-class Standing(NamedTuple):
-    """What has become of users' limits since the table was made."""
-
-    n_limited: Counter[Value]
-    """Jobs that the table has limited, by user."""
-    off: frozenset[str]
-    """Users whose limits are off since, or EVERYBODY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +87,7 @@ def apply_estimates(
     InputError where nothing is published, where the limits are too old or damaged, or where the scheduler's programs
     fail.
     """
-    mode = settings.export.mode
-    if not is_dry_run and mode != "limit":
-        raise ConfigError("export.mode", mode, 'mode = "limit", under which apply changes jobs', "or leave out --yes")
+    _check_may_change(settings, is_dry_run=is_dry_run)
     jobs = scheduler.pending(environment)
     path = live_path(Path(settings.output_dir)).with_name(JOURNAL)
     journal = read_journal(path, jobs)
@@ -113,21 +102,34 @@ def apply_estimates(
     # A job that has a limit keeps it before another one of its user gets one.
     able.sort(key=lambda job: key_of(job) not in journal.set_s)
     journal = journal if limits.file and journal.stamp == limits.stamp else journal._replace(limited={})
-    waiting = Counter[str]()
-    for job in able:
-        waiting[key_of(job)] += job.n_tasks
-    gone = Counter[Value]()
-    for key, (user, n_tasks) in journal.limited.items():
-        gone[user] += max(n_tasks - waiting[key], 0)
-    changes = _changes(able, limits, Standing(gone, off), settings.apply.most_changes, scheduler, left)
+    n_limited = _gone(journal, able)
+    answers = [(job, *_limit(job, limits, n_limited, off)) for job in able]
+    changes = _changes(answers, limits.run_id, settings.apply.most_changes, scheduler, left)
     failures = {} if is_dry_run else _make(changes, scheduler, environment)
     if not is_dry_run:
         made = [one for one in changes if one.job.job_id not in failures]
-        path.parent.mkdir(exist_ok=True)
-        write_text(path, json.dumps(_with(journal, made, limits)._asdict()))
+        with sealed(path) as draft:
+            write_text(draft, json.dumps(_with(journal, made, limits)._asdict()))
     return Applied(
         scheduler, changes, failures, dict(sorted(left.items())), len(jobs), is_dry_run, as_of_s, limits.run_id,
     )  # fmt: skip
+
+
+def _check_may_change(settings: RunSettings, *, is_dry_run: bool) -> None:
+    mode = settings.export.mode
+    if not is_dry_run and mode != "limit":
+        raise ConfigError("export.mode", mode, 'mode = "limit", under which apply changes jobs', "or leave out --yes")
+
+
+def _gone(journal: Journal, waiting: Sequence[PendingJob]) -> Counter[Value]:
+    """By user, how many of the jobs that the present limits have limited wait no more."""
+    n_waiting = Counter[str]()
+    for job in waiting:
+        n_waiting[key_of(job)] += job.n_tasks
+    found = Counter[Value]()
+    for key, (user, n_tasks) in journal.limited.items():
+        found[user] += max(n_tasks - n_waiting[key], 0)
+    return found
 
 
 def key_of(job: PendingJob) -> str:
@@ -142,11 +144,11 @@ def read_journal(path: Path, jobs: Sequence[PendingJob]) -> Journal:
     live State. Where it cannot be read nothing is known.
     """
     try:
-        known = json.loads(path.read_text("utf-8"))
+        known = json.loads(check_seal(path).read_text("utf-8"))
         set_s, stamp = known["set_s"], str(known["stamp"])
         limited = {key: (str(user), int(n_tasks)) for key, (user, n_tasks) in known["limited"].items()}
         found = {key: float(set_s[key]) for key in map(key_of, jobs) if key in set_s}
-    except (OSError, ValueError, TypeError, KeyError):
+    except (InputError, OSError, ValueError, TypeError, KeyError):
         return Journal({}, "", {})
     raised = {key_of(job) for job in jobs if (job.planned_s or 0) > found.get(key_of(job), math.inf)}
     return Journal({key: 0.0 if key in raised else one for key, one in found.items()}, stamp, limited)
@@ -182,16 +184,15 @@ def _is_left(job: PendingJob, export: ExportSettings, journal: Journal, left: Co
 
 
 def _changes(
-    jobs: Sequence[PendingJob],
-    limits: PublishedLimits,
-    standing: Standing,
+    answers: Sequence[tuple[PendingJob, float | None, str]],
+    run_id: str,
     most_changes: int,
     scheduler: Scheduler,
     left: Counter[str],
 ) -> list[Change]:
+    """The changes that jobs with these limits (s) and reasons need; what is left alone is counted."""
     changes = list[Change]()
-    for job in jobs:
-        limit_s, why = _limit(job, limits, standing)
+    for job, limit_s, why in answers:
         asked_s, planned_s = float(job.asked_s or 0), float(job.planned_s or 0)
         to_s = asked_s if limit_s is None else _target_s(job, limit_s, scheduler.step_s)
         if abs(to_s - planned_s) < max(LEAST_CHANGE_S, scheduler.step_s):
@@ -200,15 +201,17 @@ def _changes(
             left["after the largest number of changes"] += 1
         else:
             # A time that we have lowered, and that has no limit any more, becomes what was asked for.
-            changes.append(Change(job, to_s, why, limits.run_id))
+            changes.append(Change(job, to_s, why, run_id))
     return changes
 
 
-def _limit(job: PendingJob, limits: PublishedLimits, standing: Standing) -> tuple[float | None, str]:
-    """The limit of a pending job, s, None where its request stands; and why."""
-    values, n_limited = job.values, standing.n_limited
-    if standing.off & {values.get("user"), EVERYBODY}:
-        return None, LEFT[LimitStatus.SITE_OFF if EVERYBODY in standing.off else LimitStatus.USER_OFF]
+def _limit(
+    job: PendingJob, limits: PublishedLimits, n_limited: Counter[Value], off: frozenset[str]
+) -> tuple[float | None, str]:
+    """The limit of a pending job, s, None where its request stands; and why. A job with a limit is counted."""
+    values = job.values
+    if off & {values.get("user"), EVERYBODY}:
+        return None, LEFT[LimitStatus.SITE_OFF if EVERYBODY in off else LimitStatus.USER_OFF]
     if limits.file is None:
         return None, LEFT[LimitStatus.FEW_JOBS]
     gpu_type = limits.file.gpu_type(_text(values.get("queue")))

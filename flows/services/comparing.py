@@ -7,7 +7,6 @@ not scored: a queue that began a week before the scored jobs was not yet like th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,45 +35,44 @@ CASE = Case(Policy.EASY_SJBF, Estimates.WALLTIME)
 FIGURES = ("slowdown_mean", "slowdown_change", "wait_mean_s")
 
 
-@dataclass(frozen=True, slots=True)
-class Replays:
-    """How later jobs are replayed: the machine's processors (None: those that are known), and the shakes."""
-
-    procs: int | None
-    shakes: Shakes
-
-
 def compare_versions(
-    output_dir: Path, first: str, second: str, replays: Replays | None = None, seed: int = 0
-) -> dict[str, Any]:
+    output_dir: Path, first: str | None, second: str | None, shakes: Shakes | None = None, procs: int | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:  # fmt: skip
     """Two versions in plain values: groups, fits, and the errors of both on the same later jobs.
 
+    Without a name `second` is the published version, and `first` the version that was published before it.
     Later jobs are kept ones of the version on disk whose log ends last, submitted after all that the two versions know.
-    `seed` is that of the bootstrap behind the verdict. With `replays` also the slowdowns that the estimates of both
-    would have given, with those that cleaning set aside.
+    `seed` is that of the bootstrap behind the verdict. With `shakes` also the slowdowns that the estimates of both
+    would have given on a machine of `procs` processors (None: those that are known), with the jobs set aside.
     """
-    with reading(output_dir, name=first) as one, reading(output_dir, name=second) as other:
-        return _compared(output_dir, [one, other], replays, seed)
+    with reading(output_dir, name=second) as other, reading(output_dir, name=first or _before(other)) as one:
+        pair = [one, other]
+        states = [state_of(manifest, 1_000_000) for manifest in pair]
+        after_s = max(float(loaded.state.as_of_s) for loaded in states)
+        after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
+        source = _longest(output_dir, pair)
+        every = read_table(source.path(JOBS.name), JOBS)
+        jobs = later_jobs(every, after_s)
+        return {
+            "versions": [_facts(manifest) for manifest in pair],
+            "groups": _groups(pair),
+            "fits": _fits(pair),
+            "after": instant(int(after_s)),
+            "jobs_from": source.folder,
+            "later_jobs": jobs.num_rows,
+            "predictions": prediction_figures(pair, jobs),
+            "estimates": estimate_figures([(loaded.state, loaded.settings) for loaded in states], jobs, seed),
+            "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
+        }
 
 
-def _compared(output_dir: Path, pair: list[Manifest], replays: Replays | None, seed: int) -> dict[str, Any]:
-    states = [state_of(manifest, 1_000_000) for manifest in pair]
-    after_s = max(float(loaded.state.as_of_s) for loaded in states)
-    after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
-    source = _longest(output_dir, pair)
-    every = read_table(source.path(JOBS.name), JOBS)
-    jobs = later_jobs(every, after_s)
-    return {
-        "versions": [_facts(manifest) for manifest in pair],
-        "groups": _groups(pair),
-        "fits": _fits(pair),
-        "after": instant(int(after_s)),
-        "jobs_from": source.folder,
-        "later_jobs": jobs.num_rows,
-        "predictions": prediction_figures(pair, jobs),
-        "estimates": estimate_figures([(loaded.state, loaded.settings) for loaded in states], jobs, seed),
-        "replay": replays and _replayed(states, source, every, after_s, replays),
-    }
+def _before(version: Manifest) -> str:
+    found = next((entry.folder for entry in version.previous if not entry.is_withdrawn), None)
+    if found is None:
+        do = "compare again after the next run, or name two versions of `walltime versions list`"
+        raise InputError("versions compare", f"no version published before {version.folder}", "one on disk", do)
+    return found
 
 
 def _facts(manifest: Manifest) -> dict[str, Any]:
@@ -113,7 +111,7 @@ def _longest(output_dir: Path, pair: list[Manifest]) -> Manifest:
 
 
 def _replayed(
-    states: Sequence[LoadedState], source: Manifest, jobs: pa.Table, after_s: float, how: Replays
+    states: Sequence[LoadedState], source: Manifest, jobs: pa.Table, after_s: float, shakes: Shakes, procs: int | None
 ) -> dict[str, Any]:
     """Medians and quartiles over shaken replays under EASY-SJBF with each version's estimates, and EASY with requests.
 
@@ -121,11 +119,10 @@ def _replayed(
     machine is unknown, or no job has a request.
     """
     header = (source.report("ingest") or {}).get("facts", {}).get("max_procs")
-    capacity, capacity_from = machine_size(
-        how.procs, source.settings.get("site", {}).get("max_procs"), header, "--replay"
-    )
+    site = source.settings.get("site", {})
+    capacity, capacity_from = machine_size(procs, site.get("max_procs"), header, "--replay")
     later = np.flatnonzero(floats(jobs, "submit_s") > after_s)
-    about = {"policy": str(CASE.name), "capacity": capacity, "capacity_from": capacity_from, "shakes": how.shakes.n}
+    about = {"policy": str(CASE.name), "capacity": capacity, "capacity_from": capacity_from, "shakes": shakes.n}
     if not later.size:
         return {"jobs": 0, **about, "today": {}, "each": [{} for _ in states]}
     every = "silent_request" in source.settings.get("clean", {}).get("flags_off", ())
@@ -135,7 +132,7 @@ def _replayed(
     for loaded in states:
         quantiles_s = {METHODS[CASE.estimates]: _planned_s(loaded, jobs, later)}
         subject = Subject("", work, quantiles_s, users, Convention.NATURAL, since_s=after_s)
-        rows.append(_figures(subject, how.shakes))
+        rows.append(_figures(subject, shakes))
     whole = rows[0]["today"]
     return {
         "jobs": int(whole["n_jobs"]), **about, "has_waits": has_waits(jobs),

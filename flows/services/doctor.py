@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import config_settings
 from flows.services.initialising import program_failure
-from flows.services.published.published_folder import read_columns
+from flows.services.published.published_folder import live_path, read_columns
 from flows.services.run.prepare import listed_paths
 from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
@@ -35,7 +35,7 @@ from pipeline.publish.folders import LOCK, drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest
 from pipeline.publish.version_store import stored_versions
 from pipeline.settings import ExportSettings, RunSettings
-from pipeline.storage import file_sha256, read_table
+from pipeline.storage import check_seal, file_sha256, read_table
 from pipeline.tables import JOBS, SET_LATER
 
 HELD_TOO_LONG_S = 24 * 3600
@@ -233,6 +233,16 @@ def _problem(path: Path, entry: TableEntry) -> str:
     except (OSError, pa.ArrowInvalid) as error:
         return f"a file that cannot be read ({printable(str(error), 160)})"
     return "" if rows == entry.rows else f"{rows:,} rows, where the manifest says {entry.rows:,}"
+
+
+def check_live(store: Store) -> Iterator[Finding]:
+    """The files that rounds of `apply --every` write beside the versions have the bytes that were written."""
+    for path in sorted(live_path(store.root).parent.glob("[!.]*")):
+        try:
+            if path.suffix in (".parquet", ".json"):
+                check_seal(path)
+        except InputError as error:
+            yield replace(of_error(error), level=Level.WARNING)
 
 
 def check_versions(store: Store) -> Iterator[Finding]:
@@ -490,8 +500,8 @@ def _values(manifest: Manifest, columns: Sequence[str]) -> set[str]:
 CHECKS: Mapping[str, Check] = {
     check.__name__.removeprefix("check_"): check
     for check in (
-        check_logs, check_sacct, check_manifest, check_tables, check_versions, check_leftovers, check_work, check_lock,
-        check_lookup, check_space, check_permissions, check_age, check_limits, check_names,
+        check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions, check_leftovers, check_work,
+        check_lock, check_lookup, check_space, check_permissions, check_age, check_limits, check_names,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""

@@ -30,8 +30,8 @@ from pipeline.inputs import (
     save,
     suggest,
 )
+from pipeline.inputs.declaration import parsed_formula
 from pipeline.inputs.encoding import numbers_of
-from pipeline.inputs.formula import parse
 from pipeline.inputs.suggestions import new_combinations
 from pipeline.storage import write_atomically
 
@@ -94,7 +94,7 @@ def with_processors(table: pa.Table, declaration: Declaration) -> pa.Table:
     wanted = declaration.procs
     if wanted is None or wanted in table.column_names:
         return table
-    formula = parse(wanted)
+    formula = parsed_formula(wanted)
     missing = sorted(formula.names - set(table.column_names))
     if missing:
         found = f"no column {printable(missing[0], 60)}"

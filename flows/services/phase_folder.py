@@ -21,8 +21,7 @@ from pipeline.phase_tables import (
 from pipeline.phases import input_named, input_of
 from pipeline.phases.occurrences import make_plan, status_of
 from pipeline.phases.phase_input import LITERAL, ExpansionRules, PhaseRules
-from pipeline.phases.platform_prediction import predict_runtime
-from pipeline.phases.platform_times import planned_times, read_measured_times
+from pipeline.phases.platforms import planned_times, predict_runtime, read_measured_times
 from pipeline.report import parsed_json, read_dataclass
 from pipeline.schema import TableKind
 from pipeline.storage import read_metadata, read_table, write_table, write_text

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from flows.services.limits import harm_facts
 from flows.services.published.advice import advice_of_groups, cost_of_run
+from flows.services.published.browse import plain_rows
 from flows.services.published.published_folder import (
     compared_templates,
     rows_of_groups,
@@ -22,7 +23,7 @@ from flows.services.published.waste_rows import waste_rows
 from flows.services.published.worst_estimates import errors_of_version, promise_by_week
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
-from flows.services.starts_table import starts_path
+from flows.services.starts_table import read_starts
 from pipeline.errors import InputError
 from pipeline.evaluate.published_versions import weekly_coverage
 from pipeline.publish import Manifest
@@ -31,7 +32,7 @@ from pipeline.publish.version_store import stored_versions
 from pipeline.report import Report, Tally, total
 from pipeline.schema import Flag
 from pipeline.storage import read_table
-from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PATTERNS, PREDICTIONS, STARTS
+from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PATTERNS, PREDICTIONS
 
 SAMPLE_ROWS = 7
 
@@ -237,9 +238,7 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str | None, dict[str, Any]]:
 def _rows(manifest: Manifest, sql: str, *tables: str) -> list[dict[str, Any]]:
     paths = {name: str(manifest.path(name)) for name in tables}
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        cursor = database.execute(sql, paths)
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return plain_rows(database.execute(sql, paths))
 
 
 NIGHTS = 30
@@ -264,7 +263,7 @@ def site_facts(
         "applications": applications,
         "user_queues": _rows(manifest, _USERS_SQL, JOBS.name) if not any(row["name"] for row in applications) else [],
         "queues": _rows(manifest, _QUEUES_SQL, JOBS.name),
-        "starts": read_table(path, STARTS).to_pylist() if (path := starts_path(output_dir)).exists() else [],
+        "starts": read_starts(output_dir).to_pylist(),
         "days": _rows(manifest, _DAYS_SQL, JOBS.name),
         "mode": manifest.settings.get("export", {}).get("mode", "dry_run"),
         **estimate_facts(manifest),

@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from flows.services.published.published_folder import live_path
 from flows.services.schedulers import Scheduler
 from flows.services.when import Now, answer_rows, queue_of, site_of
 from pipeline.arrays import floats
+from pipeline.errors import InputError
 from pipeline.schedule.expected import expected
-from pipeline.storage import read_table, write_table
+from pipeline.storage import check_seal, read_table, sealed, write_table
 from pipeline.tables import STARTS
 
 KEPT_S = 7 * 86_400
@@ -26,10 +29,16 @@ def starts_path(output_dir: Path) -> Path:
     return live_path(output_dir).with_name("starts.parquet")
 
 
+def read_starts(output_dir: Path) -> pa.Table:
+    """The table of a published folder, empty where there is none; InputError where it is damaged."""
+    path = starts_path(output_dir)
+    return read_table(check_seal(path), STARTS) if path.exists() else STARTS.empty()
+
+
 def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str, str], now_s: float) -> Path:
     """Write when the pending jobs are expected to start, beside earlier answers and what became of them.
 
-    InputError where nothing is published, or the scheduler tells no queue.
+    A damaged table begins anew. InputError where nothing is published, or the scheduler tells no queue.
     """
     now, path = queue_of(scheduler, environment, now_s), starts_path(output_dir)
     site = site_of(output_dir, now)
@@ -39,10 +48,14 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
         for row in answer_rows(site, expected(site.queue, site.found))
         if row["answered_by"]
     ]
-    rows = _with_earlier(fresh, read_table(path, STARTS).to_pylist() if path.exists() else [], now)
-    path.parent.mkdir(exist_ok=True)
-    names = [column.name for column in STARTS.columns]
-    return write_table(path, STARTS.build(**{name: [_whole(row.get(name)) for row in rows] for name in names}), STARTS)
+    earlier = STARTS.empty()
+    with suppress(InputError):
+        earlier = read_starts(output_dir)
+    rows = _with_earlier(fresh, earlier.to_pylist(), now)
+    columns = {column.name: [_whole(row.get(column.name)) for row in rows] for column in STARTS.columns}
+    with sealed(path) as draft:
+        write_table(draft, STARTS.build(**columns), STARTS)
+    return path
 
 
 def _whole(value: Any) -> Any:
@@ -75,10 +88,9 @@ def start_errors(output_dir: Path) -> dict[str, float]:
 
     Empty where no answered job has started, or there is no table.
     """
-    path = starts_path(output_dir)
-    if not path.exists():
+    table = read_starts(output_dir)
+    if not table.num_rows:
         return {}
-    table = read_table(path, STARTS)
     made_s, started_s = floats(table, "made_s"), floats(table, "started_s")
     _, first = np.unique(table.column("job_id").to_pylist(), return_index=True)
     rows = first[np.isfinite(started_s[first])]

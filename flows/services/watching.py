@@ -27,7 +27,7 @@ from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import Manifest, load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
 from pipeline.settings import ExportSettings, RunSettings
-from pipeline.storage import read_table, write_table
+from pipeline.storage import read_table, sealed, write_table
 from pipeline.tables import JOBS, STATE
 from pipeline.version import code_version
 
@@ -170,8 +170,8 @@ class Watch:
         self._count_harm(jobs, int(as_of_s) - LOOK_BACK_S)
         flagged, *_ = clean(jobs, self.settings.clean, self.settings.site)
         state, report = update_state(self._state, flagged)
-        path = live_path(Path(self.settings.output_dir))
-        write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
+        with sealed(live_path(Path(self.settings.output_dir))) as path:
+            write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
         self._state = state
         return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open", "as_of_s")}
 

@@ -35,7 +35,7 @@ from pipeline.schedule.queues import SHARES, Log, Queue
 from pipeline.schedule.starts import LEVELS, figures
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
-from pipeline.storage import read_metadata, read_table, write_table
+from pipeline.storage import check_seal, read_metadata, read_table, sealed, write_table
 from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STATE
 
 RECORD = "waits.parquet"
@@ -195,12 +195,11 @@ def _record(published: Path, loaded: LoadedState, pools: Pools | None) -> QueueR
     path = live_path(published).with_name(RECORD)
     version = continued(manifest)
     with suppress(OSError, InputError, KeyError):
-        if path.exists() and read_metadata(path).get(CONTINUES) == version:
+        if path.exists() and read_metadata(check_seal(path)).get(CONTINUES) == version:
             return record_in(read_table(path, STATE))
     found = learnt(StoredTable(manifest.path(JOBS.name), JOBS), loaded.state, loaded.state.site["timezone"], pools)
-    with suppress(OSError):
-        path.parent.mkdir(exist_ok=True)
-        write_table(path, table_of(found), STATE, {CONTINUES: version})
+    with suppress(OSError), sealed(path) as draft:
+        write_table(draft, table_of(found), STATE, {CONTINUES: version})
     return found
 
 

@@ -83,8 +83,7 @@ class JobArrays:
         """
         limit_set_s = floats(self.jobs, "limit_set_s")
         stops = ~np.isnan(limit_set_s) & (self.codes("limit_set_by")[0] >= 0)
-        found: Floats = np.where(stops, limit_set_s, self.requested_s)
-        return found
+        return np.where(stops, limit_set_s, self.requested_s)
 
     @cached_property
     def procs(self) -> Floats:
@@ -155,8 +154,7 @@ class JobArrays:
         """Where the state is one of these."""
         codes, words = self.codes("state")
         # The last element is for code -1.
-        found: Bools = np.array([*(word in states for word in words), False])[codes]
-        return found
+        return np.array([*(word in states for word in words), False])[codes]
 
 
 def narrow(codes: Ints) -> Ints:

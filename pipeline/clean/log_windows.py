@@ -168,8 +168,7 @@ RAMP_MIN_WEEK_JOBS = 28
 def log_edge(arrays: JobArrays) -> Bools:
     """True for a job submitted before the steady part of the log begins or after it ends."""
     since_s, until_s = steady_span(arrays)
-    edge: Bools = (arrays.submit_s < since_s) | (arrays.submit_s > until_s)
-    return edge
+    return (arrays.submit_s < since_s) | (arrays.submit_s > until_s)
 
 
 def steady_span(arrays: JobArrays) -> tuple[float, float]:

@@ -110,8 +110,7 @@ def sizes_at(arrays: JobArrays, times_s: Floats) -> Floats:
     """Processors of the machine at each time, as the site states them; NaN where it states none."""
     changes = sorted((epoch_s(one.since, arrays.site.timezone), one.procs) for one in arrays.settings.capacity.sizes)
     sizes = np.array([arrays.site.max_procs or np.nan, *(procs for _, procs in changes)], np.float64)
-    found: Floats = sizes[np.searchsorted([since_s for since_s, _ in changes], times_s, side="right")]
-    return found
+    return sizes[np.searchsorted([since_s for since_s, _ in changes], times_s, side="right")]
 
 
 def sustained_procs(steps: OccupancySteps) -> float:

@@ -51,8 +51,7 @@ def reached_limit(arrays: JobArrays) -> Bools:
     """Where the runtime reached the limit that held at the job's end, less the grace."""
     limit_s = arrays.limit_s
     grace_s = np.minimum(LIMIT_GRACE_S, LIMIT_GRACE_SHARE * limit_s)
-    reached: Bools = (limit_s > 0) & (arrays.runtime_s >= limit_s - grace_s)
-    return reached
+    return (limit_s > 0) & (arrays.runtime_s >= limit_s - grace_s)
 
 
 NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
@@ -92,15 +91,13 @@ def cancelled_before_start(arrays: JobArrays) -> Bools:
 def never_ran(arrays: JobArrays) -> Bools:
     """True for a runtime of zero or less, and where neither start nor runtime is known."""
     unknown = np.isnan(arrays.runtime_s) & np.isnan(arrays.start_s)
-    idle: Bools = (arrays.runtime_s <= 0) | unknown
-    return idle
+    return (arrays.runtime_s <= 0) | unknown
 
 
 def impossible_times(arrays: JobArrays) -> Bools:
     """True where the submit time is unknown, or submit, start and end are out of order."""
     submit_s, start_s, end_s = arrays.submit_s, arrays.start_s, arrays.end_s
-    wrong: Bools = np.isnan(submit_s) | (start_s < submit_s) | (end_s < start_s) | (end_s < submit_s)
-    return wrong
+    return np.isnan(submit_s) | (start_s < submit_s) | (end_s < start_s) | (end_s < submit_s)
 
 
 def no_procs(arrays: JobArrays) -> Bools:
@@ -117,8 +114,7 @@ def elapsed_disagrees(arrays: JobArrays) -> Bools:
     """
     missing_s = arrays.end_s - arrays.start_s - arrays.runtime_s
     tolerance_s = np.maximum(ELAPSED_TOLERANCE_S, ELAPSED_TOLERANCE_SHARE * arrays.runtime_s)
-    disagrees: Bools = (missing_s < -tolerance_s) | (missing_s > np.nan_to_num(arrays.suspended_s) + tolerance_s)
-    return disagrees
+    return (missing_s < -tolerance_s) | (missing_s > np.nan_to_num(arrays.suspended_s) + tolerance_s)
 
 
 # Tolerance (s), because start, end and durations are each truncated to whole seconds.
@@ -134,8 +130,7 @@ def suspended(arrays: JobArrays) -> Bools:
     That suspension is runtime + suspended time - (end - start). Where one of these is unknown, it counts as zero.
     """
     hidden_s = np.minimum(arrays.runtime_s + arrays.suspended_s - (arrays.end_s - arrays.start_s), arrays.suspended_s)
-    hidden: Bools = (hidden_s > CLOCK_S) & (hidden_s > SUSPENDED_SHARE * arrays.runtime_s)
-    return hidden
+    return (hidden_s > CLOCK_S) & (hidden_s > SUSPENDED_SHARE * arrays.runtime_s)
 
 
 # Time beyond its limit (s) that the end of a job may take.
@@ -157,8 +152,7 @@ def over_limit(arrays: JobArrays) -> Bools:
     queue = arrays.codes("queue")[0]
     stated, observed = _stated(arrays)[queue], _observed(arrays)[queue]
     longest_s = np.where(np.isfinite(stated) | ~(arrays.requested_s > 0), stated, observed)
-    over: Bools = arrays.runtime_s > _with_grace(longest_s)
-    return over
+    return arrays.runtime_s > _with_grace(longest_s)
 
 
 def _stated(arrays: JobArrays) -> Floats:
@@ -182,8 +176,7 @@ def _observed(arrays: JobArrays) -> Floats:
 
 
 def _with_grace(limit_s: Floats) -> Floats:
-    allowed: Floats = limit_s + np.maximum(OVERRUN_GRACE_S, OVERRUN_GRACE_SHARE * limit_s)
-    return allowed
+    return limit_s + np.maximum(OVERRUN_GRACE_S, OVERRUN_GRACE_SHARE * limit_s)
 
 
 _TEXTS = ("user", "account", "application", "queue")
@@ -206,8 +199,7 @@ def matches(arrays: JobArrays, rule: SiteRule, burst_ids: pa.Array) -> Bools:
 
 def _equals(column: pa.Array | pa.ChunkedArray, wanted: str) -> Bools:
     same = pc.fill_null(pc.equal(column.cast(pa.string()), wanted), False)
-    found: Bools = np.asarray(same)
-    return found
+    return np.asarray(same)
 
 
 def epoch_s(when: datetime, zone: str) -> float:

@@ -197,8 +197,7 @@ def facts(arrays: JobArrays) -> dict[str, Fact]:
 def _off_by(similar: SimilarJobs) -> Floats:
     """Per group, the smallest distance of an outlier from the median (log s)."""
     sd = np.maximum(similar.log_sd, np.log(LEAST_REPEAT_FACTOR))
-    off: Floats = np.maximum(OUTLIER_SIGMAS * sd, np.log(OUTLIER_FACTOR))
-    return off
+    return np.maximum(OUTLIER_SIGMAS * sd, np.log(OUTLIER_FACTOR))
 
 
 def _per_job(per_group: Floats, group: Narrow) -> Floats:

@@ -98,10 +98,10 @@ def _scored(table: pa.Table, grouped: pa.Table, night_s: float, days: float) -> 
     age_days = (floats(grouped, "submit_s") - night_s) / DAY_S
     is_later = (age_days > 0) & (age_days <= days) & (floats(grouped, "runtime_s") > 0)
     is_known = pc.is_valid(grouped.column("group_id")).to_numpy() & (_ends(grouped) <= night_s)
-    ran = set(_keys(grouped.filter(pa.array(is_known))))
-    rows = {key: row for row, key in enumerate(_keys(table))}
+    ran = set(keys_of(grouped.filter(pa.array(is_known))))
+    rows = {key: row for row, key in enumerate(keys_of(table))}
     later = grouped.filter(pa.array(is_later))
-    keys = _keys(later)
+    keys = keys_of(later)
     place = np.array([rows.get(key, -1) for key in keys], np.int64)
     numbers = {name: floats(table, name)[place] for name in NUMBERS} if table.num_rows else {}
     is_ok = np.append(pc.equal(table.column("reliability").cast(pa.string()), "ok").to_numpy(), False)[place]
@@ -110,7 +110,8 @@ def _scored(table: pa.Table, grouped: pa.Table, night_s: float, days: float) -> 
     return Scored(floats(later, "runtime_s"), numbers, is_ok, is_seen, age_days[is_later]).take(place >= 0)
 
 
-def _keys(table: pa.Table) -> list[tuple[str, int]]:
+def keys_of(table: pa.Table) -> list[tuple[str, int]]:
+    """Group and count of each row."""
     return list(zip(table.column("group_id").to_pylist(), table.column("procs").to_pylist(), strict=True))
 
 

@@ -116,8 +116,9 @@ def _share(part: float, whole: float) -> float | None:
     return float(part) / float(whole) if whole > 0 else None
 
 
-MOST_CLASSES = 3
-"""Requests (time and processors) of one user for which a limit is recommended, those with most jobs."""
+MOST_KINDS = 3
+"""Kinds of jobs (request and processors) of one user for which something is recommended, those with most jobs."""
+Kind = tuple[tuple[Any, ...], int, int]
 
 HOUR_S = 3600.0
 MOST_STRETCHED = 1000.0
@@ -202,14 +203,13 @@ def recommended_limits(past: History, by: str, promise: float) -> dict[str, Any]
         expected = "a column of the log that names it"
         raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
     chosen = LimitSettings(share=1.0 - promise)
-    again = _last_of_classes(past, codes, first)
     limit_s = limits_read(past, chosen, 0.0, first)
     after = outcomes(past, limit_s, first)
     return {
         "by": by, "promise": promise, "bound": USER_TIMES * chosen.share, "many_jobs": MANY_JOBS,
         "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
         "figures": limit_figures(past, limit_s, first),
-        "rows": _rows(past, codes, names, after, _recommendations(past, again, chosen)),
+        "rows": _rows(past, codes, names, after, _recommendations(past, codes, first, chosen)),
     }  # fmt: skip
 
 
@@ -245,35 +245,35 @@ def stretched(past: History, limit_s: Floats, first: int, share: float) -> Float
     return high * limit_s
 
 
-def _last_of_classes(past: History, codes: Ints, first: int) -> list[tuple[int, int, int]]:
-    """(code, place of the last job, number of jobs) of the most frequent requests of each user or account."""
-    has_both = past.has_run & (past.requested_s > 0) & (codes >= 0) & (np.arange(len(past)) >= first)
-    places = np.flatnonzero(has_both)
-    asked = (values[places].tolist() for values in (codes, past.requested_s, past.procs, np.nan_to_num(past.gpus)))
-    requests = list(zip(*asked, strict=True))
-    n_jobs, last = Counter(requests), dict(zip(requests, places.tolist(), strict=True))
-    by_code: dict[int, list[tuple[int, int, int]]] = {}
+def usual_kinds(chosen: Bools, codes: Ints, *columns: Floats | Ints) -> dict[int, list[Kind]]:
+    """Per user or account its kinds of the chosen jobs, at most MOST_KINDS, those with most jobs first.
+
+    A kind is the values of the columns, then comes the place of its last job, and its number of jobs.
+    """
+    places = np.flatnonzero(chosen & (codes >= 0))
+    kinds = list(zip(*(values[places].tolist() for values in (codes, *columns)), strict=True))
+    n_jobs, last = Counter(kinds), dict(zip(kinds, places.tolist(), strict=True))
+    found: dict[int, list[Kind]] = {}
     for one in sorted(n_jobs, key=lambda one: (-n_jobs[one], last[one])):
-        by_code.setdefault(one[0], []).append((one[0], last[one], n_jobs[one]))
-    return sorted((one for own in by_code.values() for one in own[:MOST_CLASSES]), key=lambda one: one[1])
+        found.setdefault(one[0], []).append((one[1:], last[one], n_jobs[one]))
+    return {code: own[:MOST_KINDS] for code, own in found.items()}
 
 
-def _recommendations(
-    past: History, again: list[tuple[int, int, int]], chosen: LimitSettings
-) -> dict[int, list[dict[str, Any]]]:
+def _recommendations(past: History, codes: Ints, first: int, chosen: LimitSettings) -> dict[int, list[dict[str, Any]]]:
     """Per user or account the limits of the table at the log's end, the request with most jobs first."""
+    has_both = past.has_run & (past.requested_s > 0) & (np.arange(len(past)) >= first)
+    kinds = usual_kinds(has_both, codes, past.requested_s, past.procs, np.nan_to_num(past.gpus))
     instants = np.concatenate([past.submit_s, past.start_s, past.end_s])
     rows = rows_at(past, float(np.max(instants[np.isfinite(instants)])), chosen)
     file, submits = look_up_of(rows), values_of_submits(past)
-    by_code: dict[int, list[dict[str, Any]]] = {}
-    for code, place, n_jobs in again:
-        requested_s = float(past.requested_s[place])
-        job = {name: values[place] for name, values in submits.items()}
-        limit_s = file.decide(job, Counter()).limit_s if file else None
-        sizes = {"procs": float(past.procs[place]), "gpus": int(np.nan_to_num(past.gpus[place]))}
-        row = {"requested_s": requested_s, **sizes, "n_jobs": n_jobs}
-        by_code.setdefault(code, []).append(row | {"limit_s": requested_s if limit_s is None else limit_s})
-    return {code: sorted(rows, key=lambda row: -row["n_jobs"]) for code, rows in by_code.items()}
+    found: dict[int, list[dict[str, Any]]] = {}
+    for code, own in kinds.items():
+        for (requested_s, procs, gpus), place, n_jobs in own:
+            job = {name: values[place] for name, values in submits.items()}
+            limit_s = file.decide(job, Counter()).limit_s if file else None
+            row = {"requested_s": requested_s, "procs": procs, "gpus": int(gpus), "n_jobs": n_jobs}
+            found.setdefault(code, []).append(row | {"limit_s": requested_s if limit_s is None else limit_s})
+    return found
 
 
 def _rows(

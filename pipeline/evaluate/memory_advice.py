@@ -3,7 +3,6 @@
 Every amount is as of the job's submit, in KiB per processor.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,14 +17,12 @@ from pipeline.estimate.history import History
 from pipeline.estimate.job_memory import recommended_as_of
 from pipeline.estimate.limit_harm import MANY_JOBS
 from pipeline.estimate.walltime import walltime
-from pipeline.evaluate.limit_advice import other_payer, shares_of_submitters
+from pipeline.evaluate.limit_advice import other_payer, shares_of_submitters, usual_kinds
 
 SCORED_FROM = 2 / 3
 """The later third of the jobs is scored."""
 
 GIB_KIB = 1024.0**2
-MOST_KINDS = 3
-"""Kinds of jobs (application, request, processors) of one user that are listed, those with most jobs."""
 
 HEADROOM = 1.2
 """What a careful user asks for: the largest of the last five such jobs, and a fifth more."""
@@ -147,18 +144,16 @@ def _mean(kib: Floats) -> float | None:
 
 def _kinds(past: History, codes: Ints, wanted_kib: Floats, first: int) -> dict[int, list[dict[str, Any]]]:
     """Per user or account its kinds of jobs with most jobs, and what was recommended to the last job of each."""
-    places = np.flatnonzero(past.has_run & (codes >= 0) & (np.arange(len(past)) >= first))
-    asked, gpus = np.nan_to_num(past.requested_s), np.nan_to_num(past.gpus)
-    columns = (values[places].tolist() for values in (codes, past.codes["what"], asked, past.procs, gpus))
-    kinds = list(zip(*columns, strict=True))
-    n_jobs, last = Counter(kinds), dict(zip(kinds, places.tolist(), strict=True))
-    found: dict[int, list[dict[str, Any]]] = {}
-    for one in sorted(n_jobs, key=lambda one: (-n_jobs[one], last[one])):
-        own = found.setdefault(one[0], [])
-        if len(own) < MOST_KINDS:
-            own.append({
-                "application": past.names["what"][one[1]] if one[1] >= 0 else None,
-                "requested_mem_kib": round(one[2]) or None, "procs": int(one[3]), "gpus": int(one[4]),
-                "n_jobs": n_jobs[one], "recommended_mem_kib": round(wanted_kib[last[one]]),
-            })  # fmt: skip
-    return found
+    columns = (past.codes["what"], np.nan_to_num(past.requested_s), past.procs, np.nan_to_num(past.gpus))
+    kinds = usual_kinds(past.has_run & (np.arange(len(past)) >= first), codes, *columns)
+    return {
+        code: [
+            {
+                "application": past.names["what"][what] if what >= 0 else None,
+                "requested_mem_kib": round(asked) or None, "procs": int(procs), "gpus": int(gpus),
+                "n_jobs": n_jobs, "recommended_mem_kib": round(wanted_kib[place]),
+            }
+            for (what, asked, procs, gpus), place, n_jobs in own
+        ]
+        for code, own in kinds.items()
+    }  # fmt: skip

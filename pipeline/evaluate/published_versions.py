@@ -23,7 +23,7 @@ from pipeline.estimate.nightly.table import look_up, published_rows
 from pipeline.estimate.score import scores
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate
-from pipeline.evaluate.later_scores import Scored, figures
+from pipeline.evaluate.later_scores import NUMBERS, Scored, figures, keys_of
 from pipeline.group import assign_groups, with_chosen
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import Manifest
@@ -32,7 +32,6 @@ from pipeline.settings import GroupSettings
 from pipeline.storage import read_table
 from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, TEMPLATES
 
-_ENDS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
 _ESTIMATE_FIGURES = ("mae_s", "mae_over_mean", "median_abs_pct", "share_under", "coverage_80", "coverage_q95")
 
 
@@ -63,7 +62,7 @@ def _later_figures(actual_s: Floats, columns: Mapping[str, Floats]) -> dict[str,
     # An open interval has no upper end: it holds every longer runtime.
     ends = {
         name: np.where(np.isnan(columns[name]), np.inf, columns[name]) if "hi" in name else columns[name]
-        for name in _ENDS
+        for name in NUMBERS
     }
     scored = Scored(actual_s, ends, columns["is_ok"] > 0, never, unknown)
     wanted = ("in_80", "in_95", "width_80", "median_error", "ok_share")
@@ -76,12 +75,10 @@ def _matched(own: Manifest, jobs: pa.Table) -> dict[str, Floats]:
     chosen = with_chosen(settings, read_table(own.path(TEMPLATES.name), TEMPLATES))
     grouped, _ = assign_groups(jobs, chosen)
     table = read_table(own.path(PREDICTIONS.name), PREDICTIONS)
-    keys = zip(table.column("group_id").to_pylist(), table.column("procs").to_pylist(), strict=True)
-    rows = {key: row for row, key in enumerate(keys)}
-    wanted = zip(grouped.column("group_id").to_pylist(), grouped.column("procs").to_pylist(), strict=True)
-    place = np.array([rows.get(key, -1) for key in wanted], np.int64)
+    rows = {key: row for row, key in enumerate(keys_of(table))}
+    place = np.array([rows.get(key, -1) for key in keys_of(grouped)], np.int64)
     is_ok = pc.equal(table.column("reliability").cast(pa.string()), "ok").to_numpy(zero_copy_only=False)
-    columns = {name: floats(table, name) for name in _ENDS} | {"is_ok": is_ok.astype(np.float64)}
+    columns = {name: floats(table, name) for name in NUMBERS} | {"is_ok": is_ok.astype(np.float64)}
     # The last place, of jobs without a row, is unknown.
     return {name: np.append(values, np.nan)[place] for name, values in columns.items()}
 

@@ -66,8 +66,7 @@ def _over_gpus(codes: Ints, gpus: Floats, procs: Floats, n_groups: int, *, is_al
     np.fmax.at(most, codes, gpus)
     np.fmin.at(least, codes, gpus)
     follows = np.maximum(_alike(codes, _ratio(procs, gpus), n_groups), _alike(codes, procs, n_groups)) >= MOST
-    found: Bools = has_gpus & (most > least) & follows
-    return found
+    return has_gpus & (most > least) & follows
 
 
 def _ratio(procs: Floats, counts: Floats) -> Floats:
@@ -87,5 +86,4 @@ def _alike(codes: Ints, values: Floats, n_groups: int) -> Floats:
     starts = np.flatnonzero(np.append(True, (np.diff(codes[order]) != 0) | (np.diff(values[order]) != 0))[: len(order)])
     most = np.zeros(n_groups)
     np.maximum.at(most, codes[order][starts], np.diff(starts, append=len(order)))
-    found: Floats = most / np.maximum(np.bincount(codes, minlength=n_groups), 1)
-    return found
+    return most / np.maximum(np.bincount(codes, minlength=n_groups), 1)

@@ -227,8 +227,7 @@ def _log_sd(runtime_s: Floats, starts: Ints, counts_in: Bools) -> Floats:
     logs = np.where(counts_in, np.log(runtime_s), 0.0)
     means = np.repeat(np.add.reduceat(logs, starts) / np.maximum(counts, 1), sizes)
     squares = np.add.reduceat(np.where(counts_in, (logs - means) ** 2, 0.0), starts)
-    spread: Floats = np.sqrt(squares / np.where(counts > 1, counts - 1, np.nan))
-    return spread
+    return np.sqrt(squares / np.where(counts > 1, counts - 1, np.nan))
 
 
 def _whole_seconds(values: Floats) -> pa.Array:

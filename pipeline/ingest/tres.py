@@ -23,13 +23,19 @@ _GPU_TYPE = re.compile(r"(?:[A-Za-z][\w.-]*)?")
 _LAST_NUMBER = re.compile(r"(?:.*[=:])?([0-9]{1,9})", re.DOTALL)
 
 
+_OTHERS = re.compile(r"$|[A-Za-z(]|[0-9]+[:=]")
+"""How a list of other resources begins, or none at all: `cpu=4,mem=1G`, `(null)`, `7696487:2`."""
+
+
 def gpus_of(text: str) -> float | None:
     """GPUs of a TRES or GRES string: gres/gpu=4, or gpu:2, gpu:a100:2, gres/gpu:v100=2 summed where no total is.
 
-    A bare number is the count. None where a count is no number of up to nine digits.
+    A bare number is the count. None where a count is no number of up to nine digits, and for what is no list.
     """
     if "gpu" not in text:
-        return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
+        if re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", text):
+            return float(text)
+        return 0 if _OTHERS.match(text) else None
     total, parts = None, 0
     for found in map(_GPU.fullmatch, text.split(",")):
         if found is None:

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, floats_of
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.inputs import formula
-from pipeline.inputs.declaration import Declaration, Input, InputType
+from pipeline.inputs.declaration import Declaration, Input, InputType, parsed_formula
 
 TRUE, FALSE = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 
@@ -26,7 +25,7 @@ def raw_inputs(table: pa.Table, declaration: Declaration) -> dict[str, Array]:
     """
     found: dict[str, Array] = {one.name: _read(table, one) for one in declaration.inputs}
     for one in declaration.derived:
-        parsed = formula.parse(one.formula)
+        parsed = parsed_formula(one.formula)
         for name in sorted(parsed.names):
             if name not in found:
                 raise _unknown(f"formula {printable(one.formula, 80)}", name, found)

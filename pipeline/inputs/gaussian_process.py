@@ -217,8 +217,7 @@ def _squares(x1: Floats, x2: Floats) -> Floats:
 def _are_equal(x1: Floats, x2: Floats) -> Bools:
     """(n1, n2) whether two rows are the same."""
     codes = np.unique(np.concatenate([x1, x2]), axis=0, return_inverse=True)[1].reshape(-1)
-    found: Bools = np.equal.outer(codes[: len(x1)], codes[len(x1) :])
-    return found
+    return np.equal.outer(codes[: len(x1)], codes[len(x1) :])
 
 
 KERNELS = (Kernel.ADDITIVE, Kernel.JOINT)

@@ -78,8 +78,7 @@ def _scaling(training: Training) -> dict[str, Array]:
 def _raw(arrays: Arrays, x: Floats) -> Floats:
     """Inputs in their own units, as the paper scales them."""
     values = x * arrays["feature_scale"] + arrays["feature_mean"]
-    found: Floats = np.where(arrays["feature_exp"] > 0, np.exp(np.minimum(values, 700.0)), values)
-    return found
+    return np.where(arrays["feature_exp"] > 0, np.exp(np.minimum(values, 700.0)), values)
 
 
 def _forward(weights: Arrays, x: Floats) -> tuple[Floats, Floats]:

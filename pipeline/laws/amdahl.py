@@ -43,8 +43,7 @@ from pipeline.laws.law import (
 def amdahl_s(parameters: Parameters, n: Floats) -> Floats:
     """T(n) = T(1) (f + (1 - f)/n), from t1_s and serial_fraction in [0, 1]; f = 0 is linear speedup."""
     serial = parameter(parameters, "serial_fraction")
-    runtime: Floats = parameter(parameters, "t1_s") * (serial + (1.0 - serial) / n)
-    return runtime
+    return parameter(parameters, "t1_s") * (serial + (1.0 - serial) / n)
 
 
 def amdahl_useful_procs(parameters: Parameters) -> Floats:
@@ -96,8 +95,7 @@ CONSTANT = Law(
 
 def amdahl_log_s(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, serial_fraction in [0, 1] and overhead_s >= 0 for each doubling of processors."""
-    runtime: Floats = amdahl_s(parameters, n) + parameter(parameters, "overhead_s") * doublings(n)
-    return runtime
+    return amdahl_s(parameters, n) + parameter(parameters, "overhead_s") * doublings(n)
 
 
 def amdahl_log_useful_procs(parameters: Parameters) -> Floats:
@@ -135,8 +133,7 @@ DOWDY = Law(
 
 def usl_s(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, serial_fraction in [0, 1] and overhead_s >= 0."""
-    runtime: Floats = amdahl_s(parameters, n) + parameter(parameters, "overhead_s") * extra_procs(n)
-    return runtime
+    return amdahl_s(parameters, n) + parameter(parameters, "overhead_s") * extra_procs(n)
 
 
 def usl_useful_procs(parameters: Parameters) -> Floats:
@@ -165,8 +162,7 @@ def ernest_useful_procs(parameters: Parameters) -> Floats:
     falling_s = parameter(parameters, "t1_s") * (1.0 - parameter(parameters, "serial_fraction"))
     per_log, linear = parameter(parameters, "overhead_s") / np.log(2.0), parameter(parameters, "linear_overhead_s")
     # The form of the root that needs no division by the linear overhead.
-    root: Floats = least_at(2.0 * falling_s, per_log + np.sqrt(per_log**2 + 4.0 * linear * falling_s))
-    return root
+    return least_at(2.0 * falling_s, per_log + np.sqrt(per_log**2 + 4.0 * linear * falling_s))
 
 
 # Only the model average has it: with both overheads it stands for laws that have either.

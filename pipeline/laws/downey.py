@@ -44,8 +44,7 @@ def low(parameters: Parameters, n: Floats) -> Floats:
     rising = (1.0 - half) / n + half
     bending = (sigma - half) / n + 1.0 / A - half
     relative = np.where(n <= A, rising, np.where(n < 2.0 * A - 1.0, bending, 1.0 / A))
-    runtime: Floats = parameter(parameters, "t1_s") * np.where(np.isnan(sigma + n), np.nan, relative)
-    return runtime
+    return parameter(parameters, "t1_s") * np.where(np.isnan(sigma + n), np.nan, relative)
 
 
 def low_useful_procs(parameters: Parameters) -> Floats:
@@ -66,8 +65,7 @@ def high(parameters: Parameters, n: Floats) -> Floats:
 def _high(parameters: Parameters, n: Floats, share: Floats) -> Floats:
     """High variance from the share of T(1) that runs on one processor, sigma/(A (1 + sigma))."""
     reached = np.minimum(n, high_useful_procs(parameters))
-    runtime: Floats = parameter(parameters, "t1_s") * (share + (1.0 - share) / reached)
-    return runtime
+    return parameter(parameters, "t1_s") * (share + (1.0 - share) / reached)
 
 
 def high_useful_procs(parameters: Parameters) -> Floats:
@@ -126,14 +124,12 @@ DOWNEY = Law(
 
 def linear(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, avg_parallelism >= 1, sigma >= 0 and overhead_s >= 0 for each processor beyond the first."""
-    runtime: Floats = both(parameters, n) + parameter(parameters, "overhead_s") * extra_procs(n)
-    return runtime
+    return both(parameters, n) + parameter(parameters, "overhead_s") * extra_procs(n)
 
 
 def logarithmic(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, avg_parallelism >= 1, sigma >= 0 and overhead_s >= 0 for each doubling of processors."""
-    runtime: Floats = both(parameters, n) + parameter(parameters, "overhead_s") * doublings(n)
-    return runtime
+    return both(parameters, n) + parameter(parameters, "overhead_s") * doublings(n)
 
 
 def linear_useful_procs(parameters: Parameters) -> Floats:
@@ -177,8 +173,7 @@ def _forms(grown: Callable[[Floats], Floats]) -> tuple[Form, ...]:
     """Of the low and of the high mode with an overhead; with A given each is a sum, as of both ends of its sigma."""
 
     def at_one(A: Floats, n: Floats) -> Floats:
-        half: Floats = np.maximum((1.0 - 0.5 / A) / n + 0.5 / A, 1.0 / A)
-        return half
+        return np.maximum((1.0 - 0.5 / A) / n + 0.5 / A, 1.0 / A)
 
     def low_functions(A: Floats, n: Floats) -> tuple[Floats, ...]:
         return np.maximum(1.0 / n, 1.0 / A), at_one(A, n), grown(n)

@@ -49,8 +49,7 @@ def smirni_s(parameters: Parameters, n: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         speedup = -A * np.expm1(n * np.log1p(-1.0 / A))
     speedup = np.where(np.isinf(A), n, speedup)
-    runtime: Floats = parameter(parameters, "t1_s") / speedup
-    return runtime
+    return parameter(parameters, "t1_s") / speedup
 
 
 def smirni_useful_procs(parameters: Parameters) -> Floats:
@@ -71,8 +70,7 @@ def growing_s(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, the share c of T(1) that grows, and the power p."""
     share = parameter(parameters, "growing_share")
     grown: Floats = (1.0 - share) + share * n ** parameter(parameters, "power")
-    runtime: Floats = parameter(parameters, "t1_s") * grown
-    return runtime
+    return parameter(parameters, "t1_s") * grown
 
 
 def growing_useful_procs(parameters: Parameters) -> Floats:

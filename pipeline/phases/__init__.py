@@ -2,7 +2,7 @@
 
     an MPI trace  -> call_traces -> MPI_CALLS -> mpi_phases -> PHASES, PHASE_POINTS ┐
     basic-block vectors ---------------------> block_phases -> PHASES, PHASE_POINTS ┴-> phase_plan -> PHASE_PLAN
-    PHASE_PLAN + measured times -> platform_times -> PHASE_TIMES -> platform_prediction -> PLATFORM_PREDICTIONS
+    PHASE_PLAN + measured times -> platforms -> PHASE_TIMES -> PLATFORM_PREDICTIONS
 
 Where do I go to ...
     read another format of traces?           a reader beside call_traces.py, and a line in its READERS
@@ -12,7 +12,7 @@ Where do I go to ...
     change what the paper says?              phase_input.py, one constant a deviation
     choose what is timed?                    occurrences.py
     know when it does not pay?               occurrences.py
-    get a runtime with an interval?          platform_prediction.py
+    get a runtime with an interval?          platforms.py
     find phases in another kind of input?    a PhaseInput (phase_input.py), and a line in INPUTS below
 
 A phase's time is the mean over ranks of their progress through it, so that all occurrences add up to the run's time.

@@ -18,11 +18,15 @@ from scipy.sparse import csr_array
 
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
-from pipeline.phases.block_vectors import FrequencyVectors, looks_like_vectors, read_frequency_vectors
+from pipeline.phases.block_vectors import (
+    FrequencyVectors,
+    looks_like_vectors,
+    read_frequency_vectors,
+    read_interval_times,
+)
 from pipeline.phases.mpi_calls import by_first_appearance
 from pipeline.phases.occurrences import phases_table, points_table
 from pipeline.phases.phase_input import Extracted, PhaseInput, PhaseRules, ProbeRules
-from pipeline.phases.platform_times import read_interval_times
 from pipeline.report import Fact, Report, Tally
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError, printable
 from pipeline.phases.phase_input import open_plain
+from pipeline.phases.platforms import csv_rows, seconds_of
 
 EXPECTED = "intervals of the form T:block:count :block:count ..."
 MAX_LINE_BYTES = 1 << 26
@@ -119,3 +120,21 @@ def _check_end(line: bytes, where: str) -> None:
     if len(line) == MAX_LINE_BYTES:
         raise InputError(where, f"more than {MAX_LINE_BYTES >> 20} MiB without a line end", EXPECTED)
     raise InputError(where, "a last line without its line end", "a whole file", DO)
+
+
+def read_interval_times(path: Path, n_intervals: int, column: str = "time_s") -> Floats:
+    """(intervals,) seconds of a CSV with a column `interval` from 0 and one of times; NaN where it has no row.
+
+    InputError where the file cannot be read, lacks a column, or holds an interval twice, a number outside the run, or a
+    time that is not positive.
+    """
+    times_s = np.full(n_intervals, np.nan)
+    for where, row in csv_rows(path, ("interval", column)):
+        text = row["interval"]
+        if not text.isdecimal() or int(text) >= n_intervals:
+            found = f"interval {printable(text, 40) or 'empty'}"
+            raise InputError(where, found, f"an interval from 0 to {n_intervals - 1}")
+        if not np.isnan(times_s[int(text)]):
+            raise InputError(where, f"interval {text} a second time", "one row an interval")
+        times_s[int(text)] = seconds_of(row, column, where, is_positive=True)
+    return times_s

@@ -145,10 +145,7 @@ def calls_table(where: str, calls: pa.Table) -> tuple[pa.Table, Report]:
     first, second, nobody = calls.column("first"), calls.column("second"), pa.scalar(None, pa.int64())
     is_done = "completed_by" in calls.column_names
     table = MPI_CALLS.build(
-        **{
-            name: calls.column(name)
-            for name in ("rank", "event", "op", "bytes", "communicator", "t_start_s", "t_end_s")
-        },
+        **{name: calls.column(name) for name in _AS_THEY_ARE},
         source=pc.if_else(is_receive, first, nobody),
         destination=pc.if_else(is_send, first, pc.if_else(is_exchange, second, nobody)),
         root=pc.if_else(is_rooted, first, nobody),

@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.report import FieldError, parsed_json, read_dataclass
-from pipeline.storage import FileStamp, file_sha256, file_stamp
+from pipeline.storage import file_stamp, sha256_once
 from pipeline.tables import TABLES
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
@@ -150,7 +149,7 @@ class Manifest:
         """
         path, sha256 = self.place(table), self.tables[table].sha256
         try:
-            found = _sha256_at(path, file_stamp(path))
+            found = sha256_once(path, file_stamp(path))
         except OSError as error:
             found = error.strerror or "an error of the disk"
         if found != sha256:
@@ -176,13 +175,6 @@ class Manifest:
         """The manifest as ASCII JSON; a number that is not finite becomes null."""
         plain = {name: value for name, value in asdict(self).items() if name != "root"}
         return json.dumps(finite(plain), indent=1) + "\n"
-
-
-@lru_cache(256)
-def _sha256_at(path: Path, stamp: FileStamp) -> str:
-    """The digest of a file in one state, which its stamp tells from others."""
-    del stamp
-    return file_sha256(path)
 
 
 def load_manifest(output_dir: Path) -> Manifest:

@@ -66,7 +66,7 @@ class Condition(NamedTuple):
 
     text: str
     columns: tuple[str, ...]
-    broken: pc.Expression
+    broken: "pc.Expression"
 
 
 def conditions_of(kind: TableKind) -> Iterator[Condition]:

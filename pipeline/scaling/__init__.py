@@ -2,5 +2,5 @@
 
 fit_law, downey*  least squares of every law: one search, and Downey exactly; adept, envelope: ADEPT to compare
 patterns, anomalies  before the fits: patterns that no smooth law has, and sizes that the others contradict
-average, posterior, mixtures, quantiles  the model average over laws, compiled
+average, posterior  the model average over laws, compiled; calibration: its intervals
 """

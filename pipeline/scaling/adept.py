@@ -206,8 +206,7 @@ def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Float
     """The weights given times q max|d| - |d|, d an observation's distance to the target; times 1 where all are 0."""
     apart = np.abs(n - target)
     near = q * apart.max() - apart
-    weights: Floats = given * (near if near.max() > 0.0 else 1.0)
-    return weights
+    return given * (near if near.max() > 0.0 else 1.0)
 
 
 def scales_of(t: Floats, rules: AdeptRules) -> Floats:

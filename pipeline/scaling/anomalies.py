@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from pipeline.arrays import CATEGORY, Bools, Floats, Ints
 from pipeline.report import Report, Tally
 from pipeline.scaling.evidence import Evidence, held_out
-from pipeline.scaling.patterns import levels
+from pipeline.scaling.levels import levels
 from pipeline.scaling.points import Points
 from pipeline.scaling.rules import AnomalyRules
 from pipeline.tables import OBSERVATIONS
@@ -121,8 +121,7 @@ def _by_leave_one_out(series: Evidence, rules: AnomalyRules, found: _Found) -> N
 
 
 def _is_screened(series: Evidence, rules: AnomalyRules) -> Bools:
-    is_enough: Bools = (series.n_points >= rules.min_points) & (series.log_sd <= rules.wide_log_sd)
-    return is_enough
+    return (series.n_points >= rules.min_points) & (series.log_sd <= rules.wide_log_sd)
 
 
 def _where_scaling_ends(series: Evidence) -> Ints:

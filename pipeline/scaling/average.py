@@ -8,42 +8,35 @@ codes that had no say its error is 7% below that of the posterior's median.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.kernels import called_kernel, entry_kernel, kernel
-from pipeline.scaling.average_shapes import Shapes, fill_log_shape, shape_grid
+from pipeline.kernels import entry_kernel, kernel
+from pipeline.laws import AVERAGED
 from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.posterior import (
+    FREEDOM,
+    HYPOTHESES,
+    LEAST_LOG2,
+    MOST_LOG2,
+    STEPS_PER_OCTAVE,
+    Columns,
+    Kindred,
+    Shapes,
+    Workspace,
+    add_posteriors,
+    fill_log_shape,
+    informed_by_siblings,
+    total,
+    weighed,
+)
 from pipeline.scaling.series import SeriesBatch
-
-FREEDOM = 2
-"""Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""
-
-STEP_LOG_SD = 0.3
-"""How far an odd step may jump off the drift (log s): a node filled, a network's next level, a cache reached."""
-
-LAST_STEP_ODDS = 0.1
-"""Prior odds that the last step is odd, per doubling of it."""
-
-FIRST_STEP_ODDS = 0.3
-"""Prior odds that the first is: the smallest size lies off a law that the rest obey, as before the data fit in cache.
-
-Of 0, .1, .3 and 1 for both, every code left out in turn: from .1 to 1 the error moves by less than 1%.
-"""
-
-STEP_LEAST_SIZES = 3
-"""A series of fewer sizes has no step beside an odd one to compare it with."""
-
-SIBLING_WEIGHT = 0.3
-"""J siblings weigh J * SIBLING_WEIGHT to 1 against the general prior. Of 0, .1, .2, .3 and .5, every code left out."""
 
 LEAST_SIZES = 3
 """A series of fewer sizes does not inform its siblings."""
-
-HYPOTHESES, LAST_STEP, FIRST_STEP = 3, 1, 2
-"""How many there are, and the places of those of an odd step; 0 has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,56 +65,11 @@ class Sizes:
         return logs
 
 
-class Columns(NamedTuple):
-    """Series end to end as the kernels read them; rate is the drift's variance per doubling."""
-
-    offsets: Ints
-    log2_x: Floats
-    log_t: Floats
-    variance: Floats
-    rate: Floats
-
-
 class Targets(NamedTuple):
     """Those of series i are offsets[i]:offsets[i + 1]."""
 
     offsets: Ints
     log2_x: Floats
-
-
-class Kindred(NamedTuple):
-    """Per series, its application (a number; -1: none), and whether it informs its siblings.
-
-    Per application: `posterior_sums`, the sum of its informative series' posteriors over shapes, float64[applications,
-    g]; `n_informative`, their number.
-    """
-
-    application: Ints
-    is_informative: Bools
-    posterior_sums: Floats
-    n_informative: Floats
-
-
-class Workspace(NamedTuple):
-    """Arrays that one series after another is averaged in.
-
-    By size and shape `error`, log T less log shape; by hypothesis and shape `misfit` and `weight`; by shape `curve`
-    and `place`. By hypothesis `constant` (once weighed, the mean factor on its variances), `walked`, the drift's
-    variance up to each size, `inverse` of the covariance, its row sums `ones` and their sum `whole`. `gain` by size.
-    """
-
-    error: Floats
-    misfit: Floats
-    weight: Floats
-    curve: Floats
-    place: Floats
-    constant: Floats
-    walked: Floats
-    covariance: Floats
-    inverse: Floats
-    ones: Floats
-    whole: Floats
-    gain: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +86,33 @@ class Averaged:
     log_bayes: Floats
 
 
+def shape_grid() -> Shapes:
+    """Every averaged law's shapes of T(x), x = procs over the smallest, by prior weight, sum 1.
+
+    Within a law all points of its grid weigh the same. Counting in smallest counts makes 4, 8, 16 and 1, 2, 4 the same
+    question.
+    """
+    return _tabulated(tuple(AVERAGED))
+
+
+def table_places() -> Floats:
+    """The x of the rows of a table of shapes."""
+    return 2.0 ** (np.arange(LEAST_LOG2 * STEPS_PER_OCTAVE, MOST_LOG2 * STEPS_PER_OCTAVE + 1) / STEPS_PER_OCTAVE)
+
+
+@cache
+def _tabulated(laws: tuple[str, ...]) -> Shapes:
+    x = table_places()[:, None]
+    parts = [np.log(AVERAGED[law].formula(AVERAGED[law].grid(), x)) for law in laws]
+    counts = [part.shape[1] for part in parts]
+    weights = [one.averaging.weight for one in AVERAGED.values() if one.averaging]
+    prior = np.repeat(np.array(weights) / counts, counts)
+    return Shapes(np.ascontiguousarray(np.hstack(parts)), prior / prior.sum())
+
+
 def kin_of(sizes: Sizes, application: Ints) -> Kindred:
     """The summed posteriors of each application's informative series."""
-    n_applications, shapes = int(application.max(initial=-1)) + 1, shape_grid().shapes
+    n_applications, shapes = int(application.max(initial=-1)) + 1, shape_grid()
     sums = np.zeros((n_applications, shapes.prior.size))
     is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
     if is_informative.any():
@@ -175,7 +147,7 @@ def average(
     starts = np.searchsorted(series[order], np.arange(sizes.n_series + 1)).astype(np.int64)
     found, log_bayes = np.full((3, series.size), np.nan), np.zeros(sizes.n_series)
     targets = Targets(starts, sizes.log2_from_least(series, procs)[order])
-    kin, shapes = kin or kin_of(sizes, np.full(sizes.n_series, -1)), shapes or shape_grid().shapes
+    kin, shapes = kin or kin_of(sizes, np.full(sizes.n_series, -1)), shapes or shape_grid()
     fill_averages(_columns(sizes), shapes, kin, targets, found, log_bayes, _workspace(sizes, shapes))
     found[:, order] = found.copy()
     is_exact, curve = exact_log_s(sizes, series, procs)
@@ -210,168 +182,6 @@ def exact_log_s(sizes: Sizes, series: Ints, procs: Floats) -> tuple[Bools, Float
     serial, t1_s = fitted.serial_fraction[series], fitted.t1_s[series]
     with np.errstate(divide="ignore", invalid="ignore"):
         return is_exact[series], np.log(t1_s * (serial + (1.0 - serial) / procs))
-
-
-@kernel
-def log_determinant(matrix: Floats, inverse: Floats) -> float:
-    """Fills inverse, symmetric and positive definite, by Gauss and Jordan; writes over the matrix."""
-    m, logs = matrix.shape[0], 0.0
-    for j in range(m):
-        for k in range(m):
-            inverse[j, k] = 1.0 if j == k else 0.0
-    for j in range(m):
-        pivot = matrix[j, j]
-        logs += np.log(pivot)
-        for k in range(m):
-            matrix[j, k] /= pivot
-            inverse[j, k] /= pivot
-        for i in range(m):
-            factor = matrix[i, j]
-            if i != j and factor != 0.0:
-                for k in range(m):
-                    matrix[i, k] -= factor * matrix[j, k]
-                    inverse[i, k] -= factor * inverse[j, k]
-    return float(logs)
-
-
-@kernel
-def total(weight: Floats, values: Floats) -> float:
-    """The sum of products, as four sums side by side: none waits for the one before it."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    even = values.size - values.size % 4
-    for k in range(0, even, 4):
-        a += weight[k] * values[k]
-        b += weight[k + 1] * values[k + 1]
-        c += weight[k + 2] * values[k + 2]
-        d += weight[k + 3] * values[k + 3]
-    for k in range(even, values.size):
-        a += weight[k] * values[k]
-    return (a + b) + (c + d)
-
-
-@kernel
-def log_constant(h: int, log2_x: Floats, variance: Floats, rate: float, work: Workspace) -> float:
-    """Fills walked, inverse, ones and whole of a hypothesis; the log of its odds and of its density's constant."""
-    m, odds = log2_x.size, 1.0
-    walked, inverse, ones, covariance = work.walked[h], work.inverse[h, :m, :m], work.ones[h], work.covariance[:m, :m]
-    if h == LAST_STEP:
-        odds = min(LAST_STEP_ODDS * (log2_x[m - 1] - log2_x[m - 2]), 1.0)
-    elif h == FIRST_STEP:
-        odds = FIRST_STEP_ODDS
-    walked[0] = 0.0
-    for j in range(1, m):
-        is_odd = (h == LAST_STEP and j == m - 1) or (h == FIRST_STEP and j == 1)
-        walked[j] = walked[j - 1] + rate * (log2_x[j] - log2_x[j - 1]) + (STEP_LOG_SD**2 if is_odd else 0.0)
-    for j in range(m):
-        for k in range(m):
-            covariance[j, k] = walked[min(j, k)] + (variance[j] if j == k else 0.0)
-    logs, whole = log_determinant(covariance, inverse), 0.0
-    for j in range(m):
-        ones[j] = 0.0
-        for k in range(m):
-            ones[j] += inverse[j, k]
-        whole += ones[j]
-    work.whole[h] = whole
-    return float(np.log(odds) - 0.5 * (logs + np.log(whole)))
-
-
-@kernel
-def fill_misfit(h: int, m: int, work: Workspace) -> None:
-    """Fills the misfit of every shape: squares about the level, in units of the covariance."""
-    misfit, ones, inverse, per_whole = work.misfit[h], work.ones[h], work.inverse[h], 1.0 / work.whole[h]
-    misfit[:] = 0.0
-    for j in range(m):
-        first = work.error[j]
-        for k in range(j + 1):
-            second, factor = work.error[k], inverse[j, k] - ones[j] * ones[k] * per_whole
-            factor = factor if j == k else 2.0 * factor
-            for g in range(misfit.size):
-                misfit[g] += factor * first[g] * second[g]
-
-
-# Not inlined: both kernels below call it once a series, and either would compile it again.
-@called_kernel
-def weighed(i: int, series: Columns, shapes: Shapes, work: Workspace) -> int:
-    """Fills the weight of every hypothesis and shape, from series i alone, sum 1; how many hypotheses there are."""
-    a, b = series.offsets[i], series.offsets[i + 1]
-    m, n_hypotheses = b - a, HYPOTHESES if b - a >= STEP_LEAST_SIZES else 1
-    for j in range(m):
-        fill_log_shape(series.log2_x[a + j], shapes, work.error[j])
-        for g in range(shapes.prior.size):
-            work.error[j, g] = series.log_t[a + j] - work.error[j, g]
-    for h in range(n_hypotheses):
-        work.constant[h] = log_constant(h, series.log2_x[a:b], series.variance[a:b], series.rate[i], work)
-        fill_misfit(h, m, work)
-    fill_weights(n_hypotheses, m, shapes.prior, work)
-    return int(n_hypotheses)
-
-
-@kernel
-def fill_weights(n_hypotheses: int, m: int, prior: Floats, work: Workspace) -> None:
-    """Fills weight: odds times prior times (FREEDOM + misfit)^-(FREEDOM + m - 1)/2, sum 1.
-
-    The power is whole in the root, so that squaring does what logarithms take five times as long for.
-    """
-    least, most = np.inf, work.constant[0]
-    for h in range(n_hypotheses):
-        most = max(most, work.constant[h])
-        for g in range(prior.size):
-            least = min(least, work.misfit[h, g])
-    for h in range(n_hypotheses):
-        weight, misfit, root, factor = work.weight[h], work.misfit[h], work.place, np.exp(work.constant[h] - most)
-        for g in range(prior.size):
-            root[g] = np.sqrt((FREEDOM + max(least, 0.0)) / (FREEDOM + max(misfit[g], 0.0)))
-            weight[g] = factor * prior[g]
-        exponent = FREEDOM + m - 1
-        while exponent > 0:
-            is_factor = exponent % 2 == 1
-            for g in range(prior.size):
-                weight[g] *= root[g] if is_factor else 1.0
-                root[g] *= root[g]
-            exponent //= 2
-    work.place[:] = 1.0
-    whole = 0.0
-    for h in range(n_hypotheses):
-        whole += total(work.weight[h], work.place)
-    for h in range(n_hypotheses):
-        for g in range(prior.size):
-            work.weight[h, g] /= whole
-
-
-@kernel
-def informed_by_siblings(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: Workspace) -> float:
-    """Moves the weights of series i to those under the prior that its siblings inform; their log Bayes factor.
-
-    `kin.posterior_sums` adds n_informative posteriors, the series' own among them where it is informative.
-    """
-    of, odds = kin.application[i], work.place
-    own = 1.0 if kin.is_informative[i] else 0.0
-    n_others = kin.n_informative[of] - own if of >= 0 else 0.0
-    if n_others <= 0.0:
-        return 0.0
-    share, likelihood = n_others * SIBLING_WEIGHT / (1.0 + n_others * SIBLING_WEIGHT), 0.0
-    for g in range(prior.size):
-        here = 0.0
-        for h in range(n_hypotheses):
-            here += work.weight[h, g]
-        odds[g] = max(kin.posterior_sums[of, g] - own * here, 0.0) / (prior[g] * n_others)
-        likelihood += here * odds[g]
-    for h in range(n_hypotheses):
-        for g in range(prior.size):
-            work.weight[h, g] *= (1.0 - share + share * odds[g]) / (1.0 - share + share * likelihood)
-    return float(np.log(max(likelihood, 1e-300)))
-
-
-@entry_kernel
-def add_posteriors(
-    series: Columns, shapes: Shapes, application: Ints, is_informative: Bools, sums: Floats, work: Workspace
-) -> None:
-    """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself."""
-    for i in range(series.offsets.size - 1):
-        if is_informative[i]:
-            for h in range(weighed(i, series, shapes, work)):
-                for g in range(shapes.prior.size):
-                    sums[application[i], g] += work.weight[h, g]
 
 
 @kernel

@@ -77,22 +77,19 @@ def has_noise(freedom: Floats, core_log_sd: Floats) -> bool:
 
 
 def _has_repeats(freedom: Floats, core_log_sd: Floats) -> Bools:
-    found: Bools = (freedom >= PRIOR_REPEATS) & (core_log_sd > 0)
-    return found
+    return (freedom >= PRIOR_REPEATS) & (core_log_sd > 0)
 
 
 def run_log_sd(freedom: Floats, core_log_sd: Floats, log_wide: float) -> Floats:
     """Per group, log sd of a single run: its own repeats' variance averaged with the log's, by degrees of freedom."""
     own = freedom * np.nan_to_num(core_log_sd) ** 2
-    shrunk: Floats = np.sqrt((PRIOR_REPEATS * log_wide**2 + own) / (PRIOR_REPEATS + freedom))
-    return shrunk
+    return np.sqrt((PRIOR_REPEATS * log_wide**2 + own) / (PRIOR_REPEATS + freedom))
 
 
 def median_variance(run_sd: Floats, n_runs: Floats, floor_log_sd: float) -> Floats:
     """Variance (log s squared) of the median of a size's runs; the floor is what no number of repeats averages out."""
     per_run = np.where(n_runs > 2, MEDIAN_VARIANCE, 1.0) / np.maximum(n_runs, 1.0)
-    variance: Floats = per_run * run_sd**2 + floor_log_sd**2
-    return variance
+    return per_run * run_sd**2 + floor_log_sd**2
 
 
 def repeats(offsets: Ints, n_runs: Floats) -> Floats:

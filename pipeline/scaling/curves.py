@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of
+from pipeline.scaling.average import Averaged, Sizes, average, kin_of
 from pipeline.scaling.calibration import (
     has_noise,
     log_quantiles,
@@ -24,29 +24,12 @@ from pipeline.scaling.calibration import (
 )
 from pipeline.scaling.fit_law import fit_law
 from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, pooled
+from pipeline.scaling.posterior import Kindred
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.scaling.series import BatchFit, SeriesBatch
+from pipeline.tables import FITS
 
-_NUMBERS = (
-    "t1_s",
-    "tinf_s",
-    "avg_parallelism",
-    "avg_parallelism_lo",
-    "avg_parallelism_hi",
-    "sigma",
-    "serial_fraction",
-    "overhead_s",
-    "exponent",
-    "n_points",
-    "n_jobs",
-    "procs_min",
-    "procs_max",
-    "wssre",
-    "loo_log_rmse",
-    "core_log_sd",
-    "repeat_log_lo95",
-    "repeat_log_hi95",
-)
+_NUMBERS = tuple(column.name for column in FITS.columns if column.type in (pa.int64(), pa.float64()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +80,7 @@ class Curves:
 def doublings_beyond(curves: Curves, procs: Floats) -> Floats:
     """How far procs lies outside the sizes observed, in doublings; 0 inside."""
     ratio = np.maximum(procs / curves["procs_max"], curves["procs_min"] / procs)
-    far: Floats = np.log2(np.maximum(ratio, 1.0))
-    return far
+    return np.log2(np.maximum(ratio, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,7 @@ def _row(wssre: Floats, cases: Sequence[_Case]) -> Row:
 
 def _reaches(value: Floats | float, limit: Floats | float) -> Bools:
     """value >= limit, up to rounding."""
-    found: Bools = np.asarray(value >= limit * (1.0 - SAME))
-    return found
+    return np.asarray(value >= limit * (1.0 - SAME))
 
 
 def _flat(holds: Bools, t_s: Floats, ends: Ends, highest: Floats, sigma: float) -> list[_Case]:

@@ -9,7 +9,6 @@ then by golden section between the neighbours of the lowest places.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from pipeline.laws import LAWS
 from pipeline.laws.law import Form, Parameter, Solver
 from pipeline.scaling.downey import DOWNEY_HIGH, DOWNEY_LOW, exact_batch
 from pipeline.scaling.downey_rows import AT_BOUND, OK, Ends, Row, high_row, low_row
-from pipeline.scaling.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch, batch_fit, refusals
+from pipeline.scaling.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch, batch_fit, ranges, refusals
 
 GRID = 65
 """Values that a shape within finite bounds begins with."""
@@ -54,17 +53,14 @@ class _Series:
 
     @classmethod
     def of(cls, batch: SeriesBatch, chosen: Ints) -> "_Series":
-        counts = batch.n_points[chosen]
-        ends = np.cumsum(counts)
-        owner = np.repeat(np.arange(chosen.size), counts)
-        rows = np.arange(owner.size) - (ends - counts)[owner] + batch.offsets[chosen][owner]
+        rows, owner = ranges(batch.offsets[chosen], batch.offsets[chosen + 1])
+        first = np.searchsorted(owner, np.arange(chosen.size))
         root, runtime_s = np.sqrt(batch.weights[rows]), batch.runtime_s[rows]
-        return cls(ends - counts, owner, batch.procs[rows], root, root * runtime_s[(ends - counts)[owner]] / runtime_s)
+        return cls(first, owner, batch.procs[rows], root, root * runtime_s[first[owner]] / runtime_s)
 
     def total(self, values: Floats) -> Floats:
         """The sum over each series."""
-        sums: Floats = np.add.reduceat(values, self.first)
-        return sums
+        return np.add.reduceat(values, self.first)
 
     def by_series(self, values: Floats) -> Floats:
         """(series, most sizes) values of the sizes, filled up with infinity."""
@@ -197,20 +193,20 @@ def _separable(form: Form, batch: SeriesBatch, chosen: Ints) -> Row:
     return columns | {"wssre": least}, np.where(is_end, AT_BOUND, OK).astype(np.int8)
 
 
-_DOWNEY: dict[Solver | None, tuple[Any, int, Callable[[Floats, Ends], Row]]] = {
-    Solver.DOWNEY_LOW: (exact_batch, DOWNEY_LOW, low_row),
-    Solver.DOWNEY_HIGH: (exact_batch, DOWNEY_HIGH, high_row),
+_DOWNEY: dict[Solver | None, tuple[int, Callable[[Floats, Ends], Row]]] = {
+    Solver.DOWNEY_LOW: (DOWNEY_LOW, low_row),
+    Solver.DOWNEY_HIGH: (DOWNEY_HIGH, high_row),
 }
-"""The kernel that fills optima, its form, and what reads them."""
+"""The form that the kernel fits, and what reads its optima."""
 
 N_FOUND = 6
 """Columns of optima that a kernel may fill."""
 
 
 def _downey(solver: Solver | None, batch: SeriesBatch, chosen: Ints) -> Row:
-    fill, form, read = _DOWNEY[solver]
+    form, read = _DOWNEY[solver]
     found = np.full((batch.n_series, N_FOUND), np.nan)
-    fill(chosen, batch.offsets, batch.procs, batch.runtime_s, batch.weights, found, form)
+    exact_batch(chosen, batch.offsets, batch.procs, batch.runtime_s, batch.weights, found, form)
     first, last = batch.offsets[chosen], batch.offsets[chosen + 1] - 1
     second, n = np.minimum(first + 1, last), batch.procs
     return read(found[chosen], Ends(n[first], n[second], n[last], batch.runtime_s[first]))

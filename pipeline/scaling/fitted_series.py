@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from pipeline.kernels import interpreted
 from pipeline.scaling.anomalies import screen
-from pipeline.scaling.patterns import find_patterns, level
+from pipeline.scaling.levels import level
+from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across, with_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
@@ -51,7 +52,7 @@ def fit_and_predict(
     the fits and restored in the predictions. Without it the table of patterns is empty. Where the ids of series name
     problem sizes, those of one application are predicted from one another (GROUPS and ACROSS).
     """
-    rules, patterns = PredictRules(), PATTERNS.empty()
+    patterns = PATTERNS.empty()
     if is_screened:
         patterns, report = find_patterns(observations, PatternRules(), AnomalyRules().noise)
         report.check()
@@ -62,15 +63,14 @@ def fit_and_predict(
     report.check()
     tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
     named = applications(observations)
-    machine = max_procs, named, procs_per_node
-    tables[SCALABILITY.name], report = scalability(levelled, fits, rules, RUN_ID, *machine, patterns)
+    site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
+    tables[SCALABILITY.name], report = scalability(levelled, fits, PredictRules(), site, RUN_ID, named, patterns)
     report.check()
     groups = sized_groups(observations)
     if groups.num_rows:
         tables[GROUPS.name] = groups
         tables[ACROSS.name] = _across(tables, at)
     if at:
-        site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
         tables[PREDICTIONS.name] = predictions_at(tables, at, site)
     return tables
 

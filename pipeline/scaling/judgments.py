@@ -1,7 +1,8 @@
 """What makes a prediction doubtful, and what to do about it. A new judgment is a line in JUDGMENTS, gravest first."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,10 @@ from pipeline.laws import LAWS
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.next_run import NONE_FAVOURED, Favoured, NextRun, next_runs
-from pipeline.scaling.points import ended_jobs
+from pipeline.scaling.points import ended_jobs, of_axis
 from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.series import FitStatus
+from pipeline.settings import SiteSettings
 
 FEW_SIZES = 4
 """With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""
@@ -28,15 +30,50 @@ SIBLINGS_WORSE = float(np.log(20.0))
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What series are asked: by which rules, on which machine, in which run; the application of a group_id, PATTERNS.
+
+    `at` are the counts that are predicted; None: those of a grid.
+    """
+
+    rules: PredictRules
+    site: SiteSettings
+    run_id: str
+    application: Mapping[str, str] | None = None
+    patterns: pa.Table | None = None
+    at: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSeries:
+    """The series over one axis: every fit, the chosen one of each, and what is asked, with the site of this axis."""
+
+    axis: Axis
+    observations: pa.Table
+    fits: Curves
+    chosen: Curves
+    observed: ObservedSeries
+    asked: Asked
+
+    @classmethod
+    def of(cls, axis: Axis, observations: pa.Table, fits: pa.Table, asked: Asked) -> Self:
+        """The series of OBSERVATIONS and their FITS."""
+        every = Curves.of(fits)
+        chosen = every.take(fits.column("is_chosen").to_numpy())
+        observed = ObservedSeries.of(chosen, observations, asked.application or {}, asked.rules)
+        return cls(axis, observations, every, chosen, observed, replace(asked, site=of_axis(asked.site, axis)))
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A row per prediction: its group's chosen fit, procs, and what the judgments below look at.
 
     `is_open`: no size shows where scaling ends. `rival_lo`, `rival_hi`: least and largest average parallelism among
     the laws that fit about as well (NaN: none has one). `is_missed`: the law misses what ran at this very size.
-    `next_run` and `max_procs` are for the advice.
+    `next_run` is for the advice.
     """
 
-    axis: Axis
+    series: AxisSeries
     curves: Curves
     procs: Floats
     is_open: Bools
@@ -44,14 +81,11 @@ class Case:
     rival_hi: Floats
     is_missed: Bools
     next_run: NextRun
-    rules: PredictRules
-    max_procs: int | None
 
     @property
     def is_above(self) -> Bools:
         """Rows beyond the group's largest observed size."""
-        above: Bools = self.procs > self.curves["procs_max"]
-        return above
+        return self.procs > self.curves["procs_max"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +99,17 @@ class Judgment:
 def _few_sizes(case: Case) -> Bools:
     parameters = np.array([LAWS[law].n_parameters for law in case.curves.law], np.float64)
     points = case.curves["n_points"]
-    few: Bools = (points > 1) & (points < np.maximum(FEW_SIZES, parameters + 2))
-    return few
+    return (points > 1) & (points < np.maximum(FEW_SIZES, parameters + 2))
 
 
 def _rivals(case: Case) -> Bools:
     # tail_unidentified covers open tails.
-    apart: Bools = case.is_above & ~case.is_open & (case.rival_hi > RIVAL_APART * case.rival_lo)
-    return apart
+    return case.is_above & ~case.is_open & (case.rival_hi > RIVAL_APART * case.rival_lo)
 
 
 def _run_next(case: Case, row: int) -> str:
     n = int(case.next_run.procs[row])
-    return f"Run on {n} {case.axis.units} next" if n else "Repeat the runs"
+    return f"Run on {n} {case.series.axis.units} next" if n else "Repeat the runs"
 
 
 def _settles(case: Case, row: int) -> str:
@@ -86,7 +118,8 @@ def _settles(case: Case, row: int) -> str:
     ends_s = case.next_run.low_s[row], case.next_run.high_s[row]
     low, high = map(_seconds, ends_s)
     hours = " to ".join(_seconds(case.next_run.procs[row] * end_s / 3600) for end_s in ends_s)
-    return f" Fits so far predict {low} to {high} s there ({hours} {case.axis.unit}-hours): that run shows which holds."
+    hours = f"{hours} {case.series.axis.unit}-hours"
+    return f" Fits so far predict {low} to {high} s there ({hours}): that run shows which holds."
 
 
 def _seconds(value_s: float) -> str:
@@ -95,7 +128,8 @@ def _seconds(value_s: float) -> str:
 
 def _tail(case: Case, row: int) -> str:
     largest = int(case.curves["procs_max"][row])
-    if case.max_procs is not None and largest >= case.max_procs:
+    machine = case.series.asked.site.max_procs
+    if machine is not None and largest >= machine:
         return f"Runtime still falls at {largest}, the whole machine: where scaling ends cannot be seen here."
     return f"{_run_next(case, row)}: runtime still falls at {largest}, so where scaling ends is not known." + _settles(
         case, row
@@ -118,7 +152,7 @@ def _few_words(case: Case, row: int) -> str:
 
 def _far_words(case: Case, row: int) -> str:
     smallest, largest = (int(case.curves[name][row]) for name in ("procs_min", "procs_max"))
-    return f"Nothing beyond {largest} or below {smallest} {case.axis.units} was seen."
+    return f"Nothing beyond {largest} or below {smallest} {case.series.axis.units} was seen."
 
 
 JUDGMENTS: dict[str, Judgment] = {
@@ -127,7 +161,7 @@ JUDGMENTS: dict[str, Judgment] = {
         lambda case, row: f"{_run_next(case, row)}: one size says nothing about another.",
     ),
     "wide_group": Judgment(
-        lambda case: case.curves["core_log_sd"] > case.rules.wide_log_sd,
+        lambda case: case.curves["core_log_sd"] > case.series.asked.rules.wide_log_sd,
         lambda case, row: (
             f"Repeats differ by a factor of {np.exp(case.curves['core_log_sd'][row]):.1f}: the group "
             "mixes different work; narrow the template or name the problem size."
@@ -145,10 +179,12 @@ JUDGMENTS: dict[str, Judgment] = {
     ),
     "off_law": Judgment(
         lambda case: case.is_missed,
-        lambda case, row: f"The law misses what ran on {case.procs[row]:.0f} {case.axis.units}; what ran there counts.",
+        lambda case, row: (
+            f"The law misses what ran on {case.procs[row]:.0f} {case.series.axis.units}; what ran there counts."
+        ),
     ),
     "high_error": Judgment(
-        lambda case: case.curves["loo_log_rmse"] > case.rules.high_log_error,
+        lambda case: case.curves["loo_log_rmse"] > case.series.asked.rules.high_log_error,
         lambda case, row: (
             f"No law comes close (leave-one-out error {case.curves['loo_log_rmse'][row]:.0%}): look at the runs."
         ),
@@ -181,7 +217,7 @@ def advice(case: Case, held: dict[str, Bools]) -> Words:
     largest = case.curves.largest_useful_procs()
     bounded = np.flatnonzero(np.isfinite(largest) & (case.curves.law != "constant"))
     sentences[bounded] = [
-        f"By the law that fits best nothing more is gained beyond {int(largest[row])} {case.axis.units}."
+        f"By the law that fits best nothing more is gained beyond {int(largest[row])} {case.series.axis.units}."
         for row in bounded
     ]
     for code, where in reversed(held.items()):
@@ -225,30 +261,26 @@ MISSED_ERRORS = 3
 """Standard errors of the median beyond which the law misses it."""
 
 
-def case_of(
-    fits: Curves, chosen: Curves, observed: ObservedSeries, rows: Ints, procs: Floats, observations: pa.Table,
-    rules: PredictRules, axis: Axis, max_procs: int | None, procs_per_node: int | None = None,
-    patterns: pa.Table | None = None,
-) -> Case:  # fmt: skip
-    """A row per prediction: row of `chosen`, processor count. Suggested runs keep to counts that `patterns` favours."""
+def case_of(series: AxisSeries, rows: Ints, procs: Floats) -> Case:
+    """A row per prediction: row of `chosen`, processor count. Suggested runs keep to counts that PATTERNS favours."""
+    fits, chosen, asked = series.fits, series.chosen, series.asked
     curves = chosen.take(rows)
     tails = (fits.status == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(fits["avg_parallelism"])
     is_open = np.isin(chosen.group_id.astype(str), fits.group_id[tails].astype(str))
     low, high = rival_parallelism(fits, chosen)
     groups, places = np.unique(rows, return_inverse=True)
-    by_group = {} if patterns is None else Favoured.by_group(patterns)
+    by_group = {} if asked.patterns is None else Favoured.by_group(asked.patterns)
     favoured = [by_group.get(group, NONE_FAVOURED) for group in chosen.group_id[groups]]
+    next_run = next_runs(series.observed, groups, asked.site.max_procs, asked.site.procs_per_node, favoured)
     return Case(
-        axis=axis,
+        series=series,
         curves=curves,
         procs=procs,
         is_open=is_open[rows],
         rival_lo=low[rows],
         rival_hi=high[rows],
-        is_missed=_missed(curves, procs, observed.run_sd[rows], observations, rules),
-        next_run=next_runs(observed, groups, max_procs, procs_per_node, favoured).rows(places),
-        rules=rules,
-        max_procs=max_procs,
+        is_missed=_missed(curves, procs, series.observed.run_sd[rows], series.observations, asked.rules),
+        next_run=next_run.rows(places),
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints
 from pipeline.scaling.curves import ObservedSeries
-from pipeline.scaling.patterns import CLASSES, NODE_MULTIPLES
+from pipeline.scaling.levels import CLASSES, NODE_MULTIPLES
 
 MIN_IN_CLASS = 4
 """Least number of sizes in a class to suggest it: fewer may lie in a class by chance."""
@@ -173,7 +173,7 @@ def _sizes(observed: ObservedSeries, group: int) -> Floats:
 def _candidates(
     sizes: Floats, max_procs: int | None, procs_per_node: int | None, favoured: Favoured = NONE_FAVOURED
 ) -> list[int]:
-    """Counts without a run on which the code can run (see runnable.py), largest first.
+    """Counts without a run on which the code can run (see `runnable`), largest first.
 
     They lie near twice the largest size (or the machine's), half the smallest, and the middles of the gaps.
     """

@@ -1,6 +1,11 @@
-"""The series of a table as the screens and the fits read them: how repeats scatter, and what each size is worth."""
+"""The series of a table as the screens and the fits read them: how repeats scatter, and what each size is worth.
+
+Counts are of processors, nodes or GPUs. Each axis is computed by itself: GPUs say nothing of processors, and the
+machine's size is in processors.
+"""
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +15,11 @@ import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import Floats, Ints, category_codes, floats
+from pipeline.axes import Axis, axis_of
+from pipeline.report import Report, joined_report
 from pipeline.scaling.evidence import Evidence
+from pipeline.schema import TableKind
+from pipeline.settings import SiteSettings
 
 
 def series_of(observations: pa.Table) -> tuple[list[str], Ints, Ints]:
@@ -74,8 +83,7 @@ def pooled(offsets: Ints, freedom: Floats, per_size: Floats) -> Floats:
         return np.empty(0)
     squares = np.add.reduceat(freedom * np.nan_to_num(per_size) ** 2, offsets[:-1])
     total = np.add.reduceat(freedom, offsets[:-1])
-    spread: Floats = np.sqrt(squares / np.where(total > 0, total, np.nan))
-    return spread
+    return np.sqrt(squares / np.where(total > 0, total, np.nan))
 
 
 def precision_weights(offsets: Ints, n_jobs: Floats, core_log_sd: Floats, noise_floor: float) -> Floats:
@@ -89,8 +97,7 @@ def precision_weights(offsets: Ints, n_jobs: Floats, core_log_sd: Floats, noise_
     raw = 1.0 / (noise_floor**2 + variance)
     if not len(raw):
         return raw
-    weights: Floats = raw * np.repeat(sizes / np.add.reduceat(raw, offsets[:-1]), sizes)
-    return weights
+    return raw * np.repeat(sizes / np.add.reduceat(raw, offsets[:-1]), sizes)
 
 
 FREEDOM_WITH_REPEATS, FREEDOM_WITHOUT = 8.0, 3.0
@@ -137,3 +144,38 @@ class Points:
         return dataclasses.replace(
             self, series=dataclasses.replace(self.series, runtime_s=self.series.runtime_s / factor)
         )
+
+
+Stage = Callable[[Axis, pa.Table, pa.Table], tuple[pa.Table, Report]]
+"""From an axis, and the OBSERVATIONS and FITS of its groups, to a table in order of group."""
+
+
+def on_each_axis(observations: pa.Table, fits: pa.Table, stage: Stage, kind: TableKind) -> tuple[pa.Table, Report]:
+    """The table of a stage in order of group, and its report."""
+    axes = {axis_of(value): value for value in observations.column("axis").unique().to_pylist()}
+    if len(axes) <= 1:
+        return stage(next(iter(axes), Axis.PROCS), observations, fits)
+    done = [stage(axis, *(_of_axis(table, axis) for table in (observations, fits))) for axis in Axis if axis in axes]
+    both = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
+    order = np.argsort(category_codes(both, "group_id")[0], kind="stable")
+    return kind.check(both.take(pa.array(order))), joined_report([report for _, report in done])
+
+
+def _of_axis(table: pa.Table, axis: Axis) -> pa.Table:
+    known = pc.fill_null(table.column("axis").cast(pa.string()), Axis.PROCS)
+    return table.filter(pc.equal(known, axis))
+
+
+def axes_of_groups(observations: pa.Table, ids: Sequence[str]) -> list[Axis]:
+    """The axis of each of these groups of OBSERVATIONS."""
+    axes = observations.column("axis").unique().to_pylist()
+    if len(axes) <= 1:
+        return [axis_of(axes[0]) if axes else Axis.PROCS] * len(ids)
+    columns = (observations.column(name).to_pylist() for name in ("group_id", "axis"))
+    of_group = dict(zip(*columns, strict=True))
+    return [axis_of(of_group[group]) for group in ids]
+
+
+def of_axis(site: SiteSettings, axis: Axis) -> SiteSettings:
+    """The site with the machine's size and nodes where the axis counts processors; else neither is known."""
+    return site if axis is Axis.PROCS else site.model_copy(update={"max_procs": None, "procs_per_node": None})

@@ -1,7 +1,7 @@
 """The prediction stage: OBSERVATIONS and FITS -> PREDICTIONS, by the model average over laws."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,11 @@ from pipeline.arrays import Floats, Ints, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
-from pipeline.scaling.by_axis import of_axis, on_each_axis
 from pipeline.scaling.calibration import QUANTILES
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
-from pipeline.scaling.judgments import case_of, judged
-from pipeline.scaling.patterns import unlevel
-from pipeline.scaling.points import series_of
+from pipeline.scaling.judgments import Asked, AxisSeries, case_of, judged
+from pipeline.scaling.levels import unlevel
+from pipeline.scaling.points import on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings
@@ -35,15 +34,15 @@ PRIOR_FREEDOM = 3
 _COLUMNS = {"runtime_s_lo95": 0, "runtime_s_lo80": 1, "runtime_s_hi80": 3, "runtime_s_hi95": 4}
 
 
-def intervals(found: "_Averaged", rules: PredictRules) -> dict[str, Floats]:
+def intervals(found: "_Averaged") -> dict[str, Floats]:
     """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
 
     A group of one size has no curve to be unsure of: its median is as sure as its repeats make it, and no 95% interval
     is narrower than the group's own odd runs.
     """
-    curves, middle = found.chosen.take(found.rows), found.curve.log_s
-    run_log_sd = np.hypot(found.observed.run_sd[found.rows], rules.measured_log_sd)
-    log_s = found.observed.quantiles(found.rows, found.procs, found.curve, run_log_sd)
+    curves, middle, observed = found.curves, found.curve.log_s, found.series.observed
+    run_log_sd = np.hypot(observed.run_sd[found.rows], found.series.asked.rules.measured_log_sd)
+    log_s = observed.quantiles(found.rows, found.procs, found.curve, run_log_sd)
     freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - curves["n_points"], 0.0)
     own_sd, is_alone = np.hypot(run_log_sd, found.curve.log_sd), curves["n_points"] == 1
     ends = {}
@@ -118,58 +117,48 @@ def _grid(observed: Ints, rules: PredictRules, max_procs: int, at: Sequence[int]
 
 
 class _Averaged(NamedTuple):
-    """The model average at every count asked for: a row of `chosen` per row of the table to be."""
+    """The model average at every count asked for: a row of the chosen fits per row of the table to be."""
 
-    axis: Axis
+    series: AxisSeries
     sizes: dict[str, Ints]
-    chosen: Curves
-    observed: ObservedSeries
     rows: Ints
     procs: Floats
     curve: Averaged
     reliability: Words
     advice: Words
 
+    @classmethod
+    def of(cls, series: AxisSeries) -> Self:
+        """The average of these series, on the counts that they are asked for."""
+        asked, sizes = series.asked, _sizes_by_group(series.observations)
+        max_procs = asked.site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
+        rows, procs = prediction_grid(series.chosen, sizes, asked.rules, max_procs, asked.at)
+        curve = series.observed.curve(rows, procs)
+        return cls(series, sizes, rows, procs, curve, *judged(case_of(series, rows, procs)))
+
+    @property
+    def curves(self) -> Curves:
+        """The chosen fit of each row."""
+        return self.series.chosen.take(self.rows)
+
     @property
     def runtime_s(self) -> Floats:
         """Posterior medians, s."""
         return np.exp(self.curve.log_s)
 
-    def table(self, run_id: str, patterns: pa.Table | None, **more: Floats | Words) -> pa.Table:
+    def table(self, **more: Floats | Words) -> tuple[pa.Table, Report]:
         """PREDICTIONS of the phase, or the kind of count, of each row; columns of `more` replace the average's."""
-        curves = self.chosen.take(self.rows)
+        curves, series = self.curves, self.series
         columns = {
-            "group_id": curves.group_id, "axis": [self.axis] * len(self.rows), "procs": self.procs.astype(np.int64),
+            "group_id": curves.group_id, "axis": [series.axis] * len(self.rows), "procs": self.procs.astype(np.int64),
             "runtime_s": self.runtime_s, "is_extrapolated": doublings_beyond(curves, self.procs) > 0,
             "reliability": self.reliability, "advice": self.advice,
-            "method": _methods(self.observed, self.chosen)[self.rows], "run_id": [run_id] * len(self.rows),
+            "method": _methods(series.observed, series.chosen)[self.rows],
+            "run_id": [series.asked.run_id] * len(self.rows),
         }  # fmt: skip
         table = PREDICTIONS.build(**(columns | more))
-        return table if patterns is None else unlevel(table, patterns)
-
-
-class _Asked(NamedTuple):
-    """What the series of each axis are asked."""
-
-    rules: PredictRules
-    site: SiteSettings
-    run_id: str
-    at: Sequence[int] | None
-    application: Mapping[str, str]
-    patterns: pa.Table | None
-
-
-def _averaged(axis: Axis, observations: pa.Table, fits: pa.Table, asked: _Asked) -> _Averaged:
-    rules, site = asked.rules, of_axis(asked.site, axis)
-    every = Curves.of(fits)
-    chosen = every.take(fits.column("is_chosen").to_numpy())
-    sizes = _sizes_by_group(observations)
-    max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
-    rows, procs = prediction_grid(chosen, sizes, rules, max_procs, asked.at)
-    observed = ObservedSeries.of(chosen, observations, asked.application, rules)
-    machine = axis, site.max_procs, site.procs_per_node
-    case = case_of(every, chosen, observed, rows, procs, observations, rules, *machine, asked.patterns)
-    return _Averaged(axis, sizes, chosen, observed, rows, procs, observed.curve(rows, procs), *judged(case))
+        table = table if series.asked.patterns is None else unlevel(table, series.asked.patterns)
+        return table, _report(self.sizes, table)
 
 
 def law_medians(
@@ -220,35 +209,24 @@ def law_medians(
     >>> table.column("speedup").null_count == table.num_rows
     True
     """
-    asked = _Asked(rules, site, run_id, None, application, patterns)
+    asked = Asked(rules, site, run_id, application, patterns)
 
     def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        if axis is not Axis.PROCS:
-            return _with_intervals(axis, observed, fitted, asked)
-        found = _averaged(axis, observed, fitted, asked)
-        table = found.table(run_id, patterns, **intervals(found, rules))
-        return table, _report(found.sizes, table)
+        found = _Averaged.of(AxisSeries.of(axis, observed, fitted, asked))
+        return found.table(**intervals(found)) if axis is Axis.PROCS else _with_intervals(found)
 
     table, report = on_each_axis(observations, fits, stage, PREDICTIONS)
     return with_across(table, across, observations), report
 
 
-def _with_intervals(axis: Axis, observations: pa.Table, fits: pa.Table, asked: _Asked) -> tuple[pa.Table, Report]:
-    found = _averaged(axis, observations, fits, asked)
-    curves, runtime_s, procs = found.chosen.take(found.rows), found.runtime_s, found.procs
-    ends = intervals(found, asked.rules)
-    ends = within_log(ends, runtime_s, curves, procs, observations)
+def _with_intervals(found: _Averaged) -> tuple[pa.Table, Report]:
+    curves, runtime_s = found.curves, found.runtime_s
+    ends = within_log(intervals(found), runtime_s, curves, found.procs, found.series.observations)
     reliability, advice = with_width(ends, found.reliability, found.advice)
-    speedup = _speedup(found.observed, found.rows, runtime_s, curves["n_points"] == 1)
-    more: dict[str, Floats | Words] = {
-        **ends,
-        "speedup": speedup,
-        "efficiency": speedup / procs,
-        "reliability": reliability,
-        "advice": advice,
-    }
-    table = found.table(asked.run_id, asked.patterns, **more)
-    return table, _report(found.sizes, table)
+    speedup = _speedup(found.series.observed, found.rows, runtime_s, curves["n_points"] == 1)
+    return found.table(
+        **ends, speedup=speedup, efficiency=speedup / found.procs, reliability=reliability, advice=advice
+    )
 
 
 def predict(
@@ -301,10 +279,10 @@ def predict(
     >>> set(table.column("procs").to_pylist())
     {64}
     """
-    asked = _Asked(rules, site, run_id, at, application or {}, patterns)
+    asked = Asked(rules, site, run_id, application, patterns, at)
 
     def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        return _with_intervals(axis, observed, fitted, asked)
+        return _with_intervals(_Averaged.of(AxisSeries.of(axis, observed, fitted, asked)))
 
     return on_each_axis(observations, fits, stage, PREDICTIONS)
 

@@ -1,4 +1,4 @@
-"""Problem sizes of one application: one size's curve predicted from another's, and weak scaling across them.
+"""Problem sizes of one application: one size's curve predicted from another's.
 
 The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
 it: the model average, over rescaled curves of the base and over all shapes, as if the two sizes were different
@@ -18,9 +18,9 @@ from pipeline.arrays import Floats, category_codes, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Sizes, average, weights_of
-from pipeline.scaling.average_shapes import Shapes, shape_grid, table_places
+from pipeline.scaling.average import Averaged, Sizes, average, shape_grid, table_places, weights_of
 from pipeline.scaling.points import fitted_points, series_of
+from pipeline.scaling.posterior import Shapes
 from pipeline.scaling.rules import AcrossRules, PredictRules
 from pipeline.tables import ACROSS, PREDICTIONS
 
@@ -31,6 +31,10 @@ LARGER = 2.0
 
 FACTORS = (-1.25, -0.82, 1.20, 2.39)
 """Ends of the 95%, 80%, 80% and 95% interval, in standard deviations of the joint fit; see bench_across.py."""
+
+
+_ENDS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+_COLUMNS = (*_ENDS, "ratio_s", "own_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,10 @@ class Across:
     """
 
     runtime_s: Floats
-    lo80_s: Floats
-    hi80_s: Floats
-    lo95_s: Floats
-    hi95_s: Floats
+    runtime_s_lo80: Floats
+    runtime_s_hi80: Floats
+    runtime_s_lo95: Floats
+    runtime_s_hi95: Floats
     ratio_s: Floats
     own_s: Floats
     same: float
@@ -130,7 +134,7 @@ def _joint_shapes(pair: SizePair, base: Sizes, log_ratio: float, rules: AcrossRu
     spread = np.hypot(POWER_SD * log_ratio, LEAST_THETA_SD)
     prior = np.exp(-0.5 * ((log_theta - (POWER - 1) * log_ratio) / spread) ** 2)
     prior = np.append(COMMON, (1.0 - COMMON) * prior / prior.sum())
-    general = shape_grid().shapes
+    general = shape_grid()
     return Shapes(
         np.ascontiguousarray(np.hstack([general.log_shape, curves])),
         np.append((1.0 - rules.same_prior) * general.prior, rules.same_prior * prior),
@@ -153,11 +157,11 @@ def ratio_at_common(pair: SizePair, base: Sizes) -> float:
 def _one(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
     if len(pair.base_procs) < MIN_BASE_POINTS or not len(pair.target_procs):
         nothing = np.full(len(procs), np.nan)
-        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan, False)
+        return Across(**dict.fromkeys(_COLUMNS, nothing), same=np.nan, power=np.nan, ratio=np.nan, borrows=False)
     base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
     ratio = ratio_at_common(pair, base)
     shapes = _joint_shapes(pair, base, float(np.log(ratio)), rules)
-    weight = weights_of(target, shapes)[shape_grid().shapes.prior.size :]
+    weight = weights_of(target, shapes)[shape_grid().prior.size :]
     same = float(weight.sum())
     theta = float(weight[1:] @ np.tile(LOG_THETA, FALLS.size)) / same if same else np.nan
     joint, own, base_s = _at(target, procs, shapes), _at(target, procs), np.exp(_at(base, procs).log_s)
@@ -226,7 +230,7 @@ def predict_across(
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
     statuses = [one.status(rules) for one in found]
-    facts = _facts(statuses)
+    facts = {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
     return _table(pairs, procs, found, statuses), Report("across", "group", whole, done, aside, facts).check()
 
 
@@ -247,10 +251,6 @@ def _pairs(rows: list[dict[str, Any]], series: Series) -> list[tuple[str, str]]:
     return [(base, name) for name, count in counts.items() if count < counts[base]]
 
 
-def _facts(statuses: list[str]) -> dict[str, int]:
-    return {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
-
-
 def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across], statuses: list[str]) -> pa.Table:
     sizes = [len(one) for one in procs]
 
@@ -260,8 +260,6 @@ def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across
     def joined(name: str) -> Floats:
         return np.concatenate([getattr(one, name) for one in found]) if found else np.empty(0)
 
-    names = {"runtime_s": "runtime_s", "runtime_s_lo80": "lo80_s", "runtime_s_hi80": "hi80_s"}
-    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s", "own_s": "own_s"}
     table = ACROSS.build(
         group_id=each([target for _, target in pairs]),
         base_group_id=each([base for base, _ in pairs]),
@@ -269,13 +267,11 @@ def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across
         status=each(statuses),
         same_application=each([one.same for one in found]).astype(np.float64),
         overhead_power=each([one.power for one in found]).astype(np.float64),
-        **{column: joined(name) for column, name in names.items()},
+        **{name: joined(name) for name in _COLUMNS},
     )
     order = np.lexsort((floats(table, "procs"), category_codes(table, "group_id")[0]))
     return ACROSS.check(table.take(pa.array(order)))
 
-
-_TAKEN = ("group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
 
 SERVED = ("same_shape", "shape_moves")
 """States in which the target borrows from the base."""
@@ -312,7 +308,7 @@ def with_across(
         key = row["group_id"], row["procs"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
         rows[key] = {
-            "is_extrapolated": True, **rows.get(key, {}), **{name: row[name] for name in _TAKEN},
+            "is_extrapolated": True, **rows.get(key, {}), **{name: row[name] for name in ("group_id", "procs", *_ENDS)},
             "axis": axis.get(key[0], Axis.PROCS), "speedup": None, "efficiency": None, "method": "across",
             "reliability": "ok" if is_ok else "wide", "run_id": run_id,
             "advice": None if is_ok else f"Run on {key[1]} to see: the answer is from {row['base_group_id']}.",
@@ -323,89 +319,3 @@ def with_across(
     both = pa.concat_tables([predictions.filter(pc.invert(is_touched)), made]).unify_dictionaries()
     order = np.lexsort((floats(both, "procs"), category_codes(both, "group_id")[0]))
     return PREDICTIONS.check(both.take(pa.array(order)))
-
-
-MIN_POINTS = 3
-SAME_SHARE = 0.02
-"""Log difference up to which two values of work per processor are equal."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeakScaling:
-    """A weak series by rising procs: runtimes (s), weak efficiency T(1)/T(x) and scaled speed-up, both relative to the
-    smallest count; Gustafson's serial fraction (0 to 1), and the largest relative miss of his law."""
-
-    procs: Floats
-    runtime_s: Floats
-    efficiency: Floats
-    scaled_speedup: Floats
-    serial_fraction: float
-    worst_miss: float
-
-    def runtime_at(self, procs: Floats) -> Floats:
-        """Runtimes (s) by Gustafson's law for a problem that grows with the processors; NaN below the smallest count.
-
-        Beyond the largest count the law is scaled to the runtime measured there, because growing overhead makes the law
-        too low.
-        """
-        counts = np.asarray(procs, np.float64)
-        missed = self.runtime_s[-1] / self._law_s(self.procs[-1:])[0]
-        runtime_s = self._law_s(counts) * np.where(counts > self.procs[-1], missed, 1.0)
-        return np.where(counts >= self.procs[0], runtime_s, np.nan)
-
-    def _law_s(self, procs: Floats) -> Floats:
-        x = procs / self.procs[0]
-        law_s: Floats = self.runtime_s[0] * x / (x - self.serial_fraction * (x - 1))
-        return law_s
-
-
-def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> WeakScaling | None:
-    """The longest series whose problem size is proportional to its processors; None where none has three counts.
-
-    Of equally long ones, that of least work per processor. Sizes that are not positive numbers are left out.
-
-    Parameters
-    ----------
-    problem_size : Floats
-        float64[n], problem sizes in any unit.
-    procs : Floats
-        float64[n], processors.
-    runtime_s : Floats
-        float64[n], runtimes, s.
-
-    Returns
-    -------
-    WeakScaling or None
-        The series by ascending processors, and Gustafson's serial fraction.
-
-    References
-    ----------
-    Gustafson (1988), Reevaluating Amdahl's law.
-
-    Examples
-    --------
-    >>> n = np.array([1.0, 2.0, 4.0])
-    >>> series = weak_scaling(1000 * n, n, n / (n - 0.1 * (n - 1)))
-    >>> round(series.serial_fraction, 3)
-    0.1
-    """
-    usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
-    if len(usable) < MIN_POINTS:
-        return None
-    share = np.log(problem_size[usable] / procs[usable])
-    order = np.argsort(share, kind="stable")
-    starts = np.flatnonzero(np.diff(share[order], prepend=-np.inf) > SAME_SHARE)
-    chosen = max(np.split(order, starts[1:]), key=lambda rows: len(np.unique(procs[usable[rows]])))
-    rows = usable[chosen]
-    counts, first = np.unique(procs[rows], return_index=True)
-    if len(counts) < MIN_POINTS:
-        return None
-    return _series_of_sizes(counts, runtime_s[rows][first])
-
-
-def _series_of_sizes(procs: Floats, runtime_s: Floats) -> WeakScaling:
-    x, efficiency = procs / procs[0], runtime_s[0] / runtime_s
-    lost = x - x * efficiency
-    serial = float(np.clip(lost @ (x - 1) / ((x - 1) @ (x - 1)), 0.0, 1.0))
-    law_s = runtime_s[0] * x / (x - serial * (x - 1))
-    return WeakScaling(procs, runtime_s, efficiency, x * efficiency, serial, float(np.abs(law_s / runtime_s - 1).max()))

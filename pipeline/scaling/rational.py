@@ -1,7 +1,6 @@
 """The objective of Downey's law along one interval of A, as the rational function W - N(u)/D(u) (exact-fit.md, L5).
 
-A = lo + h u. G11 and G22 are quadratic in u, g1 and g2 linear, and G12 is linear too, or quadratic where an overhead is
-projected out (overhead.py); N and D are of degree 4. Minima lie where
+A = lo + h u. G11 and G22 are quadratic in u, g1, g2 and G12 linear; N and D are of degree 4. Minima lie where
 p = N'D - ND', of degree 6, falls through zero.
 """
 
@@ -22,7 +21,6 @@ class Gram(NamedTuple):
     a2: float
     b0: float
     b1: float
-    b2: float
     c0: float
     c1: float
     c2: float
@@ -53,7 +51,6 @@ def gram_along(
         h * h * xx,
         lo * xy + bend * v1 - v0,
         h * (xy + 2.0 * v1),
-        0.0,
         yy + bend * (bend * v2 - 2.0 * v1) + v0,
         4.0 * h * (bend * v2 - v1),
         4.0 * h * h * v2,
@@ -69,7 +66,7 @@ def gram_at(u: float, g: Gram) -> Quartic:
     """G11, G12, G22, g1, g2 at one u."""
     return (
         g.a0 + u * (g.a1 + u * g.a2),
-        g.b0 + u * (g.b1 + u * g.b2),
+        g.b0 + u * g.b1,
         g.c0 + u * (g.c1 + u * g.c2),
         g.p0 + u * g.p1,
         g.q0 + u * g.q1,
@@ -85,9 +82,9 @@ def explained_along(g: Gram) -> Quartic:
     return (
         pp0 * g.c0 + r0 * g.b0 + qq0 * g.a0,
         pp0 * g.c1 + pp1 * g.c0 + r0 * g.b1 + r1 * g.b0 + qq0 * g.a1 + qq1 * g.a0,
-        pp0 * g.c2 + pp1 * g.c1 + pp2 * g.c0 + r0 * g.b2 + r1 * g.b1 + r2 * g.b0 + qq0 * g.a2 + qq1 * g.a1 + qq2 * g.a0,
-        pp1 * g.c2 + pp2 * g.c1 + r1 * g.b2 + r2 * g.b1 + qq1 * g.a2 + qq2 * g.a1,
-        pp2 * g.c2 + r2 * g.b2 + qq2 * g.a2,
+        pp0 * g.c2 + pp1 * g.c1 + pp2 * g.c0 + r1 * g.b1 + r2 * g.b0 + qq0 * g.a2 + qq1 * g.a1 + qq2 * g.a0,
+        pp1 * g.c2 + pp2 * g.c1 + r2 * g.b1 + qq1 * g.a2 + qq2 * g.a1,
+        pp2 * g.c2 + qq2 * g.a2,
     )
 
 
@@ -97,9 +94,9 @@ def determinant_along(g: Gram) -> Quartic:
     return (
         g.a0 * g.c0 - g.b0 * g.b0,
         g.a0 * g.c1 + g.a1 * g.c0 - 2.0 * g.b0 * g.b1,
-        g.a0 * g.c2 + g.a1 * g.c1 + g.a2 * g.c0 - g.b1 * g.b1 - 2.0 * g.b0 * g.b2,
-        g.a1 * g.c2 + g.a2 * g.c1 - 2.0 * g.b1 * g.b2,
-        g.a2 * g.c2 - g.b2 * g.b2,
+        g.a0 * g.c2 + g.a1 * g.c1 + g.a2 * g.c0 - g.b1 * g.b1,
+        g.a1 * g.c2 + g.a2 * g.c1,
+        g.a2 * g.c2,
     )
 
 

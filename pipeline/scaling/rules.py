@@ -3,14 +3,8 @@
 docs/decisions says how they were chosen; ADEPT's own are those of its thesis (Deshmeh 2013).
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from pipeline.settings import ScalingSettings
-
+from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +120,3 @@ class AcrossRules:
     own_share: float = 0.3
     # Least difference of a constant ratio and the joint fit for the status shape_moves (log s).
     ratio_log_error: float = 0.25
-
-
-FIT_RULES = FitRules()
-PREDICT_RULES = PredictRules()
-ANOMALY_RULES = AnomalyRules()
-PATTERN_RULES = PatternRules()
-ACROSS_RULES = AcrossRules()
-
-
-def fit_rules(settings: ScalingSettings) -> FitRules:
-    """FIT_RULES with the laws that a site names."""
-    return replace(FIT_RULES, laws=settings.laws)
-
-
-def predict_rules(settings: ScalingSettings) -> PredictRules:
-    """PREDICT_RULES with the counts that a site asks for."""
-    return replace(PREDICT_RULES, counts=settings.counts)

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.axes import Axis
 from pipeline.report import Report, Tally
-from pipeline.scaling.by_axis import of_axis, on_each_axis
 from pipeline.scaling.curves import Curves, ObservedSeries
-from pipeline.scaling.judgments import case_of, judged
+from pipeline.scaling.judgments import Asked, AxisSeries, case_of, judged
+from pipeline.scaling.points import on_each_axis
 from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings
 from pipeline.tables import SCALABILITY
@@ -61,8 +61,7 @@ def _first(holds: Bools, starts: Ints, lengths: Ints) -> Ints:
         return np.full(len(starts), -1)
     place = np.searchsorted(found, starts)
     first = np.append(found, -1)[place]
-    inside: Ints = np.where((first >= starts) & (first < starts + lengths), first, -1)
-    return inside
+    return np.where((first >= starts) & (first < starts + lengths), first, -1)
 
 
 def _at(procs: Floats, place: Ints) -> Floats:
@@ -77,10 +76,9 @@ def scalability(
     observations: pa.Table,
     fits: pa.Table,
     rules: PredictRules,
+    site: SiteSettings,
     run_id: str,
-    max_procs: int | None = None,
     application: Mapping[str, str] | None = None,
-    procs_per_node: int | None = None,
     patterns: pa.Table | None = None,
 ) -> tuple[pa.Table, Report]:
     """SCALABILITY: a row per group whose chosen law gains from processors, in order of group.
@@ -88,7 +86,7 @@ def scalability(
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
     it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's
-    (recommended_procs.py). Advised runs keep to the counts that PATTERNS favours, if it is given.
+    (`recommended_procs`). Advised runs keep to the counts that PATTERNS favours, if it is given.
 
     Parameters
     ----------
@@ -98,14 +96,12 @@ def scalability(
         FITS of these observations.
     rules : PredictRules
         Settings of the predictions.
+    site : SiteSettings
+        The machine's size and processors per node.
     run_id : str
         Id of the run, written to every row.
-    max_procs : int, optional
-        Processors of the machine.
     application : mapping of str to str, optional
         Application of a group_id.
-    procs_per_node : int, optional
-        Processors of a node.
     patterns : pa.Table, optional
         PATTERNS of the observations.
 
@@ -118,37 +114,30 @@ def scalability(
 
     Examples
     --------
-    >>> table, _ = scalability(tables["levelled"], tables["fits"], PredictRules(), "r1")
+    >>> table, _ = scalability(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1")
     >>> "constant" in table.column("law").to_pylist()
     False
     """
-    site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
+    asked = Asked(rules, site, run_id, application, patterns)
 
     def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        return _scalability(axis, observed, fitted, rules, run_id, of_axis(site, axis), application or {}, patterns)
+        return _scalability(AxisSeries.of(axis, observed, fitted, asked))
 
     return on_each_axis(observations, fits, stage, SCALABILITY)
 
 
-def _scalability(
-    axis: Axis, observations: pa.Table, fits: pa.Table, rules: PredictRules, run_id: str, site: SiteSettings,
-    application: Mapping[str, str], patterns: pa.Table | None,
-) -> tuple[pa.Table, Report]:  # fmt: skip
-    every = Curves.of(fits)
-    chosen = every.take(fits.column("is_chosen").to_numpy())
+def _scalability(series: AxisSeries) -> tuple[pa.Table, Report]:
+    chosen, asked = series.chosen, series.asked
     rows = np.flatnonzero(chosen.law != "constant")
     scaling = chosen.take(rows)
-    observed = ObservedSeries.of(chosen, observations, application, rules)
     largest, working = scaling.largest_useful_procs(), working_set_procs(scaling)
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
     beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
-    machine = axis, site.max_procs, site.procs_per_node
-    case = case_of(every, chosen, observed, rows, beyond, observations, rules, *machine, patterns)
-    reliability, advice = judged(case)
+    reliability, advice = judged(case_of(series, rows, beyond))
     table = SCALABILITY.build(
         group_id=scaling.group_id,
-        axis=[axis] * len(scaling),
+        axis=[series.axis] * len(scaling),
         law=scaling.law,
         t1_s=scaling["t1_s"],
         avg_parallelism=scaling["avg_parallelism"],
@@ -157,10 +146,10 @@ def _scalability(
         working_set_procs=working,
         working_set_speedup=speedup,
         working_set_efficiency=speedup / working,
-        **recommended_procs(observed, rows, scaling, rules.reach, site.max_procs),
+        **recommended_procs(series.observed, rows, scaling, asked.rules.reach, asked.site.max_procs),
         reliability=reliability,
         advice=advice,
-        run_id=[run_id] * len(scaling),
+        run_id=[asked.run_id] * len(scaling),
     )
     groups, kept = Tally(len(chosen)), Tally(len(scaling))
     set_aside = {"constant": Tally(groups.rows - kept.rows)} if groups.rows > kept.rows else {}
@@ -185,5 +174,4 @@ def _best_whole_count(curve: Curves) -> float:
 
 def _merit(curve: Curves, procs: Floats) -> Floats:
     """S^2/n up to a constant factor: 1/(n T(n)^2)."""
-    merit: Floats = 1.0 / (procs * curve.take(np.zeros(len(procs), np.int64)).runtime_s(procs) ** 2)
-    return merit
+    return 1.0 / (procs * curve.take(np.zeros(len(procs), np.int64)).runtime_s(procs) ** 2)

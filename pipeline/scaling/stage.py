@@ -11,9 +11,15 @@ from pipeline.arrays import Array, Bools, Floats, category_codes, floats
 from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.report import Fact, Report, Tally
-from pipeline.scaling.by_axis import axes_of_groups
 from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.points import ended_jobs, fitted_points, precision_weights, repeat_spread, series_of
+from pipeline.scaling.points import (
+    axes_of_groups,
+    ended_jobs,
+    fitted_points,
+    precision_weights,
+    repeat_spread,
+    series_of,
+)
 from pipeline.scaling.rules import FitRules
 from pipeline.scaling.series import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, FitStatus, SeriesBatch, ranges
 from pipeline.tables import FITS
@@ -74,8 +80,7 @@ def _geometric_mean_s(batch: SeriesBatch) -> Floats:
         logs = np.log(batch.runtime_s)
     sums = np.add.reduceat(np.append(batch.weights * logs, 0.0), batch.offsets[:-1])
     weights = np.add.reduceat(np.append(batch.weights, 0.0), batch.offsets[:-1])
-    mean: Floats = np.exp(sums / weights)
-    return mean
+    return np.exp(sums / weights)
 
 
 MIN_POINTS = 3
@@ -164,8 +169,8 @@ def _simple_enough(names: list[str], batch: SeriesBatch, n_jobs: Floats, core_lo
 def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     """FITS in order of group and of the laws in the rules; the Report counts groups by the status of their chosen law.
 
-    Sizes are weighted by precision (weights.py), times fit_weight where OBSERVATIONS calls one odd (anomalies.py):
-    at 0 it is left out, and counted as a fact. The choice is by leave-one-out (law_choice.py). A size without a median
+    Sizes are weighted by precision, times fit_weight where OBSERVATIONS calls one odd:
+    at 0 it is left out, and counted as a fact. The choice is by leave-one-out. A size without a median
     is no point of its series: most of its jobs are lower bounds. A series without any is too_few_points.
 
     Parameters

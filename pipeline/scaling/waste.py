@@ -76,7 +76,7 @@ def waste(
     Returns
     -------
     pa.Table, Report
-        Rows in the order of KINDS, within these by unused processor-hours. The facts are sums of the row `all`.
+        Rows in the order of KINDS, within these by unused, then by held processor-hours. The facts are sums of `all`.
     """
     found, asked, seen, aside = Sums(), {name: Asked() for name in ("procs", "mem")}, [], []
     silent = silent_requests(jobs)
@@ -88,7 +88,7 @@ def waste(
         measures = measured(held, () if counts_every_request else silent)
         found.add(held, measures)
         _add_asked(asked, held, measures)
-    rows = [_row(key, found.of[key], asked) for key in sorted(found.of, key=lambda key: _order(key, found.of[key]))]
+    rows = [_row(key, found, asked) for key in sorted(found.of, key=lambda key: _order(key, found))]
     columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {"kind": []}
     table = WASTE.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
     whole, left = total(seen), total(aside)
@@ -277,23 +277,19 @@ def rounded_up(values: Floats) -> Floats:
     return np.asarray(np.ceil(values / step) * step, np.float64)
 
 
-def _order(key: Row, sums: list[tuple[float, float]]) -> tuple[int, float, bool, str]:
-    place = _UNUSED
-    return KINDS.index(key[0]), -sums[place][0], key[1] is None, key[1] or ""
+def _order(key: Row, found: Sums) -> tuple[int, float, float, bool, str]:
+    unused, held = (found.of[key][found.names.index(name)][0] for name in ("unused_proc_hours", "proc_hours"))
+    return KINDS.index(key[0]), -unused, -held, key[1] is None, key[1] or ""
 
 
-_UNUSED = 3
-"""The place of unused_proc_hours among the measures."""
-
-
-def _row(key: Row, sums: list[tuple[float, float]], asked: Mapping[str, Asked]) -> dict[str, Any]:
+def _row(key: Row, found: Sums, asked: Mapping[str, Asked]) -> dict[str, Any]:
     kind, name = key
     procs, ask_procs, n_procs, procs_share = asked["procs"].instead(key, LESS)
     mem, ask_mem, n_mem, mem_share = asked["mem"].instead(key, 1.0)
     return {
         "kind": kind,
         "name": name,
-        **{one: _number(one, value, n) for one, (value, n) in zip(MEASURES, sums, strict=True)},
+        **{one: _number(one, value, n) for one, (value, n) in zip(found.names, found.of[key], strict=True)},
         "usual_procs": _whole(procs),
         "ask_procs": _whole(ask_procs),
         "n_ask_procs": n_procs,
@@ -303,13 +299,6 @@ def _row(key: Row, sums: list[tuple[float, float]], asked: Mapping[str, Asked]) 
         "n_ask_mem": n_mem,
         "ask_mem_share": mem_share,
     }
-
-
-MEASURES = (
-    "n_jobs", "proc_hours", "n_cpu", "unused_proc_hours", "n_gpu", "gpu_hours", "n_gpu_cpu", "unused_gpu_hours",
-    "n_one_proc_gpu", "one_proc_gpu_hours", "n_memory", "gib_hours", "unused_gib_hours", "n_requested",
-    "reserved_hours", "n_energy", "energy_kwh", "unused_kwh",
-)  # fmt: skip
 
 
 def _number(name: str, value: float, n: float) -> float | int | None:

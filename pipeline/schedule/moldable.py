@@ -16,7 +16,7 @@ from pipeline.large_tables import rows_of
 from pipeline.report import count_done
 from pipeline.run import tables_of
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.rules import PREDICT_RULES
+from pipeline.scaling.rules import PredictRules
 from pipeline.schedule.engine import Choices, ReplayOptions, Schedule, replay, replay_moldable
 from pipeline.schedule.figures import moldable_figures
 from pipeline.schedule.true_curves import MoldableLog, TrueCurves, World
@@ -84,7 +84,7 @@ def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -
     made = tables_of(settings, {"observed": observed}, "fits")
     levelled, fits, patterns = (rows_of(made[name]) for name in ("levelled", "fits", "patterns"))
     at = [int(n) for n in counts]
-    table, _ = predict(levelled, fits, PREDICT_RULES, settings.site, "moldable", patterns=patterns, at=at)
+    table, _ = predict(levelled, fits, PredictRules(), settings.site, "moldable", patterns=patterns, at=at)
     place = {name: code for code, name in enumerate(log.group_ids)}
     own, ids = category_codes(table, "group_id")
     rows = np.array([place[name] for name in ids], np.int64)[own] if len(ids) else own

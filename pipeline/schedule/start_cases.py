@@ -52,6 +52,11 @@ class Cases(NamedTuple):
         until_s = np.minimum(self.leave_s, known_s)
         return until_s - self.at_s, self.start_s <= until_s
 
+    def has_left(self, known_s: float) -> Bools:
+        """Whether it is known by an instant that the job left the queue unstarted."""
+        found: Bools = (self.leave_s <= known_s) & (self.start_s > self.leave_s)
+        return found
+
 
 def logs(duration_s: Floats) -> Floats:
     """Logarithms of durations, s."""

@@ -2,9 +2,10 @@
 
 Two ways answer: by cases of all features, with the queue simulated, and by cases without the simulation. In each, a
 forest grown on past cases says how similar they are to a question, and their weighted waits are its quantiles; those
-that still wait, or left the queue unstarted, are lower bounds (Kaplan and Meier 1958). A record of past answers, each
-made from what was known at its instant, calibrates them and says which way answers in a queue. Where many jobs start at
-once, the place of such a wait among the quantiles is drawn (Smith 1985: the randomised transform).
+that still wait are lower bounds (Kaplan and Meier 1958), and jobs that left the queue unstarted do not count. A record
+of past answers, each made from what was known at its instant, calibrates them and says which way answers in a queue.
+Where many jobs start at once, the place of such a wait among the quantiles is drawn (Smith 1985: the randomised
+transform).
 """
 
 from collections.abc import Callable
@@ -31,8 +32,11 @@ WAYS = {"simulation": slice(None), "similar": slice(SIMULATED, None)}
 REFIT_CASES = 600
 """Cases answered by one forest while a record is made."""
 
-CALIBRATION_S, PRIOR_CASES = 90 * 86_400.0, 300
-"""Older answers calibrate nothing; cases without error that are added."""
+CALIBRATION_S, PRIOR_CASES = 90 * 86_400.0, 100
+"""Older answers calibrate nothing; cases without error that are added, of 30, 100 and 300 chosen on SDSC-DS."""
+
+LONG_S = 4 * 3600.0
+"""Jobs that have waited for longer are calibrated apart."""
 
 LEAST_ANSWERS = 30
 """Answers in a queue with which its own record says the way; else the record of all queues does."""
@@ -63,7 +67,10 @@ class Way(NamedTuple):
             n_known = int(np.searchsorted(self.cases.at_s, at_s))
             weight = similarity(self.leaf, n_known, leaf)
             # Of its own past the job knows only that it waited, as its features say.
-            chosen = np.flatnonzero((weight > 0) & (self.cases.submit_s[:n_known] != asked.submit_s[row]))
+            is_other = self.cases.submit_s[:n_known] != asked.submit_s[row]
+            has_left = self.cases.has_left(at_s)[:n_known]
+            chosen = np.flatnonzero((weight > 0) & is_other & ~has_left)
+            chosen = chosen if len(chosen) else np.flatnonzero(weight)
             wait_s, is_known = self.cases.take(chosen).left_s(at_s)
             found[row] = survivor_quantiles(wait_s, is_known, weight[chosen], GRID)
         return found
@@ -131,13 +138,13 @@ def answers(
     instant is used.
     """
     known = record.known(at_s)
-    way, is_new = _best_way(known, asked.features[:, -1], at_s), _is_new(asked)
+    way, waited = _best_way(known, asked.features[:, -1], at_s), _waited(asked)
     found = np.empty((len(asked.at_s), len(LEVELS)))
     for nth in np.unique(way).tolist():
         whole_s = np.full((len(asked.at_s), len(GRID)), np.nan)
         whole_s[way == nth] = said_s(nth, np.flatnonzero(way == nth))
-        for one in np.unique(is_new[way == nth]).tolist():
-            rows, own = (way == nth) & (is_new == one), _is_new(known.cases) == one
+        for one in np.unique(waited[way == nth]).tolist():
+            rows, own = (way == nth) & (waited == one), _waited(known.cases) == one
             found[rows] = at_levels(whole_s[rows], _calibrated(known.said_s[nth, own], known.cases.take(own), at_s))
     return found, way
 
@@ -155,10 +162,9 @@ def pinball_s(said_s: Floats, left_s: Floats, levels: Floats) -> Floats:
     return loss_s
 
 
-def _is_new(cases: Cases) -> Bools:
-    """Whether a job is asked about at its submit, where more is uncertain than later."""
-    found: Bools = cases.features[:, FEATURES.index("waited")] < np.log(SOON_S + 1.0)
-    return found
+def _waited(cases: Cases) -> Ints:
+    """The class of each job by the time it has waited: asked about at its submit, up to LONG_S, longer."""
+    return np.searchsorted(logs(np.array([1.0, LONG_S])), cases.features[:, FEATURES.index("waited")], side="right")
 
 
 def _best_way(known: Record, queue: Floats, at_s: float) -> Ints:
@@ -176,13 +182,14 @@ def _best_way(known: Record, queue: Floats, at_s: float) -> Ints:
 def _calibrated(said_s: Floats, cases: Cases, at_s: float) -> Floats:
     """The levels of GRID's distribution below which shares LEVELS of the outcomes lay.
 
-    Jobs that still wait are left out: as lower bounds they would move the 95% quantile to the longest wait of all.
+    The outcome of a job that still waits lies anywhere beyond its wait so far; without such jobs answers are early.
     """
     wait_s, is_known = cases.left_s(at_s)
-    said_s, wait_s = said_s[is_known], wait_s[is_known, None]
     edges = np.array([0.0, *GRID, 1.0])
-    low, high = (said_s < wait_s).sum(axis=1), (said_s <= wait_s).sum(axis=1)
-    place = edges[low] + _TURN * np.arange(len(wait_s)) % 1.0 * (edges[high + 1] - edges[low])
+    low, high = (compare(said_s, wait_s[:, None]).sum(axis=1) for compare in (np.less, np.less_equal))
+    first, last = edges[np.where(is_known, low, high)], np.where(is_known, edges[high + 1], 1.0)
+    place = first + _TURN * np.arange(len(wait_s)) % 1.0 * (last - first)
     evenly = (np.arange(PRIOR_CASES) + 0.5) / PRIOR_CASES
-    found: Floats = np.quantile(np.concatenate([place, evenly]), LEVELS)
+    counted = place[~cases.has_left(at_s)]
+    found: Floats = np.quantile(np.concatenate([counted, evenly]), LEVELS)
     return found

@@ -9,10 +9,10 @@ import pytest
 import typer.main
 
 from docs.tools.reference import PAGES, differing
-from flows.cli.typer_app import app
+from flows.cli.typer_app import application
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = typer.main.get_command(app).commands
+TOP = typer.main.get_command(application()).commands
 GROUPS = {name: group.commands for name, group in TOP.items() if hasattr(group, "commands")}
 COMMANDS = {name: command for name, command in TOP.items() if name not in GROUPS} | {
     f"{group} {name}": command for group, commands in GROUPS.items() for name, command in commands.items()

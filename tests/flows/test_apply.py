@@ -176,8 +176,12 @@ def test_a_limit_that_somebody_raised_is_never_lowered_again(walltime: Walltime,
     # Another job of that number, and a damaged journal, which knows nothing.
     site.pending(slurm_job(7, submit_time=6))
     assert applied(walltime, site, "--dry-run")["changes"]
-    (site.out / "live" / "applied.json").write_text("[")
-    assert applied(walltime, site, "--dry-run")["changes"]
+    site.pending(slurm_job(7, time_limit=150, admin_comment=""))
+    assert not applied(walltime, site, "--dry-run")["changes"]
+    journal = site.out / "live" / "applied.json"
+    for damaged in ("[", journal.read_text().replace(": 0.0", ": 9.0")):
+        journal.write_text(damaged)
+        assert applied(walltime, site, "--dry-run")["changes"]
 
 
 def test_a_new_application_of_a_known_user_keeps_its_limit(walltime: Walltime, site: Site) -> None:

@@ -322,9 +322,9 @@ def test_a_table_may_be_cleaned_in_place(write: Callable[..., Path], tmp_path: P
 def test_nothing_is_drawn_unless_asked(sample: Path, tmp_path: Path) -> None:
     script = f"""
 import sys
-from flows.cli.typer_app import app
+from flows.cli.typer_app import application
 try:
-    app(["clean", {str(sample)!r}, "--out", {str(tmp_path / "f.parquet")!r}], standalone_mode=False)
+    application()(["clean", {str(sample)!r}, "--out", {str(tmp_path / "f.parquet")!r}], standalone_mode=False)
 finally:
     names = ("matplotlib", "jinja2", "prefect", "duckdb", "pipeline.run", "pipeline.scaling")
     print("loaded:", *(name for name in names if name in sys.modules))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from flows.cli.typer_app import ACTING_COMMANDS, LASTING_COMMANDS, PANELS, STEPPING_COMMANDS, app
+from flows.cli.typer_app import ACTING_COMMANDS, LASTING_COMMANDS, PANELS, STEPPING_COMMANDS, application
 from flows.services.published.published_folder import DEFAULT_FOLDER, published_folder
 from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings
@@ -27,7 +27,7 @@ from tests.flows.support import SAMPLES, Outcome
 from tests.publishing import publish
 
 Walltime = Callable[..., Outcome]
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = typer.main.get_command(application())
 GROUPS: dict[str, Any] = {name: one for name, one in ROOT.commands.items() if hasattr(one, "commands")}
 COMMANDS: dict[str, Any] = {name: one for name, one in ROOT.commands.items() if name not in GROUPS} | {
     f"{group} {name}": one for group, added in GROUPS.items() for name, one in added.commands.items()

@@ -69,10 +69,10 @@ def test_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, walltime: W
 
 def test_letters_tell_kinds_apart_by_their_gpus(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
     rows = [row | {"gpus": 4} if row["user"] == "ada" else row for row in pq.read_table(jobs).to_pylist()]
-    log, out = write_table(tmp_path / "on_gpus.parquet", jobs_of(rows), JOBS), tmp_path / "advice"
-    shown = walltime("limits", log, "--memory", "--out", out)
+    out = tmp_path / "advice"
+    shown = walltime("limits", write_table(tmp_path / "on_gpus.parquet", jobs_of(rows), JOBS), "--memory", "--out", out)
     assert shown.code == 0, shown.err
-    listed = list(csv.DictReader((out / "memory.csv").read_text().splitlines()))
+    listed = list(csv.DictReader((out / "memory.csv").open()))
     assert {row["gpus"] for row in listed if row["name"] == "ada"} == {"4"}
     (text,) = (out / "mail").glob("*-ada*")
     assert "8, 4 GPUs" in text.read_text()

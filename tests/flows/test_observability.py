@@ -211,7 +211,8 @@ def test_versions_are_compared_by_replay(nights: Path, tmp_path: Path, walltime:
     assert "easy, request" in text.out and "later jobs replayed on 8 processors" in text.out
     none = json.loads(walltime("versions", "compare", "--from", out, older, newer, "--replay", "--json").out)
     assert none["later_jobs"] == 0 and none["replay"]["jobs"] == 0
-    assert json.loads(walltime("versions", "compare", "--from", out, older, newer, "--json").out)["replay"] is None
+    plain = walltime("versions", "compare", "--from", out, older, newer, "--json").out
+    assert json.loads(plain)["replay"] is None and walltime("versions", "compare", "--from", out, "--json").out == plain
     assert (
         "--max-procs: found no --replay"
         in walltime("versions", "compare", "--from", out, older, newer, "--max-procs", 4).err

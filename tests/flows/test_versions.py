@@ -43,6 +43,7 @@ def test_a_rerun_is_compared_promoted_and_rolled_back(
     assert found["later_jobs"] > 0 and found["estimates"]["jobs"] > 0
     assert found["estimates"]["each"][0] == found["estimates"]["each"][1]
     assert found["groups"]["in_both"] == found["groups"]["each"][0] and found["fits"]["other_law"] == 0
+    assert "no version published before" in walltime("versions", "compare", "--from", night).err
     same = walltime("versions", "compare", "--from", night, first.folder, "try-7")
     assert same.code == 0 and "No version on disk has later jobs" in same.out
 
@@ -101,7 +102,7 @@ def test_every_reader_takes_a_date(night: Path, tmp_path: Path, walltime: Wallti
         (("versions", "promote", "--from", "DIR", "x"), "found no versions"),
         (("versions", "rollback", "--from", "DIR"), "found no versions"),
         (("versions", "pin", "--from", "DIR", "x"), "found no versions"),
-        (("versions", "compare", "--from", "DIR", "a", "b"), "found no version a"),
+        (("versions", "compare", "--from", "DIR", "a", "b"), "found no version b"),
     ],
 )
 def test_a_folder_without_versions_is_one_sentence(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from flows.services.doctor import diagnose
 from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_path, live_state
 from flows.services.query.answers import load_state
@@ -93,6 +94,11 @@ def n_known(site: Site) -> int:
     return len(load_state(site.out).state.record.runtime_s)
 
 
+def damage_beside(site: Site) -> list[str]:
+    """The files beside the versions that the doctor finds damaged."""
+    return [one.where for one in diagnose(site.out, JANUARY_S, DAY_S).findings if one.check == "live"]
+
+
 def test_new_jobs_enter_the_state_that_answers(site: Site, walltime: Walltime) -> None:
     before = json.loads(walltime("query", "--from", site.out, "--user", "ada", "--json").out)
     watch = site.watch()
@@ -153,6 +159,21 @@ def test_a_damaged_live_state_is_passed_over(site: Site) -> None:
     live_path(site.out).write_bytes(b"PAR1 and no more")
     assert n_known(site) == n - 5
     assert site.watch().run_round(JANUARY_S + 4 * DAY_S).n_new == 5
+
+
+def test_a_changed_byte_of_the_live_state_is_never_read(site: Site) -> None:
+    """Most bytes of a Parquet file change a value and leave the file whole."""
+    site.grow(5)
+    site.watch().run_round(JANUARY_S + 4 * DAY_S)
+    path, n = live_path(site.out), n_known(site)
+    sound = path.read_bytes()
+    assert damage_beside(site) == []
+    for place in range(4, len(sound), len(sound) // 12):
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+        assert n_known(site) == n - 5
+    assert damage_beside(site) == [str(path)]
+    path.write_bytes(sound)
+    assert n_known(site) == n
 
 
 def test_failures_are_sentences_and_the_waits_grow(site: Site) -> None:

@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from flows.services.published.worst_estimates import promise_by_week
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
@@ -50,6 +52,8 @@ def test_a_day_is_chosen_and_a_wrong_column_gets_one_sentence(published: Path, w
     assert 0 < one["matching"] < every["rows"] and {row["day"] for row in one["shown"]} == {day}
     refused = walltime("show", "errors", "--from", published, "--where", "dya = '2024'")
     assert refused.code == 2 and "did you mean day?" in refused.err
+    told = json.loads(walltime("show", "errors", "--columns", "--json").out)["errors"]["columns"]
+    assert [column["name"] for column in told] == list(every["shown"][0])
 
 
 def test_a_user_is_told_the_usual_jobs_and_the_time_to_ask_for(published: Path, walltime: Walltime) -> None:
@@ -79,3 +83,13 @@ def test_a_run_with_a_log_instead_of_a_config_says_how_to_make_one(name: str, wa
     refused = walltime("run", SAMPLES / name, "--plain")
     assert refused.code == 2 and f"walltime init --log {SAMPLES / name}" in refused.err
     assert refused.err.count("\n") == 1
+
+
+def test_a_week_of_few_days_of_users_says_nothing_of_the_promise() -> None:
+    """A user's 300 failed jobs of one day are one draw, not 300; twelve users' days are twelve."""
+    user, account = ["ada"] * 300 + [None] * 60, [None] * 300 + [f"a{k}" for k in range(12)] * 5
+    submit_s = [0.0] * 300 + [8 * 86_400.0] * 60
+    ends = {"runtime_s_q10": [10.0] * 360, "runtime_s_q90": [20.0] * 360}
+    told = {"user": user, "account": account, "submit_s": submit_s, "runtime_s": [1.0] * 300 + [15.0] * 60}
+    weeks = promise_by_week(pa.table(told | ends))
+    assert [(row["week"], row["n_jobs"], row["coverage_80"]) for row in weeks] == [("1970-01-05", 60, 1.0)]

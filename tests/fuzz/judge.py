@@ -167,7 +167,9 @@ def sacct_json(text: str, _head: str) -> Said:
     said: dict[str, list[str]] = {}
     for name, path in _JSON.items():
         with suppress(KeyError, TypeError):
-            said[name] = [str(reduce(getitem, path.split("."), job))]
+            value = reduce(getitem, path.split("."), job)
+            # Slurm writes some numbers as an object.
+            said[name] = [str(value["number"] if isinstance(value, dict) and value.get("set") else value)]
     # An id of an array or a heterogeneous job is made of several numbers, and a user may stand in the association.
     return said
 

@@ -47,7 +47,7 @@ def through_all_rooms(jobs: pa.Table) -> tuple[dict[str, pa.Table], list[Report]
     observations, three = observe(grouped)
     fits, four = fit(observations, FitRules())
     predictions, five = predict(observations, fits, PredictRules(), Site(), "run")
-    scaling, six = scalability(observations, fits, PredictRules(), "run")
+    scaling, six = scalability(observations, fits, PredictRules(), Site(), "run")
     state, seven = learn_state(grouped, Site(), EstimateRules())
     estimates, eight = make_estimates(state, "run")
     tables = {"jobs": grouped, "groups": groups, "observations": observations, "fits": fits}

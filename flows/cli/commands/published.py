@@ -171,7 +171,7 @@ def report(
 
 def _your_jobs(published: Path, user: str, as_of: str | None) -> Answer:
     from flows.pages.terminal.view_published import view_user_jobs
-    from flows.services.published.user_jobs import user_jobs
+    from flows.services.published.browse import user_jobs
     from pipeline.publish import reading
 
     with reading(published, as_of_seconds(as_of)) as manifest:
@@ -267,8 +267,8 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
 
 
 def compare(
-    first: str = argument("A", "A version, as in `walltime versions list`."),
-    second: str = argument("B", "The version to compare it with."),
+    first: str | None = argument("[A]", "A version, as in `walltime versions list`; default: the one before B.", None),
+    second: str | None = argument("[B]", "The version to compare it with; default: the published one.", None),
     published: Path = FROM,
     replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
     max_procs: int | None = MAX_PROCS,
@@ -282,14 +282,15 @@ def compare(
 
     \b
     Examples:
+      walltime versions compare
       walltime versions compare try-7 try-8
       walltime versions compare try-7 try-8 --from my-site-tables --json
     """
     from flows.pages.terminal.view_published import view_comparison
-    from flows.services.comparing import Replays, compare_versions
+    from flows.services.comparing import compare_versions
     from pipeline.schedule.workload import Shakes
 
     if max_procs is not None and not replay:
         raise InputError("--max-procs", "no --replay beside it", "both", "the processors are those of the replay")
-    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None, seed)
+    found = compare_versions(published, first, second, Shakes() if replay else None, max_procs, seed)
     return Answer(found, view_comparison(found))

@@ -1,7 +1,10 @@
-"""`walltime query`: the expected runtime of one job, or of a file of jobs, from the published State."""
+"""`walltime query` and `when`: the expected runtime of a job, or of a file of jobs, and when jobs will start."""
 
+import os
 import sys
+import time
 from pathlib import Path
+from typing import Literal
 
 import typer
 
@@ -24,7 +27,7 @@ from flows.cli.options import (
 from flows.pages.terminal.blocks import Answer
 from flows.pages.terminal.view_models import view_prediction
 from flows.pages.terminal.view_query import view_answer, view_batch
-from flows.services.quantities import as_of_seconds
+from flows.services.quantities import as_of_seconds, instant_s, words
 from pipeline.errors import InputError, printable
 
 
@@ -130,3 +133,57 @@ def _of_batch(
         if not as_json:
             return None
     return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)
+
+
+def when(
+    ctx: typer.Context,
+    published: Path = FROM,
+    job: str | None = option("--job ID", "Only these jobs, with commas between them; default: all that wait or run."),
+    scheduler: Literal["slurm", "pbs"] = option("--for", "Whose programs tell the queue and the nodes.", "slurm"),
+    queue_file: Path | None = option(
+        "--queue-file FILE", "The output of squeue --json or qstat -f -F json, instead of running it."
+    ),
+    at: str | None = option("--at TIME", "The time of that output (ISO); default: as it says, and without a file now."),
+    procs: int | None = option("--procs", "Instead: of a job that would ask for these processors now.", min=1),
+    requested: str | None = REQUESTED,
+    user: str | None = USER,
+    account: str | None = ACCOUNT,
+    application: str | None = APPLICATION,
+    job_name: str | None = JOB_NAME,
+    queue: str | None = QUEUE,
+) -> Answer:
+    """Say when waiting jobs will start and how much longer running ones will run, with quantiles.
+
+    With --procs: when a job would start and end that is submitted now, and what a shorter request or another number of
+    processors would change. No start is expected of a job that is on hold or depends on another one.
+
+    \b
+    Examples:
+      walltime when --from my-site-tables
+      walltime when --from my-site-tables --job 4711,4712 --json
+      walltime when --from my-site-tables --user u17 --procs 64 --requested 24h
+    """
+    from flows.pages.terminal.view_when import view_hypothetical, view_when
+    from flows.services.query.jobs import job_of
+    from flows.services.schedulers import SCHEDULERS
+    from flows.services.when import hypothetical, queue_in, queue_of
+    from flows.services.when import when as answered
+
+    own = ("--requested", "--user", "--account", "--application", "--job-name", "--queue")
+    check_mode(ctx, "--procs", is_on=procs is not None, own=own, shared=("--from", "--for", "--queue-file", "--at"))
+    at_s = None if at is None else float(instant_s("--at", at, "UTC"))
+    program = SCHEDULERS[scheduler]
+    if queue_file:
+        now = queue_in(queue_file, program, at_s)
+    else:
+        now = queue_of(program, os.environ, time.time() if at_s is None else at_s)
+    if procs is None:
+        found = answered(published, words(job), now)
+        return Answer(found, view_when(found))
+    given = {
+        "user": user, "account": account, "application": application, "job_name": job_name, "queue": queue,
+        "requested": requested, "procs": str(procs),
+    }  # fmt: skip
+    named = job_of({name: text for name, text in given.items() if text is not None})
+    found = hypothetical(published, named, now)
+    return Answer(found, view_hypothetical(found))

@@ -16,7 +16,8 @@ from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.laws import LAWS
-from pipeline.scaling.advice import CostSettings, axis_of_series, priced
+from pipeline.scaling.advice import axis_of_series, priced
+from pipeline.scaling.choices import CostSettings
 from pipeline.scaling.envelope import Outline, outline
 
 HEIGHT_IN = 3.2
@@ -288,7 +289,7 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "next_run": next((row["advice"] for row in one["predictions"] or curve if row["advice"]), None),
         "predictions": with_gains(rows, base),
     }
-    return {"across": [], "answer": [], "choices": [], "energy": [], **one, **shown}
+    return {"across": [], "answer": [], "energy": [], **one, **shown}
 
 
 def _base(one: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -54,7 +54,6 @@ APPLICATIONS = (
     Column("reliable", "reliable_share", _share),
     Column("best count", "best_procs"),
     text("advice", lambda row: row["advice"] or "no kept job to learn from", limit=500),
-    text("doubt", lambda row: row["best_reliability"] if row["best_reliability"] not in (None, "ok") else ""),
 )
 USERS = (
     text("user or account", "user", form=_known),
@@ -73,7 +72,7 @@ QUEUES = (
 WORST = (
     text("job", "job_id"),
     text("ended", "day"),
-    text("user", form=_known),
+    text("user or account", lambda row: row["user"] or row["account"], form=_known),
     text("application", form=_known),
     Column("processors", "procs"),
     Column("estimated", "runtime_s_q50", _waits),

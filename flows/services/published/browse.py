@@ -1,4 +1,4 @@
-"""What `walltime show` and `walltime versions list` read: manifests, the rows of a table that match, its columns."""
+"""What `walltime show`, `versions list` and `report --user` read: manifests, rows of tables that match, columns."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
@@ -20,11 +19,8 @@ from pipeline.publish import Manifest, reading
 from pipeline.publish.version_store import StoredVersion, stored_versions
 from pipeline.scaling.waste import USERS
 from pipeline.schema import INSTANT_UNIT
-from pipeline.storage import read_metadata
-from pipeline.tables import JOBS, TABLES, UNREADABLE, WASTE
-
-ERRORS = "errors"
-"""What `show` lists beside the published tables: the estimates of the last ended jobs, the worst first."""
+from pipeline.storage import read_metadata, write_table
+from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +54,14 @@ def shown_table(
             yield _ingested_table(given, name)
     else:
         with reading(published_folder(given), as_of_s) as manifest, TemporaryDirectory() as made:
-            if name == ERRORS:
+            if name == ERRORS.name:
                 # Only these rows wait for the estimator's imports.
-                from flows.services.published.worst_estimates import errors_of_version, units_of  # noqa: PLC0415
+                from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
 
-                found = errors_of_version(manifest)
-                pq.write_table(found, path := Path(made) / "errors.parquet")
-                yield ShownTable(name, path, units_of(found))
-                return
-            path = manifest.path(name)
-            units = {one.name: one.unit for one in manifest.tables[name].columns}
+                path = write_table(Path(made) / "errors.parquet", errors_of_version(manifest), ERRORS)
+                units = {one.name: one.unit for one in ERRORS.columns}
+            else:
+                path, units = manifest.path(name), {one.name: one.unit for one in manifest.tables[name].columns}
             hidden = f"kind = '{USERS}'" if name == WASTE.name and not users else "false"
             yield ShownTable(name, path, units, hidden)
 
@@ -145,14 +139,18 @@ def table_rows(table: ShownTable, where: str | None, select: str | None, limit: 
     with _database(table) as database:
         view = _view(table, where, select)
         counts = [database.execute(f"SELECT count(*) FROM ({one})").fetchone()[0] for one in ("FROM t", view)]  # noqa: S608 # nosec B608 # checked
-        cursor = database.execute(f"{view} LIMIT {int(limit)}")
-        names = [column[0] for column in cursor.description or ()]
-        shown = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        shown = plain_rows(database.execute(f"{view} LIMIT {int(limit)}"))
         found = {"table": table.name, "rows": counts[0], "matching": counts[1], "shown": shown}
         if table.name == UNREADABLE.name:
             by_reason = "SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason"
             found["reasons"] = dict(database.execute(by_reason).fetchall())
     return found
+
+
+def plain_rows(cursor: Any) -> list[dict[str, Any]]:
+    """The rows of an executed query in plain values."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @contextmanager
@@ -172,8 +170,9 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
     All tables without a name; InputError for a name that no table has.
     """
     if table is not None and table not in TABLES:
-        hint = "see backtest_errors and jobs" if table == ERRORS else did_you_mean(table, TABLES)
-        raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", hint)
+        raise InputError(
+            "TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", did_you_mean(table, TABLES)
+        )
     return {
         kind.name: {
             "meaning": kind.meaning,
@@ -231,3 +230,32 @@ def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
         return InputError("--where", f"no column {printable(named[1])}", f"one of {', '.join(columns)}", hint)
     found = f"a condition that cannot be used ({printable(message, 300)})"
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')
+
+
+USUAL_KINDS = 20
+_USUAL_SQL = """
+SELECT application, queue, procs, requested_s, count(*) AS n_jobs, sum(procs * runtime_s) / 3600 AS proc_hours,
+       median(runtime_s) AS runtime_s_median, count(*) FILTER (runtime_s >= requested_s) AS n_at_limit,
+       any_value(user) AS user, any_value(account) AS account, any_value(job_name) AS job_name
+FROM read_parquet($jobs) WHERE coalesce(user, account) = $user AND runtime_s > 0 AND flag IS NULL
+GROUP BY application, queue, procs, requested_s ORDER BY proc_hours DESC, n_jobs DESC, 1, 2, 3, 4
+LIMIT $most"""
+
+
+def user_jobs(manifest: Manifest, user: str) -> dict[str, Any]:
+    """The USUAL_KINDS of jobs of a user, or of an account where the log knows no user, with most processor-hours.
+
+    `ask_s` is the 95% quantile of the next such job, s, as `walltime query` answers it, and `expected_s` its median.
+    InputError where no kept job is the user's.
+    """
+    # Only these rows wait for the estimator's imports.
+    from flows.services.query.answers import answers, state_of  # noqa: PLC0415
+
+    values = {"jobs": str(manifest.path(JOBS.name)), "user": user, "most": USUAL_KINDS}
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
+        rows = plain_rows(database.execute(_USUAL_SQL, values))
+    if not rows:
+        raise InputError("--user", f"no kept job of {printable(user, 60)}", "a user, or an account, of the table jobs")
+    for row, found in zip(rows, answers(state_of(manifest, len(rows)), rows), strict=True):
+        row |= {"expected_s": found["runtime_s_q50"], "ask_s": found["runtime_s_q95"]}
+    return {"user": user, "site": manifest.site, "version": manifest.folder, "kinds": rows}

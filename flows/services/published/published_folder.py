@@ -21,7 +21,7 @@ from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.publish.manifest import MANIFEST
 from pipeline.schema import TableKind
-from pipeline.storage import expecting_table, parquet_file, read_metadata, read_table
+from pipeline.storage import check_seal, expecting_table, parquet_file, read_metadata, read_table
 from pipeline.tables import TEMPLATES
 
 DEFAULT_FOLDER = Path("out")
@@ -62,10 +62,10 @@ def continued(manifest: Manifest) -> str:
 
 
 def live_state(manifest: Manifest) -> Path | None:
-    """The live State of this version; None where there is none, or it cannot be read."""
+    """The live State of this version; None where there is none, or its bytes are damaged."""
     path = live_path(manifest.root)
     try:
-        return path if path.exists() and read_metadata(path).get(CONTINUES) == continued(manifest) else None
+        return path if path.exists() and read_metadata(check_seal(path)).get(CONTINUES) == continued(manifest) else None
     except (OSError, InputError):
         return None
 

@@ -20,14 +20,13 @@ from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import Record
 from pipeline.evaluate.backtest import runtime_quantiles
 from pipeline.publish import Manifest
-from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_table
-from pipeline.tables import JOBS
+from pipeline.tables import ERRORS, JOBS
 
-FACTS = ("job_id", "user", "application", "procs", "requested_s", "submit_s", "end_s", "state")
+FACTS = ("job_id", "restart", "user", "account", "application", "procs", "requested_s", "submit_s", "end_s", "state")
 WEEKS = 13
-LEAST_JOBS = 30
-"""A week with fewer jobs says nothing of a share."""
+LEAST_USER_DAYS = 10
+"""A week with fewer days of users says nothing of a share: all jobs of one may fail together."""
 DAY_S, WEEK_S = 86_400, 7 * 86_400
 MONDAY_S = 4 * DAY_S
 """The first Monday after 1970-01-01, a Thursday."""
@@ -36,10 +35,9 @@ SAME_SHARE = 0.99
 
 
 def errors_of_version(manifest: Manifest) -> pa.Table:
-    """A row per last ended job (at most 20,000), largest absolute error first: `day` of its end (UTC), FACTS, quantiles
-    at the submit (`runtime_s_q50` is the estimate) and `runtime_s`, s, the share at which it fell, and `why`.
+    """ERRORS of the last ended jobs (at most 20,000), the largest absolute error first.
 
-    `runtime_quantile` is null outside the six quantiles. InputError where state and jobs are not of the same runs.
+    InputError where state and jobs are not of the same runs.
     """
     loaded = state_of(manifest, 1_000_000)
     jobs = read_table(manifest.path(JOBS.name), JOBS)
@@ -49,46 +47,41 @@ def errors_of_version(manifest: Manifest) -> pa.Table:
     places, quantiles_s = places[order], quantiles_s[order]
     rows = jobs.take(pa.array(past.row[places]))
     runtime_s = past.runtime_s[places]
-    columns = {f"runtime_s_q{100 * share:.0f}": quantiles_s[:, k] for k, share in enumerate(QUANTILES)}
-    return pa.table(
-        {"day": [datetime.fromtimestamp(end_s, UTC).date().isoformat() for end_s in past.end_s[places]]}
-        | {name: rows.column(name) for name in FACTS}
-        | {"runtime_s": runtime_s}
-        | {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
-        | {"runtime_quantile": pa.array(runtime_quantiles(runtime_s, quantiles_s), pa.float64())}
-        | {"why": _reasons(past, places, rows.column("state").to_pylist())}
+    return ERRORS.build(
+        day=[datetime.fromtimestamp(end_s, UTC).date().isoformat() for end_s in past.end_s[places]],
+        **{name: rows.column(name) for name in FACTS},
+        **{f"runtime_s_q{100 * share:.0f}": quantiles_s[:, k] for k, share in enumerate(QUANTILES)},
+        runtime_s=runtime_s,
+        runtime_quantile=runtime_quantiles(runtime_s, quantiles_s),
+        why=_reasons(past, places, rows.column("state").to_pylist()),
     )
 
 
 def promise_by_week(errors: pa.Table) -> list[dict[str, Any]]:
     """Per week of submits the share of these jobs inside their 80% interval, oldest first, the last WEEKS weeks.
 
-    `lo95` and `hi95` bound the share; days of a user count as one draw each, because jobs of a day fail together.
+    `lo95` and `hi95` bound the share. A day of a user, else of an account, is one draw: its jobs fail together.
     """
     submit_s = errors.column("submit_s").to_numpy()
     low_s, high_s, runtime_s = (errors.column(n).to_numpy() for n in ("runtime_s_q10", "runtime_s_q90", "runtime_s"))
     is_held = (runtime_s >= low_s) & (runtime_s <= high_s)
     week = (submit_s - MONDAY_S) // WEEK_S
-    user = pc.fill_null(errors.column("user").cast(pa.string()), "").combine_chunks().dictionary_encode().indices
+    who = pc.coalesce(*(errors.column(name).cast(pa.string()) for name in ("user", "account")), "")
+    user = who.combine_chunks().dictionary_encode().indices
     cluster = np.stack([user.to_numpy(), submit_s // DAY_S])
     rows = []
     for one in np.unique(week)[-WEEKS:]:
         own = week == one
-        if own.sum() < LEAST_JOBS:
+        names = np.unique(cluster[:, own], axis=1, return_inverse=True)[1].ravel()
+        if names.max() + 1 < LEAST_USER_DAYS:
             continue
-        share, names = is_held[own].mean(), np.unique(cluster[:, own], axis=1, return_inverse=True)[1].ravel()
+        share = is_held[own].mean()
         sums = np.bincount(names, weights=is_held[own] - share)
         half = 1.96 * math.sqrt(float(sums @ sums)) / own.sum()
         monday = datetime.fromtimestamp(float(one * WEEK_S + MONDAY_S), UTC).date().isoformat()
         rows.append({"week": monday, "n_jobs": int(own.sum()), "coverage_80": float(share),
                      "lo95": max(0.0, share - half), "hi95": min(1.0, share + half)})  # fmt: skip
     return rows
-
-
-def units_of(table: pa.Table) -> dict[str, str | None]:
-    """The units of its columns."""
-    instants = dict.fromkeys(("submit_s", "end_s"), INSTANT_UNIT)
-    return {name: instants.get(name, "s" if "_s" in name else None) for name in table.column_names}
 
 
 def _whose(past: History, record: Record, as_of_s: float) -> tuple[Ints, Floats]:

@@ -277,14 +277,14 @@ def test_names_cannot_control_the_terminal(store: Path) -> None:
 
 
 def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from flows.cli.typer_app import app
+    from flows.cli.typer_app import application
 
     def doctor(*words: str) -> int | None:
-        code: int | None = app(["doctor", "--from", str(store), *words], standalone_mode=False)
+        code: int | None = application()(["doctor", "--from", str(store), *words], standalone_mode=False)
         return code
 
     assert not doctor("--max-age", "30000d")
-    assert "Nothing was found: 14 checks of" in capsys.readouterr().out
+    assert "Nothing was found: 15 checks of" in capsys.readouterr().out
     assert doctor("--max-age", "1h") == 3
     assert "There is a warning" in capsys.readouterr().out
     flip(fits_of(store, "b"))

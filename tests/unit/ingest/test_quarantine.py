@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.typer_app import app
+from flows.cli.typer_app import application
 from flows.services.logs.ingesting import write_jobs
 from pipeline.errors import InputError
 from pipeline.settings import IngestSettings, SiteSettings
@@ -16,7 +16,7 @@ from tests.unit.ingest.logs import row
 
 def show(file: Path, *words: object) -> None:
     """What `walltime show` prints of the unreadable records of a file."""
-    app(["show", "unreadable", "--from", str(file), *map(str, words)], standalone_mode=False)
+    application()(["show", "unreadable", "--from", str(file), *map(str, words)], standalone_mode=False)
 
 
 BAD = ("x " * 18, "1 2 3", "9 \x1b[31mred\x07 3 4 5", "é" * 5_000)

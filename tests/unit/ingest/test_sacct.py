@@ -264,6 +264,7 @@ def test_the_type_of_gpus_is_what_the_record_names(
         ("", "gres/gpu=2", 2),
         ("", "gpu:4", 4),
         ("", "gpu:a100:2(S:0-1)", 2),
+        ("", '2"', None),
         ("", "", None),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from flows.cli.typer_app import app
+from flows.cli.typer_app import application
 
 HEADER = "JobIDRaw|JobName|User|State|Submit|Start|End|ElapsedRaw|AllocCPUS"
 
@@ -20,7 +20,7 @@ def line(start: int, end: int | None, state: str = "COMPLETED") -> str:
 def ingested(tmp_path: Path, lines: list[str], *options: str) -> tuple[list[dict[str, object]], dict[str, object]]:
     log, out = tmp_path / "log.txt", tmp_path / "jobs.parquet"
     log.write_text("\n".join([HEADER, *lines]) + "\n")
-    done = CliRunner().invoke(app, ["ingest", str(log), "--out", str(out), "--json", *options])
+    done = CliRunner().invoke(application(), ["ingest", str(log), "--out", str(out), "--json", *options])
     assert done.exit_code == 0, done.output
     return pq.read_table(out).to_pylist(), json.loads(done.stdout)["report"]
 

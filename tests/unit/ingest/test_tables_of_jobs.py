@@ -362,6 +362,15 @@ def made(name: str, row: int) -> object:
     return known.get(words, 2 + row)
 
 
+def test_a_damaged_count_of_gpus_is_unknown_and_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    """Found by the mutators: beside it, all counts were read as lists of resources, in which no GPU means none."""
+    counts = ["1", '2"', "0.5", "-1", "mic:1", "gpu:a100:2"]
+    times = {"submit_time": [NOON] * 6, "start_time": [NOON] * 6, "end_time": [NOON + 60] * 6}
+    table = {"job_id": list(range(1, 7)), **times, "num_gpus": counts}
+    jobs, unreadable, _ = read(tmp_path / "a.csv", csv_of(table))
+    assert unreadable == [] and [job["gpus"] for job in jobs] == [1, None, 1, None, 0, 2]
+
+
 @pytest.mark.parametrize("public", PUBLIC_SETS, ids=lambda one: one.name)
 def test_each_public_set_is_told_by_its_columns(tmp_path: Path, public: Any) -> None:
     names = [name for one in public.columns.values() for name in (one.column, one.times) if name]

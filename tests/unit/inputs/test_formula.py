@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.inputs.formula import MAX_CHARACTERS, parse
+from pipeline.inputs.declaration import MAX_CHARACTERS, parsed_formula
 
 X, Y = np.array([3.0, 8.0]), np.array([2.0, 0.5])
 
@@ -30,12 +30,12 @@ X, Y = np.array([3.0, 8.0]), np.array([2.0, 0.5])
     ],
 )
 def test_a_formula_has_its_value(text: str, expected: np.ndarray) -> None:
-    assert parse(text).evaluate({"x": X, "y": Y}, 2) == pytest.approx(expected)
+    assert parsed_formula(text).evaluate({"x": X, "y": Y}, 2) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("text", ["1/(x-3)", "log2(3-x)", "log2(0)"])
 def test_an_undefined_value_is_unknown(text: str) -> None:
-    assert np.isnan(parse(text).evaluate({"x": X}, 2)[0])
+    assert np.isnan(parsed_formula(text).evaluate({"x": X}, 2)[0])
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_an_undefined_value_is_unknown(text: str) -> None:
 )  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="formula"):
-        parse(text)
+        parsed_formula(text)
 
 
 def test_the_names_are_those_of_the_inputs() -> None:
-    assert parse("min(P, Q) * log2(N / NB)").names == {"P", "Q", "N", "NB"}
+    assert parsed_formula("min(P, Q) * log2(N / NB)").names == {"P", "Q", "N", "NB"}
 
 
 @given(st.text(alphabet="xy12.e+-*/(), log2ceilminmax_", max_size=40))
 def test_any_text_is_a_formula_or_an_error(text: str) -> None:
     try:
-        formula = parse(text)
+        formula = parsed_formula(text)
     except InputError:
         return
     values = dict.fromkeys(formula.names, X)
@@ -84,6 +84,6 @@ def test_a_formula_means_what_it_means_in_python(text: str) -> None:
         expected = eval(text, {"max": max, "x": 3.0, "y": 2.0})
     except ZeroDivisionError:
         expected = math.nan
-    found = parse(text).evaluate({"x": X, "y": Y}, 2)[0]
+    found = parsed_formula(text).evaluate({"x": X, "y": Y}, 2)[0]
     # Division by zero inside max() is infinite here and an error in Python.
     assert math.isnan(expected) or found == pytest.approx(expected)

@@ -9,7 +9,7 @@ import pytest
 from pipeline.phase_tables import PHASE_TIMES, PHASES
 from pipeline.phases.occurrences import NOT_REPETITIVE
 from pipeline.phases.phase_input import ExpansionRules, PhaseRules
-from pipeline.phases.platform_prediction import RUN_IT_WHOLE, expand, predict_runtime
+from pipeline.phases.platforms import RUN_IT_WHOLE, expand, predict_runtime
 
 RATIO, REGRESSION = ExpansionRules(form="ratio"), ExpansionRules()
 COUNT = ExpansionRules(form="count", divide_by_coverage=False)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pipeline.phase_tables import PHASE_POINTS, PHASES
 from pipeline.phases.occurrences import evenly_spaced, make_plan, representative
 from pipeline.phases.phase_input import PhaseRules, PlanRules
-from pipeline.phases.platform_prediction import predict_runtime
-from pipeline.phases.platform_times import planned_times
+from pipeline.phases.platforms import planned_times, predict_runtime
 
 PERIOD_S = np.array([1e-5, 0.02, 0.02, 0.02])
 

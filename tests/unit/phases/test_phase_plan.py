@@ -19,7 +19,7 @@ from pipeline.phases.occurrences import (
     warmup_places,
 )
 from pipeline.phases.phase_input import PhaseRules, PlanRules
-from pipeline.phases.platform_times import planned_places
+from pipeline.phases.platforms import planned_places
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 CALLS, _ = simulated_run(2000, 4, HERE, 1)

@@ -9,8 +9,7 @@ import pytest
 from pipeline.phases import mpi_phases
 from pipeline.phases.occurrences import NOT_REPETITIVE, OK, make_plan, status_of
 from pipeline.phases.phase_input import Extracted, PhaseRules, PlanRules
-from pipeline.phases.platform_prediction import predict_runtime
-from pipeline.phases.platform_times import planned_times
+from pipeline.phases.platforms import planned_times, predict_runtime
 
 TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 pytestmark = [

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from pipeline.scaling.predictions import law_medians, predict
-from pipeline.scaling.rules import FitRules, PredictRules, predict_rules
+from pipeline.scaling.rules import FitRules, PredictRules
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
-from pipeline.settings import ScalingSettings, SiteSettings
+from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, PATTERNS
 from tests.rows import curve, observations_of
 
@@ -28,7 +28,7 @@ def predicted(
 
 def scaled(observations: pa.Table) -> list[dict[str, object]]:
     fits, _ = fit(observations, FitRules())
-    return scalability(observations, fits, SETTINGS, "run")[0].to_pylist()
+    return scalability(observations, fits, SETTINGS, SiteSettings(), "run")[0].to_pylist()
 
 
 def amdahl(sizes: Sequence[int] = SIZES, serial: float = 0.1) -> dict[int, float]:
@@ -56,7 +56,7 @@ def test_one_size_is_predicted_there_alone() -> None:
 
 def test_counts_of_the_settings_are_predicted_beside_the_grid() -> None:
     observations = observations_of({"a": amdahl((4, 16)), "b": {6: 50.0}})
-    rules = predict_rules(ScalingSettings(counts=(3, 100, 16)))
+    rules = PredictRules(counts=(3, 100, 16))
     table, _ = predict(observations, fit(observations, FitRules())[0], rules, SiteSettings(max_procs=32), "run")
     counts = {name: [row["procs"] for row in table.to_pylist() if row["group_id"] == name] for name in "ab"}
     assert counts == {"a": [1, 2, 3, 4, 8, 16, 32, 100], "b": [6]}
@@ -141,7 +141,7 @@ def test_linear_speedup_has_no_largest_allocation() -> None:
 
 def test_constants_do_not_scale_and_are_counted() -> None:
     observations = observations_of({"a": curve("constant", SIZES, t1_s=5.0)})
-    table, report = scalability(observations, fit(observations, FitRules())[0], SETTINGS, "run")
+    table, report = scalability(observations, fit(observations, FitRules())[0], SETTINGS, SiteSettings(), "run")
     assert table.num_rows == 0 and report.set_aside["constant"].rows == 1
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.scaling.advice import CostSettings, Energy, choices, cost_of, sentence
-from pipeline.scaling.problem_sizes import weak_scaling
+from pipeline.scaling.choices import CostSettings, Energy, choices, cost_of, sentence
+from pipeline.scaling.weak_scaling import weak_scaling
 
 PROCS = np.array([1.0, 2, 4, 8, 16])
 AMDAHL_S = 3600 * (0.1 + 0.9 / PROCS)
@@ -34,7 +34,10 @@ def test_the_three_counts_worth_asking_for() -> None:
 def test_a_code_that_does_not_scale_has_one_answer() -> None:
     flat_s = np.full(5, 60.0)
     (one,) = choices(PROCS, flat_s, flat_s, flat_s, CostSettings(rate=3.0))
-    assert (one.procs, one.why) == (1, "the best trade-off, the cheapest and the fastest")
+    assert (one.procs, one.why) == (1, "the best in time and cost")
+    assert sentence(one, reliability="wide+off_law").startswith(
+        "The best in time and cost, by doubtful evidence (wide, off_law): 1 processor, "
+    )
     assert one.price == pytest.approx(0.05)
     assert choices(*[np.empty(0)] * 4, CostSettings()) == []
 
