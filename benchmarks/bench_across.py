@@ -52,7 +52,7 @@ def scored(folder: Path, rules: AcrossRules) -> tuple[pd.DataFrame, pd.DataFrame
             ways = {"published": found.runtime_s, "own": found.own_s, "ratio": found.ratio_s}
             told = {"code": code, "pair": number, "given": given, "status": status}
             rows.append(told | {k: 100 * float(np.median(np.abs(v / truth_s - 1))) for k, v in ways.items()})
-            log_sd = np.log(found.hi80_s / found.lo80_s) / (FACTORS[2] - FACTORS[1])
+            log_sd = np.log(found.runtime_s_hi80 / found.runtime_s_lo80) / (FACTORS[2] - FACTORS[1])
             z = np.log(truth_s / found.runtime_s) / log_sd
             points += [told | {"z": one, "log_sd": sd} for one, sd in zip(z, log_sd, strict=True)]
     found_points = pd.DataFrame(points)

@@ -41,7 +41,8 @@ from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.report import Report
 from pipeline.scaling.anomalies import screen
-from pipeline.scaling.patterns import find_patterns, level
+from pipeline.scaling.levels import level
+from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.predictions import groups_by_application, law_medians
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules

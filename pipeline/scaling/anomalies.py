@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from pipeline.arrays import CATEGORY, Bools, Floats, Ints
 from pipeline.report import Report, Tally
 from pipeline.scaling.evidence import Evidence, held_out
-from pipeline.scaling.patterns import levels
+from pipeline.scaling.levels import levels
 from pipeline.scaling.points import Points
 from pipeline.scaling.rules import AnomalyRules
 from pipeline.tables import OBSERVATIONS

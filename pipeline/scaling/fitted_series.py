@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from pipeline.kernels import interpreted
 from pipeline.scaling.anomalies import screen
-from pipeline.scaling.patterns import find_patterns, level
+from pipeline.scaling.levels import level
+from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across, with_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules

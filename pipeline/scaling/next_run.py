@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints
 from pipeline.scaling.curves import ObservedSeries
-from pipeline.scaling.patterns import CLASSES, NODE_MULTIPLES
+from pipeline.scaling.levels import CLASSES, NODE_MULTIPLES
 
 MIN_IN_CLASS = 4
 """Least number of sizes in a class to suggest it: fewer may lie in a class by chance."""

@@ -33,6 +33,10 @@ FACTORS = (-1.25, -0.82, 1.20, 2.39)
 """Ends of the 95%, 80%, 80% and 95% interval, in standard deviations of the joint fit; see bench_across.py."""
 
 
+_ENDS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+_COLUMNS = (*_ENDS, "ratio_s", "own_s")
+
+
 @dataclass(frozen=True, slots=True)
 class SizePair:
     """Runtimes (s) of one application at two problem sizes, by processors, rising."""
@@ -54,10 +58,10 @@ class Across:
     """
 
     runtime_s: Floats
-    lo80_s: Floats
-    hi80_s: Floats
-    lo95_s: Floats
-    hi95_s: Floats
+    runtime_s_lo80: Floats
+    runtime_s_hi80: Floats
+    runtime_s_lo95: Floats
+    runtime_s_hi95: Floats
     ratio_s: Floats
     own_s: Floats
     same: float
@@ -153,7 +157,7 @@ def ratio_at_common(pair: SizePair, base: Sizes) -> float:
 def _one(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
     if len(pair.base_procs) < MIN_BASE_POINTS or not len(pair.target_procs):
         nothing = np.full(len(procs), np.nan)
-        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan, False)
+        return Across(**dict.fromkeys(_COLUMNS, nothing), same=np.nan, power=np.nan, ratio=np.nan, borrows=False)
     base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
     ratio = ratio_at_common(pair, base)
     shapes = _joint_shapes(pair, base, float(np.log(ratio)), rules)
@@ -226,7 +230,7 @@ def predict_across(
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
     statuses = [one.status(rules) for one in found]
-    facts = _facts(statuses)
+    facts = {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
     return _table(pairs, procs, found, statuses), Report("across", "group", whole, done, aside, facts).check()
 
 
@@ -247,10 +251,6 @@ def _pairs(rows: list[dict[str, Any]], series: Series) -> list[tuple[str, str]]:
     return [(base, name) for name, count in counts.items() if count < counts[base]]
 
 
-def _facts(statuses: list[str]) -> dict[str, int]:
-    return {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
-
-
 def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across], statuses: list[str]) -> pa.Table:
     sizes = [len(one) for one in procs]
 
@@ -260,8 +260,6 @@ def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across
     def joined(name: str) -> Floats:
         return np.concatenate([getattr(one, name) for one in found]) if found else np.empty(0)
 
-    names = {"runtime_s": "runtime_s", "runtime_s_lo80": "lo80_s", "runtime_s_hi80": "hi80_s"}
-    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s", "own_s": "own_s"}
     table = ACROSS.build(
         group_id=each([target for _, target in pairs]),
         base_group_id=each([base for base, _ in pairs]),
@@ -269,13 +267,11 @@ def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across
         status=each(statuses),
         same_application=each([one.same for one in found]).astype(np.float64),
         overhead_power=each([one.power for one in found]).astype(np.float64),
-        **{column: joined(name) for column, name in names.items()},
+        **{name: joined(name) for name in _COLUMNS},
     )
     order = np.lexsort((floats(table, "procs"), category_codes(table, "group_id")[0]))
     return ACROSS.check(table.take(pa.array(order)))
 
-
-_TAKEN = ("group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
 
 SERVED = ("same_shape", "shape_moves")
 """States in which the target borrows from the base."""
@@ -312,7 +308,7 @@ def with_across(
         key = row["group_id"], row["procs"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
         rows[key] = {
-            "is_extrapolated": True, **rows.get(key, {}), **{name: row[name] for name in _TAKEN},
+            "is_extrapolated": True, **rows.get(key, {}), **{name: row[name] for name in ("group_id", "procs", *_ENDS)},
             "axis": axis.get(key[0], Axis.PROCS), "speedup": None, "efficiency": None, "method": "across",
             "reliability": "ok" if is_ok else "wide", "run_id": run_id,
             "advice": None if is_ok else f"Run on {key[1]} to see: the answer is from {row['base_group_id']}.",

@@ -21,7 +21,8 @@ from flows.services.site_facts import LISTED
 from pipeline.errors import printable
 from pipeline.publish import Manifest
 from pipeline.report import count_done
-from pipeline.scaling.advice import CostSettings, with_published_answer
+from pipeline.scaling.advice import with_published_answer
+from pipeline.scaling.choices import CostSettings
 from pipeline.scaling.fitted_series import series_as_dicts
 from pipeline.scaling.weak_scaling import weak_of
 from pipeline.storage import read_table

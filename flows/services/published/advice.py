@@ -14,7 +14,8 @@ from flows.services.query.answers import state_of
 from flows.services.query.jobs import as_ingested
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
-from pipeline.scaling.advice import CostSettings, with_published_answer
+from pipeline.scaling.advice import with_published_answer
+from pipeline.scaling.choices import CostSettings
 from pipeline.storage import read_table
 from pipeline.tables import GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 

@@ -46,14 +46,14 @@ def test_a_moving_shape_is_recovered_where_the_ratio_fails() -> None:
     assert errors["runtime_s"] < 0.5 * errors["ratio_s"]
     assert [one.status(SETTINGS) for one in found].count("shape_moves") == 40
     assert np.median([one.power for one in found]) == pytest.approx(1 / 3, abs=0.2)
-    inside = [(one.lo95_s <= truth_s[2:]) & (truth_s[2:] <= one.hi95_s) for one in found]
+    inside = [(one.runtime_s_lo95 <= truth_s[2:]) & (truth_s[2:] <= one.runtime_s_hi95) for one in found]
     assert np.mean(inside) >= 0.92
 
 
 def test_more_points_make_narrower_intervals_and_tell_two_applications_apart() -> None:
     truth_s = curve(800.0, 8.0)
     few, more = (across([pair(truth_s, n_given=n)], [PROCS[6:]], SETTINGS)[0] for n in (2, 6))
-    assert ((more.hi80_s / more.lo80_s) < (few.hi80_s / few.lo80_s)).all()
+    assert ((more.runtime_s_hi80 / more.runtime_s_lo80) < (few.runtime_s_hi80 / few.runtime_s_lo80)).all()
     assert across([pair(np.full(8, 50.0), n_given=7)], [PROCS], SETTINGS)[0].status(SETTINGS) == "two_applications"
 
 
@@ -69,8 +69,9 @@ def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
         given.append(pair(target_s, base_s))
         truth.append(target_s[2:])
     found = across(given, [PROCS[2:]] * len(given), SETTINGS)
-    for low, high, least, most in (("lo80_s", "hi80_s", 0.75, 0.93), ("lo95_s", "hi95_s", 0.92, 1.0)):
-        inside = [(getattr(one, low) <= t) & (t <= getattr(one, high)) for one, t in zip(found, truth, strict=True)]
+    for level, least, most in ((80, 0.75, 0.93), (95, 0.92, 1.0)):
+        low_s, high_s = ([getattr(one, f"runtime_s_{end}{level}") for one in found] for end in ("lo", "hi"))
+        inside = [(low <= t) & (t <= high) for low, high, t in zip(low_s, high_s, truth, strict=True)]
         assert least <= np.mean(inside) <= most
 
 
@@ -80,7 +81,7 @@ def test_a_smaller_problem_borrows_nothing_of_a_larger_one_but_a_rerun_of_the_sa
     one = across([pair(small_s, large_s)], [PROCS[2:]], SETTINGS)[0]
     assert one.status(SETTINGS) == "larger_base"
     np.testing.assert_allclose(one.runtime_s, one.own_s)
-    assert ((one.lo80_s < one.own_s) & (one.own_s < one.hi80_s)).all()
+    assert ((one.runtime_s_lo80 < one.own_s) & (one.own_s < one.runtime_s_hi80)).all()
     again = across([pair(0.95 * large_s, large_s)], [PROCS[2:]], SETTINGS)[0]
     assert again.status(SETTINGS) in ("same_shape", "shape_moves")
 

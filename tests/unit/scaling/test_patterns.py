@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from pipeline.scaling.anomalies import screen
-from pipeline.scaling.patterns import find_patterns, in_class, level, unlevel
+from pipeline.scaling.levels import in_class, level, unlevel
+from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.rules import AnomalyRules, PatternRules
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
 from tests.simulation.series import as_observations, clean_series

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.scaling.advice import CostSettings, Energy, choices, cost_of, sentence
+from pipeline.scaling.choices import CostSettings, Energy, choices, cost_of, sentence
 from pipeline.scaling.weak_scaling import weak_scaling
 
 PROCS = np.array([1.0, 2, 4, 8, 16])
