@@ -126,8 +126,7 @@ def _amounts_kib(quantiles_kib: Floats) -> Floats:
     weights = np.stack([np.interp(rest, known, own) for own in np.eye(len(QUANTILES))])
     inside = np.exp(np.log(quantiles_kib) @ weights)
     amounts = np.concatenate([inside, inside[:, -1:] * np.array(list(BEYOND.values()))], axis=1)
-    found: Floats = np.ceil(amounts / MIB_KIB * (1 - 1e-12)) * MIB_KIB
-    return found
+    return np.ceil(amounts / MIB_KIB * (1 - 1e-12)) * MIB_KIB
 
 
 def prices(used_kib: Floats, quantiles_kib: Floats, procs: Floats) -> Floats:

@@ -152,8 +152,7 @@ def _is_counted(job: int, newest: int, before: Ints, past: Jobs) -> bool:
 def speaks(law: Floats) -> Bools:
     """Whether the curve answers, per row of what is judged."""
     is_near, is_closer = law[:, CURVE_ERROR] <= FARTHEST, law[:, CURVE_ERROR] < law[:, ESTIMATE_ERROR]
-    found: Bools = (law[:, N_ENDED] >= ENOUGH) & np.where(law[:, IS_NEW] == 1, is_near, is_closer)
-    return found
+    return (law[:, N_ENDED] >= ENOUGH) & np.where(law[:, IS_NEW] == 1, is_near, is_closer)
 
 
 def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float) -> Floats:
@@ -174,5 +173,4 @@ def shifted(quantiles_s: Floats, median_s: Floats, limit_s: Floats, grace_s: flo
     `limit_s` is the requested time, infinite for none: the median is at most that, the others a grace time more.
     """
     ratio = np.minimum(median_s, limit_s) / quantiles_s[:, QUANTILES.index(0.5)]
-    found: Floats = np.minimum(ratio[:, None] * quantiles_s, np.maximum(quantiles_s, limit_s[:, None] + grace_s))
-    return found
+    return np.minimum(ratio[:, None] * quantiles_s, np.maximum(quantiles_s, limit_s[:, None] + grace_s))

@@ -176,8 +176,7 @@ class Books:
 
     def most_credit(self) -> Floats:
         """The upper bound of each submitter's credit, and of the limited jobs at a time (jobs)."""
-        found: Floats = self.settings.first_credit + self.settings.credit_per_job * self.recent
-        return found
+        return self.settings.first_credit + self.settings.credit_per_job * self.recent
 
     def see_work(self, work: Floats) -> None:
         """The requested work of submitted jobs."""
@@ -189,8 +188,7 @@ class Books:
     def prices(self, who: Ints) -> Floats:
         """The price of an exceedance for each submitter."""
         spent = 1.0 - np.clip(self.credit / np.maximum(self.most_credit(), 1e-9), 0.0, 1.0)
-        found: Floats = np.exp(self.log_price + self.settings.poor_log_price * spent)[who]
-        return found
+        return np.exp(self.log_price + self.settings.poor_log_price * spent)[who]
 
     def most_jobs(self, who: Ints, chance: Floats) -> Ints:
         """How many more jobs of each submitter may be limited, at their chance of being exceeded."""

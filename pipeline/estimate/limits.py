@@ -150,8 +150,7 @@ class Pass:
         """When a job's outcome is known: at its end, or when it has run for longer than its limit."""
         log = self.held.log
         limit_s = np.where(np.isnan(self.limit_s[places]), np.inf, self.limit_s[places])
-        found: Floats = np.minimum(log.end_s[places], log.start_s[places] + limit_s)
-        return found
+        return np.minimum(log.end_s[places], log.start_s[places] + limit_s)
 
     def _settle(self, places: Ints) -> None:
         limit_s = self.limit_s[places]
@@ -216,16 +215,14 @@ def is_exceeded(log: History, places: Ints, limit_s: Floats) -> Bools:
     start_s = log.start_s[places]
     held_s = np.where(np.isfinite(start_s), log.end_s[places] - start_s, 0.0)
     is_beyond = (held_s > limit_s) | (log.is_lower_bound[places] & (held_s >= limit_s))
-    found: Bools = is_beyond & (limit_s < log.requested_s[places])
-    return found
+    return is_beyond & (limit_s < log.requested_s[places])
 
 
 def submits_of(log: History) -> Ints:
     """The number of each job's submit, which the tasks of a job array share."""
     array = log.codes["array_id"]
     own = np.where(array < 0, array.max(initial=-1) + 1 + np.arange(len(log)), array)
-    found: Ints = np.unique(mixed(own, log.submit_s), return_inverse=True)[1]
-    return found
+    return np.unique(mixed(own, log.submit_s), return_inverse=True)[1]
 
 
 def within_most(who: Ints, most: Ints, wants: Bools, submit: Ints) -> Bools:
@@ -239,8 +236,7 @@ def within_most(who: Ints, most: Ints, wants: Bools, submit: Ints) -> Bools:
         if one not in is_limited:
             is_limited[one] = n_limited[own] + n_tasks[one] <= most[nth]
             n_limited[own] += n_tasks[one] if is_limited[one] else 0
-    found: Bools = wants & np.array([is_limited.get(one, False) for one in submit.tolist()], np.bool_)
-    return found
+    return wants & np.array([is_limited.get(one, False) for one in submit.tolist()], np.bool_)
 
 
 def _rows(log: History, values: dict[str, Array], kinds: Kinds, newest: Ints, chosen: Chosen) -> Rows:

@@ -73,8 +73,7 @@ class Kinds(NamedTuple):
 
     def n_jobs(self, place: Ints) -> Ints:
         """Ended jobs of a kind up to a place, where the tasks of an array count as one."""
-        found: Ints = self.n_apart[place] - self.n_apart[self.first[place]] + 1
-        return found
+        return self.n_apart[place] - self.n_apart[self.first[place]] + 1
 
 
 def values_of(history: History) -> dict[str, Array]:
@@ -92,8 +91,7 @@ def values_of(history: History) -> dict[str, Array]:
 
 def memory_class_kib(memory_kib: Floats) -> Floats:
     """Memory per processor, KiB, rounded up to a power of two; NaN where none is asked for."""
-    found: Floats = 2.0 ** np.ceil(np.log2(np.maximum(np.where(memory_kib > 0, memory_kib, np.nan), 1.0)))
-    return found
+    return 2.0 ** np.ceil(np.log2(np.maximum(np.where(memory_kib > 0, memory_kib, np.nan), 1.0)))
 
 
 def names_tell(what: Ints) -> Bools:
@@ -111,8 +109,7 @@ def told_columns(values: dict[str, Array]) -> set[str]:
 
 
 def _is_known(values: Array) -> Bools:
-    found: Bools = values >= 0
-    return found
+    return values >= 0
 
 
 def run_s_of(history: History) -> Floats:
@@ -121,8 +118,7 @@ def run_s_of(history: History) -> Floats:
     Also of a job that was stopped at a limit of ours: how much longer it would have run is unknown, and its user's
     request is the one bound that is. So the next limit of its kind is longer, never shorter.
     """
-    found: Floats = np.where(history.is_lower_bound, np.fmax(history.runtime_s, history.requested_s), history.runtime_s)
-    return found
+    return np.where(history.is_lower_bound, np.fmax(history.runtime_s, history.requested_s), history.runtime_s)
 
 
 def kinds_of(history: History, values: dict[str, Array], run_s: Floats) -> list[Kinds]:
@@ -196,5 +192,4 @@ def has_row(kinds: Kinds, end_s: Floats, place: Ints, at_s: Floats) -> Bools:
     if not len(kinds.apart):
         return np.zeros(len(place), np.bool_)
     tenth = kinds.apart[np.maximum(kinds.n_apart[place] - LEAST_JOBS, 0)]
-    found: Bools = (kinds.n_jobs(place) >= LEAST_JOBS) & (end_s[kinds.job[tenth]] >= at_s - RECENT_S)
-    return found
+    return (kinds.n_jobs(place) >= LEAST_JOBS) & (end_s[kinds.job[tenth]] >= at_s - RECENT_S)

@@ -291,5 +291,4 @@ def _numbers(jobs: Sequence[Mapping[str, Value]], name: str) -> Floats:
 
 def _counted(counts: Ints | Floats, codes: Ints) -> Ints:
     """A count per code, 0 where it is unknown."""
-    found: Ints = np.where(codes >= 0, np.nan_to_num(counts[codes]), 0).astype(np.int64)
-    return found
+    return np.where(codes >= 0, np.nan_to_num(counts[codes]), 0).astype(np.int64)

@@ -78,5 +78,4 @@ def at_share(quantiles: Floats, share: float) -> Floats:
     logs = np.log(np.maximum(quantiles, 1.0))
     place = int(np.clip(np.searchsorted(QUANTILES, share) - 1, 0, len(QUANTILES) - 2))
     part = float(np.clip((share - QUANTILES[place]) / (QUANTILES[place + 1] - QUANTILES[place]), 0.0, 1.0))
-    found: Floats = np.exp(logs[:, place] * (1.0 - part) + logs[:, place + 1] * part)
-    return found
+    return np.exp(logs[:, place] * (1.0 - part) + logs[:, place + 1] * part)

@@ -271,8 +271,7 @@ def firsts_of_arrays(array: Ints, end_s: Floats, before: Over, as_of_s: float) -
 
 
 def _is_recent(end_s: np.ndarray, as_of_s: float) -> Bools:
-    found: Bools = (end_s <= as_of_s) & (end_s > as_of_s - RECOGNISED_S)
-    return found
+    return (end_s <= as_of_s) & (end_s > as_of_s - RECOGNISED_S)
 
 
 def _digests(names: Iterable[str]) -> Ints:

@@ -170,8 +170,7 @@ def _in_order(times_s: Floats, chosen: Bools, until_s: float) -> Ints:
 
 
 def _happened(times_s: Floats, places: Ints, known_s: Floats) -> Ints:
-    found: Ints = np.searchsorted(times_s[places], known_s, side="right")
-    return found
+    return np.searchsorted(times_s[places], known_s, side="right")
 
 
 def _started(jobs: Jobs, by_start: Ints, first: int, known_s: Floats) -> Ints:

@@ -82,8 +82,7 @@ def _repeated(codes: Ints) -> Bools:
         return np.zeros(len(codes), np.bool_)
     ranked = np.sort(codes)
     twice = ranked[1:][ranked[1:] == ranked[:-1]]
-    repeated: Bools = np.isin(codes, twice) if len(twice) else np.zeros(len(codes), np.bool_)
-    return repeated
+    return np.isin(codes, twice) if len(twice) else np.zeros(len(codes), np.bool_)
 
 
 def as_integers(ids: pa.ChunkedArray) -> Ints | None:
@@ -219,8 +218,7 @@ def ran_at_other_times(ranks: Ranks, order: Ints) -> Bools:
 def order_of(ranks: Ranks, names: Sequence[str]) -> Ints:
     """Row numbers in the order of these columns, the first of them the most significant."""
     keys = [ranks[name] for name in dict.fromkeys(names) if name in ranks]
-    order: Ints = np.lexsort(keys[::-1])
-    return order
+    return np.lexsort(keys[::-1])
 
 
 def in_order(jobs: pa.Table, numbers: Ints | None = None) -> pa.Table:
@@ -273,8 +271,7 @@ def _number_key(digits: pa.Array) -> Ints:
     except pa.ArrowInvalid:
         words = digits.to_pylist()
         numbers = np.array([int(word) if word.strip("-") else -1 for word in words], np.int64)
-    key: Ints = np.where(is_missing, -1, numbers)
-    return key
+    return np.where(is_missing, -1, numbers)
 
 
 def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
@@ -284,8 +281,7 @@ def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
     place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place))
     is_null = nulls(encoded)
     codes = np.where(is_null, 0, integers(encoded.indices)[0])
-    ranks: Ints = np.where(is_null, -1, place[codes] if len(place) else -1)
-    return ranks
+    return np.where(is_null, -1, place[codes] if len(place) else -1)
 
 
 def with_sorted_categories(jobs: pa.Table) -> pa.Table:

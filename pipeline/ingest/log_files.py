@@ -10,10 +10,6 @@ _BLOCK_BYTES = 1 << 20
 _DO = "run again when its writer is done, or give the run a copy of it"
 
 
-class ChangedLogError(InputError):
-    """A log that changed while a run read it."""
-
-
 def sha256_of_first(path: Path, n_bytes: int) -> str:
     """SHA-256 of the first bytes of a file, or of all where it is shorter."""
     digest, left = hashlib.sha256(), n_bytes
@@ -25,7 +21,7 @@ def sha256_of_first(path: Path, n_bytes: int) -> str:
 
 
 def check_unchanged(path: Path, label: str, before: FileStamp, sha256: str) -> None:
-    """ChangedLogError where what the file was is no longer its beginning, or where it is gone.
+    """InputError where what the file was is no longer its beginning, or where it is gone.
 
     A file may grow: a scheduler adds to its accounting file all day, and the next run reads the rest. `before` has to
     be taken before the digest of its bytes. The digest is taken again only where the state differs.
@@ -38,7 +34,7 @@ def check_unchanged(path: Path, label: str, before: FileStamp, sha256: str) -> N
         found = "a file that was removed while it was read"
     else:
         found = f"a file that {_change(before.bytes, now.bytes)} while it was read"
-    raise ChangedLogError(printable(label), found, "a log that stays as it is during a run", _DO) from None
+    raise InputError(printable(label), found, "a log that stays as it is during a run", _DO) from None
 
 
 def _change(before: int, now: int) -> str:

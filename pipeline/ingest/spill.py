@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrays import Ints, arrow, unknown
+from pipeline.arrays import arrow, unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,7 @@ def partition_of(ids: pa.ChunkedArray, n_partitions: int, salt: int = 0) -> npt.
     """
     hashed = (id_keys(ids) ^ np.uint64(salt * 0x2545F4914F6CDD1D % (1 << 64))) * np.uint64(0xBF58476D1CE4E5B9)
     hashed = (hashed ^ (hashed >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
-    codes: Ints = ((hashed >> np.uint64(33)) % np.uint64(n_partitions)).astype(np.int64)
-    return codes
+    return ((hashed >> np.uint64(33)) % np.uint64(n_partitions)).astype(np.int64)
 
 
 def id_keys(ids: pa.ChunkedArray) -> npt.NDArray[np.uint64]:

@@ -227,8 +227,7 @@ class Fates:
         if first is None or last is None:
             return np.zeros(len(submit), np.bool_)
         is_live = is_open | (end >= (first if self.first_end_s is None else self.first_end_s))
-        covered: Bools = ~is_unknown & (submit >= first) & (submit <= last) & is_live
-        return covered
+        return ~is_unknown & (submit >= first) & (submit <= last) & is_live
 
 
 def _widened(window: tuple[int | None, int | None], values: Ints) -> tuple[int | None, int | None]:

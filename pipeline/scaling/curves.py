@@ -1,7 +1,7 @@
 """Fits as numpy columns and the curves they draw; predictors by name: the average, every law alone, and ADEPT."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
 from pipeline.scaling.average import Averaged, Sizes, average, kin_of
@@ -23,10 +24,11 @@ from pipeline.scaling.calibration import (
     run_log_sd,
 )
 from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, pooled
+from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, of_axis, pooled
 from pipeline.scaling.posterior import Kindred
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.scaling.series import BatchFit, SeriesBatch
+from pipeline.settings import SiteSettings
 from pipeline.tables import FITS
 
 _NUMBERS = tuple(column.name for column in FITS.columns if column.type in (pa.int64(), pa.float64()))
@@ -154,6 +156,41 @@ def _codes(chosen: Curves, application: Mapping[str, str]) -> Ints:
     names = [application.get(group) for group in chosen.group_id]
     place = {name: code for code, name in enumerate(sorted({name for name in names if name is not None}))}
     return np.array([-1 if name is None else place[name] for name in names], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What series are asked: by which rules, on which machine, in which run; the application of a group_id, PATTERNS.
+
+    `at` are the counts that are predicted; None: those of a grid.
+    """
+
+    rules: PredictRules
+    site: SiteSettings
+    run_id: str
+    application: Mapping[str, str] | None = None
+    patterns: pa.Table | None = None
+    at: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSeries:
+    """The series over one axis: every fit, the chosen one of each, and what is asked, with the site of this axis."""
+
+    axis: Axis
+    observations: pa.Table
+    fits: Curves
+    chosen: Curves
+    observed: ObservedSeries
+    asked: Asked
+
+    @classmethod
+    def of(cls, axis: Axis, observations: pa.Table, fits: pa.Table, asked: Asked) -> Self:
+        """The series of OBSERVATIONS and their FITS."""
+        every = Curves.of(fits)
+        chosen = every.take(fits.column("is_chosen").to_numpy())
+        observed = ObservedSeries.of(chosen, observations, asked.application or {}, asked.rules)
+        return cls(axis, observations, every, chosen, observed, replace(asked, site=of_axis(asked.site, axis)))
 
 
 @dataclass(frozen=True, slots=True)

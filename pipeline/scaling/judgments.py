@@ -1,23 +1,20 @@
 """What makes a prediction doubtful, and what to do about it. A new judgment is a line in JUDGMENTS, gravest first."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
-from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.calibration import median_variance
-from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
+from pipeline.scaling.curves import AxisSeries, Curves, doublings_beyond
 from pipeline.scaling.next_run import NONE_FAVOURED, Favoured, NextRun, next_runs
-from pipeline.scaling.points import ended_jobs, of_axis
+from pipeline.scaling.points import ended_jobs
 from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.series import FitStatus
-from pipeline.settings import SiteSettings
 
 FEW_SIZES = 4
 """With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""
@@ -27,41 +24,6 @@ RIVAL_APART = 1.5
 
 SIBLINGS_WORSE = float(np.log(20.0))
 """Log odds against its siblings' shapes from which a series scales differently."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What series are asked: by which rules, on which machine, in which run; the application of a group_id, PATTERNS.
-
-    `at` are the counts that are predicted; None: those of a grid.
-    """
-
-    rules: PredictRules
-    site: SiteSettings
-    run_id: str
-    application: Mapping[str, str] | None = None
-    patterns: pa.Table | None = None
-    at: Sequence[int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AxisSeries:
-    """The series over one axis: every fit, the chosen one of each, and what is asked, with the site of this axis."""
-
-    axis: Axis
-    observations: pa.Table
-    fits: Curves
-    chosen: Curves
-    observed: ObservedSeries
-    asked: Asked
-
-    @classmethod
-    def of(cls, axis: Axis, observations: pa.Table, fits: pa.Table, asked: Asked) -> Self:
-        """The series of OBSERVATIONS and their FITS."""
-        every = Curves.of(fits)
-        chosen = every.take(fits.column("is_chosen").to_numpy())
-        observed = ObservedSeries.of(chosen, observations, asked.application or {}, asked.rules)
-        return cls(axis, observations, every, chosen, observed, replace(asked, site=of_axis(asked.site, axis)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.calibration import QUANTILES
-from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
-from pipeline.scaling.judgments import Asked, AxisSeries, case_of, judged
+from pipeline.scaling.curves import Asked, AxisSeries, Curves, ObservedSeries, doublings_beyond
+from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.levels import unlevel
 from pipeline.scaling.points import on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across

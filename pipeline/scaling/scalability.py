@@ -8,8 +8,8 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.axes import Axis
 from pipeline.report import Report, Tally
-from pipeline.scaling.curves import Curves, ObservedSeries
-from pipeline.scaling.judgments import Asked, AxisSeries, case_of, judged
+from pipeline.scaling.curves import Asked, AxisSeries, Curves, ObservedSeries
+from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.points import on_each_axis
 from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings

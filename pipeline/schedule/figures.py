@@ -25,8 +25,7 @@ class Score(StrEnum):
 def scored(work: Workload, done: Schedule, score: Score) -> Bools:
     """(jobs,): whether each job counts."""
     if score is Score.NATURAL:
-        chosen: Bools = np.arange(len(work)) >= len(work) // 100
-        return chosen
+        return np.arange(len(work)) >= len(work) // 100
     # The 1% is of the jobs without the tiny ones met so far: so pyss counts them.
     by_end = done.by_end
     is_tiny = (work.request_s[by_end] == 1) & (work.procs[by_end] == 1)
@@ -40,8 +39,7 @@ def scored(work: Workload, done: Schedule, score: Score) -> Bools:
 
 def bounded_slowdown(work: Workload, done: Schedule, bound_s: float = 10.0) -> Floats:
     """(jobs,): response over runtime, runtimes under `bound_s` counted as that; at least 1."""
-    slowdown: Floats = np.maximum(1.0, (done.end_s - work.submit_s) / np.maximum(work.run_s, bound_s))
-    return slowdown
+    return np.maximum(1.0, (done.end_s - work.submit_s) / np.maximum(work.run_s, bound_s))
 
 
 WIDE_SHARE = 0.1

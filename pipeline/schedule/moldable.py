@@ -145,8 +145,7 @@ def amdahl_fractions(preferred: Ints, least_efficiency: float = LEAST_EFFICIENCY
 
 def amdahl_growth(procs: Ints, preferred: Ints, fraction: Floats) -> Floats:
     """Runtime on `procs` over that on `preferred` under Amdahl's law with a parallel fraction, elementwise."""
-    growth: Floats = (1.0 - fraction + fraction / procs) / (1.0 - fraction + fraction / preferred)
-    return growth
+    return (1.0 - fraction + fraction / procs) / (1.0 - fraction + fraction / preferred)
 
 
 Chooser = Literal["rigid", "amdahl", "fitted", "true"]
@@ -181,8 +180,7 @@ class Candidates:
 
     def is_moldable(self) -> Bools:
         """(jobs,): whether a job has a choice."""
-        several: Bools = np.diff(self.offsets) > 1
-        return several
+        return np.diff(self.offsets) > 1
 
 
 def one_seed(log: MoldableLog, curves: TrueCurves, settings: StudySettings, seed: int) -> list[dict[str, Any]]:

@@ -67,8 +67,7 @@ class Log:
         known_s = np.where(is_known, self.quantiles_s, usual_s)
         last_s = np.maximum(known_s[:, -1], self.limit_s)
         steps = np.log(np.maximum(np.column_stack([np.ones(len(known_s)), known_s, last_s]), 1.0))
-        found: Floats = np.maximum.accumulate(steps, axis=1)
-        return found
+        return np.maximum.accumulate(steps, axis=1)
 
 
 @dataclass(frozen=True)

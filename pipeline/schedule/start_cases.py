@@ -54,14 +54,12 @@ class Cases(NamedTuple):
 
     def has_left(self, known_s: float) -> Bools:
         """Whether it is known by an instant that the job left the queue unstarted."""
-        found: Bools = (self.leave_s <= known_s) & (self.start_s > self.leave_s)
-        return found
+        return (self.leave_s <= known_s) & (self.start_s > self.leave_s)
 
 
 def logs(duration_s: Floats) -> Floats:
     """Logarithms of durations, s."""
-    found: Floats = np.log(np.maximum(duration_s, 0.0) + SOON_S)
-    return found
+    return np.log(np.maximum(duration_s, 0.0) + SOON_S)
 
 
 class Questions:

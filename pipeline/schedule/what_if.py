@@ -147,8 +147,7 @@ def plan(estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats]
 def answers(quantiles_s: Floats, work: Workload) -> Floats:
     """(jobs, 6): the quantiles of a workload's jobs, s; the request where there is no answer."""
     found_s = quantiles_s[work.row]
-    filled: Floats = np.where(np.isnan(found_s), work.request_s[:, None], found_s)
-    return filled
+    return np.where(np.isnan(found_s), work.request_s[:, None], found_s)
 
 
 def expected(quantiles_s: Floats) -> Floats:
@@ -162,8 +161,7 @@ def expected(quantiles_s: Floats) -> Floats:
 def aged(estimate_s: Floats, work: Workload) -> Floats:
     """The order in which jobs are tried: the logarithm of the estimate, and the submit over AGEING_S."""
     submit_s = work.submit_s - (work.submit_s[0] if len(work) else 0)
-    order: Floats = np.log(np.maximum(estimate_s, SHORTEST_S)) + submit_s / AGEING_S
-    return order
+    return np.log(np.maximum(estimate_s, SHORTEST_S)) + submit_s / AGEING_S
 
 
 WHOLE = tuple(field.name for field in fields(ReplayMetrics) if field.name != "n_jobs")
@@ -265,8 +263,7 @@ def _counted(subject: Subject, work: Workload, schedule: Schedule, places: Ints)
     """The scored jobs; under NATURAL the same jobs in every shake."""
     if subject.score is not Score.NATURAL:
         return scored(work, schedule, subject.score) & (work.submit_s >= subject.since_s)
-    counted: Bools = (places >= len(work) // 100) & (subject.work.submit_s[places] >= subject.since_s)
-    return counted
+    return (places >= len(work) // 100) & (subject.work.submit_s[places] >= subject.since_s)
 
 
 def _whole(work: Workload, schedule: Schedule, counted: Bools) -> Floats:

@@ -183,8 +183,7 @@ def _stopped_at_our_limit(jobs: pa.Table) -> Bools:
     limit_s = floats(jobs, "limit_set_s")
     # Without `limit_set_by` it is OpenPBS's soft_walltime, for which no job is stopped.
     is_limit = (category_codes(jobs, "limit_set_by")[0] >= 0) & (limit_s < floats(jobs, "requested_s"))
-    found: Bools = is_limit & lower_bounds(jobs) & (floats(jobs, "runtime_s") >= limit_s - LIMIT_GRACE_S)
-    return found
+    return is_limit & lower_bounds(jobs) & (floats(jobs, "runtime_s") >= limit_s - LIMIT_GRACE_S)
 
 
 def has_waits(jobs: pa.Table) -> bool:

@@ -150,7 +150,7 @@ DERIVED = {"amdahl": ("avg_parallelism",)}
 def test_a_curve_gives_back_its_parameters(law):
     rng = np.random.default_rng(8)
     n = np.array([1.0, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610])
-    for _ in range(50):
+    for _ in range(15):
         A = np.exp(rng.uniform(np.log(4), np.log(60)))
         sigma = rng.uniform(0.1, 0.9) if law == "downey_low" else rng.uniform(1.1, 4.0)
         p = {"t1_s": rng.uniform(1, 1e5), "avg_parallelism": A, "sigma": sigma, "serial_fraction": 1 / A}

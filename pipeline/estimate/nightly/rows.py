@@ -221,8 +221,7 @@ def newest(rows: Rows, as_of_s: float) -> Rows:
 
 def midnights_s(submit_s: Floats, age_s: float) -> Floats:
     """Per job the last midnight at or before its submit less the age, s."""
-    found: Floats = np.floor((submit_s - age_s) / DAY_S) * DAY_S
-    return found
+    return np.floor((submit_s - age_s) / DAY_S) * DAY_S
 
 
 def read(rows: Rows, keys_of_jobs: Ints, at_s: Floats) -> Ints:
@@ -278,8 +277,7 @@ def classes_of(rows: Rows) -> Ints:
 
 def class_of(nth: Ints, limit_s: Floats, n_jobs: Ints) -> Ints:
     """The class of questions of the nth of GROUP_KEYS, from 1 on; 0 for the table."""
-    found: Ints = 2 * np.where(nth > 0, 2 * nth - 1 + (limit_s > 0), 0) + (n_jobs < FEW_JOBS)
-    return found
+    return 2 * np.where(nth > 0, 2 * nth - 1 + (limit_s > 0), 0) + (n_jobs < FEW_JOBS)
 
 
 def group_classes(rows: Rows, jobs: Jobs, nth: int) -> Ints:
