@@ -1,6 +1,8 @@
-"""What 80% intervals and 95% quantiles of answers at the submit hold, by cell: fortnight, users' size, new, long.
+"""What 80% intervals and 95% quantiles hold, by cell: fortnight, users' size, new, long; and the mean error, s.
 
-python benchmarks/coverage_cells.py LOG... [--config configs/swf.toml] [--jobs 40000]
+python benchmarks/coverage_cells.py LOG... [--config configs/swf.toml] [--jobs 40000] [--age 0 --age 7]
+
+Of answers at the submit; with `--age`, of the rows of ESTIMATES that a job reads if the table is so many days old.
 
 The last two thirds of the first so many jobs are scored, without those whose runtime is a lower bound. A user's size is
 the number of jobs: the tenth of the users with most jobs, the next four tenths, the other half. A job is new if it is
@@ -10,6 +12,7 @@ has a job or more; fortnights have 200, and the last two columns are how many of
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,8 @@ from flows.services.files.os_errors import config_settings
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
+from pipeline.estimate.nightly.rows import DAY_S
+from pipeline.estimate.nightly.table import nightly_table
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.walltime import walltime
 from pipeline.ingest import ingest
@@ -26,14 +31,21 @@ ROOT = Path(__file__).parents[1]
 FORTNIGHT_S, LEAST_JOBS, NEW_JOBS, LONG_S = 14 * 86_400, 200, 10, 12 * 3600.0
 ENDS = [QUANTILES.index(share) for share in (0.10, 0.90, 0.95)]
 NAMES = (
-    "log", "all", "largest tenth", "next four", "other half", "first 10 jobs", "over 12 h", "worst fortnight",
-    "in 75-85", "in 92-97",
+    "log", "age", "error, s", "all", "largest tenth", "next four", "other half", "first 10 jobs", "over 12 h",
+    "worst fortnight", "in 75-85", "in 92-97",
 )  # fmt: skip
 
 
-def held(log: History) -> Floats:
-    """(jobs, 2) 1 where the 80% interval, and where the 95% quantile, of the answer at the submit holds the runtime."""
-    low_s, high_s, q95_s = walltime(log, ESTIMATE_RULES)[:, ENDS].T
+def answers(log: History, age_days: float | None) -> Floats:
+    """(jobs, 6) quantiles, s, at the submit, or of a table of an age."""
+    if age_days is None:
+        return walltime(log, ESTIMATE_RULES)
+    return nightly_table(replace(log, stale_s=age_days * DAY_S), ESTIMATE_RULES)
+
+
+def held(log: History, quantiles_s: Floats) -> Floats:
+    """(jobs, 2) 1 where the 80% interval, and where the 95% quantile, holds the runtime."""
+    low_s, high_s, q95_s = quantiles_s[:, ENDS].T
     return np.column_stack([(low_s <= log.runtime_s) & (log.runtime_s <= high_s), log.runtime_s <= q95_s]).astype(float)
 
 
@@ -60,11 +72,14 @@ def _number(who: Ints) -> Ints:
     return found
 
 
-def row(log: History) -> list[str]:
+def row(log: History, age_days: float | None) -> list[str]:
     """The cells of a log as text: per cent in 80% intervals / below 95% quantiles."""
+    quantiles_s = answers(log, age_days)
     scored = np.isfinite(log.runtime_s) & ~log.is_lower_bound & (np.arange(len(log)) >= len(log) // 3)
-    inside = held(log)
-    said = [_text(inside[own & scored]) for own in cells(log)]
+    scored &= ~np.isnan(quantiles_s[:, 0])
+    inside, off_s = held(log, quantiles_s), np.abs(quantiles_s[:, QUANTILES.index(0.5)] - log.runtime_s)
+    said = ["submit" if age_days is None else f"{age_days:g}", f"{off_s[scored].mean():,.0f}"]
+    said += [_text(inside[own & scored]) for own in cells(log)]
     number = (log.submit_s // FORTNIGHT_S).astype(np.int64)
     counts = np.bincount(number[scored] - number.min())
     large = np.flatnonzero(counts >= LEAST_JOBS) + number.min()
@@ -89,13 +104,15 @@ def main() -> None:
     parser.add_argument("logs", nargs="+", type=Path)
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "swf.toml")
     parser.add_argument("--jobs", type=int, default=40_000)
+    parser.add_argument("--age", type=float, action="append", default=[], help="days")
     asked = parser.parse_args()
     settings = config_settings(asked.config)
     print("| " + " | ".join(NAMES) + " |\n" + "| --- " * len(NAMES) + "|")
     for path in asked.logs:
         whole = history(ingest([path], settings.site, settings.ingest)[0], settings.site.timezone)
         log = whole.take(np.arange(min(asked.jobs, len(whole))))
-        print("| " + " | ".join([path.name.split(".")[0], *row(log)]) + " |", flush=True)
+        for age_days in (None, *asked.age):
+            print("| " + " | ".join([path.name.split(".")[0], *row(log, age_days)]) + " |", flush=True)
 
 
 if __name__ == "__main__":
