@@ -13,9 +13,8 @@ from pipeline.schedule.engine import replay_draws
 from pipeline.schedule.queues import SHARES, Queue
 from pipeline.schedule.workload import Workload
 
-MOST_EVENTS = 24_000
-"""Jobs times draws of one order at most, and LEAST_DRAWS at least."""
-LEAST_DRAWS, MOST_DRAWS = 4, 12
+LEAST_DRAWS, MOST_DRAWS, DEEP_JOBS = 4, 12, 2_000
+"""Draws of an order: all up to DEEP_JOBS, then fewer by the square of the jobs, as a draw's time grows."""
 
 N_ORDERS = 6
 
@@ -48,7 +47,7 @@ def simulated(queue: Queue, n_draws: int | None = None, orders: int | None = Non
     The same queue gives the same draws.
     """
     n_jobs = len(queue.runs) + len(queue.waits)
-    n = n_draws or int(np.clip(MOST_EVENTS // max(n_jobs, 1), LEAST_DRAWS, MOST_DRAWS))
+    n = n_draws or int(np.clip(MOST_DRAWS * (DEEP_JOBS / max(n_jobs, 1)) ** 2, LEAST_DRAWS, MOST_DRAWS))
     draws_s = np.full((orders or N_ORDERS + 1, n, len(queue.waits)), np.inf)
     limits_s, pools = np.full(len(queue.waits), np.inf), queue.log.pool[queue.waits]
     for pool in np.unique(pools).tolist():

@@ -22,9 +22,9 @@ NEWEST_JOBS = 50_000
 """Jobs whose starts are learnt from."""
 
 MOST_INSTANTS = MOST_CASES // 3
-MOST_WORK, MOST_SQUARES = 1_500_000, 3e10
+MOST_WORK, MOST_SQUARES = 1_500_000, 1.5e9
 """Instants times jobs in the queue, and times their square: deep queues are asked about at fewer instants, of which the
-simulation takes at most some minutes; with fewer than LEAST_CASES cases there is no record."""
+simulation takes about a minute; with fewer than LEAST_CASES cases there is no record."""
 
 OUTCOME_JOBS = 5_000
 
