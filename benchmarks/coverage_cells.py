@@ -78,7 +78,7 @@ def row(log: History, age_days: float | None) -> list[str]:
     scored = np.isfinite(log.runtime_s) & ~log.is_lower_bound & (np.arange(len(log)) >= len(log) // 3)
     scored &= ~np.isnan(quantiles_s[:, 0])
     inside, off_s = held(log, quantiles_s), np.abs(quantiles_s[:, QUANTILES.index(0.5)] - log.runtime_s)
-    said = ["submit" if age_days is None else f"{age_days:g}", f"{off_s[scored].mean():,.0f}"]
+    said = ["submit" if age_days is None else f"{age_days:g}", f"{off_s[scored].mean():,.0f}" if scored.any() else ""]
     said += [_text(inside[own & scored]) for own in cells(log)]
     number = (log.submit_s // FORTNIGHT_S).astype(np.int64)
     counts = np.bincount(number[scored] - number.min())
