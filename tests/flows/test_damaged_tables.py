@@ -55,7 +55,7 @@ def test_a_changed_byte_is_one_sentence_and_nothing_is_written(
 
 def test_a_file_is_hashed_once_for_each_state(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    monkeypatch.setattr("pipeline.publish.manifest.file_sha256", lambda path: read.append(path) or entry.sha256)
+    monkeypatch.setattr("pipeline.storage.file_sha256", lambda path: read.append(path) or entry.sha256)
     manifest = load_manifest(published)
     entry = manifest.tables["fits"]
     path = manifest.place("fits")
