@@ -21,10 +21,10 @@ from pipeline.estimate.keys import job_hashes
 from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.state import State, ids_of
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
-from pipeline.estimate.walltime import update
+from pipeline.estimate.walltime import continued
 
 DAY_S = 86_400.0
-CHUNK_JOBS = 250_000
+CHUNK_JOBS = 100_000
 
 AGES_DAYS = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
 """Ages at which checkpoints are made and kept, days before the newest submit: some records come weeks late."""
@@ -82,7 +82,7 @@ class LogJobs:
         known, places = self.hashes[: self._count_by(at_s)].copy(), self.open_at(at_s)
         past, _, own = self.history_of(places)
         known[places] = job_hashes(own, past.known_by(at_s))
-        return hashlib.sha256(known.tobytes()).hexdigest()
+        return hashlib.sha256(known.data).hexdigest()
 
     def chunks(self, at_s: float, until_s: float) -> Iterator[tuple[float, Ints]]:
         """Times up to `until_s`, and at each the places of the jobs submitted since the one before or open then."""
@@ -111,14 +111,13 @@ def learnt(
 ) -> Iterator[tuple[float, State]]:
     """The State at each of some ascending times, from a checkpoint or from nothing."""
     at_s, state = -np.inf, empty()
-    found = start.read() if start else None
-    if start and found is not None:
-        arrays = arrays_in(found)
-        at_s, state = start.as_of_s, state_in(arrays, "a checkpoint")[0]
+    if start and (found := start.read()) is not None:
+        at_s, state = start.as_of_s, state_in(arrays_in(found), "a checkpoint")[0]
+        del found
     for stop_s in stops_s:
         for cut_s, places in log.chunks(at_s, stop_s):
             past, ids, _ = log.history_of(places)
-            state = update(state, past, ids, settings, cut_s)
+            state = continued(state, past, ids, settings, cut_s)
             at_s = cut_s
         yield stop_s, state
 

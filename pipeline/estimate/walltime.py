@@ -38,7 +38,7 @@ from pipeline.estimate.submits import Events, Jobs, jobs_of, with_known_programs
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
 
-PART_JOBS = 50_000
+PART_JOBS = 20_000
 """Submits processed at a time: the memory of a pass grows with this, not with the log."""
 
 
@@ -278,10 +278,17 @@ def update(
     >>> bool((update(early, log, ids, ESTIMATE_RULES, last_s).live.rungs == whole.live.rungs).all())
     True
     """
+    return continued(_copied(state), later, ids, settings, as_of_s, part_jobs)
+
+
+def continued(
+    state: State, later: History, ids: list[str], settings: EstimateRules, as_of_s: float, part_jobs: int = PART_JOBS
+) -> State:
+    """What `update` gives, in less memory: the earlier state is of no use any more."""
     known = later.known_by(as_of_s)
     ids = ids[: len(known)]
     fates = fates_of(state, known, ids)
-    state = _brought_up_to_date(_copied(state), known, fates.place)
+    state = _brought_up_to_date(state, known, fates.place)
     rows = np.flatnonzero(fates.fate >= LATE)
     fresh = known.take(rows)
     fresh = replace(fresh, submit_s=np.maximum(fresh.submit_s, state.as_of_s))
