@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-wheel sbom test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
+.PHONY: run test check test-logs test-wheel sbom test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -14,6 +14,10 @@ run: $(STAMP)
 
 test: lint
 	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+
+# Every real log beside the checkout, whatever its size, against plain readers of the formats.
+test-logs: $(STAMP)
+	@WALLTIME_ALL_LOGS=1 $(PYTHON) -m pytest -rs tests/unit/ingest/test_independent_readers.py
 
 # Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages,
 # and says so where that does not answer.
