@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
-from pipeline.ingest.live import OPT_OUT_WORD, limit_comment, run
+from pipeline.ingest.limit_comment import OPT_OUT_WORD, OURS, asked_s_of, limit_comment, set_s_of
+from pipeline.ingest.live import run
 
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
@@ -138,7 +139,6 @@ def _text(value: Any) -> str | None:
     return None if value is None or isinstance(value, Mapping | list | bool) else str(value) or None
 
 
-_OURS = re.compile(r"walltime mode=([a-z_]+) [^;]*\blimit_min=(\w+) asked_min=(\w+)[^;]*")
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]{0,2000}")
 """A comment that scontrol reads as it stands: printable, without quotes and backslashes."""
 _TASKS = re.compile(r"[0-9][0-9,:-]*")
@@ -206,13 +206,12 @@ def _slurm_nodes(said: str) -> list[Node]:
 
 def _slurm_fault(job: Mapping[str, Any], limit_min: float | None, comment: str) -> str:
     """Why a job's limit stays as it is; empty where it may be changed."""
-    found = _OURS.search(comment)
-    set_min = float(found[2]) if found and found[1] == "limit" and found[2].isdecimal() else math.inf
+    set_s = set_s_of(comment)
     reasons = {
         "its user wants no limit of ours": OPT_OUT_WORD in (_text(job.get("comment")) or "").split(),
         # Slurm itself may shorten a job with --time-min, whose user has chosen how far.
         "it has a --time-min": bool(_number(job.get("time_minimum"))),
-        "its limit was raised": limit_min is not None and limit_min > set_min,
+        "its limit was raised": limit_min is not None and set_s is not None and 60.0 * limit_min > set_s,
         "it is interactive": not job.get("batch_flag", True),
         "it waits for a reservation": bool(_text(job.get("resv_name"))),
         "it was requeued": bool(_number(job.get("restart_cnt"))),
@@ -244,12 +243,9 @@ def _n_tasks(listed: str) -> int:
 
 def _asked_min(limit_min: float | None, comment: str) -> float | None:
     """The limit asked for: that of our comment, unless somebody has changed the limit since."""
-    found = _OURS.search(comment)
-    if found and limit_min is not None and found[3].isdecimal():
-        asked_min = float(found[3])
-        ours = {asked_min, float(found[2]) if found[2].isdecimal() else asked_min}
-        return asked_min if limit_min in ours else limit_min
-    return limit_min
+    asked_s, set_s = asked_s_of(comment), set_s_of(comment)
+    is_ours = asked_s is not None and limit_min is not None and 60.0 * limit_min == set_s
+    return asked_s / 60.0 if asked_s is not None and is_ours else limit_min
 
 
 def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | None:
@@ -291,7 +287,7 @@ def _update_line(change: Change) -> str:
     limit_min, asked_min = round(change.to_s / 60), round((change.job.asked_s or 0) / 60)
     ours = limit_comment("limit", f"apply run={change.run_id}", limit_min, asked_min)
     before = change.job.comment
-    found = _OURS.search(before)
+    found = OURS.search(before)
     added = f"{before}; {ours}" if before else ours
     comment = before[: found.start()] + ours + before[found.end() :] if found else added
     return f'update JobId={change.job.job_id} TimeLimit={limit_min} AdminComment="{comment}"\n'

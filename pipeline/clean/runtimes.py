@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.record_masks import lower_bounds, reached_limit
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import entry_kernel, kernel, sort_in_place
 from pipeline.report import Fact
 
 Narrow = npt.NDArray[np.int32]
@@ -75,11 +75,14 @@ def _describe(group: Narrow, runtime_s: Floats, is_typical: Bools, ends: Ints, n
         if n_typical[g] < LEAST_JOBS:
             continue
         begin = ends[g] - n_jobs[g]
-        logs = np.log(np.sort(typical[begin : begin + n_typical[g]]))
+        logs = np.log(typical[begin : begin + n_typical[g]])
+        sort_in_place(logs, logs)
         shape[0, g] = _quantile(logs, 0.5)
-        shape[1, g] = np.median(np.abs(logs - shape[0, g]))
         shape[2, g] = _quantile(logs, 0.25)
         shape[3, g] = _quantile(logs, 0.75)
+        apart = np.abs(logs - shape[0, g])
+        sort_in_place(apart, apart)
+        shape[1, g] = (apart[(len(apart) - 1) // 2] + apart[len(apart) // 2]) / 2
     return n_typical, shape
 
 

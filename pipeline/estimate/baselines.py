@@ -13,7 +13,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.keys import grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.submits import Events, Jobs, LastSubmits, capped, events_of, jobs_of, no_submits, with_sessions
-from pipeline.kernels import entry_kernel
+from pipeline.kernels import entry_kernel, sort_in_place
 
 
 class WholeLog(NamedTuple):
@@ -194,6 +194,7 @@ def _nearest(past: Jobs, events: Events, kinds: Ints, n_who: int, wanted: int, d
             for kind in range(len(kinds)):
                 apart[back] += kinds[kind, job] != kinds[kind, other]
             value_s[back] = past.runtime_s[other]
-        nearest = value_s[np.argsort(apart[:held])[: min(wanted, held)]]
+        sort_in_place(apart[:held], value_s[:held])
+        nearest = value_s[: min(wanted, held)]
         found[job] = nearest.mean() + deviation_share * nearest.std()
     return found

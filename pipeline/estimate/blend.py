@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.arrays import Floats
 from pipeline.estimate.submits import Events, Jobs
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import entry_kernel, kernel, sort_in_place
 
 KEPT_OF_ALL, KEPT_OF_WHO = 0.9995, 0.97
 """What a new error leaves of the sums."""
@@ -89,9 +89,10 @@ def weighted_median(values: Floats, weight: Floats) -> float:
     total = below = 0.0
     for one in weight:
         total += one
-    order = np.argsort(values)
-    for place in order:
-        below += weight[place]
+    ordered, own = values.copy(), weight.copy()
+    sort_in_place(ordered, own)
+    for place in range(len(ordered)):
+        below += own[place]
         if below >= 0.5 * total * (1 - 1e-12):
-            return float(values[place])
-    return float(values[order[-1]])
+            return float(ordered[place])
+    return float(ordered[-1])

@@ -179,7 +179,7 @@ def _gather(key: int, memory: int, statistic: int, requested_s: float, held: Lat
 @kernel
 def _answer(value_s: Floats, statistic: int, shares: Floats, found: Floats) -> None:
     if statistic == QUANTILE:
-        sort_in_place(value_s)
+        sort_in_place(value_s, value_s)
         for k in range(len(shares)):
             # One more job falls below the r-th of m known ones with chance r / (m + 1).
             rank = int(np.ceil(shares[k] * (len(value_s) + 1)))

@@ -152,7 +152,7 @@ def weigh(
             if size > 0:
                 order = sample.order[:size]
                 _set_codes(order, sample)
-                sort_in_place(order)
+                sort_in_place(order, order)
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[0], shares, found[job])
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[1], half, found[job, len(shares) :])
                 found[job, last + 2] = _effective(size, sample.weight[0])

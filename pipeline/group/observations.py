@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, grouped_jobs, lower_bounds, tally_of
 from pipeline.group.axis import COUNTED, axes_and_counts
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import entry_kernel, kernel, place_in
 from pipeline.report import Report
 from pipeline.settings import AxisChoice
 from pipeline.tables import OBSERVATIONS
@@ -28,7 +28,7 @@ def _at(share: float, reach: float, ended: Floats, place: Floats, n: int) -> Any
     if len(ended) == 0 or share > reach + ROUNDING:
         return np.nan
     wanted = share * (n - 1)
-    high = np.searchsorted(place, wanted, side="right")
+    high = place_in(place, wanted, True)
     low = high - 1
     if high == len(ended):
         return ended[low]

@@ -20,13 +20,11 @@ FORMAT = pa.field("format", pa.int32())
 ORDERING = ("submit_s", "job_id", "restart", "site")
 """What `in_order` goes by."""
 
-SUPPLEMENTED = (
-    "user", "user_group", "account", "application", "queue", "partition", "qos", "job_name", "problem_size",
-    "eligible_s", "nodes", "gpus", "gpu_type", "requested_procs", "requested_nodes", "requested_s", "limit_set_s",
-    "limit_set_by", "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j",
-    "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens", "inputs",
-    "work_dir_hash",
-)  # fmt: skip
+_OF_ITS_RECORD = {
+    "site", "cluster", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "is_lower_bound",
+    "suspended_s", "procs", "state", "source_file", "source_line", "flag", "burst_id", "group_id",
+}  # fmt: skip
+SUPPLEMENTED = tuple(name for name in JOBS.schema().names if name not in _OF_ITS_RECORD)
 """Columns that a job's kept record takes from its other records where it has null: exports differ in their columns.
 
 What tells how a job went (times, size, state) is the kept record's alone, null or not.

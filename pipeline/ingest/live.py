@@ -1,17 +1,13 @@
-"""Talks to the site's own Slurm: runs `sacct` as a source for the text reader, and words the comment on lowered limits.
+"""Talks to the site's own Slurm: runs `sacct` as a source for the text reader.
 
 Source: man sacct (Slurm 18 to 25), and its --helpformat for the fields this one offers. No shell is involved, and
 nothing is written to disk. Slurm takes every byte but NUL in a job name, 0x1f too, so only a delimiter nobody could
 have foreseen cannot occur in one: 0x1f with random letters behind it. The last field is a number, so that no newline in
 a name can look like a row's end.
-
-Slurm's accounting keeps the limit that a job had in the end. Estimates are looked up by the limit that users type, so
-without the comment they would be learnt under limits that nobody types. Only administrators can write AdminComment.
 """
 
 import io
 import os
-import re
 import selectors
 import signal
 import subprocess  # nosec B404 # lists of arguments, no shell
@@ -26,15 +22,6 @@ from typing import Any, BinaryIO, cast
 from pipeline.errors import InputError, printable
 from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
-
-FIELDS = (
-    "JobID", "User", "Group", "Account", "Partition", "QOS", "JobName", "State", "ExitCode", "DerivedExitCode",
-    "Submit", "Eligible", "Start", "End", "Elapsed", "ElapsedRaw", "Suspended", "Timelimit", "TimelimitRaw",
-    "AllocCPUS", "AllocNodes", "AllocTRES", "NNodes", "ReqCPUS", "ReqNodes", "ReqMem", "ReqTRES", "ReqGRES",
-    "AllocGRES", "MaxRSS", "AveRSS", "NTasks", "TotalCPU", "Restarts", "Comment", "AdminComment", "SubmitLine",
-    "WorkDir", "DBIndex", "JobIDRaw",
-)  # fmt: skip
-"""The fields asked for, where sacct offers them; the last one no user can put a newline in."""
 
 SACCT_TIMEOUT_S = 900.0
 """Longest wait for the next output of sacct: its database may be busy with other queries for minutes."""
@@ -97,11 +84,20 @@ def live(
 
 
 def offered(settings: IngestSettings, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of FIELDS that this sacct offers; InputError where it offers too few for a job."""
+    """What the reader of sacct's text reads (COLUMNS) and this sacct offers, as it spells that; free text stands first.
+
+    Of several fields that tell the same the best is asked for, but of ids all. InputError where too few are offered.
+    """
+    # Not at the top: the reader brings numba, which `apply` and `when` do without.
+    from pipeline.ingest.formats.sacct.columns import COLUMNS  # noqa: PLC0415
+
     said = run((settings.sacct_command, "--helpformat"), environment, _HELP_TIMEOUT_S, _DO)
-    names = {word.lower() for word in said.decode("utf-8", "replace").split()}
-    fields = tuple(name for name in FIELDS if name.lower() in names)
-    if not {"JobID", "Submit", "State"} <= set(fields):
+    spelt = {word.lower(): word for word in said.decode("utf-8", "replace").split()}
+    offers = {what: [spelt[name] for name in column.names if name in spelt] for what, column in COLUMNS.items()}
+    first, *raw_ids = offers.pop("id") or [""]
+    in_order = sorted((what for what in offers if offers[what]), key=lambda what: not COLUMNS[what].kind.is_text)
+    fields = tuple(dict.fromkeys([first, *(offers[what][0] for what in in_order), *raw_ids]))
+    if not (first and {"submit_s", "state"} <= set(in_order)):
         found = f"no field list from --helpformat ('{printable(said[:60].decode('utf-8', 'replace'))}')"
         raise InputError(printable(settings.sacct_command), found, "JobID, Submit, State and more", _DO)
     return fields
@@ -273,38 +269,3 @@ class View(io.RawIOBase):
         buffer[: len(data)] = data
         self._place += len(data)
         return len(data)
-
-
-OPT_OUT_WORD = "walltime:off"
-"""In a job's comment: the user wants no limit of ours."""
-
-_SET = re.compile(
-    r"(?:^|; )walltime mode=(?P<mode>[a-z_]+) (?P<facts>[^;]*)\b"
-    r"limit_min=(?P<limit>\w+) asked_min=(?P<asked>\d{1,9})(?!\d)"
-)
-_BY = re.compile(r"(stamp|run)=(\S+)")
-
-
-def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int | None) -> str:
-    """The comment: who wrote it, how, from what (words without `;`), the limit now and the limit asked for (min)."""
-    return f"walltime mode={mode} {facts} limit_min={limit_min or 'same'} asked_min={asked_min or 'none'}"
-
-
-def asked_s_of(comment: str) -> float | None:
-    """The limit (s) asked for, of the first such comment in an AdminComment; None where there is none."""
-    found = _SET.search(comment)
-    return 60.0 * int(found["asked"]) if found else None
-
-
-def set_s_of(comment: str) -> float | None:
-    """The limit (s) that was set, of the first such comment; None where none was, as under dry_run."""
-    found = _SET.search(comment)
-    is_set = found and found["mode"] == "limit" and found["limit"].isdecimal() and len(found["limit"]) < 10
-    return 60.0 * int(found["limit"]) if found and is_set else None
-
-
-def set_by_of(comment: str) -> str:
-    """What set it and from which version, as in `plug-in 0a1b` or `apply run7`; empty where nothing did."""
-    found = _SET.search(comment)
-    source = _BY.search(found["facts"]) if found and set_s_of(comment) is not None else None
-    return f"{'apply' if source[1] == 'run' else 'plug-in'} {source[2][:40]}" if source else ""

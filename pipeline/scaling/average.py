@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
 from pipeline.scaling.fit_law import fit_law
 from pipeline.scaling.posterior import (
@@ -188,7 +188,7 @@ def exact_log_s(sizes: Sizes, series: Ints, procs: Floats) -> tuple[Bools, Float
 def fill_gain(h: int, at: float, log2_x: Floats, rate: float, work: Workspace) -> float:
     """Fills gain, what the error of each size counts at a place; the variance there in units of the noise's factor."""
     m, walked, inverse, ones = log2_x.size, work.walked[h], work.inverse[h], work.ones[h]
-    right = np.searchsorted(log2_x, at)
+    right = place_in(log2_x, at, False)
     there = walked[min(right, m - 1)]
     if 0 < right < m:
         part = (at - log2_x[right - 1]) / (log2_x[right] - log2_x[right - 1])

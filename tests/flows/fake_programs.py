@@ -7,7 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.ingest.live import FIELDS
+SACCT_FIELDS = (
+    "Account AdminComment AllocCPUS AllocNodes AllocTRES AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite "
+    "AvePages AveRSS AveVMSize BlockID Cluster Comment Constraints ConsumedEnergy ConsumedEnergyRaw Container "
+    "CPUTime CPUTimeRAW DBIndex DerivedExitCode Elapsed ElapsedRaw Eligible End ExitCode Extra FailedNode "
+    "Flags GID Group JobID JobIDRaw JobName Layout Licenses MaxDiskRead MaxRSS MaxRSSNode MaxVMSize McsLabel "
+    "MinCPU NCPUS NNodes NodeList NTasks Partition Planned PlannedCPU Priority QOS QOSRAW QOSREQ Reason "
+    "ReqCPUFreq ReqCPUS ReqMem ReqNodes ReqTRES Reservation ReservationId Restarts SLUID Start State StdErr "
+    "StdIn StdOut Submit SubmitLine Suspended SystemComment SystemCPU Timelimit TimelimitRaw TotalCPU "
+    "TRESUsageInAve TRESUsageInMax TRESUsageOutTot UID User UserCPU WCKey WCKeyID WorkDir"
+)
+"""What `sacct --helpformat` of Slurm 24.11 lists, shortened; written down here, whatever Walltime asks for."""
 
 _HEAD = """import json, os, sys, time
 with open({log!r}, "a") as log:
@@ -26,6 +36,9 @@ if os.path.exists({fails!r}):
 option = lambda name: next(a for a in sys.argv if a.startswith(name + "=")).partition("=")[2]
 fields, delimiter, since, until = option("--format").split(","), option("--delimiter"), option("--starttime"), option("--endtime")
 out = sys.stdout.buffer
+for field in fields:
+    if field.lower() not in {help!r}.lower().split():
+        sys.exit("sacct: error: Invalid field requested: " + json.dumps(field))
 def row(values):
     out.write(delimiter.join(values.get(f, "") for f in fields).encode() + b"\\n")
 row(dict((f, f) for f in fields))
@@ -57,7 +70,7 @@ class Sacct(Program):
 
     def __init__(self, folder: Path, jobs: list[dict[str, Any]]) -> None:
         self._jobs, self._fails = folder / "jobs.json", folder / "sacct_fails"
-        body = _SACCT.format(help=" ".join(FIELDS), fails=str(self._fails), jobs=str(self._jobs))
+        body = _SACCT.format(help=SACCT_FIELDS, fails=str(self._fails), jobs=str(self._jobs))
         super().__init__(folder, "sacct", body)
         self.knows(jobs)
 

@@ -11,7 +11,7 @@ import pytest
 from flows.services.schedulers import OPENPBS, SLURM
 from pipeline.errors import InputError
 from pipeline.estimate.stage import learn_state
-from pipeline.ingest.live import asked_s_of
+from pipeline.ingest.limit_comment import asked_s_of
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.tables import LIMITS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ingest.live import limit_comment
+from pipeline.ingest.limit_comment import limit_comment
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]

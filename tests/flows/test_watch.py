@@ -25,7 +25,7 @@ from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
 from pipeline.estimate import limits
 from pipeline.estimate.limit_choice import LimitSettings
-from pipeline.ingest.live import limit_comment
+from pipeline.ingest.limit_comment import limit_comment
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome

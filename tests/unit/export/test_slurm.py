@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.export import scheduler_files
-from pipeline.ingest.live import asked_s_of
+from pipeline.ingest.limit_comment import asked_s_of
 from tests.unit.export.lua_runner import INTERPRETERS, submitted
 from tests.unit.export.slurm_plugin import INFINITE, NO_VAL, PARTS, each_lua, limited, needs_lua, of_user, one
 

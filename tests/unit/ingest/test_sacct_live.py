@@ -1,5 +1,6 @@
 """The live source: a script plays sacct, well and badly."""
 
+import json
 import os
 import shlex
 import stat
@@ -13,9 +14,11 @@ import pytest
 from flows.services.logs.ingesting import log_sources, time_window
 from pipeline.errors import ConfigError, InputError
 from pipeline.ingest import FORMATS, ingest
-from pipeline.ingest.live import FIELDS, Output, Window, live, run
+from pipeline.ingest.formats.sacct.columns import COLUMNS
+from pipeline.ingest.live import Output, Window, live, run
 from pipeline.ingest.sources import head, line_blocks
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
+from tests.flows.fake_programs import SACCT_FIELDS
 
 SITE = SiteSettings(name="c", timezone="Europe/Stockholm")
 STOCKHOLM = RunSettings(site=SITE)
@@ -33,6 +36,9 @@ delimiter = next(a for a in sys.argv if a.startswith("--delimiter=")).partition(
 with open({log!r}, "a") as log:
     log.write(json.dumps([sys.argv[1:], dict(os.environ)]) + "\\n")
 out = sys.stdout.buffer
+for field in fields:
+    if field.lower() not in help.lower().split():
+        sys.exit("sacct: error: Invalid field requested: " + json.dumps(field))
 def row(**values):
     out.write(delimiter.join(values.get(f, "") for f in fields).encode("utf-8", "surrogateescape") + b"\\n")
 row(**{{f: f for f in fields}})
@@ -53,7 +59,7 @@ Fake = Callable[..., IngestSettings]
 def fake(tmp_path: Path) -> Fake:
     """Settings with a script for sacct: its --helpformat, and what it does after its header."""
 
-    def make(body: str = "", help: str = " ".join(FIELDS), help_code: int = 0, **settings: object) -> IngestSettings:
+    def make(body: str = "", help: str = SACCT_FIELDS, help_code: int = 0, **settings: object) -> IngestSettings:
         path, script = tmp_path / "sacct", tmp_path / "sacct.py"
         script.write_text(FAKE.format(help=help, help_code=help_code, log=str(tmp_path / "log"), body=body))
         # A first line naming Python itself would end at a space in the checkout's path.
@@ -81,18 +87,39 @@ def rows(*jobs: dict[str, str]) -> str:
 
 
 def test_sacct_is_asked_for_its_own_fields_in_utc_with_no_shell(fake: Fake, tmp_path: Path) -> None:
-    import json
-
     assert output_of(fake(help="JobID  User\nState Submit JobIDRaw Frobnicate")).startswith(b"JobID\x1f01020304User")
     arguments, environment = json.loads((tmp_path / "log").read_text())
     assert arguments == [
         "--allusers", "--duplicates", "--parsable2", "--noconvert", f"--delimiter={DELIMITER}",
         "--starttime=2023-11-14T22:13:20", "--endtime=2023-11-15T22:13:20",
-        "--format=JobID,User,State,Submit,JobIDRaw",
+        "--format=JobID,User,Submit,State,JobIDRaw",
     ]  # fmt: skip
     assert {k: environment[k] for k in ("TZ", "LC_ALL", "SLURM_TIME_FORMAT")} == {
         "TZ": "UTC", "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "standard",
     }  # fmt: skip
+
+
+def test_every_column_that_the_reader_reads_is_asked_for_and_read(fake: Fake, tmp_path: Path) -> None:
+    told = {
+        "Cluster": "oxbow", "Group": "phys", "Account": "phys7", "Partition": "long", "QOS": "normal", "NCPUS": "4",
+        "Eligible": "2023-11-15T08:00:05", "Suspended": "00:00:00", "ReqNodes": "1", "ReqMem": "8G", "MaxRSS": "1024K",
+        "AveRSS": "1000K", "NTasks": "4", "TotalCPU": "00:03:20", "ConsumedEnergyRaw": "7200", "ConsumedEnergy": "7.2K",
+        "DerivedExitCode": "1:0", "AllocTRES": "cpu=4,mem=8G,node=1,energy=7200,gres/gpu=2", "ReqTRES": "cpu=4,mem=8G",
+        "DBIndex": "77", "WorkDir": "/home/ann", "Comment": "a|b", "SubmitLine": "sbatch run.sh",
+    }  # fmt: skip
+    read(fake(rows(JOB | told)))
+    asked = json.loads((tmp_path / "log").read_text().splitlines()[0])[0][-1].removeprefix("--format=").split(",")
+    offers = {word.lower() for word in SACCT_FIELDS.split()}
+    wanted = {next((name for name in column.names if name in offers), "") for column in COLUMNS.values()} - {""}
+    assert wanted <= {name.lower() for name in asked}
+    jobs = read(fake(rows(JOB | told)))[0].to_pylist()[0]
+    assert (jobs["energy_j"], jobs["cpu_s"], jobs["gpus"], jobs["derived_exit_code"]) == (7200.0, 50.0, 2, 1)
+    assert (jobs["user_group"], jobs["account"], jobs["qos"], jobs["max_rss_kib"]) == ("phys", "phys7", "normal", 1024)
+
+
+def test_a_field_that_this_sacct_lacks_is_not_asked_for(fake: Fake) -> None:
+    old = " ".join(name for name in SACCT_FIELDS.split() if name not in ("ConsumedEnergyRaw", "SubmitLine", "JobIDRaw"))
+    assert read(fake(rows(JOB | {"ConsumedEnergy": "7.2K"}), help=old))[0]["energy_j"].to_pylist() == [7200.0]
 
 
 def test_the_sites_own_format_is_no_part_of_the_environment(fake: Fake, tmp_path: Path) -> None:

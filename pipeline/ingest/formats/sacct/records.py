@@ -16,7 +16,7 @@ from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.fold import fold_beside
 from pipeline.ingest.formats.sacct.scan import Rows
 from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
-from pipeline.ingest.live import asked_s_of, set_by_of, set_s_of
+from pipeline.ingest.limit_comment import asked_s_of, set_by_of, set_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import (
     NODE,

@@ -1,0 +1,42 @@
+"""The comment that a limit of ours leaves in Slurm's AdminComment: written, found and read here alone.
+
+Slurm's accounting keeps the limit that a job had in the end. Estimates are looked up by the limit that users type, so
+without the comment they would be learnt under limits that nobody types. Only administrators can write AdminComment.
+"""
+
+import re
+
+OPT_OUT_WORD = "walltime:off"
+"""In a job's comment: the user wants no limit of ours."""
+
+OURS = re.compile(
+    r"(?:^|(?<=; ))walltime mode=(?P<mode>[a-z_]+) (?P<facts>[^;]*)\b"
+    r"limit_min=(?P<limit>\w+) asked_min=(?P<asked>\d{1,9}|none)(?!\w)[^;]*"
+)
+"""The first in an AdminComment counts."""
+_BY = re.compile(r"(stamp|run)=(\S+)")
+
+
+def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int | None) -> str:
+    """The comment: who wrote it, how, from what (words without `;`), the limit now and the limit asked for (min)."""
+    return f"walltime mode={mode} {facts} limit_min={limit_min or 'same'} asked_min={asked_min or 'none'}"
+
+
+def asked_s_of(comment: str) -> float | None:
+    """The limit (s) that the user asked for, by an AdminComment; None where it does not say so."""
+    found = OURS.search(comment)
+    return 60.0 * int(found["asked"]) if found and found["asked"] != "none" else None
+
+
+def set_s_of(comment: str) -> float | None:
+    """The limit (s) that Walltime set, by an AdminComment; None where it set none, as under dry_run."""
+    found = OURS.search(comment)
+    is_set = found and found["mode"] == "limit" and found["limit"].isdecimal() and len(found["limit"]) < 10
+    return 60.0 * int(found["limit"]) if found and is_set else None
+
+
+def set_by_of(comment: str) -> str:
+    """What set it and from which version, as in `plug-in 0a1b` or `apply run7`; empty where nothing did."""
+    found = OURS.search(comment)
+    source = _BY.search(found["facts"]) if found and set_s_of(comment) is not None else None
+    return f"{'apply' if source[1] == 'run' else 'plug-in'} {source[2][:40]}" if source else ""
