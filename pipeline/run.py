@@ -36,6 +36,7 @@ from pipeline.group import (
 from pipeline.ingest import OnDisk, Window, ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.log_files import check_unchanged, sha256_of_first
+from pipeline.ingest.privacy import with_hashed_names
 from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
@@ -235,7 +236,7 @@ STEP_TABLES: dict[str, TableKind] = {
 
 def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     """A run over these logs. Each file is read once for its digest, which enters the id of the run."""
-    sources = find_sources(logs)
+    sources, settings = find_sources(logs), with_hashed_names(settings)
     paths, labels = tuple(source.path for source in sources), tuple(source.label for source in sources)
     stamps = tuple(file_stamp(path) for path in paths)
     digests = tuple(sha256_of_first(path, stamp.bytes) for path, stamp in zip(paths, stamps, strict=True))

@@ -6,9 +6,10 @@ Two sites never share a name of a run, a tag or a key of an artifact.
 import os
 import re
 import signal
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,16 +28,28 @@ _DEFAULTS = {
 }
 
 
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
 def set_prefect_defaults() -> None:
-    """Send no telemetry, and wait long enough for Prefect's server on a loaded machine; what the user has set wins."""
+    """Send no telemetry, wait long enough for Prefect's server on a loaded machine, and reach it without a proxy.
+
+    What the user has set wins.
+    """
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
+    # Prefect's own server is on this machine, where no proxy leads. Both names, as programs differ in which they read.
+    if {"http_proxy", "https_proxy", "all_proxy"} & {name.lower() for name in os.environ}:
+        direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+        direct = ",".join(dict.fromkeys([*filter(None, direct.split(",")), *_LOOPBACK]))
+        os.environ.update(no_proxy=direct, NO_PROXY=direct)
 
 
 @contextmanager
 def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain") -> Iterator[None]:
     """Import a flow and call it inside this context. `instead` is the command without Prefect, named in a failure."""
     _set_home(output_dir / WORK / "prefect")
+    _check_database(instead)
     if "PREFECT_LOGGING_LEVEL" not in os.environ:
         # The API keeps all of the log. Errors are hidden too: commands report expected failures and raise the others.
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "INFO" if verbose else "CRITICAL")
@@ -71,6 +84,34 @@ def _set_home(fallback: Path) -> None:
     if _HOME not in os.environ and not _is_writable_home():
         fallback.mkdir(parents=True, exist_ok=True)
         os.environ[_HOME] = str(fallback.absolute())
+
+
+def _check_database(instead: str) -> None:
+    """WalltimeError where Prefect cannot use its database of SQLite: it would say so in its server's log alone, and
+    commands would wait for the server for minutes."""
+    from prefect import __file__ as module, __version__  # noqa: PLC0415 - the environment is set first
+    from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL  # noqa: PLC0415
+
+    kind, _, name = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value() or "").partition(":///")
+    path = Path(name)
+    migrations = Path(module).parent.glob("server/database/_migrations/versions/sqlite/*.py")
+    if PREFECT_API_URL.value() or not kind.startswith("sqlite") or not path.is_file():
+        return
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            rows = database.execute("select version_num from alembic_version").fetchall()
+    except sqlite3.OperationalError:  # a new database has no tables yet; another process may be making them
+        return
+    except sqlite3.DatabaseError as error:
+        found = f"cannot be read ({error})"
+    else:
+        known = [one.read_text(encoding="utf-8") for one in migrations]
+        strange = [str(revision) for (revision,) in rows if not any(f'"{revision}"' in one for one in known)]
+        if not strange or not known:
+            return
+        found = f"is of another release than the installed Prefect {__version__} (it has the revision {strange[0]})"
+    do = f"Set PREFECT_HOME to another folder, or install that release; {instead} does without it."
+    raise WalltimeError(f"Prefect: its database {printable(str(path))} {found}. {do}")
 
 
 def _is_writable_home() -> bool:

@@ -26,6 +26,7 @@ from pipeline.estimate.nightly.rows import SERVED_DAYS
 from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.methods import method_with_settings
 from pipeline.group import assign_groups, choose_template, with_chosen
+from pipeline.ingest.privacy import with_hashed_names
 from pipeline.schedule.engine import Correction, Policy
 from pipeline.schedule.figures import Score
 from pipeline.schedule.moldable import StudySettings, one_seed
@@ -196,7 +197,7 @@ def read_moldable_log(given: Path, max_procs: int | None = None) -> MoldableLog:
     capacity, _ = machine_size(max_procs, settings.site.max_procs, header, printable(str(given)))
     settings = settings.model_copy(update={"site": settings.site.model_copy(update={"max_procs": capacity})})
     with running_stage("clean and group"):
-        flagged, *_ = clean(read, settings.clean, settings.site)
+        flagged, *_ = clean(read, with_hashed_names(settings).clean, settings.site)
         early = flagged.slice(0, max(1, int(flagged.num_rows * HISTORY_SHARE)))
         templates, _ = choose_template(early, settings.group)
         chosen = with_chosen(settings.group, templates)

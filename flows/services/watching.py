@@ -23,6 +23,7 @@ from pipeline.estimate.limit_harm import READ, jobs_since_limits, make_harm, swi
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest
+from pipeline.ingest.privacy import with_hashed_names
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import Manifest, load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
@@ -168,7 +169,7 @@ class Watch:
         if jobs is None or not jobs.num_rows:
             return {"n_new": 0, "n_open": 0, "as_of_s": int(as_of_s)}
         self._count_harm(jobs, int(as_of_s) - LOOK_BACK_S)
-        flagged, *_ = clean(jobs, self.settings.clean, self.settings.site)
+        flagged, *_ = clean(jobs, with_hashed_names(self.settings).clean, self.settings.site)
         state, report = update_state(self._state, flagged)
         with sealed(live_path(Path(self.settings.output_dir))) as path:
             write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})

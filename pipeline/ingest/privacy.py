@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pipeline.arrays import texts
 from pipeline.errors import ConfigError, InputError, printable
-from pipeline.settings import SiteSettings
+from pipeline.settings import RunSettings, SiteRule, SiteSettings
 from pipeline.storage import read_metadata
 
 HASH_BYTES = 8
@@ -24,6 +24,9 @@ ANONYMISED = "anonymised_under"
 """The metadata of a table whose names are hashes: a hash under their key, which tells one key from another."""
 MIN_KEY_BYTES = 16
 _MAX_KEY_BYTES = 1 << 20
+NAMING = ("user", "account", "application")
+"""Columns by which a site's rules name persons, accounts and what they run."""
+_HASH = re.compile(rf"[0-9a-f]{{{2 * HASH_BYTES}}}")
 _QUOTED = re.compile(r"'.*'", re.DOTALL)
 
 
@@ -90,6 +93,39 @@ def _key(path: Path, where: str) -> bytes:
     if len(key) < MIN_KEY_BYTES:
         raise ConfigError(where, f"a key of {len(key)} bytes", f"at least {MIN_KEY_BYTES}", do)
     return key
+
+
+def with_hashed_names(settings: RunSettings) -> RunSettings:
+    """The settings with the hashes of the persons, accounts and applications that they name, where the site anonymises.
+
+    So rules match the hashed jobs, and nothing that a run keeps has a name, not even the reason of a rule. What is a
+    hash already stays, as does an application that a rule of the site names, which is in the tables as it is.
+    """
+    hasher, export = hasher_of(settings.site), settings.export
+    if not settings.site.anonymise:
+        return settings
+    given = {rule.gives for rule in settings.ingest.application_rules}
+
+    def hashed(column: str, name: str) -> str:
+        is_kept = name in ("", "*") or _HASH.fullmatch(name) or (column == "application" and name in given)
+        return name if is_kept else hasher.of(column, name)
+
+    def of_rule(rule: SiteRule) -> SiteRule:
+        names = {column: name for column in NAMING if (name := getattr(rule, column))}
+        hashes = {column: hashed(column, name) for column, name in names.items()}
+        reason = rule.reason
+        for column, name in names.items():
+            reason = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", hashes[column], reason)
+        return rule.model_copy(update=hashes | {"reason": reason})
+
+    rules = {name: tuple(map(of_rule, getattr(settings.clean, name))) for name in ("keep", "drop")}
+    opted = {"users": "user", "accounts": "account"}
+    out = {name: tuple(hashed(column, one) for one in getattr(export.opt_out, name)) for name, column in opted.items()}
+    again = {hashed("user", name): day for name, day in export.limits_again.items()}
+    update = {"opt_out": export.opt_out.model_copy(update=out), "limits_again": again}
+    return settings.model_copy(
+        update={"clean": settings.clean.model_copy(update=rules), "export": export.model_copy(update=update)}
+    )
 
 
 def check_same_names(earlier: Path, hasher: Hasher) -> None:

@@ -17,6 +17,7 @@ from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.errors import InputError, TableError, printable
 from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import OWN_TABLE
+from pipeline.ingest.privacy import with_hashed_names
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish.folders import spill_folder
 from pipeline.report import Report
@@ -34,7 +35,7 @@ def flagged_jobs(paths: Sequence[Path], settings: RunSettings, log: str = "") ->
     `log` is the name that progress shows.
     """
     jobs, report = ingested_jobs(paths, settings, log)
-    flagged, *_ = clean(jobs, settings.clean, settings.site)
+    flagged, *_ = clean(jobs, with_hashed_names(settings).clean, settings.site)
     return flagged, report
 
 
@@ -125,7 +126,7 @@ def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:
 
 def clean_jobs(path: Path, config: Path | None) -> Cleaned:
     """Clean a table of jobs with a config's settings or the defaults; InputError where it is no table of jobs."""
-    settings = config_settings(config) if config else RunSettings()
+    settings = with_hashed_names(config_settings(config)) if config else RunSettings()
     jobs, bursts, effect, report = clean(jobs_of_table(path, only=SCREENED), settings.clean, settings.site)
     return Cleaned(jobs, bursts, effect, report.check(), settings, path)
 
