@@ -16,12 +16,9 @@ import numpy as np
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ROOT = Path(__file__).parents[1]
-_COMPILER = Path(__file__).with_name("kernel_compiler.py")
 _IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
 _KERNEL = re.compile(r"\bkernels import\b|\bimport kernels\b|^def kernel\b|\bNamedTuple\b", re.MULTILINE)
 """What a file has of which kernels are made: kernels, or the fields of what they are given."""
-# Any other numba compiles kernels in its own way: slower, with the same results.
-_TESTED_NUMBA = "0.68."
 # Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
 _NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 # numba's name for it is code that neither counts references nor allocates: all arrays come from the caller.
@@ -155,12 +152,7 @@ def _calling_compiled(function: Any, *, is_uncounted: bool) -> Any:
 def _inner(function: F, **options: Any) -> F:
     from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
 
-    options = {"error_model": "numpy", **_NOT_FROM_C, **options}
-    if not _has_tested_numba():
-        return cast(F, njit(**options)(function))
-    from pipeline.kernel_compiler import without_literals  # noqa: PLC0415
-
-    return cast(F, without_literals(njit(**options | {"no_cpython_wrapper": True})(function)))
+    return cast(F, njit(**{"error_model": "numpy", **_NOT_FROM_C, **options})(function))
 
 
 def cached(function: F, **options: Any) -> F:
@@ -191,27 +183,13 @@ def inner_uncounted(function: F) -> F:
 def _entry(function: F, **options: Any) -> F:
     from numba import njit  # noqa: PLC0415
 
-    options = {"nogil": True, **_NOT_FROM_C, **options}
-    if not _has_tested_numba():
-        return cast(F, njit(**options)(function))
-    from pipeline.kernel_compiler import EntryCompiler, without_literals  # noqa: PLC0415
-
-    return cast(F, without_literals(njit(pipeline_class=EntryCompiler, **options)(function)))
-
-
-@cache
-def _has_tested_numba() -> bool:
-    """Whether kernel_compiler, which relies on numba's inner interfaces, was tested with the numba installed here."""
-    from numba import __version__, config  # noqa: PLC0415
-
-    # NUMBA_DISABLE_JIT leaves plain functions, which are not compiled.
-    return __version__.startswith(_TESTED_NUMBA) and not getattr(config, "DISABLE_JIT", 0)
+    return cast(F, njit(nogil=True, **_NOT_FROM_C, **options)(function))
 
 
 @cache
 def _sources_digest(source: Path) -> str:
     """Of what a file's kernels are made of: its text, the texts of the kernels that it imports, and their constants."""
-    digest = hashlib.sha256(b"".join(_text(path).encode() for path in (Path(__file__), _COMPILER)))
+    digest = hashlib.sha256(_text(Path(__file__)).encode())
     modules = {getattr(module, "__file__", None): module for module in list(sys.modules.values())}
     for path in sorted(_reached(source)):
         digest.update(_text(path).encode())

@@ -89,27 +89,30 @@ def _set_home(fallback: Path) -> None:
 def _check_database(instead: str) -> None:
     """WalltimeError where Prefect cannot use its database of SQLite: it would say so in its server's log alone, and
     commands would wait for the server for minutes."""
-    from prefect import __file__ as module, __version__  # noqa: PLC0415 - the environment is set first
+    import prefect  # noqa: PLC0415 - the environment is set first
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL  # noqa: PLC0415
 
     kind, _, name = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value() or "").partition(":///")
     path = Path(name)
-    migrations = Path(module).parent.glob("server/database/_migrations/versions/sqlite/*.py")
+    migrations = Path(prefect.__file__).parent.glob("server/database/_migrations/versions/sqlite/*.py")
     if PREFECT_API_URL.value() or not kind.startswith("sqlite") or not path.is_file():
         return
     try:
         with closing(sqlite3.connect(path)) as database:
-            rows = database.execute("select version_num from alembic_version").fetchall()
-    except sqlite3.OperationalError:  # a new database has no tables yet; another process may be making them
+            tables = {name for (name,) in database.execute("select name from sqlite_master")}
+            named = database.execute("select version_num from alembic_version") if "alembic_version" in tables else ()
+            revisions = [str(revision) for (revision,) in named]
+    except sqlite3.OperationalError:  # locked, as by another process that makes it
         return
     except sqlite3.DatabaseError as error:
         found = f"cannot be read ({error})"
     else:
-        known = [one.read_text(encoding="utf-8") for one in migrations]
-        strange = [str(revision) for (revision,) in rows if not any(f'"{revision}"' in one for one in known)]
-        if not strange or not known:
+        known = "".join(one.read_text(encoding="utf-8") for one in migrations)
+        strange = [revision for revision in revisions if known and f'"{revision}"' not in known]
+        if not strange and (not revisions or "flow_run" in tables):
             return
-        found = f"is of another release than the installed Prefect {__version__} (it has the revision {strange[0]})"
+        why = f"has the revision {strange[0]}" if strange else "lacks tables of its revision"
+        found = f"is not one of the installed Prefect {prefect.__version__} (it {why}), but perhaps of a newer release"
     do = f"Set PREFECT_HOME to another folder, or install that release; {instead} does without it."
     raise WalltimeError(f"Prefect: its database {printable(str(path))} {found}. {do}")
 

@@ -50,17 +50,18 @@ def test_what_needs_no_proxy_is_kept(monkeypatch: pytest.MonkeyPatch, given: dic
     assert os.environ.get("NO_PROXY") == direct
 
 
-def newer(path: Path) -> None:
+def of_revision(path: Path, revision: str) -> None:
     with sqlite3.connect(path) as database:
         database.execute("create table alembic_version (version_num varchar(32) not null)")
-        database.execute("insert into alembic_version values ('5b0bd3b41a23')")
+        database.execute("insert into alembic_version values (?)", (revision,))
     database.close()
 
 
 @pytest.mark.parametrize(
     ("make", "found"),
     [
-        (newer, "is of another release than the installed Prefect"),
+        (lambda path: of_revision(path, "ffff00001111"), "it has the revision ffff00001111), but perhaps of a newer"),
+        (lambda path: of_revision(path, "5b0bd3b41a23"), "it lacks tables of its revision"),
         (lambda path: path.write_bytes(b"no database " * 100), "cannot be read (file is not a database)"),
     ],
 )
