@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-logs test-wheel sbom test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
+.PHONY: run test check test-logs test-wheel test-versions sbom test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -12,8 +12,10 @@ CONFIG ?= configs/sample.toml
 run: $(STAMP)
 	@$(PYTHON) -m flows.cli run "$(CONFIG)"
 
+TEST_MINUTES ?= 80
+# A test has ten minutes (pyproject.toml), and all of them together these: a run that stands still ends.
 test: lint
-	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+	@timeout --kill-after=30 $(TEST_MINUTES)m $(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 # Every real log beside the checkout, whatever its size, against plain readers of the formats.
 test-logs: $(STAMP)
@@ -55,6 +57,10 @@ test-crash: $(STAMP)
 # The sample's run from the wheel in a clean environment, which compiles every kernel (minutes).
 test-wheel: $(STAMP)
 	@WALLTIME_TEST_WHEEL=1 $(PYTHON) -m pytest -rs tests/wheel
+
+# The sample under the oldest and the newest packages that pyproject.toml allows, in an environment each (an hour).
+test-versions: $(STAMP)
+	@WALLTIME_TEST_VERSIONS=1 $(PYTHON) -m pytest -rs tests/versions
 
 # The wheel, and a list of what it is made of and needs as CycloneDX JSON, for scanners.
 sbom: $(STAMP)

@@ -6,7 +6,6 @@ learn(runs, declaration, rules)        -> InputModel (error estimate and Report 
 predict(model, points)                 -> ANSWERS, one row a point, refused points with their reason
 suggest(model, candidates, cost)       -> SUGGESTIONS, the next runs to make, best first
 save(model, folder), load(folder)      -> model.json and arrays.parquet
-study_model(model, runs)               -> what a page shows: errors by size, effects, calibration, learning curve
 log_estimates, log_models              -> models of a log's jobs, judged as of each submit, and published
 inferred_inputs(runs, names)           -> a type for every column that the caller declares no type of
 

@@ -222,31 +222,3 @@ def test_a_file_whose_columns_all_have_gaps_is_learnt_from_with_one_sentence(
     asked = ("--at", "n=200,preconditioner=none,gpus=4", "--at", "n=200,preconditioner=,gpus=")
     answers = json.loads(walltime("inputs", "predict", model, *asked, "--json").out)["answers"]
     assert [one["status"] for one in answers] == ["ok", "ok"]
-
-
-def test_the_page_shows_errors_effects_calibration_and_the_curve(walltime: Walltime, tmp_path: Path) -> None:
-    head: list[list[object]] = [["n", "<script>alert(1)</script>", "time_s"]]
-    lines = [[n, f"<b>{n % 3}</b>", (1 + n % 3) * 2.0 * n**1.5 * (1 + 0.1 * (n % 7))] for n in range(1, 61)]
-    given, page = written(tmp_path / "runs.csv", head + lines), tmp_path / "page.html"
-    pages = []
-    for _ in range(2):
-        done = walltime(
-            "inputs", "learn", given, "--method", "laws", "--out", tmp_path / "m", "--report", page, "--json"
-        )
-        pages.append(page.read_bytes())
-        assert done.code == 0 and str(page) in json.loads(done.out)["files"]
-    text = pages[0].decode()
-    assert pages[0] == pages[1]
-    assert "<script" not in text and "<b>" not in text and "&lt;script&gt;" in text
-    assert text.count("<svg") == 4
-    assert "http" not in text.replace("http://www.w3.org", "")
-    assert "Error by runtime" in text and "Calibration" in text and "Learning curve" in text
-
-
-def test_a_learning_curve_is_continued_as_a_power_law_and_never_where_it_rises() -> None:
-    from pipeline.inputs.model_study import error_after
-
-    curve = [(n, 100.0 / n) for n in (20, 40, 60, 80)]
-    assert error_after(curve, 100) == pytest.approx(1.0)
-    assert error_after(curve[:2], 100) is None
-    assert error_after([(20, 1.0), (40, 2.0), (60, 3.0)], 100) is None

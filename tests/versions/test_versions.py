@@ -23,7 +23,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def call(words: Sequence[object], folder: Path, **more: str) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "NUMBA_"))} | more
-    done = subprocess.run(list(map(str, words)), cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    words = list(map(str, words))
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

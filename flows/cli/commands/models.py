@@ -48,7 +48,6 @@ def learn(
         "auto",
     ),
     seed: int = SEED,
-    report: Path | None = PAGE_FILE,
 ) -> Answer:
     """Learn the runtime as a function of the inputs of runs, and write the model.
 
@@ -57,23 +56,14 @@ def learn(
 
     \b
     Examples:
-      walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model --report model.html
+      walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model
     """
-    from flows.services.files.table_files import write_page
     from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
     from pipeline.inputs import LearnRules
 
     options = InputOptions(target, inputs, types or (), derive or (), procs, batch, time, censored)
     model, table = learn_from_csv(runs, options, LearnRules(method=method, seed=seed))
-    page = ""
-    if report:
-        from flows.pages.html.model_pages import inputs_page
-        from pipeline.inputs.model_study import study_model
-
-        page = inputs_page(runs.stem, model_summary(model), study_model(model, table))
-    written = write_model(model, table, out)
-    written += [write_page(report, page)] if report else []
-    summary = model_summary(model, written)
+    summary = model_summary(model, write_model(model, table, out))
     return Answer(summary, view_model(summary))
 
 
