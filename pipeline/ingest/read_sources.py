@@ -248,8 +248,12 @@ def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Rea
         return candidates[0]()
     reader = next((reader for load in candidates if start and (reader := load()).looks_right(start)), None)
     if reader is None and source.is_named:
+        for other in (load() for load in candidates):
+            if other.refusal and (refused := other.refusal(source, start)):
+                raise refused
         first = printable(start.lstrip().split(b"\n")[0].decode("utf-8", "backslashreplace"), 60)
-        raise InputError(f"{printable(source.label)}, line 1", f"'{first}'", _expected(candidates))
+        do = "if it is a table with a row for each job, --format table says what it lacks"
+        raise InputError(f"{printable(source.label)}, line 1", f"'{first}'", _expected(candidates), do)
     return reader
 
 

@@ -130,7 +130,8 @@ class Reader:
     PART column. notes: sentences on the dialect; they may quote the log only where nothing of it is personal.
     reasons: why a line may be unreadable, in the report's order. same_record: columns that, equal for one job_id, make
     two records the same one read twice (of two, the later-ending is kept, then the one with the longer runtime).
-    layout: for `walltime ingest --dry-run`. advice: what to do about a source of which no
+    layout: for `walltime ingest --dry-run`. refusal: for a named source that no reader knows, what it lacks as one of
+    this format, where its first bytes resemble that. advice: what to do about a source of which no
     record can be read, by the reason of the first one.
     """
 
@@ -145,6 +146,7 @@ class Reader:
     parts: pa.Schema | None = None
     fold: Callable[[pa.Table, pa.Table, SiteSettings, IngestSettings], Folded] | None = None
     layout: Callable[[Source, SiteSettings, IngestSettings], Layout] | None = None
+    refusal: Callable[[Source, bytes], InputError | None] | None = None
     advice: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -28,7 +28,7 @@ from pipeline.ingest.spans.kernels import (
 )
 
 NO_VALUE = ("unknown", "none", "n/a", "(null)", "null", "nan", "none assigned", "invalid")
-NO_LIMIT = (*NO_VALUE, "unlimited", "partition_limit", "infinite")
+NO_LIMIT = (*NO_VALUE, "unlimited", "partition_limit", "infinite", "infinity", "inf", "+inf")
 """Words (in small letters) that stand for no value, man sacct: Timelimit, Start, End."""
 
 __all__ = [
@@ -39,6 +39,9 @@ __all__ = [
 
 _UNKNOWN_J = (4294967294.0, 4294967295.0)
 """NO_VAL and INFINITE of 32 bits, which old releases wrote."""
+
+NO_KIB = 2.0**53
+"""8 EiB, which no job uses; Slurm's marks for unset and infinite memory are 16 EiB less a byte or two."""
 
 _UNKNOWN_FROM_J = 2.0**63
 """No job uses as much; NO_VAL64 and INFINITE64 are two and one below 2^64."""
@@ -127,7 +130,8 @@ def duration_s(data: Bytes, start: Ints, end: Ints) -> Typed:
 def memory_kib(data: Bytes, start: Ints, end: Ints, plain_kib: float = 1 / 1024) -> Memory:
     """float64 KiB, NaN where null: `31000Mn` (per node), `3000Mc` (per CPU), `62.50G`; a bare number is in `plain_kib`.
 
-    2147486648M is 2^31 + 3000: Slurm's mark for memory per CPU left in the number, so 3000 MiB per CPU.
+    8 EiB and more are unknown. 2147486648M is 2^31 + 3000: Slurm's mark for memory per CPU left in the number, so 3000
+    MiB per CPU.
     """
     values, kinds, per = (
         np.empty(len(start), np.float64),
@@ -136,7 +140,8 @@ def memory_kib(data: Bytes, start: Ints, end: Ints, plain_kib: float = 1 / 1024)
     )
     parse_memory(data, start, end, plain_kib, values, per, kinds)
     typed = _typed(values, _with_words(data, start, end, kinds, NO_LIMIT))
-    return Memory(typed.values, typed.missing, typed.invalid, per)
+    with np.errstate(invalid="ignore"):
+        return Memory(values, typed.missing | (values >= NO_KIB), typed.invalid, per)
 
 
 def energy_j(data: Bytes, start: Ints, end: Ints) -> Typed:

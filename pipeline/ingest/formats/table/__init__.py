@@ -1,11 +1,12 @@
 """Reads any table with a row for each job: Parquet, Arrow, CSV with any delimiter, and JSON with an object a job.
 
 Which column holds what is declared (`ingest.columns`), told by a public set's column names, or guessed from names
-(column_map.py); units that nothing declares come from the values (units.py). What was assumed is in the notes. What no
-column tells is null. A row with a value that cannot be read is set aside with its reason.
+(column_map.py); units that nothing declares come from the values, and a guess that they contradict is dropped
+(guesses.py). What was assumed is in the notes. What no column tells is null. A row with a value that cannot be read is
+set aside with its reason.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.formats.table.column_map import TARGETS, MappedColumns, guessed, mapped_columns
-from pipeline.ingest.formats.table.jobs import COSTS, LOCAL, MISSING, REASONS, SIZES, Rows, jobs_of_rows
-from pipeline.ingest.formats.table.public_sets import public_set
+from pipeline.ingest.formats.table.column_map import (
+    TARGETS,
+    MappedColumns,
+    complete,
+    guessed,
+    mapped_columns,
+    public_set,
+)
+from pipeline.ingest.formats.table.guesses import Column, Guesses, date_orders, dates_in, guesses
+from pipeline.ingest.formats.table.jobs import COSTS, LOCAL, MISSING, PARTS, REASONS, SIZES, Rows, jobs_of_rows
 from pipeline.ingest.formats.table.text_parts import (
     Part,
     array_parts,
@@ -25,7 +33,6 @@ from pipeline.ingest.formats.table.text_parts import (
     json_parts,
     names_in,
 )
-from pipeline.ingest.formats.table.units import Units, units_in
 from pipeline.ingest.reader import (
     Chunk,
     Layout,
@@ -49,6 +56,10 @@ _SACCTS = (
     },
 )  # fmt: skip
 """Names that sacct writes: one of the first, or two of the second, show a dump of it, whose rows may be steps."""
+_MAIN = {"submit_s", "start_s", "end_s", "runtime_s", "procs", "requested_procs", "nodes"}
+"""What shows which of two readers tells more of a job."""
+
+_LEAST_COLUMNS = 3
 _ASSUMED, _SET = "assumed ", "set "
 PART_ROWS = 1 << 16
 
@@ -58,25 +69,60 @@ def looks_right(head: bytes) -> bool:
     if is_binary(head):
         return True
     names = names_in(head)
-    if public_set(names):
-        return True
-    plain = {name.strip().lower() for name in names}
-    is_saccts = bool(plain & _SACCTS[0]) or len(plain & _SACCTS[1]) > 1
-    return not is_saccts and guessed(names).is_log
+    found = guessed(names)
+    return bool(public_set(names)) or (found.is_log and not _is_saccts(head, names, found))
+
+
+def _is_saccts(head: bytes, names: Sequence[str], found: MappedColumns) -> bool:
+    """Whether a text is a dump of sacct: its names are sacct's, and those tell as much as a table's would."""
+    plain = {name.strip('^~ ').lower() for name in names}
+    if first_line(head).startswith((b"{", b"[")) or not (plain & _SACCTS[0] or len(plain & _SACCTS[1]) > 1):
+        return False
+    from pipeline.ingest.formats.sacct.layout import told_in  # noqa: PLC0415  (kernels that other tables do without)
+
+    by_sacct = told_in(head)
+    return by_sacct is None or len(by_sacct & _MAIN) >= len(found.columns.keys() & _MAIN)
+
+
+def refusal(source: Source, start: bytes) -> InputError | None:
+    """What a text lacks that is a table, but not one that tells when jobs ran; None for what is no table."""
+    names, lines = names_in(start), [line for line in start.split(b"\n")[1:20] if line.strip()]
+    n_delimiters = [line.count(b",") + line.count(b";") + line.count(b"\t") + line.count(b"|") for line in lines]
+    if len(names) < _LEAST_COLUMNS or not any(n >= len(names) - 1 for n in n_delimiters):
+        return None
+    try:
+        complete(guessed(names), names, printable(source.label))
+    except InputError as error:
+        return error
+    return None
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A table's chunks; InputError where it names no columns, or none that tell when jobs ran, or is damaged."""
     names, mapped = _mapped(source, settings)
-    units: Units | None = None
+    found = _guesses(source, names, mapped, site, settings)
+    remarks = Remarks({f"{_ASSUMED}{sentence}": 1 for sentence in found.said})
+    if public := public_set(names):
+        remarks[f"{_SET}{public}"] += 1
     for part in read_parts(source, names, mapped.used, settings):
+        yield _chunk(part, found.columns, source, site, remarks)
         remarks = Remarks()
-        if units is None and part.rows.num_rows:
-            units = units_in(part.rows, mapped)
-            remarks.update({f"{_ASSUMED}{sentence}": 1 for sentence in units.said})
-            if public := public_set(names):
-                remarks[f"{_SET}{public.name}"] += 1
-        yield _chunk(part, mapped, units, source, site, settings, remarks)
+
+
+def _guesses(
+    source: Source, names: list[str], mapped: MappedColumns, site: SiteSettings, settings: IngestSettings
+) -> Guesses:
+    """How the columns are read, by the first rows; all rows are looked at where day and month may be swapped."""
+    rows: list[pa.Table] = []
+    for part in read_parts(source, names, mapped.used, settings):
+        rows.append(part.rows)
+        if sum(map(len, rows)) >= PART_ROWS // 4:
+            break
+    none = pa.table({name: pa.array([], pa.string()) for name in mapped.used})
+    first = pa.concat_tables(rows).unify_dictionaries() if rows else none
+    dates = [] if "day_first" in settings.model_fields_set else dates_in(first, mapped)
+    every = (part.rows for part in read_parts(source, names, dates, settings)) if dates else ()
+    return guesses(first, mapped, site, settings, date_orders(every, dates))
 
 
 def _mapped(source: Source, settings: IngestSettings) -> tuple[list[str], MappedColumns]:
@@ -89,13 +135,10 @@ def _mapped(source: Source, settings: IngestSettings) -> tuple[list[str], Mapped
     return names, mapped_columns(names, settings, where)
 
 
-def _chunk(
-    part: Part, mapped: MappedColumns, units: Units | None, source: Source, site: SiteSettings,
-    settings: IngestSettings, remarks: Remarks,
-) -> Chunk:  # fmt: skip
+def _chunk(part: Part, columns: Mapping[str, Column], source: Source, site: SiteSettings, remarks: Remarks) -> Chunk:
     jobs, unreadable = jobs_table(0), list(part.unreadable)
-    if units is not None and part.rows.num_rows:
-        rows = Rows(part.rows, mapped, units, site, settings, remarks)
+    if part.rows.num_rows:
+        rows = Rows(part.rows, columns, site, remarks)
         jobs = jobs_of_rows(rows, source, part.line)
         for place in np.flatnonzero(rows.bad).tolist():
             raw = _shown(part.rows.slice(place, 1))
@@ -186,23 +229,21 @@ def _binary_parts(source: Source, used: Sequence[str]) -> Iterator[Part]:
         yield Part(rows, line, np.zeros_like(line), rows.num_rows, rows.nbytes)
 
 
-def layout(source: Source, _site: SiteSettings, settings: IngestSettings) -> Layout:
+def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:
     """The map of a table's columns, with the units that were assumed, for `walltime ingest --dry-run`."""
     names, mapped = _mapped(source, settings)
-    said = [
-        f"{target} = {printable(column.column, 60)}{f' in {column.unit}' if column.unit else ''} "
-        f"({mapped.known_by[target]})"
-        for target, column in mapped.columns.items()
-    ]
-    found, missing = tuple(mapped.used), tuple(target for target in TARGETS if target not in mapped.columns)
-    return Layout(found, missing, tuple(name for name in names if name not in found), tuple(said))
+    columns = _guesses(source, names, mapped, site, settings).columns
+    found = tuple(dict.fromkeys(name for one in columns.values() for name in (one.said.column, one.said.times) if name))
+    missing = tuple(target for target in TARGETS if target not in columns)
+    ignored = tuple(name for name in names if name not in found)
+    return Layout(found, missing, ignored, tuple(column.sentence() for column in columns.values()))
 
 
 _SIZE_NOTES = {
-    "nodes": "the table has no processors: nodes are counted as processors (set site.procs_per_node to multiply them)",
-    "procs_per_node": "the table has no processors: they are its nodes times site.procs_per_node",
-    "gpus": "the table has no processors and no nodes: GPUs are counted as processors",
-    "none": "no column has processors, nodes or GPUs: sizes are unknown, and cleaning sets the jobs aside (no_procs)",
+    "nodes": "{} rows have no processors: nodes are counted as processors (set site.procs_per_node to multiply them)",
+    "procs_per_node": "{} rows have no processors: they are the nodes times site.procs_per_node",
+    "gpus": "{} rows have no processors and no nodes: GPUs are counted as processors",
+    "none": "{} rows have no processors, nodes or GPUs: cleaning sets those jobs aside (no_procs)",
 }
 
 
@@ -214,7 +255,8 @@ def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
 
     said = [f"the columns are those of a public set of jobs: {name}" for name in named(_SET)]
     said += named(_ASSUMED)
-    said += [_SIZE_NOTES[name] for name in named(SIZES)]
+    said += [_SIZE_NOTES[name].format(f"{remarks[SIZES + name]:,}") for name in named(SIZES)]
+    said += [f"{remarks[PARTS + name]:,} values of {name} have a fraction and are rounded up" for name in named(PARTS)]
     said += [
         f"times without a zone are read as of {printable(zone, 60)} (site.timezone, or timezone of ingest.columns)"
         for zone in named(f"{LOCAL} ")
@@ -222,4 +264,6 @@ def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
     return said + [COSTS[name] for name in named(MISSING)]
 
 
-TABLE = Reader("table", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout)
+TABLE = Reader(
+    "table", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout, refusal=refusal
+)

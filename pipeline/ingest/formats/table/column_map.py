@@ -1,11 +1,17 @@
-"""Which column of a table holds what: declared by the settings, told by a public set, or guessed from names."""
+"""Which column of a table holds what: declared by the settings, told by a public set, or guessed from names.
+
+The names, words for units and states, and public sets are data: names.toml.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.ingest.formats.table.public_sets import public_set
 from pipeline.settings import IngestSettings, LogColumn
 
 INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
@@ -29,66 +35,51 @@ MEMORY_UNITS = {
     "GB": 1e9 / 1024,
 }  # fmt: skip
 ENERGY_UNITS = {"J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "kWh": 3.6e6}
-COUNT_UNITS = {"1": 1.0, "%": 0.01, "milli": 1e-3}
+TRES, WAIT, SLURM = "tres", "wait", "slurm"
+"""How slurmdbd stores counts (lists of resources), exit codes (statuses of wait(2)) and states (numbers)."""
+
+COUNT_UNITS = {"1": 1.0, "%": 0.01, "milli": 1e-3, TRES: 1.0}
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    **dict.fromkeys((*INSTANTS, *DURATIONS), TIME_UNITS),
+    **dict.fromkeys(MEMORY, MEMORY_UNITS),
+    **dict.fromkeys(COUNTS, COUNT_UNITS),
+    **{name: {WAIT: 1.0} for name in EXIT_CODES},
+    "energy_j": ENERGY_UNITS,
+    "state": {SLURM: 1.0},
+}
+
+GUESSED, DECLARED = "guessed", "declared"
 
 
 def units_of(target: str) -> Mapping[str, float]:
-    """The units of a number in the column for this target, each as a factor to JOBS's own; none for texts."""
-    if target in INSTANTS or target in DURATIONS:
-        return TIME_UNITS
-    by_kind = ((MEMORY, MEMORY_UNITS), (COUNTS, COUNT_UNITS), (("energy_j",), ENERGY_UNITS))
-    return next((units for names, units in by_kind if target in names), {})
+    """The units of values in the column for this target, each as a factor to JOBS's own; none for texts."""
+    return _UNITS.get(target, {})
 
 
-_NAMES: Mapping[str, str] = {
-    "job_id": "job_id jobid id_job jid job_number job id",
-    "user": "user user_id userid username user_name usr uid id_user owner submitter",
-    "user_group": "user_group group group_id gid id_group group_name",
-    "account": "account account_name account_id project project_id project_name allocation",
-    "queue": "queue queue_name partition partition_name virtual_cluster vc",
-    "qos": "qos qos_name",
-    "job_name": "job_name jobname name jnam jobname_hash",
-    "application": "application app app_name executable exe program",
-    "state": "state status job_state job_status exit_state final_state exit_status",
-    "exit_code": "exit_code exitcode",
-    "submit_s": "submit_s submit_time submit submitted submission_time submitted_time time_submit submit_timestamp "
-    "submission submit_ts qtime queued_time creation_time timestamp",
-    "eligible_s": "eligible_s eligible_time eligible time_eligible",
-    "start_s": "start_s start_time start started starting_time time_start begin_time start_timestamp start_ts",
-    "end_s": "end_s end_time end ended finish_time finish completion_time time_end stop_time end_timestamp end_ts",
-    "runtime_s": "runtime_s runtime run_time elapsed elapsed_time elapsedraw duration walltime wall_time walltime_used "
-    "execution_time makespan used_walltime resources_used_walltime wallclock_used",
-    "wait_s": "wait_s wait_time wait waiting_time queue_time queue_wait",
-    "requested_s": "requested_s requested_time wallclock_req walltime_req requested_walltime time_limit timelimit "
-    "time_req walltime_requested req_walltime requested_wall_time resource_list_walltime",
-    "suspended_s": "suspended_s suspended suspended_time time_suspended",
-    "procs": "procs processors cpus cores ncpus num_cpus num_cores n_cores num_procs cpus_alloc cores_alloc alloccpus "
-    "alloc_cpus cores_used cpus_used processors_used num_cpus_alloc num_cores_alloc cpu_count",
-    "requested_procs": "requested_procs processors_req cpus_req cores_req req_cpus reqcpus requested_cpus "
-    "requested_cores num_cores_req num_cpus_req requested_number_of_resources",
-    "nodes": "nodes num_nodes nnodes n_nodes node_count nodes_used nodes_alloc alloc_nodes num_nodes_alloc",
-    "requested_nodes": "requested_nodes nodes_req req_nodes reqnodes num_nodes_req nodes_requested",
-    "gpus": "gpus num_gpus n_gpus ngpus gpu_count gpus_alloc num_gpus_alloc gpu_num gpus_used num_gpu gpus_req "
-    "gpus_requested num_gpus_req",
-    "gpu_type": "gpu_type gpu_model gpu_name gpu_types",
-    "requested_mem_kib": "requested_mem_kib mem_req memory_req requested_memory requested_mem req_mem reqmem",
-    "used_mem_kib": "used_mem_kib mem_used memory_used used_memory used_mem",
-    "max_rss_kib": "max_rss_kib max_rss maxrss peak_memory max_memory",
-    "cpu_s": "cpu_s cpu_time cputime total_cpu",
-    "energy_j": "energy_j energy consumed_energy total_energy energy_consumed",
-    "array_id": "array_id array_job_id id_array_job",
-    "work_dir": "work_dir workdir working_directory",
-    "submit_line": "submit_line submitline",
-    "comment": "comment",
-}  # fmt: skip
-"""By target the names by which it is guessed, the surer first; a name may end with its unit, as in time_limit_min."""
+@cache
+def known_names() -> Mapping[str, Any]:
+    """What names.toml holds."""
+    return tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
-_UNIT_WORDS = {
-    "ns": "ns", "us": "us", "ms": "ms", "s": "s", "sec": "s", "secs": "s", "seconds": "s", "min": "min", "mins": "min",
-    "minutes": "min", "h": "h", "hr": "h", "hrs": "h", "hours": "h", "days": "days", "kib": "KiB", "mib": "MiB",
-    "gib": "GiB", "kb": "KiB", "mb": "MiB", "gb": "GiB", "bytes": "B", "j": "J", "joules": "J", "kj": "kJ",
-    "kwh": "kWh", "wh": "Wh",
-}  # fmt: skip
+
+@cache
+def public_sets() -> Mapping[str, tuple[frozenset[str], Mapping[str, LogColumn]]]:
+    """By name the columns that tell a public set, which no other table has together, and what its columns hold."""
+    return {
+        one["name"]: (
+            frozenset(one["told_by"].split()),
+            {
+                target: LogColumn.model_validate({"column": said} if isinstance(said, str) else said)
+                for target, said in one["columns"].items()
+            },
+        )
+        for one in known_names()["public_sets"]
+    }
+
+
+def public_set(names: Collection[str]) -> str | None:
+    """The name of the set that these column names tell; None where they are of none."""
+    return next((name for name, (told_by, _) in public_sets().items() if told_by <= set(names)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +96,17 @@ class MappedColumns:
         return list(dict.fromkeys(named))
 
     @property
-    def is_log(self) -> bool:
-        """Whether they tell when jobs ran and for how long."""
+    def lacks(self) -> tuple[str, ...]:
+        """What it takes to tell when jobs ran, or for how long, and is not there."""
         told = set(self.columns)
-        has_instant = bool(told & {"submit_s", "start_s", "end_s"})
-        return has_instant and ("runtime_s" in told or {"start_s", "end_s"} <= told)
+        when = () if told & {"submit_s", "start_s", "end_s"} else ("submit_s, start_s or end_s",)
+        how_long = "runtime_s" in told or {"start_s", "end_s"} <= told
+        return (*when, *(() if how_long else ("runtime_s or both start_s and end_s",)))
+
+    @property
+    def is_log(self) -> bool:
+        """Whether they tell when jobs ran and for how long, and anything else that only a job has."""
+        return not self.lacks and bool({"job_id", "submit_s", "requested_s", *COUNTS} & set(self.columns))
 
 
 def mapped_columns(names: Sequence[str], settings: IngestSettings, where: str) -> MappedColumns:
@@ -118,31 +115,37 @@ def mapped_columns(names: Sequence[str], settings: IngestSettings, where: str) -
     What the settings declare comes first, then the map of a public set, and without such a set guesses from names.
     """
     declared = {target: _declared(target, said, names, where) for target, said in settings.columns.items()}
-    found = guessed(names, declared)
-    if not found.is_log:
+    return complete(guessed(names, declared), names, where)
+
+
+def complete(found: MappedColumns, names: Sequence[str], where: str) -> MappedColumns:
+    """The map; InputError that names what is missing where it does not tell when jobs ran, or for how long."""
+    if found.lacks:
         listed = ", ".join(printable(name, 40) for name in names[:12]) or "none"
-        expected = "columns for submit_s, start_s or end_s, and for runtime_s or both start_s and end_s"
-        do = 'name them in the config, as in [ingest.columns] submit_s = "time of submit"'
+        expected = f"columns for {', and for '.join(found.lacks)}"
+        do = 'with --format table, name them in the config, as in [ingest.columns] submit_s = "time of submit"'
         raise InputError(where, f"the columns {listed}", expected, do)
     return found
 
 
 def guessed(names: Sequence[str], declared: Mapping[str, LogColumn] | None = None) -> MappedColumns:
     """The map that names tell, with what is declared."""
-    columns, known_by = dict(declared or {}), dict.fromkeys(declared or {}, "declared")
+    columns, known_by = dict(declared or {}), dict.fromkeys(declared or {}, DECLARED)
     public = public_set(names)
     taken = {column.column for column in columns.values()}
-    for target, column in public.columns.items() if public else _by_name(names):
+    found = public_sets()[public][1].items() if public else _by_name(names)
+    for target, column in found:
         if target not in columns and column.column in names and (public or column.column not in taken):
-            columns[target], known_by[target] = column, public.name if public else "guessed"
+            columns[target], known_by[target] = column, public or GUESSED
+            taken |= set() if public else {column.column}
     return MappedColumns(columns, known_by)
 
 
 def _by_name(names: Sequence[str]) -> list[tuple[str, LogColumn]]:
-    """Per target the column whose name is the surest; no column is guessed to hold two things."""
+    """Per target the column whose name is the surest."""
     plain = {name: _words(name) for name in names}
     found: list[tuple[str, LogColumn]] = []
-    for target, known in _NAMES.items():
+    for target, known in known_names()["names"].items():
         ranks = {word: rank for rank, word in enumerate(known.split())}
         fits = [(ranks[word], name, unit) for name in names for word, unit in plain[name] if word in ranks]
         if fits:
@@ -156,8 +159,9 @@ def _words(name: str) -> list[tuple[str, str | None]]:
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     word = re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
     stem, _, last = word.rpartition("_")
+    unit = next((unit for unit, words in known_names()["units"].items() if last in words.split()), None)
     plain: list[tuple[str, str | None]] = [(word, None), (word.replace("_", ""), None)]
-    return [*plain, (stem, _UNIT_WORDS[last])] if stem and last in _UNIT_WORDS else plain
+    return [*plain, (stem, unit)] if stem and unit else plain
 
 
 def _declared(target: str, said: LogColumn | str | int, names: Sequence[str], where: str) -> LogColumn:

@@ -4,20 +4,24 @@ Every function gives values and which rows hold something that is no value of th
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Ints, arrow, floats_of, integers, nulls, words_of
+from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, nulls, words_of
 from pipeline.errors import InputError
 from pipeline.ingest import spans
+from pipeline.ingest.formats.table.column_map import known_names
 from pipeline.ingest.reader import by_word, categories
 from pipeline.ingest.spans import Memory, Typed
 from pipeline.ingest.spans.instants import utc_of_local
 from pipeline.ingest.spans.kernels import Bytes
-from pipeline.ingest.tres import exit_code, gpus_of
+from pipeline.ingest.tres import exit_code, gpus_of, resource
 
 MAX_TEXT_BYTES = 1 << 29
 """Of one column in one part of a table."""
@@ -29,6 +33,13 @@ _LATEST_S = 7_258_118_400
 
 _MOST = 2.0**40
 """More s, processors or GiB is an error in the table."""
+
+NO_VALUES, NO_VALUE_64 = (4294967294.0, 4294967295.0), 2.0**63
+"""Slurm's NO_VAL and INFINITE of 32 bits; those of 64 bits are two and one below 2^64, and nothing counts so far."""
+
+_BIT_63, _PER_CPU = 1 << 63, r"^9223372036\d{9}$"
+_FRACTION = r"(:\d\d)\.\d+"
+DOTTED = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})"
 
 
 def plain(column: pa.ChunkedArray) -> pa.Array:
@@ -68,44 +79,48 @@ def _check_unpacked(words: pa.Array, places: pa.Array) -> None:
 
 
 def is_numeric(array: pa.Array) -> bool:
-    """Whether the values are numbers, or texts of which each is a number."""
-    if not pa.types.is_string(array.type):
-        return bool(pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
-    known = array.drop_null()
-    return len(known) > 0 and bool(pc.all(pc.match_substring_regex(known, _NUMBER)).as_py())
+    """Whether most of the values that are known are numbers, or texts that are."""
+    read = numbers(array)
+    return int(np.count_nonzero(~read.missing)) > int(np.count_nonzero(read.invalid))
 
 
 def numbers(array: pa.Array) -> Typed:
-    """float64 of numbers or texts; NaN is null."""
-    if pa.types.is_boolean(array.type):
-        array = array.cast(pa.int8())
+    """float64 of numbers or texts; null, NaN, infinite and Slurm's marks for no value are unknown, Booleans invalid."""
+    invalid = np.zeros(len(array), np.bool_)
     if pa.types.is_string(array.type):
-        return _numbers_of_text(array)
-    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-        known = ~nulls(array)
-        return Typed(np.zeros(len(array)), np.ones(len(array), np.bool_), known)
-    values = floats_of(array.cast(pa.float64()))
-    return Typed(values, ~np.isfinite(values), np.isinf(values))
-
-
-def _numbers_of_text(array: pa.Array) -> Typed:
-    # Not all that Unicode counts as white: a digit of which a bit has flipped can become a control character.
-    trimmed = pc.utf8_trim(array, " \t\u00a0")
-    try:
-        values = floats_of(trimmed.cast(pa.float64()))
-    except pa.ArrowInvalid:
+        # Not all that Unicode counts as white: a digit of which a bit has flipped can become a control character.
+        trimmed = pc.utf8_trim(array, " \t\u00a0")
         is_number = pc.match_substring_regex(trimmed, _NUMBER)
-        values = floats_of(pc.if_else(is_number, trimmed, pa.scalar(None, pa.string())).cast(pa.float64()))
-    invalid = ~np.isfinite(values) & ~nulls(array)
-    if invalid.any():
-        invalid[np.flatnonzero(invalid)] = [
-            word.strip().lower() not in spans.NO_LIMIT for word in array.filter(arrow(invalid)).to_pylist()
-        ]
-    return Typed(values, ~np.isfinite(values), invalid)
+        is_word = pc.is_in(pc.utf8_lower(trimmed), pa.array([*spans.NO_LIMIT, ""]))
+        invalid = ~trues(pc.or_(is_number, is_word)) & ~nulls(array)
+        array = pc.if_else(is_number, trimmed, pa.scalar(None, pa.string()))
+    elif not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        return Typed(np.zeros(len(array)), np.ones(len(array), np.bool_), ~nulls(array))
+    values = floats_of(array.cast(pa.float64(), safe=False))
+    is_mark = np.isin(values, NO_VALUES) | ((np.abs(values) >= NO_VALUE_64) & (np.abs(values) <= 2 * NO_VALUE_64))
+    return Typed(values, ~np.isfinite(values) | is_mark, invalid)
 
 
-def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero_is_known: bool) -> tuple[Typed, int]:
-    """Instants of timestamps, dates, texts, or numbers in `factor` s since 1970 (UTC s), and how many named no zone.
+def _with_texts(read: Typed, array: pa.Array, typed: Callable[[pa.Array], Typed]) -> Typed:
+    """Numbers, and for the texts that are none what `typed` makes of them."""
+    odd = np.flatnonzero(read.invalid)
+    if not len(odd) or not pa.types.is_string(array.type):
+        return read
+    found = typed(array.take(arrow(odd)))
+    for whole, part in ((read.values, found.values), (read.missing, found.missing), (read.invalid, found.invalid)):
+        whole[odd] = part
+    return replace(found, values=read.values, missing=read.missing, invalid=read.invalid)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed(Typed):
+    """UTC s; n_local: how many named no zone."""
+
+    n_local: int = 0
+
+
+def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero_is_known: bool) -> Timed:
+    """Instants of timestamps, dates, texts, or numbers in `factor` s since 1970.
 
     Timestamps and texts without a zone are of `zone`. A negative number is unknown, and 0 unless it is known.
     """
@@ -113,17 +128,21 @@ def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero
         array = array.cast(pa.timestamp("s"))
     if pa.types.is_timestamp(array.type):
         return _timestamps(array, zone)
-    if _is_words(array):
-        typed = spans.instants_s(*spans_of(_without_fraction(array)), zone, day_first=day_first)
-        return typed, typed.n_local
     read = numbers(array)
     values = np.floor(np.where(read.missing, 0.0, read.values) * factor + 1e-6)
     unknown = read.missing | (values < 0) | ((values == 0) & ~np.bool_(zero_is_known))
     too_late = ~unknown & (values > _LATEST_S)
-    return Typed(values, unknown | too_late, read.invalid | too_late), 0
+
+    def of_texts(texts: pa.Array) -> Timed:
+        plain_times = pc.replace_substring_regex(texts, _FRACTION, r"\1")
+        slashed = pc.replace_substring_regex(plain_times, DOTTED, r"\1/\2/\3")
+        typed = spans.instants_s(*spans_of(slashed), zone, day_first=day_first)
+        return Timed(typed.values.astype(np.float64), typed.missing, typed.invalid, typed.n_local)
+
+    return cast(Timed, _with_texts(Timed(values, unknown | too_late, read.invalid | too_late), array, of_texts))
 
 
-def _timestamps(array: pa.Array, zone: str) -> tuple[Typed, int]:
+def _timestamps(array: pa.Array, zone: str) -> Timed:
     missing = nulls(array)
     per_s = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
     values = np.floor_divide(integers(array.cast(pa.int64()))[0], per_s)
@@ -134,12 +153,7 @@ def _timestamps(array: pa.Array, zone: str) -> tuple[Typed, int]:
         values, _, _ = utc_of_local(values, zone)
         n_local = int(np.count_nonzero(~missing))
     none = np.zeros(len(values), np.bool_)
-    return Typed(values, missing | outside, none), n_local
-
-
-def _without_fraction(array: pa.Array) -> pa.Array:
-    """Times without a fraction of a second, which pandas writes."""
-    return pc.replace_substring_regex(array, r"(:\d\d)\.\d+", r"\1")
+    return Timed(values, missing | outside, none, n_local)
 
 
 def durations(array: pa.Array, factor: float) -> Typed:
@@ -152,32 +166,42 @@ def durations(array: pa.Array, factor: float) -> Typed:
     if pa.types.is_interval(array.type):
         took_s = [None if one is None else 86_400 * (30 * one[0] + one[1]) + one[2] / 1e9 for one in array.to_pylist()]
         return numbers(pa.array(took_s, pa.float64()))
-    if _is_words(array):
-        dashed = pc.replace_substring_regex(array, _PANDAS_DAYS, r"\1-")
-        return spans.duration_s(*spans_of(dashed))
     read = numbers(array)
     unknown = read.missing | (read.values == -1)
     values = np.where(unknown, np.nan, read.values) * factor
     with np.errstate(invalid="ignore"):
         too_long = np.abs(values) > _MOST
-    return Typed(np.where(too_long, np.nan, values), unknown | too_long, read.invalid | too_long)
+    found = Typed(np.where(too_long, np.nan, values), unknown | too_long, read.invalid | too_long)
+    return _with_texts(
+        found, array, lambda texts: spans.duration_s(*spans_of(pc.replace_substring_regex(texts, _PANDAS_DAYS, r"\1-")))
+    )
 
 
 def counts(array: pa.Array, factor: float) -> Typed:
     """Counts, with the part of a processor or GPU that a job shares; negative ones are unknown."""
     read = numbers(array)
-    with np.errstate(invalid="ignore"):
-        unknown = read.missing | (read.values < 0)
+    unknown = read.missing | (read.values < 0)
     values = np.where(unknown, 0.0, read.values) * factor
     too_many = values > _MOST
     return Typed(values, unknown | too_many, read.invalid | too_many)
 
 
-def exit_codes(array: pa.Array) -> Typed:
-    """Codes of numbers, or of texts such as `1:0` and `0:9`, where 128 + the signal is the code; else unknown."""
+def resources(array: pa.Array, target: str) -> Typed:
+    """Processors, nodes or GPUs of a list of Slurm's resources: `cpu=4,node=1,gres/gpu=2`, or `1=4,4=1,1001=2`."""
+    return _of_words(as_texts(array), partial(resource, target))
+
+
+def exit_codes(array: pa.Array, *, is_status: bool) -> Typed:
+    """Codes of numbers, or of texts such as `1:0` and `0:9`, where 128 + the signal is the code; else unknown.
+
+    is_status: a number is a status of wait(2), with the code in its second byte and the signal in its first.
+    """
     read = _of_words(array, exit_code) if _is_words(array) else numbers(array)
-    unknown = read.missing | (np.abs(np.where(read.missing, 0.0, read.values)) > _MOST)
-    return Typed(read.values, unknown, np.zeros(len(array), np.bool_))
+    codes = np.where(read.missing | (np.abs(read.values) > _MOST), np.nan, read.values)
+    if is_status:
+        signal = codes % 128
+        codes = np.where(signal > 0, 128 + signal, codes // 256 % 256)
+    return Typed(codes, np.isnan(codes), np.zeros(len(array), np.bool_))
 
 
 def gpus(array: pa.Array, factor: float) -> Typed:
@@ -185,8 +209,14 @@ def gpus(array: pa.Array, factor: float) -> Typed:
     return _of_words(array, gpus_of) if _is_words(array) else counts(array, factor)
 
 
+def trues(array: pa.Array) -> Bools:
+    """Where an array of Booleans is true; not where it is null."""
+    found: Bools = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+    return found
+
+
 def _is_words(array: pa.Array) -> bool:
-    return bool(pa.types.is_string(array.type)) and not is_numeric(array)
+    return bool(pa.types.is_string(array.type)) and bool(numbers(array).invalid.any())
 
 
 def _of_words(array: pa.Array, value_of: Callable[[str], float | None]) -> Typed:
@@ -196,13 +226,21 @@ def _of_words(array: pa.Array, value_of: Callable[[str], float | None]) -> Typed
 
 
 def memory(array: pa.Array, factor: float | None) -> Memory:
-    """KiB of texts (`8G`, `4000Mn`) or numbers in `factor` KiB; a number without a unit is unknown."""
+    """KiB of texts (`8G`, `4000Mn`) or numbers in `factor` KiB; a number without a unit is unknown.
+
+    Slurm marks a number that is per processor by its highest bit, of 64.
+    """
     if _is_words(array):
         return spans.memory_kib(*spans_of(array), factor or 1 / 1024)
     read = numbers(array)
-    with np.errstate(invalid="ignore"):
-        unknown = read.missing | (read.values < 0) | (read.values > _MOST * 1024**2) | np.bool_(factor is None)
-    return Memory(read.values * (factor or 1.0), unknown, read.invalid, np.zeros(len(array), np.uint8))
+    texts = as_texts(array.cast(pa.uint64(), safe=False) if pa.types.is_integer(array.type) else array)
+    is_marked = trues(pc.match_substring_regex(texts, _PER_CPU))
+    marked = np.array([int(text) - _BIT_63 for text in texts.filter(arrow(is_marked)).to_pylist()], np.float64)
+    values = read.values.copy()
+    values[is_marked] = marked
+    kib = values * (factor or 1.0)
+    unknown = (read.missing & ~is_marked) | ~((kib >= 0) & (kib < spans.NO_KIB)) | np.bool_(factor is None)
+    return Memory(kib, unknown, read.invalid, np.where(is_marked, spans.PER_CPU, 0).astype(np.uint8))
 
 
 def as_texts(array: pa.Array) -> pa.Array:
@@ -218,16 +256,6 @@ def as_texts(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.utf8_length(text), 0), pa.scalar(None, pa.string()), text)
 
 
-_STATES = {
-    "COMPLETED": "completed complete finished terminated success successful succeeded pass passed done ok",
-    "FAILED": "failed fail failure error",
-    "CANCELLED": "cancelled canceled killed aborted evicted removed",
-    "TIMEOUT": "timeout timed_out",
-    "OUT_OF_MEMORY": "oom out_of_memory",
-    "RUNNING": "running",
-    "PENDING": "pending waiting queued",
-}
-_STATE_OF = {word: state for state, words in _STATES.items() for word in words.split()}
 _SLURM_STATES = (
     "PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
     "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
@@ -246,7 +274,13 @@ def _slurm_state(word: str) -> str:
 
 def _state(word: str) -> str:
     found = re.sub(r" by \S+$", "", word.strip())
-    return _STATE_OF.get(found.lower().replace(" ", "_"), found)
+    return state_words().get(found.lower().replace(" ", "_"), found)
+
+
+@cache
+def state_words() -> Mapping[str, str]:
+    """Slurm's term by the word for a state."""
+    return {word: state for state, words in known_names()["states"].items() for word in words.split()}
 
 
 def spans_of(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
