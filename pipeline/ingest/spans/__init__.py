@@ -27,9 +27,12 @@ from pipeline.ingest.spans.kernels import (
     parse_memory,
 )
 
-NO_VALUE = ("unknown", "none", "n/a", "(null)", "null", "nan", "none assigned", "invalid")
+NO_VALUE = (
+    "unknown", "none", "n/a", "(null)", "null", "nan", "none assigned", "invalid", "?", "18446744073709551614",
+    "18446744073709551615",
+)  # fmt: skip
 NO_LIMIT = (*NO_VALUE, "unlimited", "partition_limit", "infinite", "infinity", "inf", "+inf")
-"""Words (in small letters) that stand for no value, man sacct: Timelimit, Start, End."""
+"""Words (in small letters) that stand for no value: man sacct (Timelimit, Start, End) and slurm.h (NO_VAL64)."""
 
 __all__ = [
     "PER_CPU", "PER_NODE", "Instants", "Memory", "Typed", "as_bytes", "category", "decoded", "duration_s", "energy_j",
@@ -37,8 +40,8 @@ __all__ = [
     "settled", "texts",
 ]  # fmt: skip
 
-_UNKNOWN_J = (4294967294.0, 4294967295.0)
-"""NO_VAL and INFINITE of 32 bits, which old releases wrote."""
+NO_VAL, INFINITE = 4294967294.0, 4294967295.0
+"""Slurm's marks of 32 bits for no value and no limit; those of 64 bits are two and one below 2^64."""
 
 NO_KIB = 2.0**53
 """8 EiB, which no job uses; Slurm's marks for unset and infinite memory are 16 EiB less a byte or two."""
@@ -153,7 +156,7 @@ def energy_j(data: Bytes, start: Ints, end: Ints) -> Typed:
     typed = memory_kib(data, start, end, 1.0)
     values = typed.values * _decimal_factor(data, start, end)
     with np.errstate(invalid="ignore"):
-        unmeasured = ~typed.invalid & (~(values > 0) | np.isin(values, _UNKNOWN_J) | (values >= _UNKNOWN_FROM_J))
+        unmeasured = ~typed.invalid & (~(values > 0) | np.isin(values, (NO_VAL, INFINITE)) | (values >= _UNKNOWN_FROM_J))
     missing: Bools = typed.missing | unmeasured
     return Typed(values, missing, typed.invalid)
 

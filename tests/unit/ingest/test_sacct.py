@@ -216,7 +216,7 @@ def test_states(tmp_path: Path, text: str, state: str) -> None:
         ("3000Mc", 3000 * 1024),
         ("1G", 262144),
         ("2147486648Mn", 3000 * 1024),
-        ("0n", 0),
+        ("0n", None),
         ("", None),
     ],
 )

@@ -286,11 +286,14 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         typed["requested_nodes"] = whole(number["requested_nodes"])
     given, placed, asked, asked_nodes = map(positive, number.values())
     kib, per = fields.memory("requested_mem", 1024.0)
+    # --mem=0 asks for all memory of a node.
+    kib = positive(kib)
     procs = np.where(np.isnan(asked), given, asked)
     per_node = np.where(np.isnan(placed), asked_nodes, placed) / np.where(np.isnan(given), asked, given)
     of_job = kib / procs
     if fields.has("typed_mem"):
         typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
+        typed_kib = positive(typed_kib)
     else:
         # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
         of_job, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
@@ -336,7 +339,7 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
     """The limit that the user asked for, and the one that we set where it still held at the job's end."""
     if fields.has("limit_min"):
         minutes, missing = fields.count("limit_min")
-        limit_s = np.where(missing, np.nan, minutes * 60.0)
+        limit_s = np.where(missing | (minutes >= spans.NO_VAL), np.nan, minutes * 60.0)
     else:
         limit_s = fields.duration("requested_s")
     fields.mark(limit_s < 0, "not_a_duration")

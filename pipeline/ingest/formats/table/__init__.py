@@ -81,14 +81,17 @@ def _is_saccts(head: bytes, names: Sequence[str], found: MappedColumns) -> bool:
     from pipeline.ingest.formats.sacct.layout import told_in  # noqa: PLC0415  (kernels that other tables do without)
 
     by_sacct = told_in(head)
-    return by_sacct is None or len(by_sacct & _MAIN) >= len(found.columns.keys() & _MAIN)
+    if by_sacct is None:
+        return not plain & _SACCTS[0]
+    return len(by_sacct & _MAIN) >= len(found.columns.keys() & _MAIN)
 
 
 def refusal(source: Source, start: bytes) -> InputError | None:
     """What a text lacks that is a table, but not one that tells when jobs ran; None for what is no table."""
     names, lines = names_in(start), [line for line in start.split(b"\n")[1:20] if line.strip()]
     n_delimiters = [line.count(b",") + line.count(b";") + line.count(b"\t") + line.count(b"|") for line in lines]
-    if len(names) < _LEAST_COLUMNS or not any(n >= len(names) - 1 for n in n_delimiters):
+    is_table = len(names) >= _LEAST_COLUMNS and not any("=" in name for name in names)
+    if not is_table or not any(n >= len(names) - 1 for n in n_delimiters):
         return None
     try:
         complete(guessed(names), names, printable(source.label))

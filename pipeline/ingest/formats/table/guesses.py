@@ -21,6 +21,7 @@ from pipeline.ingest.formats.table.column_map import (
     GUESSED,
     INSTANTS,
     MEMORY,
+    SLURM,
     TIME_UNITS,
     TRES,
     WAIT,
@@ -42,6 +43,9 @@ _ENOUGH = 0.9
 _FEW = 10
 """Fewer rows than this do not show that what is called a limit is a runtime."""
 
+_STORED = {
+    TRES: " as a list of Slurm's resources", WAIT: " as a status of wait(2)", SLURM: " as a number of slurm.h",
+}  # fmt: skip
 _DATE = r"^\s*(?P<first>\d{1,2})[./](?P<second>\d{1,2})[./]\d{4}"
 _MONTHS = 12
 
@@ -100,9 +104,10 @@ class Column:
     def sentence(self) -> str:
         """What it is taken for, on what evidence, and what speaks against it."""
         unit = self.said.unit or self.unit
+        shown = _STORED.get(unit, f" in {unit}" if unit else "")
         how = "; ".join(("guessed from its name" if self.known_by == GUESSED else self.known_by, *self.reasons))
         but = "".join(f"; but {one}" for one in self.objections)
-        return f"{self.target} = {printable(self.said.column, 60)}{f' in {unit}' if unit else ''} ({how}{but})"
+        return f"{self.target} = {printable(self.said.column, 60)}{shown} ({how}{but})"
 
 
 @dataclass(slots=True)
@@ -131,7 +136,8 @@ class Guesses:
 
     def reject(self, target: str, why: str) -> None:
         """Take no column for this target."""
-        self.said.append(f"{self.columns.pop(target).shown} is not read: {why}")
+        column = self.columns.pop(target)
+        self.said.append(f"column {printable(column.said.column, 40)} is not taken for {target}: {why}")
 
 
 def guesses(
@@ -158,6 +164,8 @@ def guesses(
     _set_span(found, "suspended_s", None, "")
     _set_span(found, "cpu_s", None, "")
     _check_order(found)
+    if "gpus" in found.columns and found.columns["gpus"].said.unit == TRES:
+        found.said.append("resource 1001 of slurmdbd is read as GPUs; see `sacctmgr show tres` whether it is")
     for column in found.columns.values():
         if column.target in MEMORY and column.factor is None and column.numbers(rows) is not None:
             found.said.append(
@@ -169,13 +177,16 @@ def guesses(
 
 def _reject_unreadable(found: Guesses) -> None:
     """Reject guesses that most of their values contradict; what tells when jobs ran is read all the same."""
-    for target in [name for name in (*COUNTS, *DURATIONS, *MEMORY, "energy_j") if name in found.columns]:
+    checked = ("submit_s", *COUNTS, *DURATIONS, *MEMORY, "energy_j")
+    for target in [name for name in checked if name in found.columns and name != "runtime_s"]:
         column = found.columns[target]
-        if column.known_by == GUESSED and target != "runtime_s":
+        if column.known_by == GUESSED:
             typed = column.typed(found.rows)
             n_bad, n_known = int(typed.invalid.sum()), int((~typed.missing).sum())
-            if n_bad > n_known:
+            if n_bad > n_known and target != "submit_s":
                 found.reject(target, f"{n_bad:,} of {n_bad + n_known:,} values are of another kind")
+            elif target == "submit_s" and len(found.rows) and not n_bad + n_known:
+                found.reject(target, "none of its values is known")
 
 
 def _set_epochs(found: Guesses) -> None:

@@ -34,9 +34,6 @@ _LATEST_S = 7_258_118_400
 _MOST = 2.0**40
 """More s, processors or GiB is an error in the table."""
 
-NO_VALUES, NO_VALUE_64 = (4294967294.0, 4294967295.0), 2.0**63
-"""Slurm's NO_VAL and INFINITE of 32 bits; those of 64 bits are two and one below 2^64, and nothing counts so far."""
-
 _BIT_63, _PER_CPU = 1 << 63, r"^9223372036\d{9}$"
 _FRACTION = r"(:\d\d)\.\d+"
 DOTTED = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})"
@@ -97,7 +94,8 @@ def numbers(array: pa.Array) -> Typed:
     elif not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         return Typed(np.zeros(len(array)), np.ones(len(array), np.bool_), ~nulls(array))
     values = floats_of(array.cast(pa.float64(), safe=False))
-    is_mark = np.isin(values, NO_VALUES) | ((np.abs(values) >= NO_VALUE_64) & (np.abs(values) <= 2 * NO_VALUE_64))
+    # Slurm's marks of 64 bits are near 2^64, and pandas' for no time is -2^63.
+    is_mark = np.isin(values, (spans.NO_VAL, spans.INFINITE)) | ((np.abs(values) >= _BIT_63) & (np.abs(values) <= 2 * _BIT_63))
     return Typed(values, ~np.isfinite(values) | is_mark, invalid)
 
 
