@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, floats, integers, proc_seconds, tally
+from pipeline.arrays import Bools, floats, proc_seconds, tally
 from pipeline.errors import InputError
 from pipeline.ingest.combine import with_sorted_categories
 from pipeline.ingest.jobs_tables import OnDisk, read_jobs_tables
@@ -177,9 +177,9 @@ def within_window(
     """The result of ingest with only the jobs submitted in the window that were over by its end.
 
     A job is over when the last instant that its record tells has passed: its end, else its start or submit plus its
-    runtime. A record without a submit, as of a partial execution in SWF, stands with the record before it in its log.
-    So the rows until an instant are those of the log with only the records of jobs that were over then. The others are
-    counted as `outside_window`. With `out` the jobs are written to that file, which may be the one they are in.
+    runtime. A record without a submit is in no window. So the rows until an instant are those of the log with only the
+    records of jobs that were over then. The others are counted as `outside_window`.
+    With `out` the jobs are written to that file, which may be the one they are in.
     InputError, and no file, where no job is left.
     """
     if window_s == OPEN:
@@ -210,62 +210,22 @@ def within_window(
     return kept, unreadable, changed.check()
 
 
+_TIMES = ("submit_s", "start_s", "end_s", "runtime_s")
+
+
 def in_window(jobs: LargeTable, window_s: Window) -> Iterator[tuple[pa.Table, Bools]]:
     """The jobs in parts, and which of each part are in a window as `within_window` says."""
-    preceding = _before_undated(jobs)
-    for part in parts_of(jobs):
-        yield part, _is_in(part, window_s, preceding)
-
-
-Places = dict[tuple[str, int], tuple[int, float, float]]
-"""By log and line of a record without a submit: the line of the last record before it that has one, its submit, and
-when it was over."""
-
-
-def _before_undated(jobs: LargeTable) -> Places:
-    """The record before each one without a submit; infinitely early where there is none."""
-    undated = [part.filter(pc.is_null(part["submit_s"])) for part in parts_of(jobs, _PLACE)]
-    where = [
-        (row["source_file"], row["source_line"]) for part in undated for row in part.select(_PLACE[:2]).to_pylist()
-    ]
-    found: Places = dict.fromkeys(where, (-1, -np.inf, -np.inf))
-    if not where:
-        return found
-    for part in parts_of(jobs, _PLACE):
-        dated = part.filter(pc.is_valid(part["submit_s"])).sort_by("source_line")
-        for file in {name for name, _ in where}:
-            own = dated.filter(pc.equal(dated["source_file"].cast(pa.string()), file))
-            lines, submit_s, over_s = integers(own["source_line"])[0], floats(own, "submit_s"), _over_s(own)
-            asked = [line for name, line in where if name == file]
-            for line, place in zip(asked, np.searchsorted(lines, asked) - 1, strict=True):
-                if place >= 0:
-                    before = (int(lines[place]), float(submit_s[place]), float(over_s[place]))
-                    found[file, line] = max(found[file, line], before)
-    return found
-
-
-_PLACE = ["source_file", "source_line", "submit_s", "start_s", "end_s", "runtime_s"]
-
-
-def _over_s(jobs: pa.Table) -> Floats:
-    """The last instant that each record tells; NaN where it has no submit."""
-    submit_s, start_s, end_s, runtime_s = (floats(jobs, name) for name in _PLACE[2:])
-    began_s = np.fmax(submit_s, start_s)
-    return np.fmax(began_s, np.where(np.isnan(end_s), began_s + np.nan_to_num(runtime_s), end_s)) + 0 * submit_s
-
-
-def _is_in(jobs: pa.Table, window_s: Window, preceding: Places) -> Bools:
-    submit_s, over_s = floats(jobs, "submit_s"), _over_s(jobs)
-    undated = np.flatnonzero(np.isnan(submit_s))
-    for row, own in zip(undated, jobs.select(_PLACE[:2]).take(undated).to_pylist(), strict=True):
-        _, submit_s[row], over_s[row] = preceding[own["source_file"], own["source_line"]]
     begin_s, end_s = window_s
-    chosen: Bools = np.ones(jobs.num_rows, np.bool_)
-    if begin_s is not None:
-        chosen &= submit_s >= begin_s
-    if end_s is not None:
-        chosen &= over_s < end_s
-    return chosen
+    for part in parts_of(jobs):
+        submit_s, start_s, ended_s, runtime_s = (floats(part, name) for name in _TIMES)
+        chosen: Bools = np.ones(part.num_rows, np.bool_)
+        if begin_s is not None:
+            chosen &= submit_s >= begin_s
+        if end_s is not None:
+            began_s = np.fmax(submit_s, start_s)
+            chosen &= np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s)) < end_s
+            chosen &= ~np.isnan(submit_s)
+        yield part, chosen
 
 
 def _utc(seconds: int | None) -> str:

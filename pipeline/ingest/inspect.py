@@ -73,7 +73,7 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
             raise InputError(printable(source.label), "a table of Walltime, not a log", "a log", OWN_TABLE)
         reader = reader_of(replace(source, is_named=True), candidates_of(FORMATS, settings))
         assert reader is not None  # nosec B101 # for the type checker
-        shown, is_whole = (source, True) if is_all else _bounded(source)
+        shown, is_whole = (source, True) if is_all else _bounded(source, settings)
         layout = reader.layout(shown, site, settings) if reader.layout else Layout()
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
         alone = settings.model_copy(update={"format": reader.name})
@@ -86,10 +86,10 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
         return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))
 
 
-def _bounded(source: Source) -> tuple[Source, bool]:
+def _bounded(source: Source, settings: IngestSettings) -> tuple[Source, bool]:
     """The source's first bytes, up to the end of a line, or of a table the first rows; whether they are all."""
     if head(source).startswith((PARQUET, ARROW)):
-        return _first_rows(source)
+        return _first_rows(source, settings)
     blocks = list(islice(byte_blocks(source, BOUND_BYTES), 2))
     first = blocks[0] if blocks else b""
     is_whole = len(blocks) < 2
@@ -97,13 +97,14 @@ def _bounded(source: Source) -> tuple[Source, bool]:
     return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(shown))), is_whole
 
 
-def _first_rows(source: Source) -> tuple[Source, bool]:
+def _first_rows(source: Source, settings: IngestSettings) -> tuple[Source, bool]:
     """The first rows of a table, as a table in memory; whether they are all."""
-    from pipeline.ingest.formats.table import row_batches  # noqa: PLC0415  (kernels that text does without)
+    from pipeline.ingest.formats.table import names_of, read_parts  # noqa: PLC0415  (kernels that text does without)
 
-    rows = list(islice(row_batches(source), 2))
+    names = names_of(source, settings)
+    rows = list(islice(read_parts(source, names, names, settings), 2))
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, rows[0].schema) as file:
-        file.write(rows[0])
+    with pa.ipc.new_file(sink, rows[0].rows.schema) as file:
+        file.write(rows[0].rows)
     data = sink.getvalue().to_pybytes()
     return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(data))), len(rows) < 2

@@ -47,15 +47,15 @@ def ingest(
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
     from flows.pages.terminal.view_jobs import view_ingested, view_inspections
-    from flows.services.logs.ingesting import all_unknown, inspected, log_sources, settings_of, write_jobs
+    from flows.services.logs.ingesting import inspected, log_sources, settings_of, write_jobs
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")
     check_mode(ctx, "--dry-run", is_on=dry_run, own=("--all", "--rows"), shared=shared)
     settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
     if dry_run:
         found = inspected(paths or [], settings, rows, is_all=all)
-        facts, blocks = {"logs": found}, view_inspections(found)
-        return Answer(facts, blocks, exit_code=UNREADABLE_EXIT if all_unknown(found) else 0)
+        is_read = any(not one["error"] for one in found)
+        return Answer({"logs": found}, view_inspections(found), exit_code=0 if is_read else UNREADABLE_EXIT)
     if out is None:
         raise typer.BadParameter("Missing: the table to write, or --dry-run.", ctx, param_hint="--out")
     with log_sources(paths or [], live, since, until, settings) as (logs, of_site, how):

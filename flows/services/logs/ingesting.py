@@ -109,19 +109,17 @@ def settings_of(
 
 
 def write_jobs(
-    logs: Sequence[Path | Source], site: SiteSettings, how: IngestSettings, out: Path, *, is_update: bool = False
-) -> tuple[Report, dict[str, Path]]:
-    """Ingest logs; returns the report, and the tables' paths by name. Spill files beside `out` are removed."""
+    logs: Sequence[Path | Source], site: SiteSettings, how: IngestSettings, out: Path, *, is_update: bool = False,
+    earlier: Path | None = None,
+) -> tuple[Report, dict[str, Path]]:  # fmt: skip
+    """Ingest logs; returns the report, and the tables' paths by name. Spill files beside `out` are removed.
+
+    The jobs of an earlier table are added; with is_update it is `out` itself, where that exists.
+    """
     check_suffix(out)
     if is_update and out.suffix != ".parquet":
         raise InputError(f"--out {printable(str(out))}", "a CSV table to update", "a .parquet one")
-    return write_updated(logs, site, how, out, out if is_update and out.exists() else None)
-
-
-def write_updated(
-    logs: Sequence[Path | Source], site: SiteSettings, how: IngestSettings, out: Path, earlier: Path | None
-) -> tuple[Report, dict[str, Path]]:
-    """The same, with the jobs of an earlier table, which may be `out` itself."""
+    earlier = out if is_update and out.exists() else earlier
     if table := next(filter(is_table, find_sources(logs)), None):
         do = "give the table itself to walltime run, backtest or clean"
         raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
@@ -175,11 +173,6 @@ def _plain_inspection(found: Inspection, n_rows: int) -> dict[str, Any]:
     }
 
 
-def all_unknown(inspections: Sequence[dict[str, Any]]) -> bool:
-    """Whether none of the inspected logs can be read."""
-    return all(one["error"] for one in inspections)
-
-
 FOLDER = "source"
 _MARK = "watermark.json"
 _DRAFT = "reading.parquet"
@@ -213,7 +206,7 @@ def accumulated_jobs(settings: RunSettings, now_s: int) -> Accumulated:
         draft = folder / _DRAFT
         remove_drafts_of(draft)
         with sacct_records(settings, window) as (logs, site, how):
-            report, written = write_updated(logs, site, how, draft, earlier)
+            report, written = write_jobs(logs, site, how, draft, earlier=earlier)
         tables = [_put_in_place(folder, written), *(mark["tables"] if mark else [])]
         tables = list(dict.fromkeys(tables))
         state = {"key": key, "table": tables[0], "tables": tables[:_KEPT], "until_s": window.until_s}

@@ -40,7 +40,7 @@ __all__ = [
     "settled", "texts",
 ]  # fmt: skip
 
-NO_VAL, INFINITE = 4294967294.0, 4294967295.0
+NO_VALUES = (4294967294.0, 4294967295.0)
 """Slurm's marks of 32 bits for no value and no limit; those of 64 bits are two and one below 2^64."""
 
 NO_KIB = 2.0**53
@@ -156,7 +156,7 @@ def energy_j(data: Bytes, start: Ints, end: Ints) -> Typed:
     typed = memory_kib(data, start, end, 1.0)
     values = typed.values * _decimal_factor(data, start, end)
     with np.errstate(invalid="ignore"):
-        unmeasured = ~typed.invalid & (~(values > 0) | np.isin(values, (NO_VAL, INFINITE)) | (values >= _UNKNOWN_FROM_J))
+        unmeasured = ~typed.invalid & (~(values > 0) | np.isin(values, NO_VALUES) | (values >= _UNKNOWN_FROM_J))
     missing: Bools = typed.missing | unmeasured
     return Typed(values, missing, typed.invalid)
 

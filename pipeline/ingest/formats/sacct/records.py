@@ -339,7 +339,7 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
     """The limit that the user asked for, and the one that we set where it still held at the job's end."""
     if fields.has("limit_min"):
         minutes, missing = fields.count("limit_min")
-        limit_s = np.where(missing | (minutes >= spans.NO_VAL), np.nan, minutes * 60.0)
+        limit_s = np.where(missing | np.isin(minutes, spans.NO_VALUES), np.nan, minutes * 60.0)
     else:
         limit_s = fields.duration("requested_s")
     fields.mark(limit_s < 0, "not_a_duration")

@@ -6,6 +6,7 @@ Which column holds what is declared (`ingest.columns`), told by a public set's c
 set aside with its reason.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,25 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.formats.table.column_map import (
-    TARGETS,
-    MappedColumns,
-    complete,
-    guessed,
-    mapped_columns,
-    public_set,
-)
+from pipeline.ingest.formats.table import column_map, text_parts
+from pipeline.ingest.formats.table.column_map import MappedColumns, guessed
 from pipeline.ingest.formats.table.guesses import Column, Guesses, date_orders, dates_in, guesses
 from pipeline.ingest.formats.table.jobs import COSTS, LOCAL, MISSING, PARTS, REASONS, SIZES, Rows, jobs_of_rows
-from pipeline.ingest.formats.table.text_parts import (
-    Part,
-    array_parts,
-    csv_parts,
-    first_line,
-    has_header,
-    json_parts,
-    names_in,
-)
+from pipeline.ingest.formats.table.text_parts import Part, first_line, names_in
 from pipeline.ingest.reader import (
     Chunk,
     Layout,
@@ -48,14 +35,9 @@ from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import parquet_file
 
 EXPECTS = "a table with a row for each job: Parquet, Arrow, CSV with column names, or JSON with an object a job"
-_SACCTS = (
-    {"jobid", "jobidraw"},
-    {
-        "jobname", "alloccpus", "ncpus", "nnodes", "elapsedraw", "timelimit", "timelimitraw", "reqmem", "reqcpus",
-        "maxrss",
-    },
-)  # fmt: skip
-"""Names that sacct writes: one of the first, or two of the second, show a dump of it, whose rows may be steps."""
+_SACCTS = {"jobname", "alloccpus", "ncpus", "nnodes", "elapsedraw", "timelimit", "timelimitraw", "reqmem", "maxrss"}
+"""Names that sacct writes: two of them show a dump of it, whose rows may be steps, as does JobID."""
+
 _MAIN = {"submit_s", "start_s", "end_s", "runtime_s", "procs", "requested_procs", "nodes"}
 """What shows which of two readers tells more of a job."""
 
@@ -70,34 +52,28 @@ def looks_right(head: bytes) -> bool:
         return True
     names = names_in(head)
     found = guessed(names)
-    return bool(public_set(names)) or (found.is_log and not _is_saccts(head, names, found))
+    return bool(column_map.public_set(names)) or (found.is_log and not _is_saccts(head, names, found))
 
 
 def _is_saccts(head: bytes, names: Sequence[str], found: MappedColumns) -> bool:
     """Whether a text is a dump of sacct: its names are sacct's, and those tell as much as a table's would."""
-    plain = {name.strip('^~ ').lower() for name in names}
-    if first_line(head).startswith((b"{", b"[")) or not (plain & _SACCTS[0] or len(plain & _SACCTS[1]) > 1):
+    plain = {re.sub(r"\W", "", name).lower() for name in names}
+    has_id = bool(plain & {"jobid", "jobidraw"})
+    if first_line(head).startswith((b"{", b"[")) or not (has_id or len(plain & _SACCTS) > 1):
         return False
     from pipeline.ingest.formats.sacct.layout import told_in  # noqa: PLC0415  (kernels that other tables do without)
 
     by_sacct = told_in(head)
-    if by_sacct is None:
-        return not plain & _SACCTS[0]
-    return len(by_sacct & _MAIN) >= len(found.columns.keys() & _MAIN)
+    return not has_id if by_sacct is None else len(by_sacct & _MAIN) >= len(found.columns.keys() & _MAIN)
 
 
 def refusal(source: Source, start: bytes) -> InputError | None:
     """What a text lacks that is a table, but not one that tells when jobs ran; None for what is no table."""
-    names, lines = names_in(start), [line for line in start.split(b"\n")[1:20] if line.strip()]
-    n_delimiters = [line.count(b",") + line.count(b";") + line.count(b"\t") + line.count(b"|") for line in lines]
-    is_table = len(names) >= _LEAST_COLUMNS and not any("=" in name for name in names)
-    if not is_table or not any(n >= len(names) - 1 for n in n_delimiters):
+    names = names_in(start)
+    n_delimiters = [len(re.findall(rb"[,;\t|]", line)) for line in start.split(b"\n")[1:20]]
+    if len(names) < _LEAST_COLUMNS or "=" in "".join(names) or max(n_delimiters, default=0) < len(names) - 1:
         return None
-    try:
-        complete(guessed(names), names, printable(source.label))
-    except InputError as error:
-        return error
-    return None
+    return column_map.lacking(guessed(names), names, printable(source.label))
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -105,7 +81,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     names, mapped = _mapped(source, settings)
     found = _guesses(source, names, mapped, site, settings)
     remarks = Remarks({f"{_ASSUMED}{sentence}": 1 for sentence in found.said})
-    if public := public_set(names):
+    if public := column_map.public_set(names):
         remarks[f"{_SET}{public}"] += 1
     for part in read_parts(source, names, mapped.used, settings):
         yield _chunk(part, found.columns, source, site, remarks)
@@ -135,7 +111,7 @@ def _mapped(source: Source, settings: IngestSettings) -> tuple[list[str], Mapped
         raise InputError(f"{where}, line 1", "no column names", EXPECTS, "name the columns in ingest.fields")
     if double := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{where}, line 1", f"two columns {printable(double, 40)}", "each column once", "rename one")
-    return names, mapped_columns(names, settings, where)
+    return names, column_map.mapped_columns(names, settings, where)
 
 
 def _chunk(part: Part, columns: Mapping[str, Column], source: Source, site: SiteSettings, remarks: Remarks) -> Chunk:
@@ -166,7 +142,7 @@ def names_of(source: Source, settings: IngestSettings) -> list[str]:
     """The columns of a table, in order; InputError where it is damaged or names none."""
     start = head(source)
     if not is_binary(start):
-        if settings.fields and not has_header(start, settings):
+        if settings.fields and not text_parts.has_header(start, settings):
             return list(settings.fields)
         return names_in(start, settings)
     with _opened(source, start) as file:
@@ -180,11 +156,11 @@ def read_parts(source: Source, names: Sequence[str], used: Sequence[str], settin
     if is_binary(start):
         yield from _binary_parts(source, used)
     elif first_line(start).startswith(b"["):
-        yield from array_parts(source, used)
+        yield from text_parts.array_parts(source, used)
     elif first_line(start).startswith(b"{"):
-        yield from json_parts(source, used)
+        yield from text_parts.json_parts(source, used)
     else:
-        yield from csv_parts(source, names, used, settings)
+        yield from text_parts.csv_parts(source, names, used, settings)
 
 
 def _opened(source: Source, start: bytes) -> Any:
@@ -208,28 +184,22 @@ def _damaged(source: Source, error: Exception) -> InputError:
     return InputError(printable(source.label), found, "a whole file", "copy or export it again")
 
 
-def row_batches(source: Source, used: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet or Arrow, PART_ROWS at a time or fewer, with all columns or these; InputError for damage."""
-    start = head(source)
-    with _opened(source, start) as file:
+def _binary_parts(source: Source, used: Sequence[str]) -> Iterator[Part]:
+    """The rows of Parquet or Arrow, PART_ROWS at a time or fewer; InputError for damage."""
+    n_rows = 0
+    with _opened(source, head(source)) as file:
         try:
             if isinstance(file, pq.ParquetFile):
-                yield from file.iter_batches(PART_ROWS, columns=used and list(used))
-                return
-            for place in range(file.num_record_batches):
-                batch = file.get_batch(place) if used is None else file.get_batch(place).select(list(used))
-                yield from (batch.slice(at, PART_ROWS) for at in range(0, batch.num_rows, PART_ROWS))
+                batches = file.iter_batches(PART_ROWS, columns=list(used))
+            else:
+                whole = (file.get_batch(place).select(list(used)) for place in range(file.num_record_batches))
+                batches = (own.slice(at, PART_ROWS) for own in whole for at in range(0, own.num_rows, PART_ROWS))
+            for batch in batches:
+                line = n_rows + 1 + np.arange(batch.num_rows)
+                n_rows += batch.num_rows
+                yield Part(pa.Table.from_batches([batch]), line, np.zeros_like(line), batch.num_rows, batch.nbytes)
         except (pa.ArrowException, OSError) as error:
             raise _damaged(source, error) from None
-
-
-def _binary_parts(source: Source, used: Sequence[str]) -> Iterator[Part]:
-    n_rows = 0
-    for batch in row_batches(source, used):
-        rows = pa.Table.from_batches([batch])
-        line = n_rows + 1 + np.arange(rows.num_rows)
-        n_rows += rows.num_rows
-        yield Part(rows, line, np.zeros_like(line), rows.num_rows, rows.nbytes)
 
 
 def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:
@@ -237,7 +207,7 @@ def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layo
     names, mapped = _mapped(source, settings)
     columns = _guesses(source, names, mapped, site, settings).columns
     found = tuple(dict.fromkeys(name for one in columns.values() for name in (one.said.column, one.said.times) if name))
-    missing = tuple(target for target in TARGETS if target not in columns)
+    missing = tuple(target for target in column_map.TARGETS if target not in columns)
     ignored = tuple(name for name in names if name not in found)
     return Layout(found, missing, ignored, tuple(column.sentence() for column in columns.values()))
 

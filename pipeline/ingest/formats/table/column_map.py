@@ -27,39 +27,26 @@ TEXTS = ("job_id", "job_name", "preceding_job_id", "comment", "submit_line", "wo
 TARGETS = (*INSTANTS, *DURATIONS, *COUNTS, *EXIT_CODES, *MEMORY, "energy_j", *CATEGORIES, *TEXTS)
 """What a column of a table may hold: columns of JOBS, texts that rules read, and `wait_s`, from submit to start (s)."""
 
-TIME_UNITS = {
-    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "days": 86_400.0,
-}  # fmt: skip
-MEMORY_UNITS = {
-    "B": 1 / 1024, "KiB": 1.0, "MiB": 1024.0, "GiB": 1024.0**2, "TiB": 1024.0**3, "kB": 1000 / 1024, "MB": 1e6 / 1024,
-    "GB": 1e9 / 1024,
-}  # fmt: skip
-ENERGY_UNITS = {"J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "kWh": 3.6e6}
 TRES, WAIT, SLURM = "tres", "wait", "slurm"
 """How slurmdbd stores counts (lists of resources), exit codes (statuses of wait(2)) and states (numbers)."""
 
-COUNT_UNITS = {"1": 1.0, "%": 0.01, "milli": 1e-3, TRES: 1.0}
-_UNITS: Mapping[str, Mapping[str, float]] = {
-    **dict.fromkeys((*INSTANTS, *DURATIONS), TIME_UNITS),
-    **dict.fromkeys(MEMORY, MEMORY_UNITS),
-    **dict.fromkeys(COUNTS, COUNT_UNITS),
-    **{name: {WAIT: 1.0} for name in EXIT_CODES},
-    "energy_j": ENERGY_UNITS,
-    "state": {SLURM: 1.0},
-}
-
 GUESSED, DECLARED = "guessed", "declared"
-
-
-def units_of(target: str) -> Mapping[str, float]:
-    """The units of values in the column for this target, each as a factor to JOBS's own; none for texts."""
-    return _UNITS.get(target, {})
 
 
 @cache
 def known_names() -> Mapping[str, Any]:
     """What names.toml holds."""
     return tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
+
+
+def units_of(target: str) -> Mapping[str, float]:
+    """The units of values in the column for this target, each as a factor to JOBS's own; none for texts."""
+    groups = {"time": (*INSTANTS, *DURATIONS), "memory": MEMORY, "count": COUNTS, "exit_code": EXIT_CODES}
+    group = next((group for group, targets in groups.items() if target in targets), target)
+    return dict(known_names()["factors"].get(group, {}))
+
+
+TIME_UNITS = units_of(INSTANTS[0])
 
 
 @cache
@@ -115,17 +102,18 @@ def mapped_columns(names: Sequence[str], settings: IngestSettings, where: str) -
     What the settings declare comes first, then the map of a public set, and without such a set guesses from names.
     """
     declared = {target: _declared(target, said, names, where) for target, said in settings.columns.items()}
-    return complete(guessed(names, declared), names, where)
-
-
-def complete(found: MappedColumns, names: Sequence[str], where: str) -> MappedColumns:
-    """The map; InputError that names what is missing where it does not tell when jobs ran, or for how long."""
-    if found.lacks:
-        listed = ", ".join(printable(name, 40) for name in names[:12]) or "none"
-        expected = f"columns for {', and for '.join(found.lacks)}"
-        do = 'with --format table, name them in the config, as in [ingest.columns] submit_s = "time of submit"'
-        raise InputError(where, f"the columns {listed}", expected, do)
+    found = guessed(names, declared)
+    if error := lacking(found, names, where):
+        raise error
     return found
+
+
+def lacking(found: MappedColumns, names: Sequence[str], where: str) -> InputError | None:
+    """The error that names what is missing where a map does not tell when jobs ran, or for how long."""
+    listed = ", ".join(printable(name, 40) for name in names[:12]) or "none"
+    expected = f"columns for {', and for '.join(found.lacks)}"
+    do = 'with --format table, name them in the config, as in [ingest.columns] submit_s = "time of submit"'
+    return InputError(where, f"the columns {listed}", expected, do) if found.lacks else None
 
 
 def guessed(names: Sequence[str], declared: Mapping[str, LogColumn] | None = None) -> MappedColumns:

@@ -13,21 +13,8 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats
 from pipeline.errors import printable
-from pipeline.ingest.formats.table import values
-from pipeline.ingest.formats.table.column_map import (
-    COUNTS,
-    DURATIONS,
-    EXIT_CODES,
-    GUESSED,
-    INSTANTS,
-    MEMORY,
-    SLURM,
-    TIME_UNITS,
-    TRES,
-    WAIT,
-    MappedColumns,
-    units_of,
-)
+from pipeline.ingest.formats.table import column_map, values
+from pipeline.ingest.formats.table.column_map import GUESSED, TIME_UNITS, TRES, MappedColumns
 from pipeline.ingest.spans import Typed
 from pipeline.settings import IngestSettings, LogColumn, SiteSettings
 
@@ -44,7 +31,8 @@ _FEW = 10
 """Fewer rows than this do not show that what is called a limit is a runtime."""
 
 _STORED = {
-    TRES: " as a list of Slurm's resources", WAIT: " as a status of wait(2)", SLURM: " as a number of slurm.h",
+    TRES: " as a list of Slurm's resources", column_map.WAIT: " as a status of wait(2)",
+    column_map.SLURM: " as a number of slurm.h",
 }  # fmt: skip
 _DATE = r"^\s*(?P<first>\d{1,2})[./](?P<second>\d{1,2})[./]\d{4}"
 _MONTHS = 12
@@ -66,11 +54,6 @@ class Column:
     objections: tuple[str, ...] = ()
 
     @property
-    def is_free(self) -> bool:
-        """Whether neither the settings nor its name say its unit."""
-        return self.said.unit is None and self.said.column != self.target
-
-    @property
     def shown(self) -> str:
         """The column and what it is taken for."""
         return f"column {printable(self.said.column, 40)} ({self.target})"
@@ -82,15 +65,14 @@ class Column:
     def typed(self, rows: pa.Table) -> Typed:
         """The values in the unit of JOBS."""
         array, factor = self.array(rows), 1.0 if self.factor is None else self.factor
-        if self.target in INSTANTS:
-            return values.instants(
-                array, factor, self.zone, day_first=self.day_first, zero_is_known=self.zero_is_known
-            )
-        if self.target in MEMORY:
+        if self.target in column_map.INSTANTS:
+            facts = {"day_first": self.day_first, "zero_is_known": self.zero_is_known}
+            return values.instants(array, factor, self.zone, **facts)
+        if self.target in column_map.MEMORY:
             return values.memory(array, self.factor)
-        if self.target in EXIT_CODES:
-            return values.exit_codes(array, is_status=self.said.unit == WAIT)
-        if self.target not in COUNTS:
+        if self.target in column_map.EXIT_CODES:
+            return values.exit_codes(array, is_status=self.said.unit == column_map.WAIT)
+        if self.target not in column_map.COUNTS:
             return values.durations(array, factor)
         if self.said.unit == TRES:
             return values.resources(array, self.target)
@@ -100,6 +82,11 @@ class Column:
         """The values as numbers, NaN where unknown; None where most are none."""
         array = self.array(rows)
         return values.numbers(array).floats() if values.is_numeric(array) else None
+
+    def is_number(self, rows: pa.Table) -> bool:
+        """Whether the values are numbers of which neither the settings nor their name say the unit."""
+        is_free = self.said.unit is None and self.said.column != self.target
+        return is_free and values.is_numeric(self.array(rows))
 
     def sentence(self) -> str:
         """What it is taken for, on what evidence, and what speaks against it."""
@@ -149,50 +136,48 @@ def guesses(
     """
     found = Guesses(rows, {})
     for target, said in mapped.columns.items():
-        is_free = said.unit is None and said.column != target
-        factor = units_of(target).get(said.unit or "", None if target in MEMORY and is_free else 1.0)
+        is_unknown = target in column_map.MEMORY and said.unit is None and said.column != target
+        factor = column_map.units_of(target).get(said.unit or "", None if is_unknown else 1.0)
         found.columns[target] = Column(target, said, mapped.known_by[target], said.timezone or site.timezone, factor)
     _reject_unreadable(found)
     _set_epochs(found)
     _set_date_order(found, dates_in(rows, mapped), settings, *orders)
-    suspended = found.columns["suspended_s"].typed(rows).floats() if "suspended_s" in found.columns else 0.0
     ran_s = found.span("start_s", "end_s")
-    ran_s = None if ran_s is None else ran_s - np.nan_to_num(suspended)
+    if ran_s is not None and "suspended_s" in found.columns:
+        ran_s -= np.nan_to_num(found.columns["suspended_s"].typed(rows).floats())
     _set_span(found, "runtime_s", ran_s, "end - start")
     _set_limit(found, ran_s)
     _set_span(found, "wait_s", found.span("submit_s", "start_s"), "start - submit")
     _set_span(found, "suspended_s", None, "")
     _set_span(found, "cpu_s", None, "")
     _check_order(found)
-    if "gpus" in found.columns and found.columns["gpus"].said.unit == TRES:
-        found.said.append("resource 1001 of slurmdbd is read as GPUs; see `sacctmgr show tres` whether it is")
-    for column in found.columns.values():
-        if column.target in MEMORY and column.factor is None and column.numbers(rows) is not None:
-            found.said.append(
-                f"{column.shown} holds numbers without a unit and is left unknown; {_how(column.target)}"
-            )
+    for target, column in found.columns.items():
+        if target in column_map.MEMORY and column.factor is None and column.numbers(rows) is not None:
+            found.said.append(f"{column.shown} holds numbers without a unit and is left unknown; {_how(target)}")
+        if target == "gpus" and column.said.unit == TRES:
+            found.said.append("resource 1001 of slurmdbd is read as GPUs; see `sacctmgr show tres` whether it is")
         found.said += [f"{column.shown} is a guess, but {one}" for one in column.objections]
     return found
 
 
 def _reject_unreadable(found: Guesses) -> None:
     """Reject guesses that most of their values contradict; what tells when jobs ran is read all the same."""
-    checked = ("submit_s", *COUNTS, *DURATIONS, *MEMORY, "energy_j")
-    for target in [name for name in checked if name in found.columns and name != "runtime_s"]:
-        column = found.columns[target]
-        if column.known_by == GUESSED:
-            typed = column.typed(found.rows)
-            n_bad, n_known = int(typed.invalid.sum()), int((~typed.missing).sum())
-            if n_bad > n_known and target != "submit_s":
-                found.reject(target, f"{n_bad:,} of {n_bad + n_known:,} values are of another kind")
-            elif target == "submit_s" and len(found.rows) and not n_bad + n_known:
-                found.reject(target, "none of its values is known")
+    counted = (*column_map.COUNTS, *column_map.DURATIONS[1:], *column_map.MEMORY, "energy_j")
+    for target, column in list(found.columns.items()):
+        if column.known_by != GUESSED or target not in ("submit_s", *counted):
+            continue
+        typed = column.typed(found.rows)
+        n_bad, n_known = int(typed.invalid.sum()), int((~typed.missing).sum())
+        if target in counted and n_bad > n_known:
+            found.reject(target, f"{n_bad:,} of {n_bad + n_known:,} values are of another kind")
+        elif target == "submit_s" and len(typed.values) and not n_bad + n_known:
+            found.reject(target, "none of its values is known")
 
 
 def _set_epochs(found: Guesses) -> None:
     """The unit of instants that are numbers, by their size; small ones are s since the log's start."""
     is_relative = False
-    for target in [name for name in INSTANTS if name in found.columns]:
+    for target in [name for name in column_map.INSTANTS if name in found.columns]:
         numbers = found.columns[target].numbers(found.rows)
         if numbers is None:
             continue
@@ -206,24 +191,22 @@ def _set_epochs(found: Guesses) -> None:
                 found.said.append(f"{found.columns[target].shown} is read as {unit} since 1970; {_how(target)}")
     if is_relative:
         found.said.append("instants are small numbers: they are read as s since the log's start, which stands at 1970")
-        for target in INSTANTS:
-            if target in found.columns:
-                found.change(target, zero_is_known=True)
+        for target in found.columns.keys() & set(column_map.INSTANTS):
+            found.change(target, zero_is_known=True)
 
 
 def dates_in(rows: pa.Table, mapped: MappedColumns) -> list[str]:
     """The columns of instants with dates as 02.03.2026 or 2/3/2026, in which day and month look alike."""
-    names = {mapped.columns[target].column for target in INSTANTS if target in mapped.columns}
-    return [name for name in sorted(names) if _date_parts(rows, name)]
+    names = {mapped.columns[target].column for target in column_map.INSTANTS if target in mapped.columns}
+    return [name for name in sorted(names) if len(_date_parts(rows, name)[0])]
 
 
-def _date_parts(rows: pa.Table, name: str) -> list[pa.Array]:
+def _date_parts(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array]:
     """The first and the second number of such dates."""
     array = values.plain(rows[name])
-    if not pa.types.is_string(array.type):
-        return []
-    found = pc.extract_regex(array, _DATE).drop_null()
-    return [found.field(place).cast(pa.int64()) for place in range(2)] if len(found) else []
+    texts = array if pa.types.is_string(array.type) else pa.array([], pa.string())
+    found = pc.extract_regex(texts, _DATE).drop_null()
+    return found.field(0).cast(pa.int64()), found.field(1).cast(pa.int64())
 
 
 def date_orders(tables: Iterable[pa.Table], names: Sequence[str]) -> tuple[int, int]:
@@ -231,7 +214,7 @@ def date_orders(tables: Iterable[pa.Table], names: Sequence[str]) -> tuple[int, 
     n_above = np.zeros(2, np.int64)
     for rows in tables:
         for name in names:
-            n_above += [pc.sum(pc.greater(part, _MONTHS)).as_py() or 0 for part in _date_parts(rows, name)] or [0, 0]
+            n_above += [pc.sum(pc.greater(part, _MONTHS)).as_py() or 0 for part in _date_parts(rows, name)]
     return int(n_above[0]), int(n_above[1])
 
 
@@ -241,52 +224,45 @@ def _set_date_order(
     """The order of day and month, of all dates of a table; with dots the day is first where nothing tells."""
     if not names:
         return
-    has_dots = any(
-        pc.any(pc.match_substring_regex(values.plain(found.rows[name]), values.DOTTED)).as_py() for name in names
-    )
-    is_set = "day_first" in settings.model_fields_set
-    day_first = settings.day_first if is_set else n_day_first > n_month_first
-    why = "as ingest.day_first says"
-    if not is_set and n_day_first == n_month_first:
-        day_first = has_dots
+    texts = values.plain(found.rows[names[0]])
+    mark = "." if pc.any(pc.match_substring_regex(texts, values.DOTTED)).as_py() else "/"
+    if "day_first" in settings.model_fields_set:
+        day_first, why = settings.day_first, "as ingest.day_first says"
+    elif n_day_first == n_month_first:
+        day_first = mark == "."
         why = "but no date of the table tells the order: set ingest.day_first if this is wrong"
-    elif not is_set:
-        n_for, n_other = max(n_day_first, n_month_first), min(n_day_first, n_month_first)
+    else:
+        day_first, (n_other, n_for) = n_day_first > n_month_first, sorted((n_day_first, n_month_first))
         why = f"as {n_for:,} dates can only be read so, and {n_other:,} only the other way"
-    mark = "." if has_dots else "/"
-    found.said.append(f"dates such as 02{mark}03{mark}2026 are read {'day' if day_first else 'month'} first, {why}")
-    for target, column in list(found.columns.items()):
-        if column.said.column in names and target in INSTANTS:
-            found.change(target, f"{'day' if day_first else 'month'} first", day_first=day_first)
+    order = f"{'day' if day_first else 'month'} first"
+    found.said.append(f"dates such as 02{mark}03{mark}2026 are read {order}, {why}")
+    for target in found.columns.keys() & set(column_map.INSTANTS):
+        if found.columns[target].said.column in names:
+            found.change(target, order, day_first=day_first)
 
 
 def _set_span(found: Guesses, target: str, span_s: Floats | None, span: str) -> None:
     """The unit of a duration that two instants tell as well; a runtime that contradicts them may be the limit."""
     if target not in found.columns:
         return
-    column = found.columns[target]
-    numbers = column.numbers(found.rows) if column.is_free else None
-    took_s = column.typed(found.rows).floats() if numbers is None else numbers
-    unit, n_same, n_known = "s", 0, 0
+    column, unit, n_same, n_known = found.columns[target], "s", 0, 0
+    took = column.typed(found.rows).floats()
     if span_s is not None:
-        known = (took_s > 0) & (span_s > 0)
+        known = (took > 0) & (span_s > 0)
         n_known = int(known.sum())
-        if n_known and numbers is not None:
-            ratio = np.log(float(np.median(span_s[known] / took_s[known])))
+        if n_known and column.is_number(found.rows):
+            ratio = np.log(float(np.median(span_s[known] / took[known])))
             nearest = min(TIME_UNITS, key=lambda one: abs(np.log(TIME_UNITS[one]) - ratio))
             unit = nearest if abs(np.log(TIME_UNITS[nearest]) - ratio) < np.log(1.1) else "s"
-        n_same = int(_same(took_s[known] * (1.0 if numbers is None else TIME_UNITS[unit]), span_s[known]).sum())
+        n_same = int(_same(took[known] * TIME_UNITS[unit], span_s[known]).sum())
+    is_confirmed = 2 * n_same >= n_known
+    if not is_confirmed and target == "runtime_s" and column.known_by == GUESSED and _is_limit(found, span_s):
+        return
     reason = f"it is {span} in {n_same:,} of {n_known:,} rows" if n_known else "no other column confirms it"
-    if 2 * n_same < n_known:
-        if target == "runtime_s" and column.known_by == GUESSED and _is_limit(found, span_s):
-            return
-        found.change(target, objection=f"{reason} only")
-    else:
-        found.change(target, reason)
-    if numbers is not None:
+    found.change(target, *((reason,) if is_confirmed else ("", f"{reason} only")))
+    if column.is_number(found.rows):
         found.change(target, factor=TIME_UNITS[unit], unit=unit)
-        is_sure = n_known and 2 * n_same >= n_known
-        tail = f", in which it is {span}" if is_sure else ""
+        tail = f", in which it is {span}" if n_known and is_confirmed else ""
         found.said.append(f"{column.shown} is read in {unit}{tail}; {_how(target)}")
 
 
@@ -298,15 +274,12 @@ def _same(took_s: Floats, span_s: Floats) -> Bools:
 
 def _is_limit(found: Guesses, ran_s: Floats | None) -> bool:
     """Whether what was taken for a runtime is a limit, as `walltime` often is; then it is no runtime any more."""
-    column = found.columns["runtime_s"]
-    as_limit = replace(column, target="requested_s")
+    as_limit = replace(found.columns["runtime_s"], target="requested_s")
     _, share = _limit_unit(as_limit, found.rows, ran_s)
     if share < _ENOUGH:
         return False
     found.reject("runtime_s", f"it is not end - start, and {share:.0%} of the jobs end within it, as within a limit")
-    if "requested_s" not in found.columns:
-        found.columns["requested_s"] = as_limit
-        found.change("requested_s", "it is not end - start")
+    found.columns.setdefault("requested_s", as_limit)
     return True
 
 
@@ -318,33 +291,29 @@ def _set_limit(found: Guesses, ran_s: Floats | None) -> None:
     if ran_s is None and "runtime_s" in found.columns:
         ran_s = found.columns["runtime_s"].typed(found.rows).floats()
     unit, share = _limit_unit(column, found.rows, ran_s)
-    is_number = column.is_free and column.numbers(found.rows) is not None
-    if is_number:
-        found.change("requested_s", factor=TIME_UNITS[unit], unit=unit)
     why = "no other column confirms it" if np.isnan(share) else f"{share:.0%} of the runtimes are within it"
     if column.known_by == GUESSED and ran_s is not None:
-        limit_s = found.columns["requested_s"].typed(found.rows).floats()
+        limit_s = column.typed(found.rows).floats() * TIME_UNITS[unit]
         known = (limit_s > 0) & (ran_s > 0)
         n_same = int(_same(limit_s[known], ran_s[known]).sum())
         if known.sum() >= _FEW and n_same > _ENOUGH * known.sum():
             found.reject("requested_s", f"it is the runtime in {n_same:,} of {int(known.sum()):,} rows, and no limit")
             return
-    is_doubtful = share < _ENOUGH
-    found.change("requested_s", *(("", f"only {why}") if is_doubtful else (why, "")))
-    if is_number:
-        tail = "" if np.isnan(share) or is_doubtful else f", in which {why}"
+    found.change("requested_s", *(("", f"only {why}") if share < _ENOUGH else (why,)))
+    if column.is_number(found.rows):
+        found.change("requested_s", factor=TIME_UNITS[unit], unit=unit)
+        tail = f", in which {why}" if share >= _ENOUGH else ""
         found.said.append(f"{column.shown} is read in {unit}{tail}; {_how('requested_s')}")
 
 
 def _limit_unit(column: Column, rows: pa.Table, ran_s: Floats | None) -> tuple[str, float]:
-    """The unit of a limit, and the share of the runtimes within it; NaN where none is known."""
-    numbers = column.numbers(rows) if column.is_free else None
-    limit = column.typed(rows).floats() if numbers is None else numbers
+    """The unit of a limit (before it is set), and the share of the runtimes within it; NaN where none is known."""
+    limit = column.typed(rows).floats()
     known = (limit > 0) & (ran_s > 0) if ran_s is not None else np.zeros(len(limit), np.bool_)
     if ran_s is None or not known.any():
         return "s", np.nan
-    units = {unit: TIME_UNITS[unit] for unit in ("s", "min", "h")} if numbers is not None else {"s": 1.0}
-    shares = {unit: float(np.mean(ran_s[known] <= limit[known] * one + 60.0)) for unit, one in units.items()}
+    units = ("s", "min", "h") if column.is_number(rows) else ("s",)
+    shares = {unit: float(np.mean(ran_s[known] <= limit[known] * TIME_UNITS[unit] + 60.0)) for unit in units}
     unit = next((unit for unit, share in shares.items() if share >= _ENOUGH), "s")
     return unit, shares[unit]
 

@@ -9,17 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints, arrow
 from pipeline.ingest import spans
-from pipeline.ingest.formats.table import values
-from pipeline.ingest.formats.table.column_map import (
-    CATEGORIES,
-    COUNTS,
-    DURATIONS,
-    EXIT_CODES,
-    INSTANTS,
-    MEMORY,
-    SLURM,
-    TEXTS,
-)
+from pipeline.ingest.formats.table import column_map, values
 from pipeline.ingest.formats.table.guesses import Column
 from pipeline.ingest.reader import (
     JOB,
@@ -45,9 +35,9 @@ REASONS = (
 )  # fmt: skip
 _CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 _REASON = {
-    **dict.fromkeys(INSTANTS, "not_a_time"),
-    **dict.fromkeys((*DURATIONS, "energy_j"), "not_a_duration"),
-    **dict.fromkeys(MEMORY, "not_a_memory_size"),
+    **dict.fromkeys(column_map.INSTANTS, "not_a_time"),
+    **dict.fromkeys((*column_map.DURATIONS, "energy_j"), "not_a_duration"),
+    **dict.fromkeys(column_map.MEMORY, "not_a_memory_size"),
 }
 
 LOCAL, SIZES, MISSING, PARTS = "local times", "sizes ", "missing ", "parts "
@@ -147,8 +137,8 @@ def jobs_of_rows(rows: Rows, source: Source, line: Ints) -> pa.Table:
 
 def _times(rows: Rows) -> dict[str, pa.Array]:
     """Instants, runtime and suspension; of start, end and runtime two tell the third, and a wait tells the start."""
-    at = {name: rows.floats(name) for name in INSTANTS}
-    took = {name: rows.floats(name) for name in DURATIONS if name != "cpu_s"}
+    at = {name: rows.floats(name) for name in column_map.INSTANTS}
+    took = {name: rows.floats(name) for name in column_map.DURATIONS if name != "cpu_s"}
     runtime_s, idle_s = took["runtime_s"], np.nan_to_num(took["suspended_s"])
     start_s = _first_known(at["start_s"], at["submit_s"] + took["wait_s"], at["end_s"] - runtime_s - idle_s)
     end_s = _first_known(at["end_s"], start_s + runtime_s + idle_s)
@@ -165,13 +155,13 @@ def _times(rows: Rows) -> dict[str, pa.Array]:
 
 def _sizes(rows: Rows) -> dict[str, pa.Array]:
     """Counts, and memory and processor time per processor."""
-    number = {name: rows.counts(name) for name in COUNTS}
+    number = {name: rows.counts(name) for name in column_map.COUNTS}
     number["procs"] = _procs(rows, number)
     procs = _first_known(positive(number["procs"]), positive(number["requested_procs"]))
     nodes = _first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
     found = {name: whole(one) for name, one in number.items()}
-    found |= {name: whole(rows.floats(name)) for name in EXIT_CODES}
-    for name in MEMORY[:2]:
+    found |= {name: whole(rows.floats(name)) for name in column_map.EXIT_CODES}
+    for name in column_map.MEMORY[:2]:
         own, typed, per = rows.memory(name, procs, nodes)
         if name == "requested_mem_kib":
             # A request of 0 is one for all memory of a node.
@@ -202,13 +192,14 @@ def _procs(rows: Rows, number: Mapping[str, Floats]) -> Floats:
 def _texts(rows: Rows, source: Source, line: Ints) -> dict[str, pa.Array]:
     """Names, ids and free texts. Where no column has an id, a row's place and its file's name are one."""
     found: dict[str, pa.Array] = {}
-    for name in (name for name in CATEGORIES if rows.has(name) and name != "state"):
+    for name in (name for name in column_map.CATEGORIES if rows.has(name) and name != "state"):
         # ClusterCockpit and slurmdbd give a job that is in no array the array 0.
         found[name] = categories(values.as_texts(rows.array(name)), _array_of if name == "array_id" else str)
-    for name in (name for name in TEXTS if rows.has(name)):
+    for name in (name for name in column_map.TEXTS if rows.has(name)):
         found[name] = values.as_texts(rows.array(name))
     if rows.has("state"):
-        found["state"] = values.states(rows.array("state"), are_slurms=rows.columns["state"].said.unit == SLURM)
+        are_slurms = rows.columns["state"].said.unit == column_map.SLURM
+        found["state"] = values.states(rows.array("state"), are_slurms=are_slurms)
     if rows.has("job_id"):
         missing = found["job_id"].is_null().to_numpy(zero_copy_only=False)
         rows.bad[missing & (rows.bad == 0)] = _CODE["no_job_id"]

@@ -5,6 +5,7 @@ fewer values than the header is unreadable, as is a line that is no JSON object.
 """
 
 import codecs
+import csv
 import io
 import json
 import re
@@ -50,13 +51,9 @@ def names_in(start: bytes, settings: IngestSettings | None = None) -> list[str]:
     if first.startswith((b"{", b"[")):
         value = _object(first) if first.startswith(b"{") else _first_element(start)
         return list(value) if value else []
-    delimiter = _delimiter(first, settings)
     try:
-        named = pc_csv.read_csv(
-            io.BytesIO(_utf8(first) + b"\n"), parse_options=pc_csv.ParseOptions(delimiter=delimiter)
-        )
-        names: list[str] = named.column_names
-    except (pa.ArrowInvalid, ValueError):
+        names = next(csv.reader([_utf8(first).decode()], delimiter=_delimiter(first, settings)), [])
+    except csv.Error:
         return []
     return names if len(names) > 1 else []
 

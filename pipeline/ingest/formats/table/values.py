@@ -95,7 +95,7 @@ def numbers(array: pa.Array) -> Typed:
         return Typed(np.zeros(len(array)), np.ones(len(array), np.bool_), ~nulls(array))
     values = floats_of(array.cast(pa.float64(), safe=False))
     # Slurm's marks of 64 bits are near 2^64, and pandas' for no time is -2^63.
-    is_mark = np.isin(values, (spans.NO_VAL, spans.INFINITE)) | ((np.abs(values) >= _BIT_63) & (np.abs(values) <= 2 * _BIT_63))
+    is_mark = np.isin(values, spans.NO_VALUES) | ((np.abs(values) >= _BIT_63) & (np.abs(values) <= 2 * _BIT_63))
     return Typed(values, ~np.isfinite(values) | is_mark, invalid)
 
 
@@ -254,20 +254,13 @@ def as_texts(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.utf8_length(text), 0), pa.scalar(None, pa.string()), text)
 
 
-_SLURM_STATES = (
-    "PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
-    "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
-)  # fmt: skip
-"""slurm.h, enum job_states: the number that slurmdbd stores."""
-
-
 def states(array: pa.Array, *, are_slurms: bool) -> pa.Array:
     """Categories in Slurm's terms where a word maps to one, else the word; are_slurms: numbers are slurmdbd's."""
     return categories(as_texts(array), _slurm_state if are_slurms else _state)
 
 
 def _slurm_state(word: str) -> str:
-    return _SLURM_STATES[int(word)] if re.fullmatch(r"\d{1,2}", word) and int(word) < 12 else _state(word)
+    return dict(enumerate(known_names()["slurm_states"])).get(int(word), word) if word.isdecimal() else _state(word)
 
 
 def _state(word: str) -> str:
