@@ -69,16 +69,12 @@ def counted(pattern: re.Pattern[str], text: str) -> float | None:
     return int(found[1]) if re.fullmatch("[0-9]{1,9}", found[1]) else NO_COUNT
 
 
-_IDS = {"procs": 1, "nodes": 4, "gpus": 1001}
+_RESOURCES = {"procs": "1|cpu", "nodes": "4|node", "gpus": "1001|gres/gpu"}
 """slurmdb.h, enum tres_types_t; from 1001 on come a site's own resources, of which GPUs nearly always are the first."""
 
 
 def resource(target: str, text: str) -> float | None:
     """Processors, nodes or GPUs of a TRES string with names, or with slurmdbd's ids; None where it does not tell."""
-    found = re.search(rf"(?:^|,){_IDS[target.removeprefix('requested_')]}=([0-9]{{1,15}})(?=,|$)", text)
-    if found or re.match("[0-9]+=", text):
-        return int(found[1]) if found else (0 if target == "gpus" else None)
-    if target == "gpus":
-        return gpus_of(text)
-    number = counted(NODES if target.endswith("nodes") else CPUS, text)
-    return None if number == NO_COUNT else number
+    names = _RESOURCES[target.removeprefix("requested_")]
+    found = re.search(rf"(?:^|,)(?:{names})=([0-9]{{1,15}})(?=,|$)", text)
+    return int(found[1]) if found else (0 if target == "gpus" and "=" in text else None)

@@ -342,7 +342,7 @@ def test_a_dry_run_says_what_speaks_for_and_against_each_guess(tmp_path: Path, w
         "requested_s = time_limit in h (guessed from its name; 100% of the runtimes are within it)",
         "nodes = nodes (guessed from its name; but it is not above procs in 0 of 30 rows)",
     ):
-        assert expected in said, said
+        assert expected in said, "\n".join(said)
 
 
 @pytest.mark.parametrize(("text", "kib"), [("16E", None), ("18446744073709551614", None), ("64G", 64 * 1024**2)])

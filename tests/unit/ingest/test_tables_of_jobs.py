@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.ingest.formats.table.column_map import public_sets
+from pipeline.ingest.formats.table.guesses import public_sets
 from pipeline.ingest.inspect import inspect
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings

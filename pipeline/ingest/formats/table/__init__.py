@@ -1,13 +1,13 @@
 """Reads any table with a row for each job: Parquet, Arrow, CSV with any delimiter, and JSON with an object a job.
 
-Which column holds what is declared (`ingest.columns`), told by a public set's column names, or guessed from names
-(column_map.py); units that nothing declares come from the values, and a guess that they contradict is dropped
-(guesses.py). What was assumed is in the notes. What no column tells is null. A row with a value that cannot be read is
-set aside with its reason.
+Which column holds what is declared (`ingest.columns`), told by a public set's column names, or guessed from names;
+units that nothing declares come from the values, and a guess that they contradict is dropped (guesses.py). What was
+assumed is in the notes. What no column tells is null. A row with a value that cannot be read is set aside with its
+reason.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.formats.table import column_map, text_parts
-from pipeline.ingest.formats.table.column_map import MappedColumns, guessed
-from pipeline.ingest.formats.table.guesses import Column, Guesses, date_orders, dates_in, guesses
+from pipeline.ingest.formats.table import guesses, text_parts
+from pipeline.ingest.formats.table.guesses import Guesses, MappedColumns, guessed
 from pipeline.ingest.formats.table.jobs import COSTS, LOCAL, MISSING, PARTS, REASONS, SIZES, Rows, jobs_of_rows
 from pipeline.ingest.formats.table.text_parts import Part, first_line, names_in
 from pipeline.ingest.reader import (
@@ -52,7 +51,7 @@ def looks_right(head: bytes) -> bool:
         return True
     names = names_in(head)
     found = guessed(names)
-    return bool(column_map.public_set(names)) or (found.is_log and not _is_saccts(head, names, found))
+    return bool(guesses.public_set(names)) or (found.is_log and not _is_saccts(head, names, found))
 
 
 def _is_saccts(head: bytes, names: Sequence[str], found: MappedColumns) -> bool:
@@ -73,7 +72,7 @@ def refusal(source: Source, start: bytes) -> InputError | None:
     n_delimiters = [len(re.findall(rb"[,;\t|]", line)) for line in start.split(b"\n")[1:20]]
     if len(names) < _LEAST_COLUMNS or "=" in "".join(names) or max(n_delimiters, default=0) < len(names) - 1:
         return None
-    return column_map.lacking(guessed(names), names, printable(source.label))
+    return guesses.lacking(guessed(names), names, printable(source.label))
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -81,7 +80,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     names, mapped = _mapped(source, settings)
     found = _guesses(source, names, mapped, site, settings)
     remarks = Remarks({f"{_ASSUMED}{sentence}": 1 for sentence in found.said})
-    if public := column_map.public_set(names):
+    if public := guesses.public_set(names):
         remarks[f"{_SET}{public}"] += 1
     for part in read_parts(source, names, mapped.used, settings):
         yield _chunk(part, found.columns, source, site, remarks)
@@ -99,9 +98,9 @@ def _guesses(
             break
     none = pa.table({name: pa.array([], pa.string()) for name in mapped.used})
     first = pa.concat_tables(rows).unify_dictionaries() if rows else none
-    dates = [] if "day_first" in settings.model_fields_set else dates_in(first, mapped)
+    dates = [] if "day_first" in settings.model_fields_set else guesses.dates_in(first, mapped)
     every = (part.rows for part in read_parts(source, names, dates, settings)) if dates else ()
-    return guesses(first, mapped, site, settings, date_orders(every, dates))
+    return guesses.checked(first, mapped, site, settings, guesses.date_orders(every, dates))
 
 
 def _mapped(source: Source, settings: IngestSettings) -> tuple[list[str], MappedColumns]:
@@ -111,20 +110,20 @@ def _mapped(source: Source, settings: IngestSettings) -> tuple[list[str], Mapped
         raise InputError(f"{where}, line 1", "no column names", EXPECTS, "name the columns in ingest.fields")
     if double := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{where}, line 1", f"two columns {printable(double, 40)}", "each column once", "rename one")
-    return names, column_map.mapped_columns(names, settings, where)
+    return names, guesses.mapped_columns(names, settings, where)
 
 
-def _chunk(part: Part, columns: Mapping[str, Column], source: Source, site: SiteSettings, remarks: Remarks) -> Chunk:
+def _chunk(part: Part, columns: dict[str, guesses.Column], source: Source, site: SiteSettings, said: Remarks) -> Chunk:
     jobs, unreadable = jobs_table(0), list(part.unreadable)
     if part.rows.num_rows:
-        rows = Rows(part.rows, columns, site, remarks)
+        rows = Rows(part.rows, columns, site, said)
         jobs = jobs_of_rows(rows, source, part.line)
         for place in np.flatnonzero(rows.bad).tolist():
             raw = _shown(part.rows.slice(place, 1))
             where = int(part.line[place]), int(part.offset[place])
             unreadable.append(unreadable_row(source, *where, REASONS[rows.bad[place] - 1], raw))
     unreadable.sort(key=lambda row: (row["source_line"], row["byte_offset"]))
-    return Chunk(jobs, unreadable_table(unreadable), part.lines, part.n_lines, part.n_bytes, remarks)
+    return Chunk(jobs, unreadable_table(unreadable), part.lines, part.n_lines, part.n_bytes, said)
 
 
 def _shown(row: pa.Table) -> bytes:
@@ -207,7 +206,7 @@ def layout(source: Source, site: SiteSettings, settings: IngestSettings) -> Layo
     names, mapped = _mapped(source, settings)
     columns = _guesses(source, names, mapped, site, settings).columns
     found = tuple(dict.fromkeys(name for one in columns.values() for name in (one.said.column, one.said.times) if name))
-    missing = tuple(target for target in column_map.TARGETS if target not in columns)
+    missing = tuple(target for target in guesses.TARGETS if target not in columns)
     ignored = tuple(name for name in names if name not in found)
     return Layout(found, missing, ignored, tuple(column.sentence() for column in columns.values()))
 

@@ -1,22 +1,187 @@
-"""How each column of a table is read: its unit, its zone and the order of its dates, checked against the other columns.
+"""Which column of a table holds what, and how it is read: declared by the settings, told by a public set, or guessed.
 
 A guess from a name stands only where the rows do not contradict it. What speaks for it and against it is kept, for the
-notes and for `walltime ingest --dry-run`.
+notes and for `walltime ingest --dry-run`. The names, units and public sets are data: names.toml.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats
-from pipeline.errors import printable
-from pipeline.ingest.formats.table import column_map, values
-from pipeline.ingest.formats.table.column_map import GUESSED, TIME_UNITS, TRES, MappedColumns
+from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.ingest.formats.table import values
 from pipeline.ingest.spans import Typed
 from pipeline.settings import IngestSettings, LogColumn, SiteSettings
+
+INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
+DURATIONS = ("runtime_s", "requested_s", "suspended_s", "wait_s", "cpu_s")
+COUNTS = ("procs", "nodes", "gpus", "requested_procs", "requested_nodes")
+EXIT_CODES = ("exit_code", "derived_exit_code")
+MEMORY = ("requested_mem_kib", "used_mem_kib", "max_rss_kib")
+CATEGORIES = (
+    "user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size", "gpu_type", "array_id",
+    "state",
+)  # fmt: skip
+TEXTS = ("job_id", "job_name", "preceding_job_id", "comment", "submit_line", "work_dir")
+TARGETS = (*INSTANTS, *DURATIONS, *COUNTS, *EXIT_CODES, *MEMORY, "energy_j", *CATEGORIES, *TEXTS)
+"""What a column of a table may hold: columns of JOBS, texts that rules read, and `wait_s`, from submit to start (s)."""
+
+TRES, WAIT, SLURM = "tres", "wait", "slurm"
+"""How slurmdbd stores counts (lists of resources), exit codes (statuses of wait(2)) and states (numbers)."""
+
+GUESSED, DECLARED = "guessed", "declared"
+
+
+@cache
+def known_names() -> Mapping[str, Any]:
+    """What names.toml holds."""
+    return tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
+
+
+def units_of(target: str) -> Mapping[str, float]:
+    """The units of values in the column for this target, each as a factor to JOBS's own; none for texts."""
+    groups = {"time": (*INSTANTS, *DURATIONS), "memory": MEMORY, "count": COUNTS, "exit_code": EXIT_CODES}
+    group = next((group for group, targets in groups.items() if target in targets), target)
+    return dict(known_names()["factors"].get(group, {}))
+
+
+TIME_UNITS = units_of(INSTANTS[0])
+
+
+@cache
+def public_sets() -> Mapping[str, tuple[frozenset[str], Mapping[str, LogColumn]]]:
+    """By name the columns that tell a public set, which no other table has together, and what its columns hold."""
+    return {
+        one["name"]: (
+            frozenset(one["told_by"].split()),
+            {
+                target: LogColumn.model_validate({"column": said} if isinstance(said, str) else said)
+                for target, said in one["columns"].items()
+            },
+        )
+        for one in known_names()["public_sets"]
+    }
+
+
+def public_set(names: Collection[str]) -> str | None:
+    """The name of the set that these column names tell; None where they are of none."""
+    return next((name for name, (told_by, _) in public_sets().items() if told_by <= set(names)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class MappedColumns:
+    """Per target the table's column, and how it is known: "declared", a public set's name, or "guessed"."""
+
+    columns: Mapping[str, LogColumn]
+    known_by: Mapping[str, str]
+
+    @property
+    def used(self) -> list[str]:
+        """The columns of the table that are read."""
+        named = [name for one in self.columns.values() for name in (one.column, one.times) if name is not None]
+        return list(dict.fromkeys(named))
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What it takes to tell when jobs ran, or for how long, and is not there."""
+        told = set(self.columns)
+        when = () if told & {"submit_s", "start_s", "end_s"} else ("submit_s, start_s or end_s",)
+        how_long = "runtime_s" in told or {"start_s", "end_s"} <= told
+        return (*when, *(() if how_long else ("runtime_s or both start_s and end_s",)))
+
+    @property
+    def is_log(self) -> bool:
+        """Whether they tell when jobs ran and for how long, and anything else that only a job has."""
+        return not self.lacks and bool({"job_id", "submit_s", "requested_s", *COUNTS} & set(self.columns))
+
+
+def mapped_columns(names: Sequence[str], settings: IngestSettings, where: str) -> MappedColumns:
+    """The map for a table with these columns; InputError where a declared column is not there, or one that is needed.
+
+    What the settings declare comes first, then the map of a public set, and without such a set guesses from names.
+    """
+    declared = {target: _declared(target, said, names, where) for target, said in settings.columns.items()}
+    found = guessed(names, declared)
+    if error := lacking(found, names, where):
+        raise error
+    return found
+
+
+def lacking(found: MappedColumns, names: Sequence[str], where: str) -> InputError | None:
+    """The error that names what is missing where a map does not tell when jobs ran, or for how long."""
+    listed = ", ".join(printable(name, 40) for name in names[:12]) or "none"
+    expected = f"columns for {', and for '.join(found.lacks)}"
+    do = 'with --format table, name them in the config, as in [ingest.columns] submit_s = "time of submit"'
+    return InputError(where, f"the columns {listed}", expected, do) if found.lacks else None
+
+
+def guessed(names: Sequence[str], declared: Mapping[str, LogColumn] | None = None) -> MappedColumns:
+    """The map that names tell, with what is declared."""
+    columns, known_by = dict(declared or {}), dict.fromkeys(declared or {}, DECLARED)
+    public = public_set(names)
+    taken = {column.column for column in columns.values()}
+    found = public_sets()[public][1].items() if public else _by_name(names)
+    for target, column in found:
+        if target not in columns and column.column in names and (public or column.column not in taken):
+            columns[target], known_by[target] = column, public or GUESSED
+            taken |= set() if public else {column.column}
+    return MappedColumns(columns, known_by)
+
+
+def _by_name(names: Sequence[str]) -> list[tuple[str, LogColumn]]:
+    """Per target the column whose name is the surest."""
+    plain = {name: _words(name) for name in names}
+    found: list[tuple[str, LogColumn]] = []
+    for target, known in known_names()["names"].items():
+        ranks = {word: rank for rank, word in enumerate(known.split())}
+        fits = [(ranks[word], name, unit) for name in names for word, unit in plain[name] if word in ranks]
+        if fits:
+            _, name, unit = min(fits, key=lambda fit: fit[0])
+            found.append((target, LogColumn(column=name, unit=unit if unit in units_of(target) else None)))
+    return found
+
+
+def _words(name: str) -> list[tuple[str, str | None]]:
+    """A column's name in small letters joined by underscores; also without the unit it ends with, and that unit."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    word = re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
+    stem, _, last = word.rpartition("_")
+    unit = next((unit for unit, words in known_names()["units"].items() if last in words.split()), None)
+    plain: list[tuple[str, str | None]] = [(word, None), (word.replace("_", ""), None)]
+    return [*plain, (stem, unit)] if stem and unit else plain
+
+
+def _declared(target: str, said: LogColumn | str | int, names: Sequence[str], where: str) -> LogColumn:
+    """The column that the settings name; InputError where the target, the column or the unit is not known."""
+    setting = f"ingest.columns.{printable(target)}"
+    if target not in TARGETS:
+        do = did_you_mean(target, TARGETS, otherwise="correct or remove it")
+        raise InputError(setting, "an unknown name", f"one of {', '.join(TARGETS)}", do)
+    if isinstance(said, int):
+        if not 1 <= said <= len(names):
+            raise InputError(setting, f"column {said}", f"a number from 1 to {len(names)}, the columns of {where}")
+        return LogColumn(column=names[said - 1])
+    column = LogColumn(column=said) if isinstance(said, str) else said
+    for name in (column.column, column.times):
+        if name is not None and name not in names:
+            listed = ", ".join(printable(one, 40) for one in names[:12])
+            do = did_you_mean(name, names, otherwise="correct the name")
+            raise InputError(setting, f"{printable(repr(name))}, no column of {where}", f"one of {listed}", do)
+    units = units_of(target)
+    if column.unit is not None and column.unit not in units:
+        expected = f"one of {', '.join(units)}" if units else "no unit"
+        raise InputError(f"{setting}.unit", printable(repr(column.unit)), expected)
+    return column
+
 
 _SHORTEST_S = 1e8
 """Smaller numbers are no s since 1970 (this is March 1973), but s since the log's start."""
@@ -31,8 +196,8 @@ _FEW = 10
 """Fewer rows than this do not show that what is called a limit is a runtime."""
 
 _STORED = {
-    TRES: " as a list of Slurm's resources", column_map.WAIT: " as a status of wait(2)",
-    column_map.SLURM: " as a number of slurm.h",
+    TRES: " as a list of Slurm's resources", WAIT: " as a status of wait(2)",
+    SLURM: " as a number of slurm.h",
 }  # fmt: skip
 _DATE = r"^\s*(?P<first>\d{1,2})[./](?P<second>\d{1,2})[./]\d{4}"
 _MONTHS = 12
@@ -65,14 +230,14 @@ class Column:
     def typed(self, rows: pa.Table) -> Typed:
         """The values in the unit of JOBS."""
         array, factor = self.array(rows), 1.0 if self.factor is None else self.factor
-        if self.target in column_map.INSTANTS:
+        if self.target in INSTANTS:
             facts = {"day_first": self.day_first, "zero_is_known": self.zero_is_known}
             return values.instants(array, factor, self.zone, **facts)
-        if self.target in column_map.MEMORY:
+        if self.target in MEMORY:
             return values.memory(array, self.factor)
-        if self.target in column_map.EXIT_CODES:
-            return values.exit_codes(array, is_status=self.said.unit == column_map.WAIT)
-        if self.target not in column_map.COUNTS:
+        if self.target in EXIT_CODES:
+            return values.exit_codes(array, is_status=self.said.unit == WAIT)
+        if self.target not in COUNTS:
             return values.durations(array, factor)
         if self.said.unit == TRES:
             return values.resources(array, self.target)
@@ -127,7 +292,7 @@ class Guesses:
         self.said.append(f"column {printable(column.said.column, 40)} is not taken for {target}: {why}")
 
 
-def guesses(
+def checked(
     rows: pa.Table, mapped: MappedColumns, site: SiteSettings, settings: IngestSettings, orders: Sequence[int] = (0, 0)
 ) -> Guesses:
     """How the columns are read, from what is declared, and for the others from the first rows of a table.
@@ -136,8 +301,8 @@ def guesses(
     """
     found = Guesses(rows, {})
     for target, said in mapped.columns.items():
-        is_unknown = target in column_map.MEMORY and said.unit is None and said.column != target
-        factor = column_map.units_of(target).get(said.unit or "", None if is_unknown else 1.0)
+        is_unknown = target in MEMORY and said.unit is None and said.column != target
+        factor = units_of(target).get(said.unit or "", None if is_unknown else 1.0)
         found.columns[target] = Column(target, said, mapped.known_by[target], said.timezone or site.timezone, factor)
     _reject_unreadable(found)
     _set_epochs(found)
@@ -152,7 +317,7 @@ def guesses(
     _set_span(found, "cpu_s", None, "")
     _check_order(found)
     for target, column in found.columns.items():
-        if target in column_map.MEMORY and column.factor is None and column.numbers(rows) is not None:
+        if target in MEMORY and column.factor is None and column.numbers(rows) is not None:
             found.said.append(f"{column.shown} holds numbers without a unit and is left unknown; {_how(target)}")
         if target == "gpus" and column.said.unit == TRES:
             found.said.append("resource 1001 of slurmdbd is read as GPUs; see `sacctmgr show tres` whether it is")
@@ -162,7 +327,7 @@ def guesses(
 
 def _reject_unreadable(found: Guesses) -> None:
     """Reject guesses that most of their values contradict; what tells when jobs ran is read all the same."""
-    counted = (*column_map.COUNTS, *column_map.DURATIONS[1:], *column_map.MEMORY, "energy_j")
+    counted = (*COUNTS, *DURATIONS[1:], *MEMORY, "energy_j")
     for target, column in list(found.columns.items()):
         if column.known_by != GUESSED or target not in ("submit_s", *counted):
             continue
@@ -177,7 +342,7 @@ def _reject_unreadable(found: Guesses) -> None:
 def _set_epochs(found: Guesses) -> None:
     """The unit of instants that are numbers, by their size; small ones are s since the log's start."""
     is_relative = False
-    for target in [name for name in column_map.INSTANTS if name in found.columns]:
+    for target in [name for name in INSTANTS if name in found.columns]:
         numbers = found.columns[target].numbers(found.rows)
         if numbers is None:
             continue
@@ -191,13 +356,13 @@ def _set_epochs(found: Guesses) -> None:
                 found.said.append(f"{found.columns[target].shown} is read as {unit} since 1970; {_how(target)}")
     if is_relative:
         found.said.append("instants are small numbers: they are read as s since the log's start, which stands at 1970")
-        for target in found.columns.keys() & set(column_map.INSTANTS):
+        for target in found.columns.keys() & set(INSTANTS):
             found.change(target, zero_is_known=True)
 
 
 def dates_in(rows: pa.Table, mapped: MappedColumns) -> list[str]:
     """The columns of instants with dates as 02.03.2026 or 2/3/2026, in which day and month look alike."""
-    names = {mapped.columns[target].column for target in column_map.INSTANTS if target in mapped.columns}
+    names = {mapped.columns[target].column for target in INSTANTS if target in mapped.columns}
     return [name for name in sorted(names) if len(_date_parts(rows, name)[0])]
 
 
@@ -236,7 +401,7 @@ def _set_date_order(
         why = f"as {n_for:,} dates can only be read so, and {n_other:,} only the other way"
     order = f"{'day' if day_first else 'month'} first"
     found.said.append(f"dates such as 02{mark}03{mark}2026 are read {order}, {why}")
-    for target in found.columns.keys() & set(column_map.INSTANTS):
+    for target in found.columns.keys() & set(INSTANTS):
         if found.columns[target].said.column in names:
             found.change(target, order, day_first=day_first)
 
@@ -256,6 +421,7 @@ def _set_span(found: Guesses, target: str, span_s: Floats | None, span: str) -> 
             unit = nearest if abs(np.log(TIME_UNITS[nearest]) - ratio) < np.log(1.1) else "s"
         n_same = int(_same(took[known] * TIME_UNITS[unit], span_s[known]).sum())
     is_confirmed = 2 * n_same >= n_known
+    unit = unit if is_confirmed else "s"
     if not is_confirmed and target == "runtime_s" and column.known_by == GUESSED and _is_limit(found, span_s):
         return
     reason = f"it is {span} in {n_same:,} of {n_known:,} rows" if n_known else "no other column confirms it"

@@ -1,5 +1,6 @@
 """Makes jobs of the rows of a table: each column typed, and what others tell filled in."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,8 +10,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints, arrow
 from pipeline.ingest import spans
-from pipeline.ingest.formats.table import column_map, values
-from pipeline.ingest.formats.table.guesses import Column
+from pipeline.ingest.formats.table import guesses, values
 from pipeline.ingest.reader import (
     JOB,
     NODE,
@@ -35,9 +35,9 @@ REASONS = (
 )  # fmt: skip
 _CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 _REASON = {
-    **dict.fromkeys(column_map.INSTANTS, "not_a_time"),
-    **dict.fromkeys((*column_map.DURATIONS, "energy_j"), "not_a_duration"),
-    **dict.fromkeys(column_map.MEMORY, "not_a_memory_size"),
+    **dict.fromkeys(guesses.INSTANTS, "not_a_time"),
+    **dict.fromkeys((*guesses.DURATIONS, "energy_j"), "not_a_duration"),
+    **dict.fromkeys(guesses.MEMORY, "not_a_memory_size"),
 }
 
 LOCAL, SIZES, MISSING, PARTS = "local times", "sizes ", "missing ", "parts "
@@ -61,7 +61,7 @@ class Rows:
     """
 
     table: pa.Table
-    columns: Mapping[str, Column]
+    columns: Mapping[str, guesses.Column]
     site: SiteSettings
     remarks: Remarks
     bad: Bytes = field(init=False)
@@ -137,8 +137,8 @@ def jobs_of_rows(rows: Rows, source: Source, line: Ints) -> pa.Table:
 
 def _times(rows: Rows) -> dict[str, pa.Array]:
     """Instants, runtime and suspension; of start, end and runtime two tell the third, and a wait tells the start."""
-    at = {name: rows.floats(name) for name in column_map.INSTANTS}
-    took = {name: rows.floats(name) for name in column_map.DURATIONS if name != "cpu_s"}
+    at = {name: rows.floats(name) for name in guesses.INSTANTS}
+    took = {name: rows.floats(name) for name in guesses.DURATIONS if name != "cpu_s"}
     runtime_s, idle_s = took["runtime_s"], np.nan_to_num(took["suspended_s"])
     start_s = _first_known(at["start_s"], at["submit_s"] + took["wait_s"], at["end_s"] - runtime_s - idle_s)
     end_s = _first_known(at["end_s"], start_s + runtime_s + idle_s)
@@ -155,13 +155,13 @@ def _times(rows: Rows) -> dict[str, pa.Array]:
 
 def _sizes(rows: Rows) -> dict[str, pa.Array]:
     """Counts, and memory and processor time per processor."""
-    number = {name: rows.counts(name) for name in column_map.COUNTS}
+    number = {name: rows.counts(name) for name in guesses.COUNTS}
     number["procs"] = _procs(rows, number)
     procs = _first_known(positive(number["procs"]), positive(number["requested_procs"]))
     nodes = _first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
     found = {name: whole(one) for name, one in number.items()}
-    found |= {name: whole(rows.floats(name)) for name in column_map.EXIT_CODES}
-    for name in column_map.MEMORY[:2]:
+    found |= {name: whole(rows.floats(name)) for name in guesses.EXIT_CODES}
+    for name in guesses.MEMORY[:2]:
         own, typed, per = rows.memory(name, procs, nodes)
         if name == "requested_mem_kib":
             # A request of 0 is one for all memory of a node.
@@ -192,20 +192,33 @@ def _procs(rows: Rows, number: Mapping[str, Floats]) -> Floats:
 def _texts(rows: Rows, source: Source, line: Ints) -> dict[str, pa.Array]:
     """Names, ids and free texts. Where no column has an id, a row's place and its file's name are one."""
     found: dict[str, pa.Array] = {}
-    for name in (name for name in column_map.CATEGORIES if rows.has(name) and name != "state"):
+    for name in (name for name in guesses.CATEGORIES if rows.has(name) and name != "state"):
         # ClusterCockpit and slurmdbd give a job that is in no array the array 0.
         found[name] = categories(values.as_texts(rows.array(name)), _array_of if name == "array_id" else str)
-    for name in (name for name in column_map.TEXTS if rows.has(name)):
+    for name in (name for name in guesses.TEXTS if rows.has(name)):
         found[name] = values.as_texts(rows.array(name))
     if rows.has("state"):
-        are_slurms = rows.columns["state"].said.unit == column_map.SLURM
-        found["state"] = values.states(rows.array("state"), are_slurms=are_slurms)
+        are_slurms = rows.columns["state"].said.unit == guesses.SLURM
+        found["state"] = _states(rows.array("state"), are_slurms=are_slurms)
     if rows.has("job_id"):
         missing = found["job_id"].is_null().to_numpy(zero_copy_only=False)
         rows.bad[missing & (rows.bad == 0)] = _CODE["no_job_id"]
     else:
         found["job_id"] = pc.binary_join_element_wise(arrow(line).cast(pa.string()), f"@{source.label}", "")
     return found
+
+
+def _states(array: pa.Array, *, are_slurms: bool) -> pa.Array:
+    """Categories in Slurm's terms where a word maps to one, else the word; are_slurms: numbers are slurmdbd's."""
+    data = guesses.known_names()
+    known = {word: state for state, words in data["states"].items() for word in words.split()}
+    known |= {str(number): state for number, state in enumerate(data["slurm_states"] if are_slurms else ())}
+
+    def term(word: str) -> str:
+        found = re.sub(r" by \S+$", "", word.strip())
+        return known.get(found.lower().replace(" ", "_"), found)
+
+    return categories(values.as_texts(array), term)
 
 
 def _array_of(word: str) -> str | None:

@@ -3,10 +3,9 @@
 Every function gives values and which rows hold something that is no value of the kind.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -16,8 +15,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, nulls, words_of
 from pipeline.errors import InputError
 from pipeline.ingest import spans
-from pipeline.ingest.formats.table.column_map import known_names
-from pipeline.ingest.reader import by_word, categories
+from pipeline.ingest.reader import by_word
 from pipeline.ingest.spans import Memory, Typed
 from pipeline.ingest.spans.instants import utc_of_local
 from pipeline.ingest.spans.kernels import Bytes
@@ -252,26 +250,6 @@ def as_texts(array: pa.Array) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
     text = array.cast(pa.string())
     return pc.if_else(pc.equal(pc.utf8_length(text), 0), pa.scalar(None, pa.string()), text)
-
-
-def states(array: pa.Array, *, are_slurms: bool) -> pa.Array:
-    """Categories in Slurm's terms where a word maps to one, else the word; are_slurms: numbers are slurmdbd's."""
-    return categories(as_texts(array), _slurm_state if are_slurms else _state)
-
-
-def _slurm_state(word: str) -> str:
-    return dict(enumerate(known_names()["slurm_states"])).get(int(word), word) if word.isdecimal() else _state(word)
-
-
-def _state(word: str) -> str:
-    found = re.sub(r" by \S+$", "", word.strip())
-    return state_words().get(found.lower().replace(" ", "_"), found)
-
-
-@cache
-def state_words() -> Mapping[str, str]:
-    """Slurm's term by the word for a state."""
-    return {word: state for state, words in known_names()["states"].items() for word in words.split()}
 
 
 def spans_of(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
