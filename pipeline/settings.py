@@ -409,7 +409,8 @@ class LogColumn(Section):
     column: str = Field(min_length=1, description="The column's name in the table.")
     unit: str | None = Field(
         None,
-        description="ns, us, ms, s, min, h, days; B, kB, MB, GB, KiB, MiB, GiB, TiB; J, kJ, MJ, Wh, kWh; %, milli.",
+        description="ns, us, ms, s, min, h, days; B, kB, MB, GB, KiB, MiB, GiB, TiB; J, kJ, MJ, Wh, kWh; %, milli; "
+        "of slurmdbd: tres (counts), wait (exit codes), slurm (states).",
     )
     timezone: Annotated[str, AfterValidator(_known_zone)] | None = Field(
         None, description="IANA zone of times without one; default: site.timezone."

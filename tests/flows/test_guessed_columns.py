@@ -266,7 +266,7 @@ def test_all_dates_of_a_table_tell_the_order_of_day_and_month(
 def test_dates_that_can_be_read_both_ways_are_said(tmp_path: Path, walltime: Walltime, form: str, order: str) -> None:
     jobs, notes = ingested(walltime, csv(tmp_path / "a.csv", dotted(5, form), ";"))
     assert jobs["submit_s"] == [T0 + 86_400 * i for i in range(5)]
-    assert any(f"{order} first, but no date of the table tells the order: set ingest.day_first" in n for n in notes)
+    assert any(f"{order} first, but no date of the table tells the order" in note for note in notes)
 
 
 def test_what_the_config_says_of_dates_comes_before_the_dates(tmp_path: Path, walltime: Walltime) -> None:

@@ -98,7 +98,7 @@ def _guesses(
             break
     none = pa.table({name: pa.array([], pa.string()) for name in mapped.used})
     first = pa.concat_tables(rows).unify_dictionaries() if rows else none
-    dates = [] if "day_first" in settings.model_fields_set else guesses.dates_in(first, mapped)
+    dates = [] if settings.day_first else guesses.dates_in(first, mapped)
     every = (part.rows for part in read_parts(source, names, dates, settings)) if dates else ()
     return guesses.checked(first, mapped, site, settings, guesses.date_orders(every, dates))
 

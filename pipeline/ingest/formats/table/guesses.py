@@ -391,11 +391,11 @@ def _set_date_order(
         return
     texts = values.plain(found.rows[names[0]])
     mark = "." if pc.any(pc.match_substring_regex(texts, values.DOTTED)).as_py() else "/"
-    if "day_first" in settings.model_fields_set:
-        day_first, why = settings.day_first, "as ingest.day_first says"
+    if settings.day_first:
+        day_first, why = True, "as ingest.day_first says"
     elif n_day_first == n_month_first:
         day_first = mark == "."
-        why = "but no date of the table tells the order: set ingest.day_first if this is wrong"
+        why = "but no date of the table tells the order (ingest.day_first)"
     else:
         day_first, (n_other, n_for) = n_day_first > n_month_first, sorted((n_day_first, n_month_first))
         why = f"as {n_for:,} dates can only be read so, and {n_other:,} only the other way"

@@ -211,7 +211,7 @@ def _texts(rows: Rows, source: Source, line: Ints) -> dict[str, pa.Array]:
 def _states(array: pa.Array, *, are_slurms: bool) -> pa.Array:
     """Categories in Slurm's terms where a word maps to one, else the word; are_slurms: numbers are slurmdbd's."""
     data = guesses.known_names()
-    known = {word: state for state, words in data["states"].items() for word in words.split()}
+    known: dict[str, str] = {word: state for state, words in data["states"].items() for word in words.split()}
     known |= {str(number): state for number, state in enumerate(data["slurm_states"] if are_slurms else ())}
 
     def term(word: str) -> str:
