@@ -236,6 +236,10 @@ def with_readers(
     return known
 
 
+_MAIN = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "procs", "requested_procs", "nodes"})
+"""What a format has to tell of a job: of two that first bytes may be of, the one that tells more of it is theirs."""
+
+
 def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Reader | None:
     """The reader whose format a source's first bytes show; for a named source with one candidate, that one.
 
@@ -246,7 +250,14 @@ def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Rea
         check_is_text(source, start)
     if source.is_named and len(candidates) == 1:
         return candidates[0]()
-    reader = next((reader for load in candidates if start and (reader := load()).looks_right(start)), None)
+    reader, most = None, -1
+    for other in (load() for load in candidates if start):
+        if other.looks_right(start):
+            told = other.told(start) if other.told else None
+            if told is None and reader is None:
+                return other
+            n_told = len(_MAIN.intersection(told or ()))
+            reader, most = (other, n_told) if n_told >= most else (reader, most)
     if reader is None and source.is_named:
         for other in (load() for load in candidates):
             if other.refusal and (refused := other.refusal(source, start)):

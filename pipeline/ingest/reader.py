@@ -13,7 +13,7 @@ schema of its own that has a job_id, and puts them together in `fold`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +131,8 @@ class Reader:
     reasons: why a line may be unreadable, in the report's order. same_record: columns that, equal for one job_id, make
     two records the same one read twice (of two, the later-ending is kept, then the one with the longer runtime).
     layout: for `walltime ingest --dry-run`. refusal: for a named source that no reader knows, what it lacks as one of
-    this format, where its first bytes resemble that. advice: what to do about a source of which no
+    this format, where its first bytes resemble that. told: what first bytes tell of a job, for those that may be of
+    another format as well; None where they can be of no other. advice: what to do about a source of which no
     record can be read, by the reason of the first one.
     """
 
@@ -147,6 +148,7 @@ class Reader:
     fold: Callable[[pa.Table, pa.Table, SiteSettings, IngestSettings], Folded] | None = None
     layout: Callable[[Source, SiteSettings, IngestSettings], Layout] | None = None
     refusal: Callable[[Source, bytes], InputError | None] | None = None
+    told: Callable[[bytes], Collection[str] | None] | None = None
     advice: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -329,7 +329,7 @@ def test_a_time_that_is_later_than_most_starts_is_no_submit(tmp_path: Path, wall
     columns = {name: values for name, values in plain.items() if name != "submit_time"}
     jobs, notes = ingested(walltime, csv(tmp_path / "a.csv", columns | {"timestamp": plain["end_time"]}))
     assert jobs["submit_s"] == jobs["start_s"] == [T0 + 60 + 600 * i for i in range(30)]
-    assert any("timestamp is not taken for submit_s: it is not above start_s in 0 of 30 rows" in n for n in notes)
+    assert any("timestamp is not taken for submit_s: it is not after start_s in 0 of 30 rows" in n for n in notes)
 
 
 def test_a_dry_run_says_what_speaks_for_and_against_each_guess(tmp_path: Path, walltime: Walltime) -> None:
@@ -337,7 +337,7 @@ def test_a_dry_run_says_what_speaks_for_and_against_each_guess(tmp_path: Path, w
     said = dry_run(walltime, log)["notes"]
     for expected in (
         "end_s = end_time (guessed from its name)",
-        "start_s = start_time (guessed from its name; not above end_s in 30 of 30 rows)",
+        "start_s = start_time (guessed from its name; not after end_s in 30 of 30 rows)",
         "runtime_s = elapsed in s (guessed from its name; but it is end - start in 0 of 30 rows only)",
         "requested_s = time_limit in h (guessed from its name; 100% of the runtimes are within it)",
         "nodes = nodes (guessed from its name; but it is not above procs in 0 of 30 rows)",

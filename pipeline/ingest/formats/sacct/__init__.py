@@ -21,7 +21,7 @@ from pipeline.arrays import Bools, Ints
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.habits import Habits
-from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right
+from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.records import CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, unreadable_row, unreadable_table
@@ -217,5 +217,5 @@ _ADVICE = {
 
 SACCT = Reader(
     "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, parts=STEPS, fold=fold,
-    layout=inspected_columns, advice=_ADVICE,
+    layout=inspected_columns, advice=_ADVICE, told=told,
 )  # fmt: skip

@@ -141,11 +141,11 @@ def looks_right(head: bytes) -> bool:
     return bool(lines) and (all(map(_fits_xdmod, lines)) or sum(_is_record(line) for line in lines) * 2 > len(lines))
 
 
-def told_in(head: bytes) -> set[str] | None:
-    """What a dump's columns tell in whose cells most values are of the kind; None where no job id is named."""
+def told(head: bytes) -> set[str]:
+    """What a dump's columns tell in whose cells most values are of the kind; nothing where no job id is named."""
     layout, lines = header_layout(first_line(head)), _whole_lines(head)[1:100]
     if layout is None:
-        return None
+        return set()
     rows = [line.removesuffix(layout.delimiter) if layout.is_trailing else line for line in lines]
     cells = [row for row in (row.split(layout.delimiter) for row in rows) if len(row) == len(layout.names)]
     return {

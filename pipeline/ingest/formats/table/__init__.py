@@ -7,7 +7,7 @@ reason.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,33 +37,32 @@ EXPECTS = "a table with a row for each job: Parquet, Arrow, CSV with column name
 _SACCTS = {"jobname", "alloccpus", "ncpus", "nnodes", "elapsedraw", "timelimit", "timelimitraw", "reqmem", "maxrss"}
 """Names that sacct writes: two of them show a dump of it, whose rows may be steps, as does JobID."""
 
-_MAIN = {"submit_s", "start_s", "end_s", "runtime_s", "procs", "requested_procs", "nodes"}
-"""What shows which of two readers tells more of a job."""
-
 _LEAST_COLUMNS = 3
 _ASSUMED, _SET = "assumed ", "set "
 PART_ROWS = 1 << 16
 
 
 def looks_right(head: bytes) -> bool:
-    """Whether first bytes are a table whose columns tell when jobs ran; dumps of sacct are left to its reader."""
+    """Whether first bytes are a table whose columns tell when jobs ran; a dump without job ids is left to sacct."""
     if is_binary(head):
         return True
     names = names_in(head)
-    found = guessed(names)
-    return bool(guesses.public_set(names)) or (found.is_log and not _is_saccts(head, names, found))
+    if guesses.public_set(names):
+        return True
+    has_id, n_saccts = _saccts(names)
+    return guessed(names).is_log and (has_id or n_saccts < 2 or first_line(head).startswith((b"{", b"[")))
 
 
-def _is_saccts(head: bytes, names: Sequence[str], found: MappedColumns) -> bool:
-    """Whether a text is a dump of sacct: its names are sacct's, and those tell as much as a table's would."""
+def told(head: bytes) -> Collection[str] | None:
+    """What the columns tell where the names may be those of a dump of sacct; None for what can only be a table."""
+    names = [] if is_binary(head) or first_line(head).startswith((b"{", b"[")) else names_in(head)
+    return guessed(names).columns.keys() if _saccts(names)[0] and not guesses.public_set(names) else None
+
+
+def _saccts(names: Sequence[str]) -> tuple[bool, int]:
+    """Whether names have sacct's of a job id, and how many others are sacct's."""
     plain = {re.sub(r"\W", "", name).lower() for name in names}
-    has_id = bool(plain & {"jobid", "jobidraw"})
-    if first_line(head).startswith((b"{", b"[")) or not (has_id or len(plain & _SACCTS) > 1):
-        return False
-    from pipeline.ingest.formats.sacct.layout import told_in  # noqa: PLC0415  (kernels that other tables do without)
-
-    by_sacct = told_in(head)
-    return not has_id if by_sacct is None else len(by_sacct & _MAIN) >= len(found.columns.keys() & _MAIN)
+    return bool(plain & {"jobid", "jobidraw"}), len(plain & _SACCTS)
 
 
 def refusal(source: Source, start: bytes) -> InputError | None:
@@ -237,5 +236,6 @@ def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
 
 
 TABLE = Reader(
-    "table", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout, refusal=refusal
+    "table", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout, refusal=refusal,
+    told=told,
 )

@@ -499,7 +499,7 @@ def _check_order(found: Guesses) -> None:
         first, second = (found.columns[name].typed(found.rows).floats() for name in (low, high))
         known = ~np.isnan(first) & (second > 0)
         n_known, n_right = int(known.sum()), int((first[known] <= second[known]).sum())
-        count = f"not above {high} in {n_right:,} of {n_known:,} rows"
+        count = f"not {'after' if low in INSTANTS else 'above'} {high} in {n_right:,} of {n_known:,} rows"
         if 2 * n_right >= n_known:
             found.change(low, count if n_known else "")
         elif low == "submit_s" and found.columns[low].known_by == GUESSED:
