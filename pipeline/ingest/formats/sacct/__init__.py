@@ -91,10 +91,12 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     unreadable = _unreadable_rows(scanned, bad, block, context)
     remarks.update(missing_columns(rows.slot, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
+    remarks["messages"] += scanned.n_messages
     lines = {
         "step": n_folded,
         "header": scanned.n_headers,
         "blank": scanned.n_blank,
+        "comment": scanned.n_messages,
         "continued": int(rows.n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
     }
     said = {name: n for name, n in lines.items() if n}
@@ -163,6 +165,8 @@ _SENTENCES = {
     "skipped_times": "{n} local times never were, because clocks went forward: each is read as the time after (is "
     "site.timezone right?)",
     "slashed_times": "{n} dates are written with slashes and read {order} first (ingest.day_first)",
+    "messages": "skipped {n} line{s} that sacct wrote to stderr (`sacct: error: ...`): the dump may lack jobs; export again "
+    "without 2>&1",
     "put_together": "{n} records hold the delimiter or a line's end in a text and were put together by where their "
     "columns fit",
     "odd_energies": "{n} energies are no number of joules, as in 101630 or 4.58M: each is unknown (ConsumedEnergyRaw, "
