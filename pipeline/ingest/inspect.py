@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pipeline.errors import InputError, printable
 from pipeline.ingest import FORMATS
+from pipeline.ingest.archives import with_members
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.read_sources import candidates_of, read_logs, reader_of
@@ -61,7 +62,7 @@ def inspect(
     paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings, *, is_all: bool = False
 ) -> Iterator[Inspection]:
     """Each source behind the paths, by label; InputError where a path leads to none, or a source is damaged."""
-    for source in find_sources(paths):
+    for source in with_members(find_sources(paths))[0]:
         yield _inspected(source, site, settings, is_all=is_all)
 
 

@@ -6,9 +6,9 @@ Guide, "Accounting records". A record is a line `MM/DD/YYYY HH:MM:SS;TYPE;ID;key
 the records of an array as a whole (`170[].server`): its jobs are `170[0].server` and so on.
 
 What is read although the guides do not say so: values with blanks, quotes, `=` and `;` in account, project and job
-name, blanks in the names of user, group and queue, as PBS writes them without escapes; records that were wrapped over several lines (a line without a date that
-starts with `key=`); CRLF; blank lines. What is set aside although it is a record: one that a crash has cut, or that is
-still being written (records.py).
+name, and blanks in names of users, groups and queues, as PBS writes them without escapes; records that were wrapped
+over several lines (a line without a date that starts with `key=`); CRLF; blank lines. What is set aside although it is
+a record: one that a crash has cut, or that is still being written (records.py).
 
 A job's id keeps its server (`1.pbshead`): two servers' logs in one folder give different jobs, and the id is what qstat
 takes. Instants are the record's own epoch seconds; its date, which is local time (`site.timezone`), counts only where

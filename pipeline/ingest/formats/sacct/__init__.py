@@ -165,8 +165,8 @@ _SENTENCES = {
     "skipped_times": "{n} local times never were, because clocks went forward: each is read as the time after (is "
     "site.timezone right?)",
     "slashed_times": "{n} dates are written with slashes and read {order} first (ingest.day_first)",
-    "messages": "skipped {n} line{s} that sacct wrote to stderr (`sacct: error: ...`): the dump may lack jobs; export again "
-    "without 2>&1",
+    "messages": "skipped {n} line{s} that sacct wrote to stderr (`sacct: error: ...`): the dump may lack jobs; export "
+    "again without 2>&1",
     "put_together": "{n} records hold the delimiter or a line's end in a text and were put together by where their "
     "columns fit",
     "odd_energies": "{n} energies are no number of joules, as in 101630 or 4.58M: each is unknown (ConsumedEnergyRaw, "
