@@ -68,11 +68,10 @@ def _members(
             found = f"an archive of more than {most:,} bytes or {MOST_MEMBERS:,} members"
             raise InputError(printable(source.label), found, "an archive of logs", "unpack it and give the folder")
         parts = PurePosixPath(name).parts
-        if ".." in parts or name.startswith("/"):
-            refusal = "an entry whose name leads out of its folder"
+        leads_out = "an entry whose name leads out of its folder" if {"..", "/"} & set(parts) else ""
         if not any(part.startswith(".") and part != ".." for part in parts):
             member = Source(source.path, f"{source.label}:{text_of(name)}", False, partial(opened, number))
-            yield member, refusal
+            yield member, refusal or leads_out
 
 
 def _no_log(start: bytes) -> str:
@@ -117,9 +116,9 @@ class _Header(tarfile.TarInfo):
     def frombuf(cls, buf: Any, encoding: str | None, errors: str) -> "_Header":
         try:
             found = super().frombuf(buf, cast(str, encoding), errors)
-        except (tarfile.EOFHeaderError, tarfile.EmptyHeaderError):
-            raise
         except tarfile.HeaderError as error:
+            if not any(buf):
+                raise
             raise tarfile.ReadError(f"a member's header: {error}") from None
         if found.type in _LONG_NAMES and found.size > _MOST_NAME_BYTES:
             raise tarfile.ReadError(f"a member's name of {found.size:,} bytes")

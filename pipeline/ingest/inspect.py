@@ -77,7 +77,7 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
         shown, is_whole = (source, True) if is_all else _bounded(source)
         layout = reader.layout(shown, site, settings) if reader.layout else Layout()
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
-        alone = settings.model_copy(update={"format": reader.name})
+        alone = settings.model_copy(update={"format": reader.name, "max_damaged": settings.max_damaged and 1.0})
         jobs, unreadable, report = read_logs([shown], FORMATS, site, alone, None, None)
         lines = rows_of(unreadable)
         if not is_whole:

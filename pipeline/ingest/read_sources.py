@@ -18,7 +18,7 @@ from pipeline.errors import ConservationError, InputError, printable
 from pipeline.ingest.archives import with_members
 from pipeline.ingest.combine import FORMAT, combine, with_sorted_categories
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
-from pipeline.ingest.ingest_report import Account, report
+from pipeline.ingest.ingest_report import Account, check_damage, report
 from pipeline.ingest.jobs_tables import OnDisk
 from pipeline.ingest.merge import joined, merged, write_run
 from pipeline.ingest.reader import EXTRAS, PART, READ_AGAIN, Chunk, Reader, Remarks, chunks_of
@@ -140,7 +140,7 @@ class _Logs:
             self.rows.add(EARLIER, changing)
 
     def report(self) -> Report:
-        """The report, after `jobs` has begun; InputError where there is no job."""
+        """The report, after `jobs` has begun; InputError where there is no job, or too much is damaged."""
         account = self.account
         if not account.n_jobs:
             where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
@@ -149,6 +149,7 @@ class _Logs:
                 found += ", and a last line without a line end"
                 do = READ_AGAIN
             raise InputError(where, found, "; or ".join(reader.expects for reader in self.readers), do)
+        check_damage(account, self.settings.max_damaged or 1.0)
         return report(account, self.site, self.settings, self.fates)
 
     def jobs(self, scratch: Path | None) -> Iterator[pa.Table]:

@@ -222,9 +222,8 @@ def unreadable(source: Source, line: int, error: Exception) -> InputError:
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
         return _unopened(source, error)
     where = f"{printable(source.label)}, line {line}"
-    if isinstance(error, EOFError) or any(
-        word in str(error) for word in ("ended before", "Truncated", "unexpected end")
-    ):
+    said = ("ended before", "Truncated", "unexpected end")
+    if isinstance(error, EOFError) or any(words in str(error) for words in said):
         found = "a compressed file that ends in the middle"
     else:
         found = f"compressed data that is damaged ({printable(str(error))})"

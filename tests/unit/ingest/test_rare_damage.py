@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
@@ -90,3 +91,34 @@ def test_a_message_within_a_name_of_two_lines_is_no_part_of_it(tmp_path: Path) -
 def test_a_lost_memory_size_is_unknown_and_its_job_stays(tmp_path: Path) -> None:
     jobs, reasons, _ = read(tmp_path / "dump.txt", "\n".join([HEADER, row(1, "?"), row(2)]) + "\n")
     assert reasons == [] and [job["requested_mem_kib"] is None for job in jobs] == [True, False]
+
+
+def damaged(n_whole: int, n_bad: int) -> str:
+    """Whole records, and some that lack what every end tells."""
+    whole = "".join(ended(number) for number in range(1, n_whole + 1))
+    return whole + ended(9_999).replace(" Exit_status=0", "") * n_bad
+
+
+def test_a_log_of_which_much_looks_damaged_in_one_way_ends_the_command_unless_told_to_go_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ingest\.max_damaged") as refused:
+        read(tmp_path / "log", damaged(1_000, 20))
+    assert refused.value.exit_code == 4 and "20 of 1,020 records (2.0%)" in str(refused.value)
+    jobs, reasons, report = read(tmp_path / "log", damaged(1_000, 20), max_damaged=1)
+    assert len(jobs) == 1_000 and reasons == ["cut_short"] * 20
+    assert "20 of 1,020 records (1.96%)" in " ".join(report.notes)
+
+
+def test_day_files_that_are_each_too_small_to_tell_are_judged_together(tmp_path: Path) -> None:
+    for day in range(4):
+        (tmp_path / f"2026030{day}").write_text(damaged(300, 6))
+    with pytest.raises(InputError, match="24 of 1,224 records"):
+        ingest([tmp_path], SiteSettings(name="s"), IngestSettings())
+
+
+@pytest.mark.parametrize(("n_whole", "n_bad", "is_told"), [(100, 19, True), (2_100, 20, True), (1_500, 1, False)])
+def test_less_damage_ends_no_command_and_is_told_above_a_thousandth(
+    tmp_path: Path, n_whole: int, n_bad: int, is_told: bool
+) -> None:
+    jobs, _, report = read(tmp_path / "log", damaged(n_whole, n_bad))
+    assert len(jobs) == n_whole
+    assert ("processor-hours are unknown" in " ".join(report.notes)) is is_told

@@ -60,7 +60,7 @@ def looks_right(head: bytes) -> bool:
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
-    """A file's records as `parts`; InputError where it is no accounting file, or damaged, or `strict` and a line is."""
+    """A file's records as `parts`; InputError where it is no accounting file, or damaged, or no line may be."""
     doubtful = _Doubtful()
     for block in line_blocks(source, BLOCK_BYTES, _last_record):
         scanned = scan(block.data, block.n_lines)

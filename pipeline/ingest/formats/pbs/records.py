@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks, by_word
 from pipeline.ingest.spans import Instants, settled
@@ -81,13 +82,17 @@ def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]
     has = np.array([span_of(key)[1] > 0 for key in TOLD])
     is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])[_GROUP]
     could, lacks = np.isin(scanned.kind, (_S, _E)) & is_told, ~has
-    named = np.array([by_word(said[key], lambda name, sign=sign: re.search(sign, name) is not None)
-                      for key, (_, sign) in NAMED.items()])  # fmt: skip
+    named = np.array([_matches(said[key], sign) for key, (_, sign) in NAMED.items()])
     within = np.logical_or.reduce([_ends_within_a_time(scanned, *span_of(key)) for key in _DURATIONS])
     bracket = _lacks_its_bracket(scanned, *span_of("exec_vnode"))
     always = np.ones((2, len(scanned.line)), np.bool_)
     could = np.concatenate([could, ~np.isnan(named), always])
     return could, could & np.concatenate([lacks, named == 1, [within, bracket]])
+
+
+def _matches(names: pa.DictionaryArray, sign: str) -> Floats:
+    found: Callable[[str], float] = lambda name: float(re.search(sign, name) is not None)  # noqa: E731
+    return by_word(names, found)
 
 
 class RareSigns:

@@ -7,7 +7,7 @@ highest exit code come from steps. An array that still pends (`123_[8-99%4]`) is
 What values mean: runtime is Slurm's Elapsed, which leaves suspension out, and not end - start. ReqMem is per CPU (`c`),
 per node (`n`), or for the whole job. An exit by signal is 128 + the signal. Times are of site.timezone.
 
-A record that cannot be read is set aside, with its reason, and reading goes on; with `strict` it ends there. So is a
+A record that cannot be read is set aside, with its reason, and reading goes on; unless `max_damaged` is 0. So is a
 last line without a line end, which may have been cut, unless `last_line` says that the dump is finished. But a
 source is no such dump, and InputError says so, where none of its first 100 records can be read.
 """
