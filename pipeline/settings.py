@@ -433,7 +433,7 @@ class IngestSettings(Section):
     problem_size_rules: tuple[TextRule, ...] = ()
     swf_status: Literal["auto", "standard", "exit_code"] = "auto"
     last_line: Literal["set_aside", "take"] = "set_aside"
-    strict: Switch = False
+    max_damaged: float = Field(0.01, ge=0, le=1)
     _input_rules: tuple[InputRule, ...] = PrivateAttr(())
 
     @property

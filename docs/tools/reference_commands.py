@@ -33,6 +33,7 @@ EXIT_CODES = (
     ExitCode(3, "refused", "inputs predict", "The model refused every point; the output has the reason of each."),
     ExitCode(4, "broken", "doctor", "A check found something broken, and says what to do."),
     ExitCode(4, "blocked", "run, doctor --checks", "A check blocked the publication; the tables from before stay."),
+    ExitCode(4, "damaged", "all", "Too many records of a log look damaged in one way: see ingest.max_damaged."),
     ExitCode(75, "busy", "run, rerun", "Another run publishes to the folder; a later try may succeed."),
     ExitCode(129, "hangup", "all", "Ended by SIGHUP, 128 + 1; the terminal has gone."),
     ExitCode(130, "interrupted", "all", "Ended by Ctrl-C, 128 + 2."),

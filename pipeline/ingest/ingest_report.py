@@ -11,14 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, proc_seconds
-from pipeline.errors import printable
+from pipeline.errors import InputError, printable
 from pipeline.ingest.combine import Combined
 from pipeline.ingest.privacy import unquoted
-from pipeline.ingest.reader import Chunk, Folded, Reader, Remarks
+from pipeline.ingest.reader import NO_RECORD, Chunk, Folded, Reader, Remarks
 from pipeline.ingest.sources import Source
 from pipeline.ingest.update import Fates
 from pipeline.report import Fact, Report, Tally
 from pipeline.settings import IngestSettings, SiteSettings
+
+ALL = ""
+"""Stands for all logs of a run together, beside each of them by its label."""
+
+TOLD_SHARE = 1e-3
+LEAST_DAMAGED = 20
+"""Records of a log, damaged in one way: fewer tell no share. A hundredth of a log of 2,000 records is so many."""
 
 _NUMBER = re.compile(r"\d{1,15}")
 _COUNTED = ("max_procs", "max_nodes")
@@ -43,6 +50,8 @@ class Account:
     n_earlier: int = 0
     earlier_lacks: tuple[str, ...] = ()
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    records: Counter[tuple[str, str]] = field(default_factory=Counter)
+    damaged: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     first_unreadable: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
     n_jobs: int = 0
     n_superseded: int = 0
@@ -62,7 +71,10 @@ class Account:
         self.n_bytes += chunk.n_bytes
         for name, value in chunk.header.items():
             self._add_header(name, value)
-        self._add_unreadable(reader, unreadable)
+        n_records = chunk.n_lines - sum(chunk.lines.get(name, 0) for name in NO_RECORD)
+        for label in (source.label, ALL):
+            self.records[label, reader.name] += n_records
+        self._add_unreadable(source, reader, unreadable)
 
     def fold(self, reader: Reader, folded: Folded) -> None:
         """Take in what became of one partition's partial records."""
@@ -81,12 +93,27 @@ class Account:
         known += [t for t in pc.min_max(combined.jobs["submit_s"]).as_py().values() if t is not None]
         self.first_submit_s, self.last_submit_s = min(known, default=None), max(known, default=None)
 
-    def _add_unreadable(self, reader: Reader, unreadable: pa.Table) -> None:
+    def _add_unreadable(self, source: Source, reader: Reader, unreadable: pa.Table) -> None:
         for row, reason in enumerate(unreadable.column("reason").cast(pa.string()).to_pylist()):
             key = (reader.name, reason)
             if key not in self.unreadable:
                 self.first_unreadable[key] = unreadable.slice(row, 1).to_pylist()[0]
             self.unreadable[key] += 1
+            for label in (source.label, ALL):
+                self.damaged[label, *key] += 1
+
+    def most_damaged(self, key: tuple[str, str], least: int = 1) -> tuple[str, float]:
+        """Of one way of damage the log that has the largest share of its records so (or all logs), and that share.
+
+        Only logs with at least so many damaged records are asked; a share of 0 where there is none.
+        """
+        shares = [
+            (n / self.records[label, key[0]], label)
+            for (label, *of), n in self.damaged.items()
+            if tuple(of) == key and n >= least
+        ]
+        share, label = max(shares, default=(0.0, ALL))
+        return label, share
 
     def _add_header(self, name: str, value: str) -> None:
         """The largest of a size, and of anything else the first said."""
@@ -94,6 +121,25 @@ class Account:
             self.header.setdefault(name, value)
         elif number := _NUMBER.search(value):
             self.header[name] = str(max(int(number[0]), int(self.header.get(name, 0))))
+
+
+class DamagedError(InputError):
+    """A log of which too many records look damaged in one way: the fault may lie with the reader and not the log."""
+
+    exit_code = 4
+
+
+def check_damage(account: Account, most: float) -> None:
+    """DamagedError where a log, or all logs together, have a larger share of records that look damaged in one way."""
+    for key in _reasons(account):
+        label, share = account.most_damaged(key, LEAST_DAMAGED)
+        if share > most:
+            n, of = account.damaged[label, *key], account.records[label, key[0]]
+            found = f"{n:,} of {of:,} records ({share:.1%}) that look damaged in one way, the first at "
+            found += explained(account.first_unreadable[key])
+            do = "see what is wrong with them; if they may be set aside, raise ingest.max_damaged"
+            where = printable(label) or "the logs"
+            raise DamagedError(where, found, f"at most {most:.1%} (ingest.max_damaged)", do)
 
 
 def report(account: Account, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
@@ -160,7 +206,13 @@ def _unreadable_note(account: Account, key: tuple[str, str]) -> str:
     """How many lines have this reason, and the first place where it was met."""
     n_lines = "1 line is" if account.unreadable[key] == 1 else f"{account.unreadable[key]} lines are"
     first, expected = explained(account.first_unreadable[key]), account.readers[key[0]].expects
-    return f"{n_lines} set aside as unreadable, the first at {first}, expected {expected}"
+    said = f"{n_lines} set aside as unreadable, the first at {first}, expected {expected}"
+    label, share = account.most_damaged(key)
+    if share > TOLD_SHARE:
+        n, of = account.damaged[label, *key], account.records[label, key[0]]
+        said += f"; they are {n:,} of {of:,} records ({share:.2%}) of {printable(label) or 'all logs'}"
+        said += ", and their processor-hours are unknown"
+    return said
 
 
 def explained(row: Mapping[str, object]) -> str:

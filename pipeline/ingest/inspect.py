@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pipeline.errors import InputError, printable
 from pipeline.ingest import FORMATS
+from pipeline.ingest.archives import with_members
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.read_sources import candidates_of, read_logs, reader_of
@@ -61,7 +62,7 @@ def inspect(
     paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings, *, is_all: bool = False
 ) -> Iterator[Inspection]:
     """Each source behind the paths, by label; InputError where a path leads to none, or a source is damaged."""
-    for source in find_sources(paths):
+    for source in with_members(find_sources(paths))[0]:
         yield _inspected(source, site, settings, is_all=is_all)
 
 
@@ -76,7 +77,7 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
         shown, is_whole = (source, True) if is_all else _bounded(source, settings)
         layout = reader.layout(shown, site, settings) if reader.layout else Layout()
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
-        alone = settings.model_copy(update={"format": reader.name})
+        alone = settings.model_copy(update={"format": reader.name, "max_damaged": settings.max_damaged and 1.0})
         jobs, unreadable, report = read_logs([shown], FORMATS, site, alone, None, None)
         lines = rows_of(unreadable)
         if not is_whole:

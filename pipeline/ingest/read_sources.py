@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from pipeline.arrays import arrow
 from pipeline.errors import ConservationError, InputError, printable
+from pipeline.ingest.archives import with_members
 from pipeline.ingest.combine import FORMAT, combine, with_sorted_categories
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
-from pipeline.ingest.ingest_report import Account, report
+from pipeline.ingest.ingest_report import Account, check_damage, report
 from pipeline.ingest.jobs_tables import OnDisk
 from pipeline.ingest.merge import joined, merged, write_run
 from pipeline.ingest.reader import EXTRAS, PART, READ_AGAIN, Chunk, Reader, Remarks, chunks_of
@@ -94,6 +95,7 @@ class _Logs:
     ) -> "_Logs":  # fmt: skip
         """Read every source. Rows stay in memory without `to`, else many of them go to its scratch folder."""
         account = Account(site.anonymise)
+        sources, account.passed_over = with_members(sources)
         known = with_readers(sources, candidates_of(formats, settings), account)
         by_name = {reader.name: reader for _, reader in known}
         account.readers |= {name: by_name[name] for name in formats if name in by_name}
@@ -106,7 +108,7 @@ class _Logs:
             rows.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
             if reader.parts is not None:
                 rows.declare(parts_kind(reader), finished_schema(reader.parts))
-        n_bytes = sum(_size(source.path) for source, _ in known)
+        n_bytes = sum(map(_size, {source.path for source, _ in known}))
         for source, reader in known:
             for chunk in chunks_of(reader, source, site, settings):
                 if not rows.is_spilled and account.n_bytes:
@@ -138,7 +140,7 @@ class _Logs:
             self.rows.add(EARLIER, changing)
 
     def report(self) -> Report:
-        """The report, after `jobs` has begun; InputError where there is no job."""
+        """The report, after `jobs` has begun; InputError where there is no job, or too much is damaged."""
         account = self.account
         if not account.n_jobs:
             where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
@@ -147,6 +149,7 @@ class _Logs:
                 found += ", and a last line without a line end"
                 do = READ_AGAIN
             raise InputError(where, found, "; or ".join(reader.expects for reader in self.readers), do)
+        check_damage(account, self.settings.max_damaged or 1.0)
         return report(account, self.site, self.settings, self.fates)
 
     def jobs(self, scratch: Path | None) -> Iterator[pa.Table]:
@@ -277,7 +280,7 @@ def _size(path: Path) -> int:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
-            is_packed = file.read(4)[:2] in (b"\x1f\x8b", b"\xfd7", b"BZ", b"\x28\xb5", b"PA")
+            is_packed = file.read(4)[:2] in (b"\x1f\x8b", b"\xfd7", b"BZ", b"\x28\xb5", b"PA", b"PK")
     except OSError:
         return 0
     return 8 * size if is_packed else size

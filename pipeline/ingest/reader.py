@@ -274,24 +274,24 @@ def memory_text(kib: float, per: int) -> str:
 READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
 NO_LINE_END = f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}"
 
-_NO_RECORD = ("comment", "blank", "header", "continued")
+NO_RECORD = ("comment", "blank", "header", "continued")
 """Lines that do not show that a source is of a format."""
 
 
 def chunks_of(reader: Reader, source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
-    """A source's chunks; InputError where it is empty or of another format, or is read strictly and a line is bad.
+    """A source's chunks; InputError where it is empty or of another format, or has a bad line and may have none.
 
     Of another format is a source of which none of the first TRIAL_RECORDS records can be read, or none at all.
     """
     is_empty, n_read, n_bad, first = True, 0, 0, None
     for chunk in reader.read(source, site, settings):
         is_empty &= not chunk.n_bytes
-        if first is None and chunk.unreadable.num_rows and (settings.strict or not n_read):
+        if first is None and chunk.unreadable.num_rows and (not settings.max_damaged or not n_read):
             (first,) = chunk.unreadable.slice(0, 1).to_pylist()
-        if settings.strict and first is not None:
-            do = "correct the line, or set ingest.strict = false to set it aside"
+        if not settings.max_damaged and first is not None:
+            do = "correct the line, or raise ingest.max_damaged to set it aside"
             raise _refusal(source, reader, first, do)
-        n_own = chunk.n_lines - chunk.unreadable.num_rows - sum(chunk.lines.get(name, 0) for name in _NO_RECORD)
+        n_own = chunk.n_lines - chunk.unreadable.num_rows - sum(chunk.lines.get(name, 0) for name in NO_RECORD)
         if not n_read:
             n_bad += (0 if n_own else chunk.unreadable.num_rows) if chunk.n_bad_first is None else chunk.n_bad_first
         n_read += n_own

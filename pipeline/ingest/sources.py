@@ -3,11 +3,14 @@
 import bz2
 import gzip
 import lzma
+import tarfile
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -29,15 +32,23 @@ _STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """What files of Parquet and of Arrow (Feather) begin with."""
-_PACKINGS: Mapping[str, tuple[bytes, Callable[[Path], Any]]] = {
+
+
+def _raw(given: Path | BufferedReader) -> Any:
+    return given.open("rb", buffering=0) if isinstance(given, Path) else given
+
+
+_PACKINGS: Mapping[str, tuple[bytes, Callable[[Any], Any]]] = {
     "gzip": (b"\x1f\x8b", gzip.open),
     "xz": (b"\xfd7zXZ\x00", lzma.open),
     "bzip2": (b"BZh", bz2.open),
-    "zstd": (b"\x28\xb5\x2f\xfd", lambda path: pa.CompressedInputStream(path.open("rb"), "zstd")),
-    "plain": (b"", lambda path: path.open("rb", buffering=0)),
+    "zstd": (b"\x28\xb5\x2f\xfd", lambda given: pa.CompressedInputStream(_raw(given), "zstd")),
+    "plain": (b"", _raw),
 }
 """What a packed file begins with, and what opens it."""
-_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
+DAMAGED = (
+    OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, tarfile.TarError, zipfile.BadZipFile
+)  # fmt: skip
 """What reading a file that is cut off or damaged may raise."""
 
 
@@ -183,30 +194,36 @@ def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
     """Decompressed bytes, `size` at a time or a little less."""
     try:
-        with source.opened() if source.opened else unpacked(source.path) as stream:
+        with _opened(source) as stream:
             while data := stream.read(size):
                 yield data
-    except _DAMAGED as error:
-        raise _unreadable(source, _line_reached(source.path), error) from None
+    except DAMAGED as error:
+        raise unreadable(source, _line_reached(source), error) from None
 
 
-def _line_reached(path: Path) -> int:
+def _opened(source: Source) -> BinaryIO:
+    return source.opened() if source.opened else unpacked(source.path)
+
+
+def _line_reached(source: Source) -> int:
     """The line in which reading fails, found by reading again in small steps."""
     n_lines = 1
     try:
-        with unpacked(path) as stream:
+        with _opened(source) as stream:
             while data := stream.read(_STEP_BYTES):
                 n_lines += data.count(b"\n")
-    except _DAMAGED:
+    except DAMAGED:
         pass
     return n_lines
 
 
-def _unreadable(source: Source, line: int, error: Exception) -> InputError:
+def unreadable(source: Source, line: int, error: Exception) -> InputError:
+    """The error for a source whose reading fails in this line."""
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
         return _unopened(source, error)
     where = f"{printable(source.label)}, line {line}"
-    if isinstance(error, EOFError) or "ended before" in str(error) or "Truncated" in str(error):
+    said = ("ended before", "Truncated", "unexpected end")
+    if isinstance(error, EOFError) or any(words in str(error) for words in said):
         found = "a compressed file that ends in the middle"
     else:
         found = f"compressed data that is damaged ({printable(str(error))})"
@@ -231,7 +248,7 @@ def compression_of(source: Source) -> str:
     try:
         return "plain" if source.opened else _packing_of(source.path)
     except OSError as error:
-        raise _unreadable(source, 1, error) from None
+        raise unreadable(source, 1, error) from None
 
 
 def is_table(source: Source) -> bool:
@@ -246,14 +263,14 @@ def is_table(source: Source) -> bool:
         return False
 
 
-def unpacked(path: Path) -> BinaryIO:
+def unpacked(given: Path | BufferedReader) -> BinaryIO:
     """A file's bytes, decompressed; `read(n)` gives less than n bytes only at the end."""
-    _, opens = _PACKINGS[_packing_of(path)]
-    return cast(BinaryIO, opens(path))
+    _, opens = _PACKINGS[_packing_of(given)]
+    return cast(BinaryIO, opens(given))
 
 
-def _packing_of(path: Path) -> str:
-    start = _first_bytes(path)
+def _packing_of(given: Path | BufferedReader) -> str:
+    start = _first_bytes(given) if isinstance(given, Path) else given.peek(8)
     return next(kind for kind, (magic, _) in _PACKINGS.items() if start.startswith(magic))
 
 
@@ -306,11 +323,11 @@ def _distinct_labels(relative: dict[Path, Path]) -> dict[Path, str]:
         shared = Counter(names.values())
         clashing = [path for path, name in names.items() if shared[name] > 1]
         if not clashing:
-            return {path: _text(name) for path, name in names.items()}
+            return {path: text_of(name.as_posix()) for path, name in names.items()}
         for path in clashing:
             depth[path] += 1
 
 
-def _text(name: Path) -> str:
+def text_of(name: str) -> str:
     """A file name as text, also where its bytes are no UTF-8."""
-    return name.as_posix().encode("utf-8", "backslashreplace").decode("utf-8")
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -110,7 +110,7 @@ def test_no_name_is_in_the_log_where_the_site_anonymises(tmp_path: Path, walltim
     assert done.code == 0 and len(events(done.err)) > 30
     with (tmp_path / "dump.txt").open("a") as file:
         file.write("41|mallory|x\n")
-    config.write_text(config.read_text().replace("[ingest]", "[ingest]\nstrict = true"))
+    config.write_text(config.read_text().replace("[ingest]", "[ingest]\nmax_damaged = 0"))
     failed = walltime("run", config, "--plain")
     assert failed.code == 2 and events(failed.err)[-1]["reason"] == "input"
     for name in (*USERS, "mallory", "phys", "alert", "onmouseover"):

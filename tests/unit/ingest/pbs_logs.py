@@ -48,7 +48,7 @@ def read_paths(
     """The reader's chunks, folded and combined; checks that no line is lost."""
     site, settings = (
         SiteSettings(name="s", timezone=timezone),
-        IngestSettings.model_validate({"strict": strict, "last_line": last_line}),
+        IngestSettings.model_validate({"max_damaged": 0 if strict else 1, "last_line": last_line}),
     )
     chunks = []
     with patch.object(pbs, "line_blocks", lambda source, _, end: line_blocks(source, block_bytes, end)):

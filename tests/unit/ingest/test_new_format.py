@@ -71,7 +71,7 @@ def test_a_name_that_is_no_format_lists_those_there_are(sample: Path) -> None:
 
 def test_a_strict_reading_names_the_line(sample: Path) -> None:
     with pytest.raises(InputError, match=r"log\.toy, line 4"):
-        ingest([sample], SiteSettings(name="here"), IngestSettings(strict=True))
+        ingest([sample], SiteSettings(name="here"), IngestSettings(max_damaged=0))
 
 
 def test_the_guide_s_line_has_the_form_of_the_registry_s() -> None:

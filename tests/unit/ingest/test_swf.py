@@ -145,7 +145,7 @@ def test_a_duration_past_2_to_the_53_still_ends_to_the_second(tmp_path: Path) ->
 
 def test_strict_stops_at_the_first_unreadable_line(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        read(tmp_path, f"{ROW}\n\x1b[31mred\n", strict=True)
+        read(tmp_path, f"{ROW}\n\x1b[31mred\n", max_damaged=0)
     assert str(caught.value).startswith("0.swf, line 2: found not a number in '\\x1b[31mred', expected")
 
 
@@ -289,12 +289,12 @@ def test_a_log_of_unreadable_lines_is_no_log(tmp_path: Path, n_lines: int) -> No
 
 
 def test_up_to_99_unreadable_lines_may_come_first(tmp_path: Path) -> None:
-    jobs, unreadable, _ = read(tmp_path, "preamble\n" * 99 + ROW + "\n")
+    jobs, unreadable, _ = read(tmp_path, "preamble\n" * 99 + ROW + "\n", max_damaged=1)
     assert (jobs.num_rows, unreadable.num_rows) == (1, 99)
-    jobs, unreadable, _ = read(tmp_path, "preamble\n" * 60 + ROW + "\n" + "postscript\n" * 60)
+    jobs, unreadable, _ = read(tmp_path, "preamble\n" * 60 + ROW + "\n" + "postscript\n" * 60, max_damaged=1)
     assert (jobs.num_rows, unreadable.num_rows) == (1, 120)
     with pytest.raises(InputError):
-        read(tmp_path, "preamble\n" * 100 + ROW + "\n")
+        read(tmp_path, "preamble\n" * 100 + ROW + "\n", max_damaged=1)
 
 
 def test_a_log_without_a_job_is_an_error(tmp_path: Path) -> None:

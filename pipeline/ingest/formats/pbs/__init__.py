@@ -6,9 +6,9 @@ Guide, "Accounting records". A record is a line `MM/DD/YYYY HH:MM:SS;TYPE;ID;key
 the records of an array as a whole (`170[].server`): its jobs are `170[0].server` and so on.
 
 What is read although the guides do not say so: values with blanks, quotes, `=` and `;` in account, project and job
-name, as PBS writes them without escapes; records that were wrapped over several lines (a line without a date that
-starts with `key=`); CRLF; blank lines. What is set aside although it is a record: one that a crash has cut, or that is
-still being written (records.py).
+name, and blanks in names of users, groups and queues, as PBS writes them without escapes; records that were wrapped
+over several lines (a line without a date that starts with `key=`); CRLF; blank lines. What is set aside although it is
+a record: one that a crash has cut, or that is still being written (records.py).
 
 A job's id keeps its server (`1.pbshead`): two servers' logs in one folder give different jobs, and the id is what qstat
 takes. Instants are the record's own epoch seconds; its date, which is local time (`site.timezone`), counts only where
@@ -21,11 +21,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Ints, arrow, integers
 from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, TypedRecords, typed
 from pipeline.ingest.formats.pbs.fold import fold, pruned
-from pipeline.ingest.formats.pbs.records import TOLD, KeysInUse
+from pipeline.ingest.formats.pbs.records import N_SIGNS, NAMED, TOLD, RareSigns
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
 from pipeline.ingest.reader import (
     NO_LINE_END,
@@ -46,7 +47,7 @@ from pipeline.settings import IngestSettings, SiteSettings
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 BLOCK_BYTES = 1 << 23
 MOST_DOUBTFUL = 10_000
-"""Of one file: where more records lack a key beside others, the server leaves it out at times."""
+"""Of one file: what more records have is no sign of damage."""
 
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
@@ -59,7 +60,7 @@ def looks_right(head: bytes) -> bool:
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
-    """A file's records as `parts`; InputError where it is no accounting file, or damaged, or `strict` and a line is."""
+    """A file's records as `parts`; InputError where it is no accounting file, or damaged, or no line may be."""
     doubtful = _Doubtful()
     for block in line_blocks(source, BLOCK_BYTES, _last_record):
         scanned = scan(block.data, block.n_lines)
@@ -86,21 +87,21 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 
 
 class _Doubtful:
-    """Records that lack a key beside one that is written with it, until the whole file tells whether that is damage."""
+    """Records with a sign of damage, until the whole file tells whether it is rare."""
 
     def __init__(self) -> None:
-        self._keys = KeysInUse()
+        self._signs = RareSigns()
         self._parts, self.rows = list[pa.Table](), list[dict[str, object]]()
-        self._lacks = np.zeros((len(TOLD), 0), np.bool_)
+        self._odd = np.zeros((N_SIGNS, 0), np.bool_)
 
     def hold(self, records: TypedRecords, source: Source, block: Block) -> pa.Table:
         """Take the doubtful ones of some records; the others."""
-        lacks = self._keys.lacking(integers(records.parts["kind"])[0], records.has)
-        is_held: Bools = np.logical_or.reduce(lacks)
+        self._signs.count(integers(records.parts["kind"])[0], records.could, records.odd)
+        is_held: Bools = np.logical_or.reduce(records.odd)
         if not is_held.any() or len(self.rows) > MOST_DOUBTFUL:
             return records.parts
         self._parts.append(records.parts.filter(arrow(is_held)))
-        self._lacks = np.concatenate([self._lacks, lacks[:, is_held]], axis=1)
+        self._odd = np.concatenate([self._odd, records.odd[:, is_held]], axis=1)
         place = records.place[is_held]
         place[:, 3] = REASONS.index("cut_short") + 1
         self.rows += _rows(source, block, place)
@@ -109,13 +110,22 @@ class _Doubtful:
     def chunk(self) -> Chunk:
         """The records held, and those of them that are damaged."""
         parts = pa.concat_tables(self._parts)
-        bad = self._keys.are_damaged(integers(parts["kind"])[0], self._lacks)
+        for sign, (column, _) in enumerate(NAMED.values(), len(TOLD)):
+            # Two records do not run together in the same bytes: a name that comes again is a name.
+            names = parts[column].cast(pa.string())
+            self._odd[sign] &= pc.is_in(names, value_set=_once(names.filter(arrow(self._odd[sign])))).to_numpy()
+        bad = self._signs.are_damaged(integers(parts["kind"])[0], self._odd)
         if len(self.rows) > MOST_DOUBTFUL:
             bad[:] = False
         rows = [self.rows[row] for row in np.flatnonzero(bad)]
         return Chunk(
             jobs_table(0), unreadable_table(rows), {}, len(self.rows), 0, parts=parts.filter(arrow(~bad))
         )  # fmt: skip
+
+
+def _once(names: pa.ChunkedArray) -> pa.Array:
+    counted = pc.value_counts(names)
+    return counted.field("values").filter(pc.equal(counted.field("counts"), 1))
 
 
 def _last_record(data: bytes) -> int:

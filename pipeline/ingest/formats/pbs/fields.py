@@ -118,13 +118,15 @@ class TypedRecords:
     """parts: the records that can be read. bad: the others, (n, 4): line, start, end, reason (1 + index into REASONS).
 
     remarks: values left unknown, records whose date is not their instant (by a quarter of an hour and more).
-    has: by key of records.TOLD, whether each record of `parts` has it; place: where each stands, as in `bad`.
+    could, odd: which records of `parts` could have each sign of damage, and which have it (records.signs_of_damage);
+    place: where each stands, as in `bad`.
     """
 
     parts: pa.Table
     bad: Ints
     remarks: Remarks
-    has: Bools
+    could: Bools
+    odd: Bools
     place: Ints
 
 
@@ -154,9 +156,9 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     remarks += records.record_remarks(scanned.kind, dates_s, said.values, ~is_bad)
     remarks["odd_values"] += said.n_odd()
     place = np.column_stack([scanned.line, scanned.start, scanned.end, reason])
-    has = np.array([said.span(key)[1] > 0 for key in records.TOLD])
+    could, odd = records.signs_of_damage(scanned, said.values, said.span)
     good = parts.filter(arrow(~is_bad)) if is_bad.any() else parts
-    return TypedRecords(good, place[is_bad], remarks, has[:, ~is_bad], place[~is_bad])
+    return TypedRecords(good, place[is_bad], remarks, could[:, ~is_bad], odd[:, ~is_bad], place[~is_bad])
 
 
 class _Said:

@@ -1,7 +1,8 @@
 """The compiled loop over a record's `key=value` pairs, which PBS writes without escapes.
 
-A key that is known, or is a resource, ends any value. One that is not ends a value that cannot hold blanks, and is part
-of one that can: of `jobname=a x=1 queue=q` the name is `a x=1`.
+A key that is known, or is a resource, ends any value. One that is not ends any value but a free text, of which it is a
+part: of `jobname=a x=1 queue=q` the name is `a x=1`. A word without a key belongs to a name or free text before it: of
+`group=domain users jobname=a` the group is `domain users`.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from pipeline.kernels import uncounted
 FREE_TEXT = ("account", "project", "jobname")
 """Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are."""
 
+NAMES = ("user", "group", "queue", "owner")
+"""Names of a directory service, which may hold blanks and slashes."""
+
 BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
 """Written before a free text can end, so the first of each is PBS's own. Another key that comes twice is damage."""
 
@@ -29,9 +33,9 @@ _SPACES = np.uint64(0x2121212121212121)
 def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bytes]:
     """Start and end of each key's value in each record, int64 (keys, 2, records), equal where there is none; and which
     records are broken, uint8 (records,): REPEATED where a key is there twice that PBS writes once, LOOSE where a word
-    has no key behind a value that holds no blank. Two records ran together there.
+    has no key behind a value that is no name and no text. Two records ran together there.
     """
-    words, sizes, is_free, first_wins = _keys(tuple(names))
+    words, sizes, is_free, has_blanks, first_wins = _keys(tuple(names))
     # Pages of keys that no record has are never written, so they cost nothing.
     spans = np.zeros((len(names), 2, len(scanned.line)), np.int64)
     follower = np.full((_N_WITH_KEYS, len(names) + 1), -1, np.int64)
@@ -39,16 +43,16 @@ def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bytes]:
     text = data[: data.size & ~7].view(np.uint64)
     broken = np.zeros(len(scanned.line), np.uint8)
     _find(
-        data, text, scanned.message, scanned.end, scanned.kind, words, sizes, is_free, first_wins, follower, spans,
-        broken,
+        data, text, scanned.message, scanned.end, scanned.kind, words, sizes, is_free, has_blanks, first_wins, follower,
+        spans, broken,
     )  # fmt: skip
     return spans, broken
 
 
 @lru_cache(maxsize=1)
-def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools]:
+def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools, Bools]:
     """By key: the words of `key=`, its first byte in the lowest bits, and the bits of them that count; the bytes of
-    `key=`; whether the value is free text; whether the first one counts.
+    `key=`; whether the value is free text; whether it may hold blanks; whether the first one counts.
     """
     longest = -(-(max(map(len, names)) + 1) // 8)
     words = np.zeros((len(names), 2, longest), np.uint64)
@@ -56,7 +60,8 @@ def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools]:
         for which, text in enumerate((name.encode() + b"=", b"\xff" * (len(name) + 1))):
             words[place, which] = np.frombuffer(text.ljust(8 * longest, b"\0"), "<u8")
     sizes = np.array([len(name) + 1 for name in names], np.int64)
-    return words, sizes, np.isin(names, FREE_TEXT), np.isin(names, BEFORE_FREE_TEXT)
+    is_free, is_first = np.isin(names, FREE_TEXT), np.isin(names, BEFORE_FREE_TEXT)
+    return words, sizes, is_free, is_free | np.isin(names, NAMES), is_first
 
 
 @uncounted
@@ -69,6 +74,7 @@ def _find(
     words: Words,
     sizes: Ints,
     is_free: Bools,
+    has_blanks: Bools,
     first_wins: Bools,
     follower: Ints,
     spans: Ints,
@@ -108,9 +114,9 @@ def _find(
                 if closing:
                     _keep(spans, row, key, value + 1, closing, first_wins, broken)
                     key, after = -1, closing + 1
-            elif key >= 0 and is_free[key]:
+            elif key >= 0 and has_blanks[key]:
                 high = after
-            elif value == 0 and key >= 0 and not first_wins[key] and broken[row] == 0:
+            elif value == 0 and key >= 0 and broken[row] == 0:
                 broken[row] = LOOSE
             at = after
         _keep(spans, row, key, low, high, first_wins, broken)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks, by_word
 from pipeline.ingest.spans import Instants, settled
@@ -34,9 +34,8 @@ def damage_of(
     """1 + index into REASONS of each record that is not whole, else 0.
 
     A record without a line end may be cut anywhere, so that no value of it can be relied on. One that has an end is cut
-    where it lacks what its type always tells (S: user and start; E: user, end and Exit_status), has a user, group or
-    queue with a part of something else in it, ends within a time as in 00:1, or has a list of chunks without its last
-    bracket.
+    where it lacks what its type always tells (S: user and start; E: user, end and Exit_status). What only looks odd is
+    for `signs_of_damage` and the file's other records to tell.
     needed: keys whose values must be numbers.
     """
     damage = np.zeros(len(scanned.line), np.int64)
@@ -44,11 +43,6 @@ def damage_of(
     is_cut |= (scanned.kind == _S) & said["start"].missing
     low, high = span_of("user")
     is_cut |= np.isin(scanned.kind, (_S, _E)) & (low == high)
-    for key in ("user", "group", "queue"):
-        is_cut |= _has_name_of_two(said[key])
-    is_cut |= _lacks_its_bracket(scanned, *span_of("exec_vnode"))
-    for key in _DURATIONS:
-        is_cut |= _ends_within_a_time(scanned, *span_of(key))
     damage[is_cut] = _CUT_SHORT
     damage[np.logical_or.reduce([said[key].invalid for key in needed])] = _BAD_NUMBER
     damage[_has_zeros(scanned)] = _NUL_BYTES
@@ -67,40 +61,59 @@ TOGETHER = (
 
 TOLD = tuple(key for keys in TOGETHER for key in keys)
 _GROUP = np.repeat(np.arange(len(TOGETHER)), [len(keys) for keys in TOGETHER])
-_SHARE_LACKING = 0.05
-"""Of the starts or ends of a file: a key that more of them lack is one that the server leaves out at times."""
+NAMED = {"user": ("user", r"[=;]|/\d"), "group": ("user_group", r"[=;]|/\d"), "queue": ("queue", r"[=;\s]|/\d")}
+"""By key, the column of a name, and what stands in other parts of a record (dates, hosts) and is rare in such names."""
+
+N_SIGNS = len(TOLD) + len(NAMED) + 2
+_SHARE_ODD = 0.05
+"""Of the starts or ends of a file: what is odd about more of them is the way of the server or of the site's names."""
+
+_PLAIN_PER_ODD = np.repeat([2.0, 0.5], [N_SIGNS - 2, 2])
+"""Of one record in two that ends within a time or a list, PBS's manuals tell which is whole."""
 
 
-class KeysInUse:
-    """Which keys of TOLD the server of a file writes: versions differ. Told by the starts and ends counted so far."""
+def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]) -> tuple[Bools, Bools]:
+    """Which records could have each sign of damage, and which have it, (N_SIGNS, records) both.
+
+    The signs are: to lack a key of TOLD beside one that is written with it, a name of NAMED with what stands between
+    other parts, a last value that ends within a time as in 00:1, a list of chunks without its last bracket. Each of
+    them is also the way of some server or site, so that only RareSigns, who has seen the whole file, calls it damage.
+    """
+    has = np.array([span_of(key)[1] > 0 for key in TOLD])
+    is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])[_GROUP]
+    could, lacks = np.isin(scanned.kind, (_S, _E)) & is_told, ~has
+    named = np.array([_matches(said[key], sign) for key, (_, sign) in NAMED.items()])
+    within = np.logical_or.reduce([_ends_within_a_time(scanned, *span_of(key)) for key in _DURATIONS])
+    bracket = _lacks_its_bracket(scanned, *span_of("exec_vnode"))
+    always = np.ones((2, len(scanned.line)), np.bool_)
+    could = np.concatenate([could, ~np.isnan(named), always])
+    return could, could & np.concatenate([lacks, named == 1, [within, bracket]])
+
+
+def _matches(names: pa.DictionaryArray, sign: str) -> Floats:
+    found: Callable[[str], float] = lambda name: float(re.search(sign, name) is not None)  # noqa: E731
+    return by_word(names, found)
+
+
+class RareSigns:
+    """How many starts and ends of a file have each sign of damage: what many have is no damage."""
 
     def __init__(self) -> None:
-        # By start and end: how many have each key, and how many lack it beside one that is written with it.
-        self._counts = np.zeros((2, 2, len(TOLD)), np.int64)
+        # By other record and end: how many could have each sign, and how many have it.
+        self._counts = np.zeros((2, 2, N_SIGNS), np.int64)
 
-    def lacking(self, kind: Ints, has: Bools) -> Bools:
-        """By key and record, whether a start or an end lacks it beside one that is written with it; counts them."""
-        is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])
-        lacks: Bools = np.isin(kind, (_S, _E)) & ~has & is_told[_GROUP]
-        for counts, own in zip(self._counts, (kind == _S, kind == _E), strict=True):
-            counts += [np.count_nonzero(one & own, axis=1) for one in (has, lacks)]
-        return lacks
+    def count(self, kind: Ints, could: Bools, odd: Bools) -> None:
+        """Take in some records."""
+        for counts, own in zip(self._counts, (kind != _E, kind == _E), strict=True):
+            counts += [np.count_nonzero(one & own, axis=1) for one in (could, odd)]
 
-    def are_damaged(self, kind: Ints, lacks: Bools) -> Bools:
-        """Which records lack a key that is in use: a part of such a record was lost, and the rest ran together."""
-        n_having, n_lacking = self._counts[:, 0], self._counts[:, 1]
-        in_use = (2 * n_lacking < n_having) & (n_lacking <= np.maximum(_SHARE_LACKING * n_having, 1))
-        are: Bools = (lacks & in_use[(kind == _E).astype(np.int64)].T).any(axis=0)
+    def are_damaged(self, kind: Ints, odd: Bools) -> Bools:
+        """Which records have a sign that is rare: a part of such a record was lost, and the rest ran together."""
+        n_odd = self._counts[:, 1]
+        n_plain = self._counts[:, 0] - n_odd
+        is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, 1))
+        are: Bools = (odd & is_rare[(kind == _E).astype(np.int64)].T).any(axis=0)
         return are
-
-
-_IN_NO_NAME = re.compile("[=/;]")
-
-
-def _has_name_of_two(names: pa.DictionaryArray) -> Bools:
-    """Whether a name holds what stands between or within other parts of a record."""
-    found: Bools = by_word(names, lambda name: _IN_NO_NAME.search(name) is not None) == 1
-    return found
 
 
 def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:

@@ -7,7 +7,7 @@ highest exit code come from steps. An array that still pends (`123_[8-99%4]`) is
 What values mean: runtime is Slurm's Elapsed, which leaves suspension out, and not end - start. ReqMem is per CPU (`c`),
 per node (`n`), or for the whole job. An exit by signal is 128 + the signal. Times are of site.timezone.
 
-A record that cannot be read is set aside, with its reason, and reading goes on; with `strict` it ends there. So is a
+A record that cannot be read is set aside, with its reason, and reading goes on; unless `max_damaged` is 0. So is a
 last line without a line end, which may have been cut, unless `last_line` says that the dump is finished. But a
 source is no such dump, and InputError says so, where none of its first 100 records can be read.
 """
@@ -91,10 +91,12 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     unreadable = _unreadable_rows(scanned, bad, block, context)
     remarks.update(missing_columns(rows.slot, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
+    remarks["messages"] += scanned.n_messages
     lines = {
         "step": n_folded,
         "header": scanned.n_headers,
         "blank": scanned.n_blank,
+        "comment": scanned.n_messages,
         "continued": int(rows.n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
     }
     said = {name: n for name, n in lines.items() if n}
@@ -163,6 +165,8 @@ _SENTENCES = {
     "skipped_times": "{n} local times never were, because clocks went forward: each is read as the time after (is "
     "site.timezone right?)",
     "slashed_times": "{n} dates are written with slashes and read {order} first (ingest.day_first)",
+    "messages": "skipped {n} line{s} that sacct wrote to stderr (`sacct: error: ...`): the dump may lack jobs; export "
+    "again without 2>&1",
     "put_together": "{n} records hold the delimiter or a line's end in a text and were put together by where their "
     "columns fit",
     "odd_energies": "{n} energies are no number of joules, as in 101630 or 4.58M: each is unknown (ConsumedEnergyRaw, "

@@ -271,7 +271,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     batch = _Batch(context)
     for element in elements(byte_blocks(source, BLOCK_BYTES), progress):
         batch.add(element)
-        if batch.n_jobs >= CHUNK_JOBS or (settings.strict and batch.unreadable):
+        if batch.n_jobs >= CHUNK_JOBS or (not settings.max_damaged and batch.unreadable):
             yield batch.chunk(progress.n_bytes - n_bytes)
             n_bytes, batch = progress.n_bytes, _Batch(context)
     batch.remarks.update({"files": 1, _CUT: int(progress.is_cut)})

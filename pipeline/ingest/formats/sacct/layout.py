@@ -14,6 +14,7 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "sacct: columns named in a first line as by `sacct -P`, or in ingest.fields"
 _NAME = re.compile(rb"[A-Za-z]\w*(?:%-?\d+)?")
+_MESSAGE = re.compile(rb"(?:sacct|slurmdbd): [a-z]")
 _WIDTH = re.compile(r"%-?\d+$")
 _DELIMITERS = (b"|", b"\x1f", b"^|^", b"\t", b";", b",")
 _IDS = COLUMNS["id"].names
@@ -156,8 +157,15 @@ def told(head: bytes) -> set[str]:
 
 
 def first_line(head: bytes) -> bytes:
-    """The first line that is not blank."""
-    return next((line.rstrip(b"\r") for line in head.split(b"\n") if line.strip()), b"").lstrip(b" ")
+    """The first line that is neither blank nor a message of sacct."""
+    return next(
+        (line.rstrip(b"\r") for line in head.split(b"\n") if line.strip() and not is_message(line)), b""
+    ).lstrip(b" ")
+
+
+def is_message(line: bytes) -> bool:
+    """Whether a line is what sacct says on stderr, as `sacct: error: slurmdbd: ...`: never a job's first column."""
+    return _MESSAGE.match(line) is not None
 
 
 def column_name(cell: bytes) -> str:
@@ -206,7 +214,7 @@ def _told(fields: Sequence[str], asked: bytes | None, lines: Sequence[bytes]) ->
 
 def _whole_lines(head: bytes) -> list[bytes]:
     whole = head[: head.rfind(b"\n") + 1] or head
-    return [line.rstrip(b"\r") for line in whole.split(b"\n") if line.strip()]
+    return [line.rstrip(b"\r") for line in whole.split(b"\n") if line.strip() and not is_message(line)]
 
 
 def _fits_xdmod(line: bytes) -> bool:

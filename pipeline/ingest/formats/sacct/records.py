@@ -135,8 +135,10 @@ class Fields:
         return values, missing
 
     def memory(self, what: str, plain_kib: float) -> tuple[Floats, Bytes]:
-        """KiB, NaN where there are none, and what they are counted per."""
-        typed = spans.memory_kib(self.rows.data, *self.rows.span(what), plain_kib)
+        """KiB, NaN where there are none, and what they are counted per; sacct writes ? for a size that it lost."""
+        start, end = self.rows.span(what)
+        is_lost = (end - start == 1) & (self.rows.data[np.minimum(start, len(self.rows.data) - 1)] == ord("?"))
+        typed = spans.memory_kib(self.rows.data, start, np.where(is_lost, start, end), plain_kib)
         self.mark(typed.invalid, "not_a_memory_size")
         return typed.floats(), typed.per
 

@@ -14,7 +14,7 @@ from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.sacct.columns import Kind
 from pipeline.ingest.formats.sacct.habits import Habits, is_shifted
 from pipeline.ingest.formats.sacct.irregular_lines import Cells, resolve, solve
-from pipeline.ingest.formats.sacct.layout import Layout, header_layout
+from pipeline.ingest.formats.sacct.layout import Layout, header_layout, is_message
 from pipeline.ingest.formats.sacct.scan_kernels import EMPTY, Matrix, scan
 from pipeline.ingest.spans import as_bytes
 from pipeline.ingest.spans.kernels import Bytes
@@ -26,6 +26,7 @@ _FIRST = {
 }  # fmt: skip
 """What a value may begin with."""
 
+_MESSAGE_BYTES = 16
 MAX_LOOSE = 8
 """Unreadable lines before a whole one that are tried as the beginning of its record."""
 
@@ -77,7 +78,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Records, unreadable lines, and how many headers, blanks and records put together.
+    """Records, unreadable lines, and how many headers, blanks, records put together and messages of sacct.
 
     cut: line and byte of a header that names other columns, if there is one: nothing from it on has been read.
     """
@@ -87,6 +88,7 @@ class Scanned:
     n_headers: int = 0
     n_blank: int = 0
     n_put_together: int = 0
+    n_messages: int = 0
     cut: tuple[int, int, Layout] | None = None
 
 
@@ -159,11 +161,12 @@ def _other_header(data: bytes, odd: Matrix, layout: Layout) -> tuple[int, int, L
 
 def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix, habits: Habits) -> Scanned:
     """The rows, with those that odd lines make, and without those that odd lines go on with."""
-    is_kept = np.ones(len(rows), np.bool_)
+    says = np.array([is_message(data[start : start + _MESSAGE_BYTES]) for start in odd[:, 1].tolist()], np.bool_)
+    odd, is_kept = odd[~says], np.ones(len(rows), np.bool_)
     records: list[tuple[int, int, int, Cells]] = []
     unreadable: list[Unreadable] = []
     n_headers = n_blank = 0
-    for run in np.split(odd, np.flatnonzero(np.diff(odd[:, 3])) + 1):
+    for run in np.split(odd, np.flatnonzero(np.diff(odd[:, 3])) + 1) if len(odd) else ():
         after = int(run[0, 3])
         lines = [(line, start, end) for line, start, end, _ in run.tolist()]
         leads = after > 0 and layout.kinds[-1].is_wide and bool(is_kept[after - 1])
@@ -193,11 +196,18 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix, habits: Habi
                 first, n_taken = found.unreadable[begun][0], sum(own.n_lines for own in loose[begun:])
                 n_blank -= len(lines) - first - n_taken
                 line, start, _ = lines[first]
-                n_lines = int(rows.line[after]) - line + 1
+                n_lines = len(lines) - first + 1
                 loose[begun:] = [Unreadable(line, start, _line_end(data, at), n_lines, "ambiguous_fields")]
         records += [(*lines[first][:2], last - first + 1, cells) for first, last, cells in made]
         unreadable += loose
-    return Scanned(_joined(data, layout, rows, is_kept, records), unreadable, n_headers, n_blank, len(records))
+    return Scanned(
+        _joined(data, layout, rows, is_kept, records),
+        unreadable,
+        n_headers,
+        n_blank,
+        len(records),
+        n_messages=int(says.sum()),
+    )
 
 
 def _begun(

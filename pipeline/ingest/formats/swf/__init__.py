@@ -10,7 +10,7 @@ exponents; CRLF; blank lines; comments in mid-file. A line with another number o
 cut or spliced, and is unreadable; so is one whose id is its own and the next line's. A last line without a line end may
 have been cut: it is set aside unless it is surely whole.
 
-A line that cannot be read is set aside, and reading goes on; with `strict` it ends there. But a source is not SWF at
+A line that cannot be read is set aside, and reading goes on; unless `max_damaged` is 0. But a source is not SWF at
 all, and InputError says so, where none of its first 100 lines other than comments and blanks can be read, or none of
 them all if they are fewer.
 """
