@@ -17,11 +17,12 @@ where that would remove more than a stated share of the log. Quiet weeks at the 
 On the archive's cleaned logs each of these screens sets aside less than 0.1% of the jobs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import pyarrow as pa
 
-from pipeline.arrays import DAY_S, Bools, Floats, Ints, floats
+from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, floats
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.occupancy import LARGEST, in_order, occupancy_of, sizes_at, sustained_procs
 from pipeline.clean.record_masks import epoch_s
@@ -136,6 +137,57 @@ def _size(arrays: JobArrays, when_s: float) -> float:
     """The size of the machine as the site states it, else the sustained level of the log, which is rather too low."""
     stated = float(sizes_at(arrays, np.array([when_s]))[0])
     return arrays.once("sustained", lambda: sustained_procs(occupancy_of(arrays))) if np.isnan(stated) else stated
+
+
+# A log's last plausible time lies this long after its last busy day, and its first one as long before the first (days).
+REACH_DAYS = 90
+
+# In a log with fewer active days: this many median gaps between them instead.
+REACH_GAPS = 10
+
+# A day is busy if the days within reach before it have this share of the usual number of submits and ends...
+BUSY_SHARE = 0.05
+
+# ... which all but this share of the submits and ends have or exceed, ...
+USUAL_SHARE = 0.25
+
+# ... and at least so many: one job has two.
+BUSY_LEAST = 3
+
+# Largest share of a log's submits and ends that can be found implausible at either end.
+FAR_SHARE = 0.05
+
+
+def plausible_span(parts: Iterable[pa.Table]) -> tuple[float, float]:
+    """The times between which a log plausibly lies (s since 1970; the end is excluded), from its parts.
+
+    A record from the future, or with a sentinel or a shifted clock for a time, stands far from the other records, where
+    few others are. A second with several records counts once. After a pause the log goes on as soon as records come at a
+    twentieth of their usual rate.
+    """
+    per_day = np.zeros(LATEST_S // DAY_S, np.int64)
+    for part in parts:
+        times_s = np.concatenate([floats(part, name) for name in ("submit_s", "end_s")])
+        known = np.unique(times_s[(times_s >= EARLIEST_S) & (times_s < LATEST_S)])
+        per_day += np.bincount((known // DAY_S).astype(np.int64), minlength=len(per_day))
+    if not per_day.any():
+        return EARLIEST_S, LATEST_S
+    first, last = len(per_day) - _last_plausible_day(per_day[::-1]), _last_plausible_day(per_day) + 1
+    return max(first * DAY_S, EARLIEST_S), min(last * DAY_S, LATEST_S)
+
+
+def _last_plausible_day(per_day: Ints) -> float:
+    days = np.flatnonzero(per_day)
+    counts, until = per_day[days], np.cumsum(per_day[days])
+    # Without the longest gap, which may lead to what is far.
+    gaps = np.sort(np.diff(days))[:-1]
+    reach = max(REACH_DAYS, REACH_GAPS * float(np.median(gaps))) if len(gaps) else REACH_DAYS
+    within = until - np.append(0, until)[np.searchsorted(days, days - reach)]
+    order = np.argsort(within, kind="stable")
+    usual = within[order][np.searchsorted(np.cumsum(counts[order]), USUAL_SHARE * until[-1])]
+    is_busy = within >= max(BUSY_LEAST, BUSY_SHARE * usual)
+    is_busy |= until - counts <= (1 - FAR_SHARE) * (until[-1] - 1)
+    return float(days[is_busy].max() + reach)
 
 
 WEEK_DAYS = 7

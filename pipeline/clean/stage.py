@@ -156,36 +156,56 @@ class Cleaned:
     def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
         """The flagged jobs, block by block; what else is found is complete when the last one has been taken."""
         bounds = list(blocks_of(jobs, BLOCK_JOBS))
+        named = record_masks.TEXTS_OF_RULES if self.settings.drop else ("user",)
+
+        def undropped() -> Iterator[pa.Table]:
+            for first, after in bounds:
+                part = rows_of(jobs, first, after, [*named, "submit_s", "end_s"])
+                yield part.filter(pa.array(~self._dropped(part)))
+
+        span_s = log_windows.plausible_span(undropped())
 
         def submits() -> Iterator[JobArrays]:
-            for first, after in bounds:
-                yield JobArrays(rows_of(jobs, first, after, ["user", "submit_s"]), self.site)
+            return (JobArrays(part, self.site, span_s=span_s) for part in undropped())
 
         # With one block its own arrays give the rates, once a screen needs them.
         rates = submit_rates(submits, self.rules.flurry.min_jobs) if len(bounds) > 1 else None
         for first, after in bounds:
-            block = rows_of(jobs, first, after)
-            yield self.block(JobArrays(block, self.site, first == 0, after == jobs.num_rows, rates, self.settings))
+            block, is_end = rows_of(jobs, first, after), after == jobs.num_rows
+            yield self.block(JobArrays(block, self.site, first == 0, is_end, rates, self.settings, span_s))
 
-    def block(self, arrays: JobArrays) -> pa.Table:
-        """A block of jobs with their flags."""
-        settings = self.settings
-        bursts, place = find_bursts(arrays, self.rules, self._ids)
+    def block(self, whole: JobArrays) -> pa.Table:
+        """A block of jobs with their flags. What the site drops counts in no screen, unless it is named by its burst."""
+        settings, dropped = self.settings, self._dropped(whole.jobs)
+        arrays = replace(whole, jobs=whole.jobs.filter(pa.array(~dropped))) if dropped.any() else whole
+        bursts, found = find_bursts(arrays, self.rules, self._ids)
+        place = np.full(len(dropped), -1, np.int64)
+        place[~dropped] = found
         burst_ids = _named(place, bursts.column("burst_id").to_pylist())
-        kept, dropped = (
-            [record_masks.matches(arrays, rule, burst_ids) for rule in rules]
+        named = [
+            [record_masks.matches(whole.jobs, self.site.timezone, rule, burst_ids) for rule in rules]
             for rules in (settings.keep, settings.drop)
-        )
-        flag_places, flags = _flagged(arrays, bursts, place, _any(arrays, kept), _any(arrays, dropped))
+        ]
+        kept, by_burst = (_any(whole, masks)[~dropped] for masks in named)
+        flag_places = np.zeros(len(dropped), np.int64)
+        flag_places[~dropped], flags = _flagged(arrays, bursts, found, kept, by_burst)
         columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
-        bound, is_known = record_masks.lower_bounds(arrays)
+        bound, is_known = record_masks.lower_bounds(whole)
         columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
+        n_far = int(arrays.has_far_time.sum())
+        far: dict[str, Fact] = {"jobs": len(dropped)} | ({"far_times": n_far} if n_far else {})
         self._bursts.append(bursts)
         self._ids.update(bursts.column("burst_id").to_pylist())
-        self._named.append([int(mask.sum()) for mask in (*kept, *dropped)])
-        count_block(self._effect, arrays, flag_places, flags)
-        self._reports.append(_report(arrays, flag_places, flags, self.rules, bursts))
-        return reduce(lambda jobs, name: replaced(jobs, name, columns[name]), columns, arrays.jobs)
+        self._named.append([int(mask.sum()) for masks in named for mask in masks])
+        count_block(self._effect, whole, flag_places, flags)
+        self._reports.append(_report(whole, flag_places, flags, _facts(arrays, self.rules, bursts) | far))
+        return reduce(lambda jobs, name: replaced(jobs, name, columns[name]), columns, whole.jobs)
+
+    def _dropped(self, jobs: pa.Table) -> Bools:
+        """What the site's rules drop that name no burst; SITE_DROP is the first of the flags."""
+        rules = () if Flag.SITE_DROP in self.settings.flags_off else self.settings.drop
+        masks = [record_masks.matches(jobs, self.site.timezone, rule) for rule in rules]
+        return np.logical_or.reduce([np.zeros(jobs.num_rows, bool), *masks])
 
     def found(self) -> tuple[pa.Table, pa.Table, Report]:
         """BURSTS and EFFECT of all blocks; jobs kept and set aside, by flag, facts, and what a person should check."""
@@ -255,6 +275,11 @@ def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> It
         if not n_jobs:
             shown = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
             yield f"the rule to {word} {shown} ({printable(rule.reason)}) matches no job: check its spelling"
+    if n_far := facts.get("far_times"):
+        yield (
+            f"{n_far} jobs have a time far before or after the log's other times (a clock that was wrong, or a number "
+            f"that stands for an unknown time) and are set aside as {Flag.IMPOSSIBLE_TIMES}"
+        )
     ratio = facts.get("peak_over_size")
     if isinstance(ratio, float) and ratio > 1:
         yield (
@@ -263,10 +288,9 @@ def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> It
         )
 
 
-def _report(arrays: JobArrays, places: Ints, active: list[Flag], rules: BurstRules, bursts: pa.Table) -> Report:
+def _report(arrays: JobArrays, places: Ints, active: list[Flag], facts: dict[str, Fact]) -> Report:
     """The report of a block."""
     proc_s = arrays.proc_s
     aside = {str(flag): tally(proc_s, places == place) for place, flag in enumerate(active)}
     aside = {flag: own for flag, own in aside.items() if own.rows}
-    facts = _facts(arrays, rules, bursts)
     return Report("clean", "job", tally(proc_s), tally(proc_s, places < 0), aside, facts)

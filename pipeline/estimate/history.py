@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, lower_bounds, offset_s
 from pipeline.axes import gpu_types
 
-NO_JOB_FLAGS = ("partial_execution", "impossible_times", "no_procs", "duplicate")
+NO_JOB_FLAGS = ("site_drop", "partial_execution", "impossible_times", "no_procs", "duplicate")
 """Flags of records that are no jobs of their own. Jobs of a flurry are kept: a scheduler had to estimate them."""
 
 NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
