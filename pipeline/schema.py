@@ -195,13 +195,13 @@ class Flag(StrEnum):
 
     SITE_DROP = "site_drop", "the site's config says so"
     PARTIAL_EXECUTION = "partial_execution", "a part of a checkpointed job whose whole is counted in its summary record"
+    UNFINISHED = "unfinished", "pending, running or suspended when the log ended: its runtime is not known yet"
+    CANCELLED_BEFORE_START = "cancelled_before_start", "cancelled before it started"
+    NEVER_RAN = "never_ran", "no start and no runtime, or a runtime of zero or less"
     IMPOSSIBLE_TIMES = (
         "impossible_times",
         "ends before it starts, starts before its submit, no submit time, or a time far outside the log's other times",
     )
-    UNFINISHED = "unfinished", "pending, running or suspended when the log ended: its runtime is not known yet"
-    CANCELLED_BEFORE_START = "cancelled_before_start", "cancelled before it started"
-    NEVER_RAN = "never_ran", "no start and no runtime, or a runtime of zero or less"
     NO_PROCS = "no_procs", "neither allocated nor requested processors are known and positive"
     ELAPSED_DISAGREES = (
         "elapsed_disagrees",

@@ -228,7 +228,9 @@ def _flagged(
     """Per job the index of its flag in the list (-1: none); the list is in order of precedence."""
     masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
     active = [flag for flag in Flag if flag not in arrays.settings.flags_off and (flag in RULES or flag in masks)]
-    places = np.full(arrays.jobs.num_rows, -1, np.int64)
+    # Of a record far outside the log nothing else counts: it may be a job that never ran, and yet the newest of all.
+    is_far = arrays.has_far_time & (Flag.IMPOSSIBLE_TIMES in active)
+    places = np.where(is_far, active.index(Flag.IMPOSSIBLE_TIMES) if is_far.any() else -1, -1)
     for place, flag in enumerate(active):
         mask = masks[flag] if flag in masks else RULES[flag](arrays)
         spared = kept if flag not in RECORD_FLAGS and flag is not Flag.SITE_DROP else False

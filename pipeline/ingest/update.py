@@ -55,8 +55,8 @@ class Fate(IntEnum):
 def updated(new: Combined, earlier: pa.Table, site: str, same_record: Sequence[Sequence[str]]) -> Combined:
     """The rows of both tables, each record once, restarts numbered anew, with a FATE column, in order.
 
-    A record in both is the newer table's, unless the earlier one's ends later; what it does not tell comes from the
-    other one (SUPPLEMENTED). Jobs of other sites stay as they are.
+    A record in both is the newer table's, unless only the earlier one is final, or neither is and the earlier one ends
+    later; what it does not tell comes from the other one (SUPPLEMENTED). Jobs of other sites stay as they are.
     """
     fresh = new.jobs if "format" in new.jobs.column_names else _with(new.jobs, "format", np.int32(0))
     fresh = _with(fresh, "is_new", np.int8(1))
@@ -78,7 +78,12 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     content = [name for name in ranks if name not in _NOT_CONTENT]
     own, ranks = with_identity(ranks, both, same_record)
     identity = ["job_id", PART.name, *own]
-    order = order_of(ranks, [*identity, "end_s", "runtime_s", "is_new", *content, "restart"])
+    # A scheduler corrects what it has recorded: of two final records of a job the one that was read last is right.
+    ranks["is_final"] = (~_is_open(both)).astype(np.int64)
+    ranks["corrects"] = ranks["is_final"] * ranks["is_new"]
+    order = order_of(
+        ranks, [*identity, "is_final", "corrects", "end_s", "runtime_s", "is_new", *content, "restart"]
+    )  # fmt: skip
     is_last = ~same_as_next(ranks, order, identity, content)
     is_last |= ran_at_other_times(ranks, order) & _is_shared(ranks, order, identity)
     kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
@@ -128,7 +133,7 @@ def _is_shared(ranks: dict[str, Ints], order: Ints, identity: Sequence[str]) -> 
 def _fates(both: pa.Table, ranks: dict[str, Ints], order: Ints, is_last: Bools, content: Sequence[str]) -> Ints:
     """The fate of each kept record, from the record before it of the same job: the earlier table's, if there is one."""
     is_new = integers(both["is_new"])[0] == 1
-    is_open = nulls(both["end_s"]) | _is_state(both, _OPEN_STATES)
+    is_open = _is_open(both)
     kept = np.flatnonzero(is_last)
     row, before = order[kept], order[np.maximum(kept - 1, 0)]
     has_before = np.diff(kept, prepend=-1) > 1
@@ -146,6 +151,10 @@ def _fates(both: pa.Table, ranks: dict[str, Ints], order: Ints, is_last: Bools, 
     )
     alone = np.where(is_new[row], Fate.NEW, Fate.EARLIER_ONLY)
     return np.where(has_before & (is_new[row] != is_new[before]), met, alone).astype(np.int8)
+
+
+def _is_open(jobs: pa.Table) -> Bools:
+    return nulls(jobs["end_s"]) | _is_state(jobs, _OPEN_STATES)
 
 
 def _is_state(jobs: pa.Table, states: Sequence[str]) -> Bools:
