@@ -25,6 +25,7 @@ from pipeline.ingest.combine import (
     same_as_next,
     value_sources,
     with_identity,
+    with_known_clusters,
 )
 from pipeline.ingest.reader import PART
 from pipeline.ingest.spill import id_keys
@@ -64,7 +65,8 @@ def updated(new: Combined, earlier: pa.Table, site: str, same_record: Sequence[S
     elsewhere = _with(earlier.filter(pc.invert(here)), FATE.name, np.int8(Fate.ELSEWHERE))
     known = _with(earlier.filter(here), "format", np.int32(0))
     both = pa.concat_tables([fresh, _with(known, "is_new", np.int8(0)).select(fresh.column_names)])
-    merged, superseded, n_reused = _merged(both.unify_dictionaries().combine_chunks(), same_record)
+    both = with_known_clusters(both.unify_dictionaries().combine_chunks())
+    merged, superseded, n_reused = _merged(both, same_record)
     names = [*JOBS.schema().names, FATE.name]
     jobs = in_order(pa.concat_tables([merged.select(names), elsewhere.select(names)]))
     return Combined(jobs, pa.concat_tables([new.superseded, superseded]), max(n_reused, new.n_reused_ids))
