@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, integers, nulls, replaced, texts
+from pipeline.arrays import Bools, Ints, arrow, integers, nulls, replaced, row_codes, texts
 from pipeline.errors import printable
 from pipeline.ingest.combine import (
     SUPPLEMENTED,
@@ -80,14 +80,15 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     content = [name for name in ranks if name not in _NOT_CONTENT]
     own, ranks = with_identity(ranks, both, same_record)
     identity = ["job_id", PART.name, *own]
+    is_shared = _is_shared(ranks, identity)
     # A scheduler corrects what it has recorded: of two final records of a job the one that was read last is right.
-    ranks["is_final"] = (~_is_open(both)).astype(np.int64)
+    ranks["is_final"] = (~_is_open(both) & ~is_shared).astype(np.int64)
     ranks["corrects"] = ranks["is_final"] * ranks["is_new"]
     order = order_of(
         ranks, [*identity, "is_final", "corrects", "end_s", "runtime_s", "is_new", *content, "restart"]
     )  # fmt: skip
     is_last = ~same_as_next(ranks, order, identity, content)
-    is_last |= ran_at_other_times(ranks, order) & _is_shared(ranks, order, identity)
+    is_last |= ran_at_other_times(ranks, order) & is_shared[order]
     kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
     taken_from = value_sources(ranks, order, is_last)
     stays = ~_is_outrun(both)[kept]
@@ -119,17 +120,15 @@ def _is_outrun(both: pa.Table) -> Bools:
     return is_outrun
 
 
-def _is_shared(ranks: dict[str, Ints], order: Ints, identity: Sequence[str]) -> Bools:
-    """Whether each row, in this order, shares its identity with another row of its own table.
+def _is_shared(ranks: dict[str, Ints], identity: Sequence[str]) -> Bools:
+    """Whether each row shares its identity with another row of its own table.
 
     Only then do two times mean two jobs; a record that is alone in both tables has changed.
     """
-    names = [name for name in identity if name in ranks]
-    is_first = np.logical_or.reduce([np.diff(ranks[name][order], prepend=-3) != 0 for name in names])
-    starts = np.flatnonzero(is_first)
-    sizes = np.diff(starts, append=len(order))
-    n_new = np.add.reduceat(ranks["is_new"][order], starts)
-    return np.repeat(np.maximum(n_new, sizes - n_new) > 1, sizes)
+    codes = row_codes(*(ranks[name] for name in identity if name in ranks))
+    n_all, n_new = np.bincount(codes), np.bincount(codes, weights=ranks["is_new"])
+    is_shared: Bools = (np.maximum(n_new, n_all - n_new) > 1)[codes]
+    return is_shared
 
 
 def _fates(both: pa.Table, ranks: dict[str, Ints], order: Ints, is_last: Bools, content: Sequence[str]) -> Ints:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -20,14 +21,12 @@ from numpy.typing import ArrayLike
 
 from flows.pages.html.drawing import COLOURS, WIDTH_IN, named_ticks, panel, short, styled, to_svg
 from flows.services.logs.cleaning import Cleaned
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.occupancy import mean_busy, occupancy_of, sizes_at
 from pipeline.errors import printable
+from pipeline.schema import Flag
 
-DAY_S = 86_400
-LATEST_S = 253_370_000_000
-"""The end of the year 9999, where calendars end; later jobs are in the tables only."""
 MAX_DAYS_DRAWN = 800
 LANES, LANE_BINS, INTERVALS = 40, 400, 400
 
@@ -61,7 +60,8 @@ def colour_of_burst(burst: Mapping[str, Any]) -> str:
 def submits(cleaned: Cleaned) -> tuple[Floats, Span | None]:
     """(jobs,) submit times (s since 1970), NaN where there is none to draw, and the first and the last; None: none."""
     submit_s = floats(cleaned.jobs, "submit_s")
-    submit_s = np.where((submit_s >= 0) & (submit_s < LATEST_S), submit_s, np.nan)
+    is_far = pc.fill_null(pc.equal(cleaned.jobs.column("flag"), Flag.IMPOSSIBLE_TIMES), False).to_numpy()
+    submit_s = np.where((submit_s >= EARLIEST_S) & (submit_s < LATEST_S) & ~is_far, submit_s, np.nan)
     known = submit_s[~np.isnan(submit_s)]
     return submit_s, (float(known.min()), float(known.max())) if len(known) else None
 
