@@ -10,18 +10,19 @@ from pipeline.phase_tables import PHASE_TABLES
 from pipeline.schema import TableKind
 
 JOB = ("cluster", "job_id")
-"""What names a job of a site: each cluster of an accounting counts ids of its own. `restart` tells its records apart, and
-the columns that a format names (Reader.same_record, a submit among them) tell whether two of them are one, read twice."""
+"""What names a job of a site: each cluster of an accounting counts ids of its own. `restart` tells its records apart,
+and what a format names beside (Reader.same_record, a submit among them) whether two of them are one, read twice."""
 
 JOBS = TableKind(
     "jobs",
     columns(
         "site", "cluster", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition",
-        "qos", "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "gpu_type",
-        "runtime_s", "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s", "limit_set_by",
-        "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state",
-        "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens",
-        "inputs", "work_dir_hash", "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
+        "qos", "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus",
+        "gpu_type", "runtime_s", "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s",
+        "limit_set_by", "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j",
+        "state", "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s",
+        "submit_tokens", "inputs", "work_dir_hash", "source_file", "source_line", "flag", "burst_id",
+        "is_lower_bound", "group_id",
     ),
     ("site", *JOB, "restart"),
     "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",

@@ -24,7 +24,6 @@ from flows.services.published.worst_estimates import errors_of_version, promise_
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
 from flows.services.starts_table import read_starts
-from pipeline.arrays import EARLIEST_S, LATEST_S
 from pipeline.errors import InputError
 from pipeline.evaluate.published_versions import weekly_coverage
 from pipeline.publish import Manifest
@@ -140,30 +139,34 @@ def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 LISTED = 2_000
 """Applications with advice; the others are only counted on the page."""
 
-_IS_PLAUSIBLE = f"flag IS DISTINCT FROM '{Flag.IMPOSSIBLE_TIMES}'"
-_RAN = f"isfinite(runtime_s) AND runtime_s > 0 AND {_IS_PLAUSIBLE}"
-_IN_TIME = f"(SELECT * FROM read_parquet($jobs) WHERE {_IS_PLAUSIBLE} AND submit_s BETWEEN {EARLIEST_S} AND {LATEST_S})"
-
-_JOBS_SQL = f"""
+_JOBS_SQL = """
 SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
-       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER ({_RAN}) AS proc_s
+       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
+             AND flag IS DISTINCT FROM 'impossible_times') AS proc_s
 FROM read_parquet($jobs) GROUP BY application"""
 
-_USERS_SQL = f"""
+_USERS_SQL = """
 SELECT coalesce(user, account) AS user, queue, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
-       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER ({_RAN}) / 3600 AS proc_hours
+       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
+             AND flag IS DISTINCT FROM 'impossible_times') / 3600 AS proc_hours
 FROM read_parquet($jobs) GROUP BY ALL ORDER BY proc_hours DESC NULLS LAST, 1, 2"""
 
-_QUEUES_SQL = f"""
+_QUEUES_SQL = """
+WITH in_time AS (
+    SELECT * FROM read_parquet($jobs)
+    WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400)
 SELECT queue, count(*) AS n_jobs, sum(procs * runtime_s) FILTER (runtime_s > 0) / 3600 AS proc_hours,
        median(start_s - submit_s) AS wait_s, quantile_cont(start_s - submit_s, 0.9) AS wait_s_q90
-FROM {_IN_TIME} WHERE submit_s > (SELECT max(submit_s) FROM {_IN_TIME}) - 28 * 86400
+FROM in_time WHERE submit_s > (SELECT max(submit_s) FROM in_time) - 28 * 86400
 GROUP BY queue ORDER BY proc_hours DESC NULLS LAST, queue"""
 
-_DAYS_SQL = f"""
+_DAYS_SQL = """
+WITH in_time AS (
+    SELECT * FROM read_parquet($jobs)
+    WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400)
 SELECT CAST(make_timestamp(CAST(submit_s AS BIGINT) // 86400 * 86400000000) AS DATE)::VARCHAR AS day,
        count(*) AS n_jobs
-FROM {_IN_TIME} WHERE submit_s > (SELECT max(submit_s) FROM {_IN_TIME}) - 28 * 86400
+FROM in_time WHERE submit_s > (SELECT max(submit_s) FROM in_time) - 28 * 86400
 GROUP BY day ORDER BY day"""
 WORST_DAYS = 7
 WORST_SHOWN = 10

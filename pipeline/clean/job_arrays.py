@@ -38,7 +38,7 @@ class JobArrays:
     rest_per_week: dict[str, float] | None = None
     """By user, the jobs that all others submit in a median week of the whole log; None: known from these jobs alone."""
     settings: CleanSettings = field(default_factory=CleanSettings)
-    """What the site states: sizes of the machine, limits, reserved times, and its own rules."""
+    """What the site states: flags that are off, limits, and its own rules."""
     span_s: tuple[float, float] = (EARLIEST_S, LATEST_S)
     """The times that are plausible in the whole log, the end excluded; an instant outside counts as unknown."""
 
@@ -157,12 +157,6 @@ class JobArrays:
         whole = self.submit_s[rows].astype(np.int64)
         local_s[rows] = whole + offset_s(whole, self.site.timezone)
         return local_s
-
-    def forget(self, *names: str) -> None:
-        """Release these arrays; they are computed again when needed."""
-        for name in names:
-            self.__dict__.pop(name, None)
-            self._computed.pop(name, None)
 
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""

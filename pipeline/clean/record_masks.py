@@ -95,7 +95,7 @@ def never_ran(arrays: JobArrays) -> Bools:
 
 
 def impossible_times(arrays: JobArrays) -> Bools:
-    """True where the submit time is unknown, a time lies far outside the log, or submit, start, end are out of order."""
+    """True where the submit is unknown, a time lies far outside the log, or submit, start and end are out of order."""
     submit_s, start_s, end_s = arrays.submit_s, arrays.start_s, arrays.end_s
     return np.isnan(submit_s) | arrays.has_far_time | (start_s < submit_s) | (end_s < start_s) | (end_s < submit_s)
 

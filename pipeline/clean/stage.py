@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import CATEGORY, Bools, Ints, floats, replaced, tally
-from pipeline.clean import duplicates, log_windows, occupancy, record_masks, runtimes
+from pipeline.clean import duplicates, log_windows, record_masks, runtimes
 from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
 from pipeline.clean.effect import Selections, count_block, effect_of
 from pipeline.clean.flurries import smallest_burst_jobs, submit_rates
@@ -37,9 +37,7 @@ RULES: dict[Flag, Callable[[JobArrays], Bools]] = {
     Flag.DUPLICATE: duplicates.duplicate,
     Flag.CLOCK_JUMP: duplicates.clock_jump,
     Flag.OVER_LIMIT: record_masks.over_limit,
-    Flag.OVER_CAPACITY: occupancy.over_capacity,
     Flag.LOG_EDGE: log_windows.log_edge,
-    Flag.DEDICATED_TIME: log_windows.dedicated_time,
     Flag.NODE_FAILURE: lambda jobs: jobs.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL"),
     Flag.OUT_OF_MEMORY: lambda jobs: jobs.state_is("OUT_OF_MEMORY"),
     Flag.PREEMPTED: lambda jobs: jobs.state_is("PREEMPTED"),
@@ -64,7 +62,7 @@ BLOCK_JOBS = 1_000_000
 NEAR_SHARE = 0.05
 
 # Facts of which the largest one among the blocks is that of the log; other numbers are summed.
-_LARGEST = frozenset({"smallest_burst_jobs", "busy_procs_peak", "peak_over_size", "over_size_share"})
+_LARGEST = frozenset({"smallest_burst_jobs"})
 
 BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
@@ -82,7 +80,7 @@ def clean(
     jobs : pa.Table
         JOBS as read.
     settings : CleanSettings
-        What the site states: flags not to set, sizes of the machine, limits, reserved times, its own rules.
+        What the site states: flags not to set, limits, its own rules.
     site : SiteSettings, optional
         Facts about the site, such as its number of processors.
     rules : BurstRules, optional
@@ -175,7 +173,7 @@ class Cleaned:
             yield self.block(JobArrays(block, self.site, first == 0, is_end, rates, self.settings, span_s))
 
     def block(self, whole: JobArrays) -> pa.Table:
-        """A block of jobs with their flags. What the site drops counts in no screen, unless it is named by its burst."""
+        """A block of jobs with their flags. What the site drops counts in no screen, but what it names by its burst."""
         settings, dropped = self.settings, self._dropped(whole.jobs)
         arrays = replace(whole, jobs=whole.jobs.filter(pa.array(~dropped))) if dropped.any() else whole
         bursts, found = find_bursts(arrays, self.rules, self._ids)
@@ -265,14 +263,11 @@ def _facts(arrays: JobArrays, rules: BurstRules, bursts: pa.Table) -> dict[str, 
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
-    facts |= runtimes.facts(arrays)
-    # The occupancy of the machine takes as much memory as all arrays so far.
-    arrays.forget("similar", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
-    return facts | occupancy.capacity_facts(arrays) | log_windows.dedicated_facts(arrays)
+    return facts | runtimes.facts(arrays)
 
 
 def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:
-    """What a person should check: rules that match no job, and more busy processors than the machine has."""
+    """What a person should check: rules that match no job, and times far outside the log."""
     for word, rule, n_jobs in named:
         if not n_jobs:
             shown = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
@@ -281,12 +276,6 @@ def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> It
         yield (
             f"{n_far} jobs have a time far before or after the log's other times (a clock that was wrong, or a number "
             f"that stands for an unknown time) and are set aside as {Flag.IMPOSSIBLE_TIMES}"
-        )
-    ratio = facts.get("peak_over_size")
-    if isinstance(ratio, float) and ratio > 1:
-        yield (
-            f"jobs held up to {ratio:.3g} times site.max_procs processors at once: the machine was larger, "
-            "jobs share processors, or the log counts requested processors as allocated"
         )
 
 

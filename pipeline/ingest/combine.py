@@ -11,7 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Ints, arrow, integers, nulls, one_piece, replaced, row_codes, texts, unknown
+from pipeline.arrays import (
+    CATEGORY,
+    Bools,
+    Ints,
+    arrow,
+    integers,
+    nulls,
+    one_piece,
+    replaced,
+    row_codes,
+    texts,
+    unknown,
+)
 from pipeline.tables import JOB, JOBS
 
 FORMAT = pa.field("format", pa.int32())
