@@ -63,8 +63,9 @@ class JobArrays:
         submit_s, start_s, end_s = (floats(self.jobs, name) for name in ("submit_s", "start_s", "end_s"))
         began_s = np.where(np.isnan(start_s), submit_s, start_s)
         over_s = np.where(np.isnan(end_s), began_s + np.maximum(self.runtime_s, 0), end_s)
-        far = [~np.isnan(times) & np.isnan(self._plausible(times)) for times in (submit_s, start_s, over_s)]
-        return np.logical_or.reduce(far)
+        times = (submit_s, start_s, over_s)
+        far: Bools = np.logical_or.reduce([~np.isnan(one) & np.isnan(self._plausible(one)) for one in times])
+        return far
 
     def _plausible(self, instants: Floats) -> Floats:
         return np.where((instants >= self.span_s[0]) & (instants < self.span_s[1]), instants, np.nan)

@@ -173,25 +173,31 @@ class Cleaned:
             yield self.block(JobArrays(block, self.site, first == 0, is_end, rates, self.settings, span_s))
 
     def block(self, whole: JobArrays) -> pa.Table:
-        """A block of jobs with their flags. What the site drops counts in no screen, but what it names by its burst."""
+        """A block of jobs with their flags.
+
+        What the site drops, but by its burst, and what has a time far outside the log counts in no screen.
+        """
         settings, dropped = self.settings, self._dropped(whole.jobs)
-        arrays = replace(whole, jobs=whole.jobs.filter(pa.array(~dropped))) if dropped.any() else whole
+        is_far = whole.has_far_time & ~dropped & (Flag.IMPOSSIBLE_TIMES not in settings.flags_off)
+        stays = ~(dropped | is_far)
+        arrays = whole if stays.all() else replace(whole, jobs=whole.jobs.filter(pa.array(stays)))
         bursts, found = find_bursts(arrays, self.rules, self._ids)
-        place = np.full(len(dropped), -1, np.int64)
-        place[~dropped] = found
+        place = np.full(len(stays), -1, np.int64)
+        place[stays] = found
         burst_ids = _named(place, bursts.column("burst_id").to_pylist())
         named = [
             [record_masks.matches(whole.jobs, self.site.timezone, rule, burst_ids) for rule in rules]
             for rules in (settings.keep, settings.drop)
         ]
-        kept, by_burst = (_any(whole, masks)[~dropped] for masks in named)
-        flag_places = np.zeros(len(dropped), np.int64)
-        flag_places[~dropped], flags = _flagged(arrays, bursts, found, kept, by_burst)
+        kept, by_burst = (_any(whole, masks)[stays] for masks in named)
+        flag_places = np.zeros(len(stays), np.int64)
+        flag_places[stays], flags = _flagged(arrays, bursts, found, kept, by_burst)
+        flag_places[is_far] = flags.index(Flag.IMPOSSIBLE_TIMES) if is_far.any() else -1
         columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
         bound, is_known = record_masks.lower_bounds(whole)
         columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
-        n_far = int(arrays.has_far_time.sum())
-        far: dict[str, Fact] = {"jobs": len(dropped)} | ({"far_times": n_far} if n_far else {})
+        n_far = int(is_far.sum())
+        far: dict[str, Fact] = {"jobs": len(stays), **({"far_times": n_far} if n_far else {})}
         self._bursts.append(bursts)
         self._ids.update(bursts.column("burst_id").to_pylist())
         self._named.append([int(mask.sum()) for masks in named for mask in masks])
@@ -203,7 +209,8 @@ class Cleaned:
         """What the site's rules drop that name no burst; SITE_DROP is the first of the flags."""
         rules = () if Flag.SITE_DROP in self.settings.flags_off else self.settings.drop
         masks = [record_masks.matches(jobs, self.site.timezone, rule) for rule in rules]
-        return np.logical_or.reduce([np.zeros(jobs.num_rows, bool), *masks])
+        dropped: Bools = np.logical_or.reduce([np.zeros(jobs.num_rows, bool), *masks])
+        return dropped
 
     def found(self) -> tuple[pa.Table, pa.Table, Report]:
         """BURSTS and EFFECT of all blocks; jobs kept and set aside, by flag, facts, and what a person should check."""
@@ -226,9 +233,7 @@ def _flagged(
     """Per job the index of its flag in the list (-1: none); the list is in order of precedence."""
     masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
     active = [flag for flag in Flag if flag not in arrays.settings.flags_off and (flag in RULES or flag in masks)]
-    # Of a record far outside the log nothing else counts: it may be a job that never ran, and yet the newest of all.
-    is_far = arrays.has_far_time & (Flag.IMPOSSIBLE_TIMES in active)
-    places = np.where(is_far, active.index(Flag.IMPOSSIBLE_TIMES) if is_far.any() else -1, -1)
+    places = np.full(arrays.jobs.num_rows, -1, np.int64)
     for place, flag in enumerate(active):
         mask = masks[flag] if flag in masks else RULES[flag](arrays)
         spared = kept if flag not in RECORD_FLAGS and flag is not Flag.SITE_DROP else False

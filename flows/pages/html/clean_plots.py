@@ -69,7 +69,8 @@ def submits(cleaned: Cleaned) -> tuple[Floats, Span | None]:
 def _is_plausible(jobs: pa.Table) -> Bools:
     """Which jobs have no time far outside the log, and are drawn."""
     flags = jobs.column("flag").cast(pa.string())
-    return ~pc.fill_null(pc.equal(flags, str(Flag.IMPOSSIBLE_TIMES)), False).to_numpy()
+    is_far: Bools = pc.fill_null(pc.equal(flags, str(Flag.IMPOSSIBLE_TIMES)), False).to_numpy()
+    return ~is_far
 
 
 def plots(cleaned: Cleaned, bursts: Rows) -> dict[str, Any]:
