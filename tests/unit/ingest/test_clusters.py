@@ -89,7 +89,7 @@ def test_a_later_dump_of_both_clusters_changes_each_job_by_its_own_record(tmp_pa
 
 
 def test_a_dump_without_the_column_names_the_same_jobs(tmp_path: Path) -> None:
-    """Where the other records of an id name one cluster, an unknown one is that: also in a table of earlier releases."""
+    """Where the other records of an id name one cluster, an unknown one is that: also in an earlier table."""
     out = tmp_path / "jobs.parquet"
     log = tmp_path / "plain.txt"
     lines = [NAMES, ALPHA_RUNS, TWINS[0]]
