@@ -10,6 +10,7 @@ from pipeline.schema import Column, category, count, instant, list_of, number, s
 _DECLARED = (
     # who and what
     category("site", "The cluster that ran the job.", required=True),
+    category("cluster", "The cluster that counts the job's id, where the log names one: several may share an id."),
     text("job_id", "The job's id as the log writes it, array tasks expanded.", required=True),
     count("restart", "0 for a job's first record, then one more per further record.", "restarts", required=True),
     category("user", "Who submitted the job."),

@@ -35,7 +35,7 @@ from pipeline.group import (
 )
 from pipeline.ingest import OnDisk, Window, ingest
 from pipeline.ingest.jobs_tables import names_key
-from pipeline.ingest.log_files import check_unchanged, sha256_of_first
+from pipeline.ingest.log_files import check_unchanged, first_bytes_of, sha256_of_first
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
@@ -131,7 +131,12 @@ def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
     """What ingest makes of a run's logs; InputError where one of them changed after its digest was taken."""
     try:
         to = OnDisk.between_steps(run.folder) if run.folder else None
-        jobs, lines, report = ingest(run.logs, run.settings.site, run.settings.ingest, to=to, window_s=run.window_s)
+        stamps = dict(zip(run.logs, run.log_stamps, strict=bool(run.log_stamps)))
+        logs = [
+            first_bytes_of(source, stamps[source.path].bytes) if source.path in stamps else source
+            for source in find_sources(run.logs)
+        ]
+        jobs, lines, report = ingest(logs, run.settings.site, run.settings.ingest, to=to, window_s=run.window_s)
         return jobs, rows_of(lines), report
     finally:
         # Also after a failure: a log that is being replaced looks damaged.

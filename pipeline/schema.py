@@ -193,26 +193,24 @@ class Flag(StrEnum):
         member._value_, member.meaning = value, meaning
         return member
 
+    SITE_DROP = "site_drop", "the site's config says so"
     PARTIAL_EXECUTION = "partial_execution", "a part of a checkpointed job whose whole is counted in its summary record"
     UNFINISHED = "unfinished", "pending, running or suspended when the log ended: its runtime is not known yet"
     CANCELLED_BEFORE_START = "cancelled_before_start", "cancelled before it started"
     NEVER_RAN = "never_ran", "no start and no runtime, or a runtime of zero or less"
     IMPOSSIBLE_TIMES = (
         "impossible_times",
-        "ends before it starts, starts before its submit, or no submit time (1970 to 2200)",
+        "ends before it starts, starts before its submit, no submit time, or a time far outside the log's other times",
     )
     NO_PROCS = "no_procs", "neither allocated nor requested processors are known and positive"
     ELAPSED_DISAGREES = (
         "elapsed_disagrees",
         "its recorded runtime and its end minus its start differ by more than suspension explains",
     )
-    SITE_DROP = "site_drop", "the site's config says so"
     DUPLICATE = "duplicate", "the same job as another one that is kept, read under a second id"
     CLOCK_JUMP = "clock_jump", "waited or ran in a period that the log holds twice, because its clock was set back"
     OVER_LIMIT = "over_limit", "ran longer than the limit of its queue or of the machine, plus the grace"
-    OVER_CAPACITY = "over_capacity", "alone larger than the machine was when it started"
     LOG_EDGE = "log_edge", "submitted before the steady part of the log begins or after it ends"
-    DEDICATED_TIME = "dedicated_time", "started while the machine was reserved for few users"
     PROBE = "probe", "one of many short jobs throughout the log that only test whether the machine responds"
     CRON = "cron", "submitted by a timer at one hour of the day"
     FLURRY = "flurry", "part of a burst in which one user submits more than all others together"

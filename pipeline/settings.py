@@ -131,27 +131,6 @@ class SiteRule(Section):
         return self
 
 
-class MachineSize(Section):
-    """A change of the size of the machine."""
-
-    since: Instant = Field(description="From this time on, in the site's zone.")
-    procs: Count = Field(gt=0, description="Processors the machine had from then on.")
-
-
-class CapacitySettings(Section):
-    """Jobs larger than the machine. Its size is site.max_procs; without it nothing is set aside."""
-
-    sizes: tuple[MachineSize, ...] = Field((), description="Changes of the size of the machine.")
-
-
-class DedicatedWindow(Section):
-    """A window in which the site had reserved the machine."""
-
-    reason: Annotated[str, AfterValidator(_reason)] = Field(description="The reason; it is printed in the report.")
-    since: Instant = Field(description="Start of the window, included, in the site's zone.")
-    until: Instant = Field(description="End of the window, excluded, in the site's zone.")
-
-
 class MaximumSettings(Section):
     """Jobs that ran longer than the queue or the machine allows."""
 
@@ -168,8 +147,6 @@ class CleanSettings(Section):
     )
     keep: tuple[SiteRule, ...] = Field((), description="Jobs that no screen may set aside.")
     drop: tuple[SiteRule, ...] = Field((), description="Jobs to set aside in any case.")
-    dedicated: tuple[DedicatedWindow, ...] = Field((), description="Windows in which the machine was reserved.")
-    capacity: CapacitySettings = CapacitySettings()
     maximum: MaximumSettings = MaximumSettings()
 
     @property

@@ -9,17 +9,22 @@ from pipeline.columns import TEMPLATE_COLUMNS, columns
 from pipeline.phase_tables import PHASE_TABLES
 from pipeline.schema import TableKind
 
+JOB = ("cluster", "job_id")
+"""What names a job of a site: each cluster of an accounting counts ids of its own. `restart` tells its records apart,
+and what a format names beside (Reader.same_record, a submit among them) whether two of them are one, read twice."""
+
 JOBS = TableKind(
     "jobs",
     columns(
-        "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
-        "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "gpu_type",
-        "runtime_s", "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s", "limit_set_by",
-        "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state",
-        "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens",
-        "inputs", "work_dir_hash", "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
+        "site", "cluster", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition",
+        "qos", "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus",
+        "gpu_type", "runtime_s", "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s",
+        "limit_set_by", "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j",
+        "state", "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s",
+        "submit_tokens", "inputs", "work_dir_hash", "source_file", "source_line", "flag", "burst_id",
+        "is_lower_bound", "group_id",
     ),
-    ("site", "job_id", "restart"),
+    ("site", *JOB, "restart"),
     "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
 )  # fmt: skip
 
@@ -304,22 +309,22 @@ BACKTEST = TableKind(
 BACKTEST_ERRORS = TableKind(
     "backtest_errors",
     columns(
-        "log", "estimator", "stale_days", "job_id", "restart", "submit_s", "runtime_s", "runtime_s_q10",
+        "log", "estimator", "stale_days", *JOB, "restart", "submit_s", "runtime_s", "runtime_s_q10",
         "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "runtime_quantile",
         "known_age_days",
     ),
-    ("log", "estimator", "stale_days", "job_id", "restart"),
+    ("log", "estimator", "stale_days", *JOB, "restart"),
     "Each scored job's estimates by each method of a backtest, beside its runtime; no run publishes this table.",
 )  # fmt: skip
 
 ERRORS = TableKind(
     "errors",
     columns(
-        "day", "job_id", "restart", "user", "account", "application", "procs", "requested_s", "submit_s", "end_s",
+        "day", *JOB, "restart", "user", "account", "application", "procs", "requested_s", "submit_s", "end_s",
         "state", "runtime_s", "runtime_s_q10", "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95",
         "runtime_s_q99", "runtime_quantile", "why",
     ),
-    ("job_id", "restart"),
+    (*JOB, "restart"),
     "Estimates of the last ended jobs at their submits beside what came, the worst first; made when it is asked for.",
 )  # fmt: skip
 

@@ -253,7 +253,7 @@ def _required(table: pa.Table, site: str) -> dict[str, pa.Array]:
 
 def _require_one_row_per_job(columns: Mapping[str, pa.Array], what: str) -> None:
     """InputError where two rows have one job id: they may be attempts of a job, or the same record twice."""
-    keys = pa.table({name: columns[name] for name in ("site", "job_id", "restart")})
+    keys = pa.table({name: columns[name] for name in JOBS.key if name in columns})
     n_repeated = keys.num_rows - keys.group_by(keys.column_names).aggregate([]).num_rows
     if n_repeated:
         do = "number the attempts of a job in a column restart, from 0"

@@ -141,25 +141,32 @@ LISTED = 2_000
 
 _JOBS_SQL = """
 SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
-       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0) AS proc_s
+       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
+             AND flag IS DISTINCT FROM 'impossible_times') AS proc_s
 FROM read_parquet($jobs) GROUP BY application"""
 
 _USERS_SQL = """
 SELECT coalesce(user, account) AS user, queue, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
-       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0) / 3600
-       AS proc_hours
+       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
+             AND flag IS DISTINCT FROM 'impossible_times') / 3600 AS proc_hours
 FROM read_parquet($jobs) GROUP BY ALL ORDER BY proc_hours DESC NULLS LAST, 1, 2"""
 
 _QUEUES_SQL = """
+WITH in_time AS (
+    SELECT * FROM read_parquet($jobs)
+    WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400)
 SELECT queue, count(*) AS n_jobs, sum(procs * runtime_s) FILTER (runtime_s > 0) / 3600 AS proc_hours,
        median(start_s - submit_s) AS wait_s, quantile_cont(start_s - submit_s, 0.9) AS wait_s_q90
-FROM read_parquet($jobs) WHERE submit_s > (SELECT max(submit_s) FROM read_parquet($jobs)) - 28 * 86400
+FROM in_time WHERE submit_s > (SELECT max(submit_s) FROM in_time) - 28 * 86400
 GROUP BY queue ORDER BY proc_hours DESC NULLS LAST, queue"""
 
 _DAYS_SQL = """
+WITH in_time AS (
+    SELECT * FROM read_parquet($jobs)
+    WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400)
 SELECT CAST(make_timestamp(CAST(submit_s AS BIGINT) // 86400 * 86400000000) AS DATE)::VARCHAR AS day,
        count(*) AS n_jobs
-FROM read_parquet($jobs) WHERE submit_s > (SELECT max(submit_s) FROM read_parquet($jobs)) - 28 * 86400
+FROM in_time WHERE submit_s > (SELECT max(submit_s) FROM in_time) - 28 * 86400
 GROUP BY day ORDER BY day"""
 WORST_DAYS = 7
 WORST_SHOWN = 10

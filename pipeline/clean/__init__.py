@@ -4,8 +4,8 @@ from pipeline.clean.stage import BURST_FLAGS, RULES, clean
 from pipeline.tables import SET_LATER
 
 SCREENED = (
-    "site", "job_id", "restart", "user", "account", "application", "queue", "submit_s", "eligible_s", "start_s",
-    "end_s", "procs", "runtime_s", "suspended_s", "requested_procs", "requested_s", "limit_set_s", "limit_set_by",
+    "site", "cluster", "job_id", "restart", "user", "account", "application", "queue", "submit_s", "start_s", "end_s",
+    "procs", "runtime_s", "suspended_s", "requested_procs", "requested_s", "limit_set_s", "limit_set_by",
     "state", "source_file", "source_line",
 )  # fmt: skip
 """The columns of JOBS that cleaning reads; the other columns of a large table need not be in memory."""

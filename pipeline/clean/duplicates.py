@@ -1,8 +1,8 @@
 """Finds what occurs twice: jobs under two ids, and a period of the log after a clock was set back.
 
 Jobs. Ingest has already merged records that share an id. Equal values under two ids prove nothing, because thousands of
-array tasks share all their times. So two jobs are the same only if submit, start, end, size, user, queue, application
-and request are all equal and one of these holds:
+array tasks share all their times. So two jobs are the same only if cluster, submit, start, end, size, user, queue,
+application and request are all equal and one of these holds:
 - the ids contain the same number and differ only in the name of a cluster or server before or after it;
 - nearly all jobs of one file, in the time that both files cover, occur in another file too: the same log, read twice.
 
@@ -72,7 +72,7 @@ def _repeated_rows(arrays: JobArrays) -> Ints:
 def _keys(arrays: JobArrays, rows: Ints) -> Ints:
     """One code per distinct set of values; unknown is a value of its own."""
     times = (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.procs, arrays.requested_s)
-    codes = (arrays.codes(name)[0] for name in ("user", "queue", "application"))
+    codes = (arrays.codes(name)[0] for name in ("cluster", "user", "queue", "application"))
     values = (*times, *codes, floats(arrays.jobs, "restart"))
     return row_codes(*(np.nan_to_num(one[rows], nan=-1.0) for one in values))
 

@@ -38,22 +38,37 @@ class JobArrays:
     rest_per_week: dict[str, float] | None = None
     """By user, the jobs that all others submit in a median week of the whole log; None: known from these jobs alone."""
     settings: CleanSettings = field(default_factory=CleanSettings)
-    """What the site states: sizes of the machine, limits, reserved times, and its own rules."""
+    """What the site states: flags that are off, limits, and its own rules."""
+    span_s: tuple[float, float] = (EARLIEST_S, LATEST_S)
+    """The times that are plausible in the whole log, the end excluded; an instant outside counts as unknown."""
 
     @cached_property
     def submit_s(self) -> Floats:
         """Submit time, s since 1970."""
-        return _instants(self.jobs, "submit_s")
+        return self._plausible(floats(self.jobs, "submit_s"))
 
     @cached_property
     def start_s(self) -> Floats:
         """Start, s since 1970."""
-        return _instants(self.jobs, "start_s")
+        return self._plausible(floats(self.jobs, "start_s"))
 
     @cached_property
     def end_s(self) -> Floats:
         """End, s since 1970."""
-        return _instants(self.jobs, "end_s")
+        return self._plausible(floats(self.jobs, "end_s"))
+
+    @cached_property
+    def has_far_time(self) -> Bools:
+        """Where the log has a submit, a start or an end that is not plausible, or a runtime that ends then."""
+        submit_s, start_s, end_s = (floats(self.jobs, name) for name in ("submit_s", "start_s", "end_s"))
+        began_s = np.where(np.isnan(start_s), submit_s, start_s)
+        over_s = np.where(np.isnan(end_s), began_s + np.maximum(self.runtime_s, 0), end_s)
+        times = (submit_s, start_s, over_s)
+        far: Bools = np.logical_or.reduce([~np.isnan(one) & np.isnan(self._plausible(one)) for one in times])
+        return far
+
+    def _plausible(self, instants: Floats) -> Floats:
+        return np.where((instants >= self.span_s[0]) & (instants < self.span_s[1]), instants, np.nan)
 
     @property
     def began_s(self) -> Floats:
@@ -144,12 +159,6 @@ class JobArrays:
         local_s[rows] = whole + offset_s(whole, self.site.timezone)
         return local_s
 
-    def forget(self, *names: str) -> None:
-        """Release these arrays; they are computed again when needed."""
-        for name in names:
-            self.__dict__.pop(name, None)
-            self._computed.pop(name, None)
-
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
         codes, words = self.codes("state")
@@ -160,9 +169,3 @@ class JobArrays:
 def narrow(codes: Ints) -> Ints:
     """Codes in 16 bits if they fit, because numpy sorts 16-bit integers in linear time."""
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
-
-
-def _instants(jobs: pa.Table, name: str) -> Floats:
-    """The instants of a column; NaN where they are unknown or outside 1970 to 2200."""
-    instants = floats(jobs, name)
-    return np.where((instants >= EARLIEST_S) & (instants < LATEST_S), instants, np.nan)

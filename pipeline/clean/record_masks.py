@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats
+from pipeline.arrays import Bools, Floats, floats
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.settings import SiteRule
 
@@ -95,9 +95,9 @@ def never_ran(arrays: JobArrays) -> Bools:
 
 
 def impossible_times(arrays: JobArrays) -> Bools:
-    """True where the submit time is unknown, or submit, start and end are out of order."""
+    """True where the submit is unknown, a time lies far outside the log, or submit, start and end are out of order."""
     submit_s, start_s, end_s = arrays.submit_s, arrays.start_s, arrays.end_s
-    return np.isnan(submit_s) | (start_s < submit_s) | (end_s < start_s) | (end_s < submit_s)
+    return np.isnan(submit_s) | arrays.has_far_time | (start_s < submit_s) | (end_s < start_s) | (end_s < submit_s)
 
 
 def no_procs(arrays: JobArrays) -> Bools:
@@ -179,21 +179,21 @@ def _with_grace(limit_s: Floats) -> Floats:
     return limit_s + np.maximum(OVERRUN_GRACE_S, OVERRUN_GRACE_SHARE * limit_s)
 
 
-_TEXTS = ("user", "account", "application", "queue")
+TEXTS_OF_RULES = ("user", "account", "application", "queue")
 
 
-def matches(arrays: JobArrays, rule: SiteRule, burst_ids: pa.Array) -> Bools:
-    """The jobs that match all values of a rule; `burst_ids` holds one id (or null) per job."""
-    found = np.ones(arrays.jobs.num_rows, bool)
-    for name in _TEXTS:
+def matches(jobs: pa.Table, zone: str, rule: SiteRule, burst_ids: pa.Array | None = None) -> Bools:
+    """The jobs that match all values of a rule, with submits as the log has them; without `burst_ids` none has one."""
+    found, submit_s = np.full(jobs.num_rows, rule.burst is None or burst_ids is not None), floats(jobs, "submit_s")
+    for name in TEXTS_OF_RULES:
         if (wanted := getattr(rule, name)) is not None:
-            found &= _equals(arrays.jobs.column(name), wanted)
-    if rule.burst is not None:
+            found &= _equals(jobs.column(name), wanted)
+    if rule.burst is not None and burst_ids is not None:
         found &= _equals(burst_ids, rule.burst)
     if rule.since is not None:
-        found &= arrays.submit_s >= epoch_s(rule.since, arrays.site.timezone)
+        found &= submit_s >= epoch_s(rule.since, zone)
     if rule.until is not None:
-        found &= arrays.submit_s < epoch_s(rule.until, arrays.site.timezone)
+        found &= submit_s < epoch_s(rule.until, zone)
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import CATEGORY, Bools, Ints, floats, replaced, tally
-from pipeline.clean import duplicates, log_windows, occupancy, record_masks, runtimes
+from pipeline.clean import duplicates, log_windows, record_masks, runtimes
 from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
 from pipeline.clean.effect import Selections, count_block, effect_of
 from pipeline.clean.flurries import smallest_burst_jobs, submit_rates
@@ -37,9 +37,7 @@ RULES: dict[Flag, Callable[[JobArrays], Bools]] = {
     Flag.DUPLICATE: duplicates.duplicate,
     Flag.CLOCK_JUMP: duplicates.clock_jump,
     Flag.OVER_LIMIT: record_masks.over_limit,
-    Flag.OVER_CAPACITY: occupancy.over_capacity,
     Flag.LOG_EDGE: log_windows.log_edge,
-    Flag.DEDICATED_TIME: log_windows.dedicated_time,
     Flag.NODE_FAILURE: lambda jobs: jobs.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL"),
     Flag.OUT_OF_MEMORY: lambda jobs: jobs.state_is("OUT_OF_MEMORY"),
     Flag.PREEMPTED: lambda jobs: jobs.state_is("PREEMPTED"),
@@ -64,7 +62,7 @@ BLOCK_JOBS = 1_000_000
 NEAR_SHARE = 0.05
 
 # Facts of which the largest one among the blocks is that of the log; other numbers are summed.
-_LARGEST = frozenset({"smallest_burst_jobs", "busy_procs_peak", "peak_over_size", "over_size_share"})
+_LARGEST = frozenset({"smallest_burst_jobs"})
 
 BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
@@ -82,7 +80,7 @@ def clean(
     jobs : pa.Table
         JOBS as read.
     settings : CleanSettings
-        What the site states: flags not to set, sizes of the machine, limits, reserved times, its own rules.
+        What the site states: flags not to set, limits, its own rules.
     site : SiteSettings, optional
         Facts about the site, such as its number of processors.
     rules : BurstRules, optional
@@ -156,36 +154,63 @@ class Cleaned:
     def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
         """The flagged jobs, block by block; what else is found is complete when the last one has been taken."""
         bounds = list(blocks_of(jobs, BLOCK_JOBS))
+        named = record_masks.TEXTS_OF_RULES if self.settings.drop else ("user",)
+
+        def undropped() -> Iterator[pa.Table]:
+            for first, after in bounds:
+                part = rows_of(jobs, first, after, [*named, "submit_s", "end_s"])
+                yield part.filter(pa.array(~self._dropped(part)))
+
+        span_s = log_windows.plausible_span(undropped())
 
         def submits() -> Iterator[JobArrays]:
-            for first, after in bounds:
-                yield JobArrays(rows_of(jobs, first, after, ["user", "submit_s"]), self.site)
+            return (JobArrays(part, self.site, span_s=span_s) for part in undropped())
 
         # With one block its own arrays give the rates, once a screen needs them.
         rates = submit_rates(submits, self.rules.flurry.min_jobs) if len(bounds) > 1 else None
         for first, after in bounds:
-            block = rows_of(jobs, first, after)
-            yield self.block(JobArrays(block, self.site, first == 0, after == jobs.num_rows, rates, self.settings))
+            block, is_end = rows_of(jobs, first, after), after == jobs.num_rows
+            yield self.block(JobArrays(block, self.site, first == 0, is_end, rates, self.settings, span_s))
 
-    def block(self, arrays: JobArrays) -> pa.Table:
-        """A block of jobs with their flags."""
-        settings = self.settings
-        bursts, place = find_bursts(arrays, self.rules, self._ids)
+    def block(self, whole: JobArrays) -> pa.Table:
+        """A block of jobs with their flags.
+
+        What the site drops, but by its burst, and what has a time far outside the log counts in no screen.
+        """
+        settings, dropped = self.settings, self._dropped(whole.jobs)
+        is_far = whole.has_far_time & ~dropped & (Flag.IMPOSSIBLE_TIMES not in settings.flags_off)
+        stays = ~(dropped | is_far)
+        arrays = whole if stays.all() else replace(whole, jobs=whole.jobs.filter(pa.array(stays)))
+        bursts, found = find_bursts(arrays, self.rules, self._ids)
+        place = np.full(len(stays), -1, np.int64)
+        place[stays] = found
         burst_ids = _named(place, bursts.column("burst_id").to_pylist())
-        kept, dropped = (
-            [record_masks.matches(arrays, rule, burst_ids) for rule in rules]
+        named = [
+            [record_masks.matches(whole.jobs, self.site.timezone, rule, burst_ids) for rule in rules]
             for rules in (settings.keep, settings.drop)
-        )
-        flag_places, flags = _flagged(arrays, bursts, place, _any(arrays, kept), _any(arrays, dropped))
+        ]
+        kept, by_burst = (_any(whole, masks)[stays] for masks in named)
+        flag_places = np.zeros(len(stays), np.int64)
+        flag_places[stays], flags = _flagged(arrays, bursts, found, kept, by_burst)
+        flag_places[is_far] = flags.index(Flag.IMPOSSIBLE_TIMES) if is_far.any() else -1
         columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
-        bound, is_known = record_masks.lower_bounds(arrays)
+        bound, is_known = record_masks.lower_bounds(whole)
         columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
+        n_far = int(is_far.sum())
+        far: dict[str, Fact] = {"jobs": len(stays), **({"far_times": n_far} if n_far else {})}
         self._bursts.append(bursts)
         self._ids.update(bursts.column("burst_id").to_pylist())
-        self._named.append([int(mask.sum()) for mask in (*kept, *dropped)])
-        count_block(self._effect, arrays, flag_places, flags)
-        self._reports.append(_report(arrays, flag_places, flags, self.rules, bursts))
-        return reduce(lambda jobs, name: replaced(jobs, name, columns[name]), columns, arrays.jobs)
+        self._named.append([int(mask.sum()) for masks in named for mask in masks])
+        count_block(self._effect, whole, flag_places, flags)
+        self._reports.append(_report(whole, flag_places, flags, _facts(arrays, self.rules, bursts) | far))
+        return reduce(lambda jobs, name: replaced(jobs, name, columns[name]), columns, whole.jobs)
+
+    def _dropped(self, jobs: pa.Table) -> Bools:
+        """What the site's rules drop that name no burst; SITE_DROP is the first of the flags."""
+        rules = () if Flag.SITE_DROP in self.settings.flags_off else self.settings.drop
+        masks = [record_masks.matches(jobs, self.site.timezone, rule) for rule in rules]
+        dropped: Bools = np.logical_or.reduce([np.zeros(jobs.num_rows, bool), *masks])
+        return dropped
 
     def found(self) -> tuple[pa.Table, pa.Table, Report]:
         """BURSTS and EFFECT of all blocks; jobs kept and set aside, by flag, facts, and what a person should check."""
@@ -243,30 +268,25 @@ def _facts(arrays: JobArrays, rules: BurstRules, bursts: pa.Table) -> dict[str, 
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
-    facts |= runtimes.facts(arrays)
-    # The occupancy of the machine takes as much memory as all arrays so far.
-    arrays.forget("similar", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
-    return facts | occupancy.capacity_facts(arrays) | log_windows.dedicated_facts(arrays)
+    return facts | runtimes.facts(arrays)
 
 
 def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:
-    """What a person should check: rules that match no job, and more busy processors than the machine has."""
+    """What a person should check: rules that match no job, and times far outside the log."""
     for word, rule, n_jobs in named:
         if not n_jobs:
             shown = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
             yield f"the rule to {word} {shown} ({printable(rule.reason)}) matches no job: check its spelling"
-    ratio = facts.get("peak_over_size")
-    if isinstance(ratio, float) and ratio > 1:
+    if n_far := facts.get("far_times"):
         yield (
-            f"jobs held up to {ratio:.3g} times site.max_procs processors at once: the machine was larger, "
-            "jobs share processors, or the log counts requested processors as allocated"
+            f"{n_far} jobs have a time far before or after the log's other times (a clock that was wrong, or a number "
+            f"that stands for an unknown time) and are set aside as {Flag.IMPOSSIBLE_TIMES}"
         )
 
 
-def _report(arrays: JobArrays, places: Ints, active: list[Flag], rules: BurstRules, bursts: pa.Table) -> Report:
+def _report(arrays: JobArrays, places: Ints, active: list[Flag], facts: dict[str, Fact]) -> Report:
     """The report of a block."""
     proc_s = arrays.proc_s
     aside = {str(flag): tally(proc_s, places == place) for place, flag in enumerate(active)}
     aside = {flag: own for flag, own in aside.items() if own.rows}
-    facts = _facts(arrays, rules, bursts)
     return Report("clean", "job", tally(proc_s), tally(proc_s, places < 0), aside, facts)

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, lower_bounds, offset_s
 from pipeline.axes import gpu_types
+from pipeline.tables import JOBS
 
-NO_JOB_FLAGS = ("partial_execution", "impossible_times", "no_procs", "duplicate")
+NO_JOB_FLAGS = ("site_drop", "partial_execution", "impossible_times", "no_procs", "duplicate")
 """Flags of records that are no jobs of their own. Jobs of a flurry are kept: a scheduler had to estimate them."""
 
 NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
@@ -33,7 +34,7 @@ WHAT = ("application", "job_name", "submit_tokens", "queue")
 """Columns that identify a job's submitter and its program: per job, the first one that is known."""
 
 READ = tuple(dict.fromkeys((
-    "site", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
+    *JOBS.key, "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
     "gpus", "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, *OTHERS, *WHO, *WHAT,
 )))  # fmt: skip
 """The columns of JOBS that a history and the ids of its records are made of."""

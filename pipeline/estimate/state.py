@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate import chains, group_record, similar_jobs
@@ -19,6 +20,7 @@ from pipeline.estimate.law_curves import LawCurves, no_curves
 from pipeline.estimate.nightly.rows import N_CLASSES, N_READ, Rows, no_rows
 from pipeline.estimate.similar_jobs import Memory
 from pipeline.estimate.submits import ATTRIBUTES, TRAITS, Events, Jobs, LastSubmits, Use, no_submits, no_use, part
+from pipeline.tables import JOBS
 
 N = TypeVar("N", bound=NamedTuple)
 
@@ -281,8 +283,8 @@ def _digests(names: Iterable[str]) -> Ints:
 
 
 def ids_of(jobs: pa.Table, past: History) -> list[str]:
-    """Per job of the history the id of its record: site, job id and restart."""
+    """Per job of the history the id of its record: the key of JOBS, without a cluster that the log does not name."""
     rows = pa.array(past.row)
-    site, job_id = (jobs.column(name).cast(pa.string()).take(rows).to_pylist() for name in ("site", "job_id"))
-    restart = jobs.column("restart").take(rows).to_pylist()
-    return [f"{where}\0{name}\0{number}" for where, name, number in zip(site, job_id, restart, strict=True)]
+    keys = [jobs.column(name).cast(pa.string()).take(rows) for name in JOBS.key]
+    ids: list[str] = pc.binary_join_element_wise(*keys, "\0", null_handling="skip").to_pylist()
+    return ids

@@ -14,7 +14,7 @@ from pipeline.estimate.score import QUANTILES, scores
 from pipeline.kernels import entry_kernel
 from pipeline.report import Fact, Report
 from pipeline.settings import RunSettings
-from pipeline.tables import BACKTEST, BACKTEST_ERRORS
+from pipeline.tables import BACKTEST, BACKTEST_ERRORS, JOB
 
 TRAIN_SHARE = 1 / 3
 """First share of the jobs, by submit, that is learnt from and not scored."""
@@ -145,7 +145,7 @@ def errors_of(jobs: pa.Table, past: History, found: Scored, names: Mapping[str, 
     rows = pa.array(past.row[places])
     return BACKTEST_ERRORS.build(
         **{name: [value] * len(places) for name, value in names.items()},
-        **{name: jobs.column(name).take(rows) for name in ("job_id", "restart", "submit_s")},
+        **{name: jobs.column(name).take(rows) for name in (*JOB, "restart", "submit_s")},
         **{name: pa.array(column, from_pandas=True) for name, column in known.items()},
         runtime_s=runtime_s, runtime_quantile=runtime_quantiles(runtime_s, quantiles_s),
     )  # fmt: skip

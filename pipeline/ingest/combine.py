@@ -11,13 +11,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Ints, arrow, integers, nulls, one_piece, replaced, texts, unknown
-from pipeline.tables import JOBS
+from pipeline.arrays import (
+    CATEGORY,
+    Bools,
+    Ints,
+    arrow,
+    integers,
+    nulls,
+    one_piece,
+    replaced,
+    row_codes,
+    texts,
+    unknown,
+)
+from pipeline.tables import JOB, JOBS
 
 FORMAT = pa.field("format", pa.int32())
 """Which of several lists of columns makes a row the same record."""
 
-ORDERING = ("submit_s", "job_id", "restart", "site")
+ORDERING = ("submit_s", "job_id", "restart", "cluster", "site")
 """What `in_order` goes by."""
 
 _OF_ITS_RECORD = {
@@ -64,6 +76,7 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
     Where there are several lists of columns, a FORMAT column says which is a row's own. Two records that both tell
     start and end, and not alike, are never one: exports that drop array indices give all tasks one id.
     """
+    jobs = with_known_clusters(jobs)
     numbers = as_integers(jobs["job_id"])
     repeated = np.flatnonzero(_repeated(numbers if numbers is not None else _rank(jobs["job_id"])))
     superseded, n_reused = jobs.slice(0, 0), 0
@@ -133,8 +146,27 @@ def _without_repeats(
 
 
 def ranked(rows: pa.Table) -> Ranks:
-    """The ranks of every column that has a value."""
-    return {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+    """The ranks of every column that has a value; of `job_id` those of the job (JOB), whatever else shares its id."""
+    ranks = {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+    return ranks | {"job_id": row_codes(*(ranks[name] for name in JOB if name in ranks))}
+
+
+def with_known_clusters(rows: pa.Table) -> pa.Table:
+    """The records, where an unknown cluster is that of the others with the record's id, if these name only one.
+
+    So a log without the column `cluster` and one with it tell of the same jobs.
+    """
+    if rows["cluster"].null_count in (0, len(rows)):
+        return rows
+    ids, clusters = _rank(rows["job_id"]), _rank(rows["cluster"])
+    known = np.flatnonzero(clusters >= 0)
+    source = np.full(len(rows), -1)
+    source[ids[known]] = known
+    is_several = np.zeros(len(rows), np.bool_)
+    is_several[ids[known[clusters[source[ids[known]]] != clusters[known]]]] = True
+    fills = (clusters < 0) & (source[ids] >= 0) & ~is_several[ids]
+    places = np.where(fills, source[ids], np.arange(len(rows)))
+    return replaced(rows, "cluster", one_piece(rows["cluster"]).take(arrow(places)))
 
 
 def with_identity(ranks: Ranks, rows: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[list[str], Ranks]:
@@ -220,20 +252,28 @@ def order_of(ranks: Ranks, names: Sequence[str]) -> Ints:
 
 
 def in_order(jobs: pa.Table, numbers: Ints | None = None) -> pa.Table:
-    """By submit (unknown last), job id (its numbers as numbers), restart, site. numbers: `as_integers` of the ids."""
+    """By submit (unknown last), job id (its numbers as numbers), restart, cluster, site.
+
+    numbers: `as_integers` of the ids.
+    """
     numbers = as_integers(jobs["job_id"]) if numbers is None else numbers
-    sites = jobs["site"]
-    sites = sites.unify_dictionaries() if sites.type == CATEGORY else sites.dictionary_encode()
     keys = [
         submits(jobs),
         *([numbers] if numbers is not None else _natural_keys(jobs["job_id"])),
         integers(jobs["restart"])[0],
-        *([_rank(sites)] if sites.num_chunks and len(sites.chunk(0).dictionary) > 1 else []),
+        *(_rank(jobs[name]) for name in ("cluster", "site") if _may_differ(jobs[name])),
     ]
     order = np.lexsort(keys[::-1])
     if bool((np.diff(order) == 1).all()):
         return jobs
     return jobs.unify_dictionaries().take(arrow(order))
+
+
+def _may_differ(names: pa.ChunkedArray) -> bool:
+    if names.null_count == len(names) or not names.num_chunks:
+        return False
+    names = names.unify_dictionaries() if names.type == CATEGORY else names.dictionary_encode()
+    return len(names.chunk(0).dictionary) > 1 or names.null_count > 0
 
 
 def follows(before: pa.Table, jobs: pa.Table) -> bool:

@@ -21,7 +21,7 @@ from pipeline.report import Fact, Report, Tally
 from pipeline.schema import TableKind
 from pipeline.settings import SiteSettings
 from pipeline.storage import read_metadata, read_older_batches, read_table, schema_names, write_batches
-from pipeline.tables import JOBS, SET_LATER, UNREADABLE
+from pipeline.tables import JOB, JOBS, SET_LATER, UNREADABLE
 from pipeline.version import code_version
 
 Hashes = npt.NDArray[np.uint64]
@@ -70,10 +70,11 @@ class PassedJobs:
 
 
 def _hashes(jobs: pa.Table) -> Hashes:
-    """A hash of each job's id and restart."""
+    """A hash of each job's cluster, id and restart."""
     import pandas as pd  # noqa: PLC0415  (a start of a second that reading a log does without)
 
-    ids = jobs["job_id"].to_numpy().astype(object)
+    names = (jobs[name].cast(pa.string()) for name in JOB)
+    ids = pc.binary_join_element_wise(*names, "\0", null_handling="skip").to_numpy().astype(object)
     restart = integers(jobs["restart"])[0].astype(np.uint64)
     hashed: Hashes = pd.util.hash_array(ids, categorize=False) ^ (restart * _SPREAD)
     return hashed

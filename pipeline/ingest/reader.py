@@ -47,6 +47,7 @@ known.
 
 STEPS = pa.schema(
     [
+        pa.field("cluster", CATEGORY),
         pa.field("job_id", pa.string(), nullable=False),
         pa.field("attempt_key", pa.int64()),
         pa.field("start_s", pa.int64()),

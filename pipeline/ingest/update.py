@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, integers, nulls, replaced, texts
+from pipeline.arrays import Bools, Ints, arrow, integers, nulls, replaced, row_codes, texts
 from pipeline.errors import printable
 from pipeline.ingest.combine import (
     SUPPLEMENTED,
@@ -25,6 +25,7 @@ from pipeline.ingest.combine import (
     same_as_next,
     value_sources,
     with_identity,
+    with_known_clusters,
 )
 from pipeline.ingest.reader import PART
 from pipeline.ingest.spill import id_keys
@@ -55,8 +56,8 @@ class Fate(IntEnum):
 def updated(new: Combined, earlier: pa.Table, site: str, same_record: Sequence[Sequence[str]]) -> Combined:
     """The rows of both tables, each record once, restarts numbered anew, with a FATE column, in order.
 
-    A record in both is the newer table's, unless the earlier one's ends later; what it does not tell comes from the
-    other one (SUPPLEMENTED). Jobs of other sites stay as they are.
+    A record in both is the newer table's, unless only the earlier one is final, or neither is and the earlier one ends
+    later; what it does not tell comes from the other one (SUPPLEMENTED). Jobs of other sites stay as they are.
     """
     fresh = new.jobs if "format" in new.jobs.column_names else _with(new.jobs, "format", np.int32(0))
     fresh = _with(fresh, "is_new", np.int8(1))
@@ -64,7 +65,8 @@ def updated(new: Combined, earlier: pa.Table, site: str, same_record: Sequence[S
     elsewhere = _with(earlier.filter(pc.invert(here)), FATE.name, np.int8(Fate.ELSEWHERE))
     known = _with(earlier.filter(here), "format", np.int32(0))
     both = pa.concat_tables([fresh, _with(known, "is_new", np.int8(0)).select(fresh.column_names)])
-    merged, superseded, n_reused = _merged(both.unify_dictionaries().combine_chunks(), same_record)
+    both = with_known_clusters(both.unify_dictionaries().combine_chunks())
+    merged, superseded, n_reused = _merged(both, same_record)
     names = [*JOBS.schema().names, FATE.name]
     jobs = in_order(pa.concat_tables([merged.select(names), elsewhere.select(names)]))
     return Combined(jobs, pa.concat_tables([new.superseded, superseded]), max(n_reused, new.n_reused_ids))
@@ -78,9 +80,15 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     content = [name for name in ranks if name not in _NOT_CONTENT]
     own, ranks = with_identity(ranks, both, same_record)
     identity = ["job_id", PART.name, *own]
-    order = order_of(ranks, [*identity, "end_s", "runtime_s", "is_new", *content, "restart"])
+    is_shared = _is_shared(ranks, identity)
+    # A scheduler corrects what it has recorded: of two final records of a job the one that was read last is right.
+    ranks["is_final"] = (~_is_open(both) & ~is_shared).astype(np.int64)
+    ranks["corrects"] = ranks["is_final"] * ranks["is_new"]
+    order = order_of(
+        ranks, [*identity, "is_final", "corrects", "end_s", "runtime_s", "is_new", *content, "restart"]
+    )  # fmt: skip
     is_last = ~same_as_next(ranks, order, identity, content)
-    is_last |= ran_at_other_times(ranks, order) & _is_shared(ranks, order, identity)
+    is_last |= ran_at_other_times(ranks, order) & is_shared[order]
     kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
     taken_from = value_sources(ranks, order, is_last)
     stays = ~_is_outrun(both)[kept]
@@ -112,23 +120,21 @@ def _is_outrun(both: pa.Table) -> Bools:
     return is_outrun
 
 
-def _is_shared(ranks: dict[str, Ints], order: Ints, identity: Sequence[str]) -> Bools:
-    """Whether each row, in this order, shares its identity with another row of its own table.
+def _is_shared(ranks: dict[str, Ints], identity: Sequence[str]) -> Bools:
+    """Whether each row shares its identity with another row of its own table.
 
     Only then do two times mean two jobs; a record that is alone in both tables has changed.
     """
-    names = [name for name in identity if name in ranks]
-    is_first = np.logical_or.reduce([np.diff(ranks[name][order], prepend=-3) != 0 for name in names])
-    starts = np.flatnonzero(is_first)
-    sizes = np.diff(starts, append=len(order))
-    n_new = np.add.reduceat(ranks["is_new"][order], starts)
-    return np.repeat(np.maximum(n_new, sizes - n_new) > 1, sizes)
+    codes = row_codes(*(ranks[name] for name in identity if name in ranks))
+    n_all, n_new = np.bincount(codes), np.bincount(codes, weights=ranks["is_new"])
+    is_shared: Bools = (np.maximum(n_new, n_all - n_new) > 1)[codes]
+    return is_shared
 
 
 def _fates(both: pa.Table, ranks: dict[str, Ints], order: Ints, is_last: Bools, content: Sequence[str]) -> Ints:
     """The fate of each kept record, from the record before it of the same job: the earlier table's, if there is one."""
     is_new = integers(both["is_new"])[0] == 1
-    is_open = nulls(both["end_s"]) | _is_state(both, _OPEN_STATES)
+    is_open = _is_open(both)
     kept = np.flatnonzero(is_last)
     row, before = order[kept], order[np.maximum(kept - 1, 0)]
     has_before = np.diff(kept, prepend=-1) > 1
@@ -146,6 +152,10 @@ def _fates(both: pa.Table, ranks: dict[str, Ints], order: Ints, is_last: Bools, 
     )
     alone = np.where(is_new[row], Fate.NEW, Fate.EARLIER_ONLY)
     return np.where(has_before & (is_new[row] != is_new[before]), met, alone).astype(np.int8)
+
+
+def _is_open(jobs: pa.Table) -> Bools:
+    return nulls(jobs["end_s"]) | _is_state(jobs, _OPEN_STATES)
 
 
 def _is_state(jobs: pa.Table, states: Sequence[str]) -> Bools:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -20,14 +21,12 @@ from numpy.typing import ArrayLike
 
 from flows.pages.html.drawing import COLOURS, WIDTH_IN, named_ticks, panel, short, styled, to_svg
 from flows.services.logs.cleaning import Cleaned
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.occupancy import mean_busy, occupancy_of, sizes_at
+from pipeline.clean.occupancy import mean_busy, occupancy_of
 from pipeline.errors import printable
+from pipeline.schema import Flag
 
-DAY_S = 86_400
-LATEST_S = 253_370_000_000
-"""The end of the year 9999, where calendars end; later jobs are in the tables only."""
 MAX_DAYS_DRAWN = 800
 LANES, LANE_BINS, INTERVALS = 40, 400, 400
 
@@ -61,9 +60,17 @@ def colour_of_burst(burst: Mapping[str, Any]) -> str:
 def submits(cleaned: Cleaned) -> tuple[Floats, Span | None]:
     """(jobs,) submit times (s since 1970), NaN where there is none to draw, and the first and the last; None: none."""
     submit_s = floats(cleaned.jobs, "submit_s")
-    submit_s = np.where((submit_s >= 0) & (submit_s < LATEST_S), submit_s, np.nan)
+    is_time = (submit_s >= EARLIEST_S) & (submit_s < LATEST_S) & _is_plausible(cleaned.jobs)
+    submit_s = np.where(is_time, submit_s, np.nan)
     known = submit_s[~np.isnan(submit_s)]
     return submit_s, (float(known.min()), float(known.max())) if len(known) else None
+
+
+def _is_plausible(jobs: pa.Table) -> Bools:
+    """Which jobs have no time far outside the log, and are drawn."""
+    flags = jobs.column("flag").cast(pa.string())
+    is_far: Bools = pc.fill_null(pc.equal(flags, str(Flag.IMPOSSIBLE_TIMES)), False).to_numpy()
+    return ~is_far
 
 
 def plots(cleaned: Cleaned, bursts: Rows) -> dict[str, Any]:
@@ -205,7 +212,7 @@ def _before_and_after(axes: Axes, values: tuple[Floats, Floats], ratio: float) -
 def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo) -> dict[str, Any]:
     """Mean busy processors in equal intervals, of all jobs and of kept jobs, beside those of the machine if known."""
     arrays = JobArrays(cleaned.jobs, cleaned.settings.site, settings=cleaned.settings.clean)
-    steps = occupancy_of(arrays)
+    steps = occupancy_of(arrays, _is_plausible(cleaned.jobs))
     if not len(steps.busy):
         return {"busy": "", "machine_size": "", "n_intervals": 0}
     edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
@@ -214,19 +221,15 @@ def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo) -> dict[str, Any]:
     axes.stairs(of_kept, edges_s / DAY_S, fill=True, facecolor=COLOURS["kept"])
     line: dict[str, Any] = {"baseline": None, "edgecolor": COLOURS["ink"], "linewidth": 0.7}
     axes.stairs(of_all, edges_s / DAY_S, **line)
-    machine = sizes_at(arrays, edges_s[:-1])
-    sizes = np.unique(machine[~np.isnan(machine)])
-    if len(sizes):
-        line |= {"edgecolor": COLOURS["flurry"], "linewidth": 0.9, "linestyle": (0, (5, 3))}
-        axes.stairs(machine, edges_s / DAY_S, **line)
-        axes.set_ylim(0, max(sizes[-1], of_all.max()) * 1.06)
+    if size := cleaned.settings.site.max_procs:
+        axes.axhline(size, color=COLOURS["flurry"], linewidth=0.9, linestyle=(0, (5, 3)))
+        axes.set_ylim(0, max(size, of_all.max()) * 1.06)
     _time_axis(axes, (edges_s[0], edges_s[-1]), zone)
     _count_axis(axes)
     axes.set_ylabel("busy processors")
     peak = f"{np.nanmax(of_all):,.0f}"
     svg = to_svg(figure, f"Busy processors over time, of all jobs and of those kept; at most {peak}.")
-    ends = dict.fromkeys(f"{size:,.0f}" for size in (sizes[0], sizes[-1])) if len(sizes) else ()
-    return {"busy": svg, "machine_size": " to ".join(ends), "n_intervals": INTERVALS}
+    return {"busy": svg, "machine_size": f"{size:,}" if size else "", "n_intervals": INTERVALS}
 
 
 def _time_axis(axes: Axes, span_s: Span, zone: ZoneInfo) -> None:

@@ -21,9 +21,9 @@ from pipeline.estimate.state import Record
 from pipeline.evaluate.backtest import runtime_quantiles
 from pipeline.publish import Manifest
 from pipeline.storage import read_table
-from pipeline.tables import ERRORS, JOBS
+from pipeline.tables import ERRORS, JOB, JOBS
 
-FACTS = ("job_id", "restart", "user", "account", "application", "procs", "requested_s", "submit_s", "end_s", "state")
+FACTS = (*JOB, "restart", "user", "account", "application", "procs", "requested_s", "submit_s", "end_s", "state")
 WEEKS = 13
 LEAST_USER_DAYS = 10
 """A week with fewer days of users says nothing of a share: all jobs of one may fail together."""

@@ -7,8 +7,7 @@ import pytest
 
 from pipeline.clean.duplicates import clock_jump, duplicate
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.log_windows import dedicated_time, log_edge
-from pipeline.clean.occupancy import capacity_facts, over_capacity
+from pipeline.clean.log_windows import log_edge
 from pipeline.clean.record_masks import over_limit
 from pipeline.ingest import ingest
 from pipeline.settings import IngestSettings, SiteSettings
@@ -38,16 +37,10 @@ def arrays_of(name: str, max_procs: int | None) -> JobArrays:
 @pytest.mark.parametrize("name", SIZES)
 def test_a_curated_log_is_left_alone(name: str) -> None:
     arrays = arrays_of(name, SIZES[name])
-    for screen in (log_edge, dedicated_time, over_capacity, over_limit):
+    for screen in (log_edge, over_limit):
         assert screen(arrays).mean() < 0.001, screen.__name__
     assert not clock_jump(arrays).any()
     assert not duplicate(arrays).any()
-
-
-def test_ctcs_jobs_overlap_to_more_than_its_machine() -> None:
-    facts = capacity_facts(arrays_of("CTC-SP2-1996-3.1-cln", 338))
-    assert facts["peak_over_size"] == pytest.approx(1.75, abs=0.01)
-    assert facts["over_size_share"] == pytest.approx(0.012, abs=0.001)
 
 
 def test_thetas_log_begins_with_the_long_tail_of_earlier_jobs() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.clean import BURST_FLAGS, RULES, SCREENED, SET, clean
 from pipeline.schema import Flag
-from pipeline.settings import CleanSettings, SiteRule, SiteSettings
+from pipeline.settings import CleanSettings, SiteRule
 from pipeline.tables import JOBS
 from tests.rows import flags, jobs_of
 
@@ -99,9 +99,3 @@ def test_a_rule_that_names_no_job_is_told() -> None:
     rule = SiteRule(burst="flurry-deadbeef", reason="a typo")
     *_, report = clean(jobs_of([{"user": "ada"}]), CleanSettings(drop=(rule,)))
     assert report.notes == ("the rule to drop burst flurry-deadbeef (a typo) matches no job: check its spelling",)
-
-
-def test_more_busy_processors_than_the_machine_has_are_reported() -> None:
-    rows = [{"procs": 8, "submit_s": 0, "start_s": 0, "end_s": 100, "runtime_s": 100.0} for _ in range(3)]
-    *_, report = clean(jobs_of(rows), CleanSettings(), SiteSettings(max_procs=10))
-    assert any("2.4 times site.max_procs processors" in note for note in report.notes)

@@ -83,7 +83,7 @@ def test_what_is_commented_out_in_all_toml_can_be_used() -> None:
     text = ALL.read_text()
     rules = text[text.index("# [[clean.keep]]") : text.index("[group]")]
     settings = parse_settings(tomllib.loads(rules.replace("# ", "").replace("#\n", "\n")), "all.toml")
-    assert settings.clean.keep and settings.clean.drop and settings.clean.dedicated
+    assert settings.clean.keep and settings.clean.drop
 
 
 def test_an_unknown_key_in_a_list_of_rules_is_told_like_any_other() -> None:

@@ -223,3 +223,16 @@ def test_a_table_that_cannot_be_updated_is_left_as_it_is(tmp_path: Path, how: st
     with pytest.raises(InputError, match=sentence):
         update(tmp_path, out, log(tmp_path, "two", row(job_id=3, submit_s=300)))
     assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_corrected_record_replaces_the_earlier_one_though_that_ends_later(tmp_path: Path, times: int) -> None:
+    """Both are final: what was read last is the scheduler's correction, and the report says so."""
+    out = tmp_path / "jobs.parquet"
+    update(tmp_path, out, log(tmp_path, "wrong", row(job_id=5, runtime_s=2_587_000_000), row(job_id=7)))
+    for _ in range(times):
+        report = update(tmp_path, out, log(tmp_path, "right", row(job_id=5, runtime_s=599)))
+    assert {job["job_id"]: job["runtime_s"] for job in content(out)}["5"] == 599
+    assert [job["restart"] for job in content(out)] == [0, 0]
+    assert (report.facts["changed_jobs"], report.facts["newer_in_earlier_jobs"]) == (times == 1, 0)
+    assert any("read otherwise in these logs, whose word is kept: 5" in note for note in report.notes) == (times == 1)

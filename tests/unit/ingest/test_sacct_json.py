@@ -352,7 +352,7 @@ def test_the_layout_names_what_is_found_and_who_wrote_it() -> None:
     assert layout.said == ("Slurm 22.05.8",)
     assert "time.elapsed" in layout.found
     assert set(layout.missing) == {
-        "comment.job", "comment.administrator", "qos", "submit_line", "array.task_id", "het.job_offset",
+        "cluster", "comment.job", "comment.administrator", "qos", "submit_line", "array.task_id", "het.job_offset",
     }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.habits import Habits
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
-from pipeline.ingest.formats.sacct.records import CODE, REASONS, STATE, ZONE, Context, typed_records
+from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
@@ -202,6 +202,12 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         if n := remarks[f"{_MISSING}{what}"]:
             found.append(f"{n} job{_plural(n)} come from a dump with no {column} column: {cost}")
     found += [f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in named(ZONE)]
+    if len(clusters := named(CLUSTER)) > 1:
+        listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(clusters.items())[:8])
+        found.append(
+            f"jobs of {len(clusters)} clusters are told apart by the column cluster and learnt from as those of one "
+            f"site: {listed}"
+        )
     if strange := named(STATE):
         listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(strange.items())[:8])
         found.append(f"states that Slurm's manual does not name are kept as they are: {listed}")

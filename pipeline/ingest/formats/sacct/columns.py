@@ -70,6 +70,7 @@ def _column(kind: Kind, names: str, path: str = "") -> Column:
 
 COLUMNS: Mapping[str, Column] = {
     "id": _column(Kind.ID, "jobid job_id jobidraw job_id_raw"),
+    "cluster": _column(Kind.NAME, "cluster", "cluster"),
     "job_name": _column(Kind.FREE, "jobname", "name"),
     "user": _column(Kind.NAME, "user uid", "user"),
     "user_group": _column(Kind.NAME, "group gid", "group"),
@@ -113,7 +114,7 @@ _UNREAD = {
     "mincpu avecpu",
     Kind.COUNT: "uid gid qosraw priority associd reservationid wckeyid maxpages avepages restarts",
     Kind.MEMORY: "maxvmsize avevmsize maxdiskread maxdiskwrite avediskread avediskwrite mem_req",
-    Kind.NAME: "cluster layout blockid mcslabel maxrssnode maxvmsizenode maxpagesnode mincpunode maxdiskreadnode "
+    Kind.NAME: "layout blockid mcslabel maxrssnode maxvmsizenode maxpagesnode mincpunode maxdiskreadnode "
     "maxdiskwritenode",
     Kind.TRES: "tresreqraw tresallocraw",
     Kind.HOSTS: "nodelist node_list",

@@ -6,15 +6,16 @@ attempt (overlapping dumps) share what its steps tell. So the outcome hangs on t
 job never run at one time; `fold_beside` does the sure part early, for steps that stand right after their job.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats, integers, replaced
+from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats, integers, replaced, row_codes
 from pipeline.ingest.reader import Folded, real
 from pipeline.settings import IngestSettings, SiteSettings
-from pipeline.tables import JOBS
+from pipeline.tables import JOB, JOBS
 
 _UNKNOWN = np.iinfo(np.int64).min
 _TOLD = ("max_rss_kib", "used_mem_kib", "energy_j", "derived_exit_code")
@@ -67,7 +68,8 @@ def fold_beside(jobs: pa.Table, steps: pa.Table, owner: Ints) -> tuple[pa.Table,
     """
     if not steps.num_rows:
         return jobs, steps
-    step = np.flatnonzero(owner >= 0)
+    step, clusters = np.flatnonzero(owner >= 0), _codes(jobs, steps, ("cluster",))
+    step = step[clusters[jobs.num_rows :][step] == clusters[owner[step]]]
     sure = step[belongs(Attempts.of(steps).take(step), Attempts.of(jobs).take(owner[step]))]
     is_left = np.ones(steps.num_rows, np.bool_)
     is_left[sure] = False
@@ -79,7 +81,7 @@ def fold(jobs: pa.Table, steps: pa.Table, _site: SiteSettings, _settings: Ingest
 
     jobs: JOBS with attempt_key, all records of some job ids; steps: the STEPS of those ids.
     """
-    ids = dense_codes(pa.chunked_array([*jobs["job_id"].chunks, *steps["job_id"].chunks], pa.string()))
+    ids = _codes(jobs, steps, JOB)
     job_ids, step_ids = ids[: jobs.num_rows], ids[jobs.num_rows :]
     step, job = _pairs(job_ids, step_ids)
     attempts, at = Attempts.of(jobs), Attempts.of(steps)
@@ -90,6 +92,12 @@ def fold(jobs: pa.Table, steps: pa.Table, _site: SiteSettings, _settings: Ingest
     n_found = len(np.unique(of_steps))
     lines = {"step": n_found, "orphan_step": steps.num_rows - n_found}
     return Folded(told.select(JOBS.schema().names), {name: n for name, n in lines.items() if n})
+
+
+def _codes(jobs: pa.Table, steps: pa.Table, names: Sequence[str]) -> Ints:
+    """A code for each job and then each step, equal where these columns are."""
+    columns = (pa.chunked_array([*jobs[name].chunks, *steps[name].chunks], jobs[name].type) for name in names)
+    return row_codes(*map(dense_codes, columns))
 
 
 def _pairs(job_ids: Ints, step_ids: Ints) -> tuple[Ints, Ints]:

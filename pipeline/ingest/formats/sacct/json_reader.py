@@ -186,17 +186,17 @@ def _flattened(job: Json, key: int, remarks: Remarks) -> list[Cells]:
     cells = {what: _TEXT_OF[own.kind](part(job, own.path)) for what, own in COLUMNS.items() if own.path}
     cells |= {"id": job_id(job), "attempt_key": str(key)} | _sizes(job, steps)
     cells["user"] = cells["user"] or text(part(job, "association.user"))
-    found = [cells, *(_step(step, f"{cells['id']}.{place}", key) for place, step in enumerate(steps))]
+    found = [cells, *(_step(step, cells, place) for place, step in enumerate(steps))]
     if isinstance(part(job, "exit_code.status"), str):
         remarks[_LOSES_CODES] += _without_lost_codes(found)
     return found
 
 
-def _step(step: Json, name: str, key: int) -> Cells:
+def _step(step: Json, job: Cells, place: int) -> Cells:
     is_slurms = str(part(step, "step.id")).endswith(_SLURMS_STEPS)
     return {
-        "id": name,
-        "attempt_key": str(key),
+        **{name: job[name] for name in ("cluster", "attempt_key")},
+        "id": f"{job['id']}.{place}",
         "max_rss": _said(_tres(part(step, "tres.requested.max")).get("mem")),
         "mean_rss": _said(_tres(part(step, "tres.requested.average")).get("mem")),
         "n_tasks": _said(number(part(step, "tasks.count"))),

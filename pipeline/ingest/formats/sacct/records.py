@@ -44,8 +44,8 @@ REASONS = (
 CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 """A reason as a number; 0: the record is good so far."""
 
-ZONE, STATE = "zone ", "state "
-"""What remarks on the zone of local times and on an unknown state begin with; its name follows."""
+ZONE, STATE, CLUSTER = "zone ", "state ", "cluster "
+"""What remarks on the zone of local times, on an unknown state and on a cluster begin with; its name follows."""
 
 _MOST = 2.0**40
 """More of anything countable is an error in the log."""
@@ -173,7 +173,8 @@ _TYPERS: Mapping[Kind, Callable[[Fields, str], pa.Array]] = {
     Kind.COUNT: lambda fields, what: arrow(*fields.count(what)),
 }
 _AS_THEY_ARE = (
-    "user", "user_group", "account", "queue", "qos", "job_name", "exit_code", "derived_exit_code", "attempt_key",
+    "cluster", "user", "user_group", "account", "queue", "qos", "job_name", "exit_code", "derived_exit_code",
+    "attempt_key",
 )  # fmt: skip
 """Columns of JOBS and EXTRAS that hold what one column of sacct does."""
 
@@ -207,6 +208,8 @@ def _jobs(fields: Fields, ends: Matrix, _kinds: Bytes) -> pa.Table:
     job_end, array_end, het_end = ends
     typed = {what: _TYPERS[COLUMNS[what].kind](fields, what) for what in (*_AS_THEY_ARE, *_asked_texts(context))}
     typed |= _times(fields) | _sizes(fields)
+    named = pc.value_counts(typed["cluster"].drop_null().cast(pa.string()))
+    fields.remarks.update({f"{CLUSTER}{one['values']}": one["counts"] for one in named.to_pylist()})
     typed |= {
         "site": constant(context.site.name, n),
         "job_id": spans.texts(fields.rows.data, start, job_end),
@@ -234,6 +237,7 @@ def _steps(fields: Fields, ends: Matrix, kinds: Bytes) -> pa.Table:
     """STEPS. The exit code of .batch and .extern is the job's own and not one of its steps'."""
     code = fields.exit_code("exit_code")
     found = {
+        "cluster": fields.category("cluster"),
         "job_id": spans.texts(fields.rows.data, fields.rows.span("id")[0], ends[0]),
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": fields.instants("start_s").arrow(),

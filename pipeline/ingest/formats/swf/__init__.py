@@ -219,6 +219,7 @@ def _typed(
             fields = Fields(scanned, slice(start, stop), extra.numbers)
             parts.append(_jobs(fields, header, source, site, block.line, given))
             remarks["floored"] += fields.n_floored()
+            remarks["absolute_submits"] += (stop - start) * bool(header.is_absolute)
             remarks["jobs_without_start_time"] += (stop - start) * (header.start_s is None)
             remarks["jobs_with_bad_start_time"] += (stop - start) * (header.bad_start is not None)
         start = stop
@@ -240,8 +241,7 @@ def _typed_memory(per_processor_kib: pa.Array) -> pa.Array:
 def _jobs(
     fields: Fields, header: Header, source: Source, site: SiteSettings, first_line: int, given: Columns
 ) -> pa.Table:
-    n_rows = fields.rows.stop - fields.rows.start
-    zero_s = header.start_s or 0
+    n_rows, zero_s = fields.rows.stop - fields.rows.start, header.zero_s(fields.submits())
     reals = {name: fields.real(name) for name in REALS}
     counts = {name: fields.whole(name) for name in COUNTS}
     plain = {name: fields.category(name) for name in PLAIN_CATEGORIES}

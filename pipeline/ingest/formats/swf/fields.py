@@ -89,6 +89,10 @@ class Fields:
             total = total + np.floor(np.sum(fractions, axis=0)).astype(np.int64)
         return arrow(total, missing)
 
+    def submits(self) -> Ints:
+        """Field 2 of the rows that have it, as it stands."""
+        return self._whole("submit_s")[~self._missing("submit_s")] if "submit_s" in self.numbers else np.empty(0, int)
+
     def n_floored(self) -> int:
         """How many values lost a fraction because their column holds whole numbers."""
         exact = {number for name, number in self.numbers.items() if name in REALS}

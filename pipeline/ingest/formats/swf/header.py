@@ -8,8 +8,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from pipeline.arrays import DAY_S, LATEST_S, Ints
 from pipeline.errors import printable
 
+_LEAST_START_S = 100_000_000
+"""1973, before any log: of an earlier start, submits that count from it are as large."""
 _KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?!//)(.*)$", re.DOTALL)
 _NAMED = re.compile(r"(-?\d+)\s+(\S.*)$", re.DOTALL)
 _FIELD = re.compile(r"\s*(\d{1,2}):\s+([A-Za-z]\w*)")
@@ -36,6 +41,8 @@ class Header:
     values: dict[str, list[str]] = field(default_factory=dict)
     start_s: int | None = None
     bad_start: str | None = None
+    is_absolute: bool | None = None
+    """Whether submits below this UnixStartTime count from 1970 all the same; None: no job below it has told yet."""
     names: dict[str, dict[int, str]] = field(default_factory=lambda: {"Queue": {}, "Partition": {}})
     field_names: dict[int, str] = field(default_factory=dict)
     _last: tuple[int, str] = (-1, "")
@@ -67,10 +74,21 @@ class Header:
     def _apply(self, key: str, value: str) -> None:
         if key == "UnixStartTime":
             number = _INTEGER.match(value)
-            self.start_s = int(number[0]) if number else None
+            self.start_s, self.is_absolute = (int(number[0]) if number else None), None
             self.bad_start = None if number else value
         elif key in self.names and (match := _NAMED.match(value)):
             self.names[key][int(match[1])] = match[2]
+
+    def zero_s(self, submits: Ints) -> int:
+        """What these submits count from, where the first ones below a header decide for all: its start, or 1970.
+
+        Some converters write seconds since 1970 below the header. No log reaches as far from its start as that is from
+        1970, so most submits lie beyond the start then.
+        """
+        if self.is_absolute is None and len(submits):
+            middle_s = float(np.median(submits))
+            self.is_absolute = _LEAST_START_S <= (self.start_s or 0) <= middle_s + DAY_S and middle_s < LATEST_S
+        return 0 if self.is_absolute else self.start_s or 0
 
     def shown(self) -> dict[str, str]:
         """The header values a report shows, first value of each key."""

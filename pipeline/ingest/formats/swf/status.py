@@ -142,6 +142,10 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             f"no UnixStartTime header holds for {remarks['jobs_without_start_time']} jobs: their times count from the "
             "log's own zero (if that is not 1970-01-01 UTC, instants are wrong by a constant; durations are not)",
         ),
+        (
+            remarks["absolute_submits"],
+            f"the submits of {remarks['absolute_submits']} jobs count from 1970 already: UnixStartTime is not added",
+        ),
         (remarks["backward_submits"], f"submit times go backwards {remarks['backward_submits']} times in file order"),
         (n_jobs and not remarks["starts"], "no wait times: start times are unknown (submit times may be start times)"),
         (
