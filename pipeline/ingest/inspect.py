@@ -61,14 +61,28 @@ class Inspection:
 def inspect(
     paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings, *, is_all: bool = False
 ) -> Iterator[Inspection]:
-    """Each source behind the paths, by label; InputError where a path leads to none, or a source is damaged."""
-    for source in with_members(find_sources(paths))[0]:
-        yield _inspected(source, site, settings, is_all=is_all)
+    """Each source behind the paths, by label; InputError where a path leads to none."""
+    for source in find_sources(paths):
+        try:
+            members = with_members([source])[0]
+        except InputError as error:
+            yield _failed(_unseen(source, site), error, site)
+            continue
+        for member in members:
+            yield _inspected(member, site, settings, is_all=is_all)
+
+
+def _unseen(source: Source, site: SiteSettings) -> Inspection:
+    nothing = (JOBS.empty(), UNREADABLE.empty(), None)
+    return Inspection(source.label, compression_of(source), None, True, site.timezone, Layout(), *nothing)
+
+
+def _failed(seen: Inspection, error: InputError, site: SiteSettings) -> Inspection:
+    return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))
 
 
 def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, is_all: bool) -> Inspection:
-    packed, nothing = compression_of(source), (JOBS.empty(), UNREADABLE.empty(), None)
-    seen = Inspection(source.label, packed, None, True, site.timezone, Layout(), *nothing)
+    seen = _unseen(source, site)
     try:
         if is_table(source):
             raise InputError(printable(source.label), "a table of Walltime, not a log", "a log", OWN_TABLE)
@@ -84,7 +98,7 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
         return replace(seen, jobs=rows_of(jobs), unreadable=lines, report=report)
     except InputError as error:
-        return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))
+        return _failed(seen, error, site)
 
 
 def _bounded(source: Source, settings: IngestSettings) -> tuple[Source, bool]:
