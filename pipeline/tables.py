@@ -340,18 +340,6 @@ REPLAY = TableKind(
     "What-if: how jobs would have waited under each policy with each estimates, over replays with shaken arrivals.",
 )  # fmt: skip
 
-MOLDABLE = TableKind(
-    "moldable",
-    columns(
-        "log", "curves", "share", "chooser", "seed", "n_jobs", "n_moldable", "turnaround_mean_s", "turnaround_median_s",
-        "wait_mean_s", "wait_median_s", "slowdown_mean", "makespan_s", "utilisation", "proc_hours_held",
-        "share_resized", "share_corrected", "worst_user_change", "worst_user_added_s", "share_users_harmed",
-        never_null=("share",),
-    ),
-    ("log", "curves", "share", "chooser", "seed"),
-    "Figures of replays in which jobs may start on several counts; no run publishes this table.",
-)  # fmt: skip
-
 INPUT_MODELS = TableKind(
     "input_models",
     columns(
@@ -368,7 +356,7 @@ TABLES = {
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
         PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
-        INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, ERRORS, REPLAY, MOLDABLE,
+        INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, ERRORS, REPLAY,
         *PHASE_TABLES,
     )
 }  # fmt: skip

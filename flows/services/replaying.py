@@ -1,9 +1,5 @@
-"""What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out.
+"""What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
 
-With true curves the table is MOLDABLE: every share of moldable jobs under every chooser.
-"""
-
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,38 +8,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.services.files.os_errors import read_text
-from flows.services.logs.cleaning import flagged_jobs, ingested_jobs
+from flows.services.logs.cleaning import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, words
 from flows.services.run.prepare import settings_and_logs
-from flows.services.series_files import read_series_and_applications
 from pipeline.arrays import Floats, category_codes, floats
-from pipeline.clean import clean
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.rows import SERVED_DAYS
 from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.methods import method_with_settings
-from pipeline.group import assign_groups, choose_template, with_chosen
-from pipeline.ingest.privacy import with_hashed_names
 from pipeline.schedule.engine import Correction, Policy
 from pipeline.schedule.figures import Score
-from pipeline.schedule.moldable import StudySettings, one_seed
-from pipeline.schedule.true_curves import (
-    HISTORY_SHARE,
-    TRUTH_FILE,
-    MoldableLog,
-    TrueCurves,
-    measured_series_of,
-    moldable_log,
-    simulated_laws_of,
-)
 from pipeline.schedule.verdict import ReplayResult
 from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, cases, policy_name, what_if
 from pipeline.schedule.workload import Convention, Shakes, Workload, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
-from pipeline.tables import MOLDABLE
 
 DAY_S = 86_400.0
 
@@ -184,59 +164,3 @@ def machine_size(given: int | None, site: object, header: object, where: str) ->
 
 def _since_s(task: ReplayTask, work: Workload) -> float:
     return -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days
-
-
-def read_moldable_log(given: Path, max_procs: int | None = None) -> MoldableLog:
-    """A log, or the logs of a config; InputError where the size of the machine is unknown or jobs are too few.
-
-    The template of the groups is chosen on the first third of the jobs. Flags are those of the whole log.
-    """
-    _, settings, paths = settings_and_logs(given)
-    read, report = ingested_jobs(paths, settings)
-    header = report.facts.get("max_procs")
-    capacity, _ = machine_size(max_procs, settings.site.max_procs, header, printable(str(given)))
-    settings = settings.model_copy(update={"site": settings.site.model_copy(update={"max_procs": capacity})})
-    with running_stage("clean and group"):
-        flagged, *_ = clean(read, with_hashed_names(settings).clean, settings.site)
-        early = flagged.slice(0, max(1, int(flagged.num_rows * HISTORY_SHARE)))
-        templates, _ = choose_template(early, settings.group)
-        chosen = with_chosen(settings.group, templates)
-        grouped, _ = assign_groups(flagged, chosen)
-    return moldable_log(given.name, grouped, capacity, "+".join(chosen.template), settings)
-
-
-def true_curves(series: Path | None, laws: Path | None) -> TrueCurves:
-    """The curves of the one source given, a CSV or a truth file; InputError for none, both or no curve."""
-    if (series is None) == (laws is None):
-        found = "neither --series nor --laws" if series is None else "--series and --laws"
-        raise InputError("walltime replay --series", found, "one source of true curves", "give --series FILE.csv")
-    if series is not None:
-        return measured_series_of(series, *read_series_and_applications(series))
-    assert laws is not None  # nosec B101 # for the type checker
-    try:
-        stated = json.loads(read_text(laws, TRUTH_FILE))
-    except ValueError:
-        stated = None
-    return simulated_laws_of(laws, stated)
-
-
-def study(log: MoldableLog, curves: TrueCurves, settings: StudySettings) -> pa.Table:
-    """MOLDABLE: the figures of every share, chooser and seed. The same arguments give the same table."""
-    rows: list[dict[str, Any]] = []
-    for seed in range(settings.seeds):
-        with running_stage(f"seed {seed + 1} of {settings.seeds}"):
-            rows += one_seed(log, curves, settings, seed)
-    names = list(rows[0])
-    return MOLDABLE.build(log=[log.name] * len(rows), **{name: [row[name] for row in rows] for name in names})
-
-
-def shares(text: str) -> tuple[float, ...]:
-    """Shares from 0 to 1 of a text of percentages, each once in ascending order; InputError for others."""
-    try:
-        found = sorted({float(word.removesuffix("%")) / 100 for word in words(text)})
-    except ValueError:
-        found = []
-    if not found or not all(0 <= share <= 1 for share in found):
-        where = f"--share {printable(text, 60)}"
-        raise InputError(where, "no list of percentages", "numbers from 0 to 100, as in 0,20,50")
-    return tuple(found)

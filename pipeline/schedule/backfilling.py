@@ -2,15 +2,6 @@
 
 Free processors are those that the plan says are free: a job planned to end at a second frees its processors for a job
 submitted at that second, a convention of the simulator pyss.
-
-A moldable job may start on any of its choices, which are rows of one array in ascending order of processors. A choice
-costs the predicted end, and for every other waiting job the delay that the held processor-seconds mean:
-
-    wait + planned * (1 + weight * (waiting + ahead) * procs / capacity)
-
-where `ahead` stands for jobs that are still to come while the processors are held. The head takes the choice of least
-cost, whether that starts now or is reserved. A later job starts on the cheapest choice that does not delay the
-reservation, if waiting until the reservation for its best choice costs more. A job with one choice is an EASY job.
 """
 
 from pipeline.kernels import inner_uncounted as kernel
@@ -65,8 +56,6 @@ def start_all(time: int, r: Replay) -> None:
     while fits and r.state.n_waiting > 0:
         while r.jobs[r.state.head].start >= 0:
             r.state.head += 1
-        if r.state.is_moldable == 1:
-            choose_for_head(time, ending, r)
         fits = r.jobs[r.state.head].procs <= r.state.free + ending
         if fits:
             start(r.state.head, time, r)
@@ -90,18 +79,13 @@ def fill(time: int, ending: int, r: Replay) -> None:
             continue
         job = r.line[LINE_JOB, place]
         duration = r.jobs[job].request if r.state.is_late == 1 else r.line[LINE_PLANNED, place]
-        # A head with one choice does not fit, so that it is never taken here.
-        may_start = r.jobs[job].start < 0
-        if r.state.is_moldable == 1 and may_start:
-            may_start = job != r.state.head and choose_beside_head(job, time, free, r)
-            procs, duration = r.jobs[job].procs, r.jobs[job].planned
         ends_in_time = time + duration <= r.state.shadow
-        if may_start and (ends_in_time or procs <= r.state.extra):
+        # The head does not fit, so that it is never taken here.
+        if r.jobs[job].start < 0 and (ends_in_time or procs <= r.state.extra):
             start(job, time, r)
             r.jobs[job].backfilled = 1
             r.state.extra -= 0 if ends_in_time else procs
-    # Costs of choices change with every job that waits.
-    r.state.is_settled = 1 - r.state.is_moldable
+    r.state.is_settled = 1
 
 
 @kernel
@@ -144,52 +128,3 @@ def plan_head(base: int, r: Replay) -> None:
         free += r.ends[base + HELD, place]
         place += 1
     r.state.extra = free - needed
-
-
-@kernel
-def choose_for_head(time: int, ending: int, r: Replay) -> None:
-    """Gives the head its cheapest choice."""
-    head, free, place, found, least = r.state.head, r.state.free, 0, 0, 1e300
-    for choice in range(r.jobs[head].first_choice, r.jobs[head].last_choice + 1):
-        procs, begin = r.choices[choice].procs, time
-        while free < procs:
-            free += r.ends[HELD, place]
-            place += 1
-        if procs > r.state.free + ending:
-            begin = r.ends[END, place - 1]
-        cost = begin - time + held_cost(choice, r)
-        if cost < least:
-            found, least = choice, cost
-    take_choice(head, found, r)
-
-
-@kernel
-def choose_beside_head(job: int, time: int, free: int, r: Replay) -> bool:
-    """Gives a job its cheapest choice that delays no reservation; whether that is cheaper than to wait for the head."""
-    found, least, later = -1, 1e300, 1e300
-    for choice in range(r.jobs[job].first_choice, r.jobs[job].last_choice + 1):
-        procs = r.choices[choice].procs
-        cost = held_cost(choice, r)
-        later = min(later, cost + (r.state.shadow - time))
-        ends_in_time = time + r.choices[choice].planned <= r.state.shadow
-        if procs <= free and (ends_in_time or procs <= r.state.extra) and cost < least:
-            found, least = choice, cost
-    is_cheaper = found >= 0 and least <= later
-    if is_cheaper:
-        take_choice(job, found, r)
-    return is_cheaper
-
-
-@kernel
-def held_cost(choice: int, r: Replay) -> float:
-    """The planned runtime, and the delay of the others that wait for the processors held, s."""
-    n_others = r.state.n_waiting - 1 + r.weights[1]
-    return float(r.choices[choice].planned * (1.0 + r.weights[0] * n_others * r.choices[choice].procs))
-
-
-@kernel
-def take_choice(job: int, choice: int, r: Replay) -> None:
-    """Makes a choice the job's size, runtime and prediction."""
-    r.jobs[job].procs = r.choices[choice].procs
-    r.jobs[job].run = r.choices[choice].run
-    r.jobs[job].planned = r.choices[choice].planned

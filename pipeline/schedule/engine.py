@@ -16,7 +16,6 @@ from pipeline.kernels import uncounted
 from pipeline.schedule.backfilling import join, start_all
 from pipeline.schedule.conservative import CONSERVATIVE, hold_longer, move_forward, reserve_submitted, start_planned
 from pipeline.schedule.replay_state import (
-    CHOICES,
     END,
     JOB,
     JOBS,
@@ -74,12 +73,6 @@ EASY_PLUS_PLUS = ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.IN
 GUARDED = (Policy.EASY, Policy.EASY_SJBF)
 """The policies that have a head whose delay can be bounded."""
 
-WAITING_WEIGHT = 2.0
-"""Weight of the delay of the other waiting jobs: each waits for the share of the machine that a job holds."""
-
-JOBS_AHEAD = 8.0
-"""Jobs counted as waiting beside those that do, because more are submitted while the processors are held."""
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -92,25 +85,11 @@ class Schedule:
     is_backfilled: Bools
     """Whether the job started while one submitted before it was waiting."""
     prediction_s: Ints
-    """The prediction at submit, s; of a moldable job the one in force at its end."""
+    """The prediction at submit, s."""
     n_corrections: Ints
     promised_s: Ints
     """With the guard: the first start promised to the job, planned with requests when it became the head; -1: it never
     waited as the head. Without the guard always -1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """The counts that each job of a workload may start on."""
-
-    offsets: Ints
-    """(jobs + 1,): the first choice of each job, and the number of choices."""
-    procs: Ints
-    """(choices,), in ascending order within a job."""
-    run_s: Ints
-    """The true runtime on so many processors, at least 1 s."""
-    planned_s: Ints
-    """The runtime that the scheduler plans with, at least 1 s; a job that outlives it is planned for twice the time."""
 
 
 def replay(
@@ -145,9 +124,9 @@ def replay(
     planned = predictions(work, reservation_s)
     keys = planned.astype(np.float64) if order is None else np.asarray(order, np.float64)
     _check(work, reservation_s=planned, order=keys)
-    r = _arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf))
+    r = replay_arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf))
     run_draws(r, work.run_s[None], np.empty((1, len(work)), np.int64))
-    return _schedule(work, r, r.jobs["first"])
+    return schedule_of(work, r, r.jobs["first"])
 
 
 def replay_draws(work: Workload, run_s: Ints, planned_s: Ints) -> Ints:
@@ -156,55 +135,10 @@ def replay_draws(work: Workload, run_s: Ints, planned_s: Ints) -> Ints:
     Runtimes are at most the requests of the workload; a job that outlives what is planned is planned with its request.
     """
     _check(replace(work, run_s=run_s.min(axis=0)), longest_s=run_s.max(axis=0), planned_s=planned_s)
-    _refuse({"runtimes must be at most request_s": run_s <= work.request_s})
+    refuse({"runtimes must be at most request_s": run_s <= work.request_s})
     start_s = np.empty(run_s.shape, np.int64)
-    run_draws(_arrays(work, ReplayOptions(), planned_s), np.ascontiguousarray(run_s), start_s)
+    run_draws(replay_arrays(work, ReplayOptions(), planned_s), np.ascontiguousarray(run_s), start_s)
     return start_s
-
-
-def replay_moldable(
-    work: Workload, choices: Choices, waiting_weight: float = WAITING_WEIGHT, n_ahead: float = JOBS_AHEAD
-) -> tuple[Workload, Schedule]:
-    """The EASY schedule of a workload in which the scheduler chooses each job's processors.
-
-    Parameters
-    ----------
-    work
-        Submits, users and capacity; sizes, runtimes and requests are those of `choices`.
-    choices
-        At least one count for each job. With one count a job, its runtime and its request, the schedule is that of
-        `replay` under EASY without predictions.
-    waiting_weight
-        How much the delay of the other waiting jobs counts in the cost of a choice; see backfilling. 0: only the
-        job's own end counts.
-    n_ahead
-        Jobs counted as waiting beside those that do.
-
-    Returns
-    -------
-    Workload
-        The jobs with the sizes and runtimes that they had.
-    Schedule
-        What became of each.
-
-    Raises
-    ------
-    ValueError
-        The choices are not what Choices says, or times are too large.
-    """
-    _check_choices(work, choices)
-    first, last = choices.offsets[:-1], choices.offsets[1:] - 1
-    # The line of candidates is sought for jobs whose least count fits. No request bounds how long a job is planned for.
-    least = replace(work, procs=choices.procs[first], request_s=np.full(len(work), NEVER // 2))
-    r = _arrays(least, ReplayOptions(correction=Correction.DOUBLING), choices.planned_s[first])
-    r.jobs["first_choice"], r.jobs["last_choice"] = first, last
-    r.state["is_moldable"] = 1
-    table = _records(CHOICES, len(choices.procs), procs=choices.procs, run=choices.run_s, planned=choices.planned_s)
-    r = r._replace(choices=table, weights=np.array([waiting_weight / work.capacity, n_ahead]))
-    run_draws(r, r.jobs["run"][None].copy(), np.empty((1, len(work)), np.int64))
-    procs, run_s = r.jobs["procs"].copy(), r.jobs["run"].copy()
-    ran = replace(work, procs=procs, run_s=run_s, request_s=np.maximum(work.request_s, run_s))
-    return ran, _schedule(ran, r, r.jobs["planned"])
 
 
 @uncounted
@@ -289,7 +223,8 @@ def predictions(work: Workload, given_s: Array | None) -> Ints:
     return np.clip(known, 1, work.request_s).astype(np.int64)
 
 
-def _arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Replay:
+def replay_arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Replay:
+    """The arrays of a replay before its first event, of jobs that _check has passed."""
     n, capacity = len(work), work.capacity
     jobs = _records(
         JOBS, n, submit=work.submit_s - _zero_s(work), run=work.run_s, request=work.request_s, procs=work.procs,
@@ -307,7 +242,7 @@ def _arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Replay:
     return Replay(
         jobs=jobs, ends=_ints(N_ENDS_ROWS, n_running), heap=_ints(n_running), started=_ints(n), ended=_ints(n),
         line=_ints(3, n), keys=np.empty(n), order=np.empty(0), last_two=np.full((work.user.max(initial=-1) + 1, 2), -1),
-        choices=_records(CHOICES, 0), weights=np.zeros(2), profile=profile, state=state,
+        profile=profile, state=state,
     )  # fmt: skip
 
 
@@ -327,7 +262,8 @@ def _zero_s(work: Workload) -> int:
     return int(work.submit_s[0]) if len(work) else 0
 
 
-def _schedule(work: Workload, r: Replay, prediction_s: Ints) -> Schedule:
+def schedule_of(work: Workload, r: Replay, prediction_s: Ints) -> Schedule:
+    """What a replay that has ended says of each job."""
     zero_s, promised = _zero_s(work), r.jobs["promise"]
     start_s = r.jobs["start"] + zero_s
     return Schedule(
@@ -346,38 +282,21 @@ def _check(work: Workload, **predicted: Array) -> None:
     for name, values in {"run_s": work.run_s, "request_s": work.request_s, "procs": work.procs, **predicted}.items():
         if values.shape != work.submit_s.shape:
             raise ValueError(f"{name} has shape {values.shape}, expected one value for each of {len(work)} jobs")
-    _refuse({
+    refuse({
         "submit_s must ascend": np.diff(work.submit_s) >= 0,
         "procs must be from 1 to the capacity": (work.procs >= 1) & (work.procs <= work.capacity),
         "run_s must be from 1 to request_s": (work.run_s >= 1) & (work.run_s <= work.request_s),
-        "times must be smaller": _is_short(work, work.request_s.sum(dtype=float)),
+        "times must be smaller": is_short(work, work.request_s.sum(dtype=float)),
     })  # fmt: skip
 
 
-def _check_choices(work: Workload, choices: Choices) -> None:
-    counts, total = np.diff(choices.offsets), len(choices.procs)
-    same_job = np.repeat(np.arange(len(counts)), np.maximum(counts, 0))
-    _refuse({
-        "one range of choices for each job": len(choices.offsets) == len(work) + 1
-        and choices.offsets[0] == 0 and choices.offsets[-1] == total and bool(np.all(counts >= 1)),
-        "as many runtimes as counts": choices.run_s.shape == choices.planned_s.shape == (total,),
-        "submit_s must ascend": np.diff(work.submit_s) >= 0,
-        "procs must be from 1 to the capacity": (choices.procs >= 1) & (choices.procs <= work.capacity),
-    })  # fmt: skip
-    longest_s = np.maximum(choices.run_s, 2 * choices.planned_s).sum(dtype=float)
-    _refuse({
-        "procs must ascend within a job": (np.diff(choices.procs) > 0) | (np.diff(same_job) > 0),
-        "runtimes must be at least 1 s": (choices.run_s >= 1) & (choices.planned_s >= 1),
-        "times must be smaller": _is_short(work, max(longest_s, 1.0)),
-    })  # fmt: skip
-
-
-def _is_short(work: Workload, longest_s: float) -> bool:
+def is_short(work: Workload, longest_s: float) -> bool:
     """Whether the next end and the job's number, which share one whole number of 64 bits, have room there."""
     return not len(work) or (float(np.ptp(work.submit_s)) + longest_s) * len(work) < 2.0**62
 
 
-def _refuse(rules: dict[str, Bools | bool]) -> None:
+def refuse(rules: dict[str, Bools | bool]) -> None:
+    """ValueError, which names the first rule that does not hold."""
     for rule, holds in rules.items():
         if not np.all(holds):
             raise ValueError(f"this workload cannot be replayed: {rule}")

@@ -19,13 +19,10 @@ JOBS = np.dtype([(name, np.int64) for name in (
     # What became of a job: start, first prediction, number of corrections, first promised start as the head (-1: none),
     # and whether a job submitted before was still waiting.
     "start", "first", "corrections", "promise", "backfilled",
-    # Of a moldable job the first and the last row among the choices.
-    "first_choice", "last_choice",
 )])  # fmt: skip
-CHOICES = np.dtype([(name, np.int64) for name in ("procs", "run", "planned")])
 STATE = np.dtype([(name, np.int64) for name in (
     # What the replay was asked for (constant).
-    "policy", "correction", "guard", "learns", "is_moldable",
+    "policy", "correction", "guard", "learns",
     # Free processors, numbers of jobs, and the first waiting job.
     "free", "n_running", "n_started", "n_ended", "n_submitted", "n_waiting", "head",
     # The head's planned start, the processors to spare then, whether both still hold, and whether they use requests.
@@ -65,10 +62,6 @@ class Replay(NamedTuple):
     """(jobs,): the keys under EASY-SJBF."""
     last_two: Ints
     """(users, 2): runtimes of the last jobs that ended, -1: none."""
-    choices: Any
-    """Of moldable jobs: records CHOICES; see backfilling."""
-    weights: Floats
-    """Of moldable jobs the weight of others' delay, over the capacity, and the jobs that are expected to come."""
     profile: Ints
     """Under CONSERVATIVE free processors over time."""
     state: Any

@@ -89,10 +89,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("scaling", "fit", "SERIES", "--predict", "64", "--report", "TMP/series.html"),
         ("html.series_page", "terminal.view_scaling"),
     ),
-    "moldable": (
-        ("replay", "OTHER", "--series", "SERIES", "--max-procs", "64", "--seeds", "1", "--out", "TMP/moldable"),
-        ("terminal.view_replay",),
-    ),
 }
 """Command lines, and the pages that they print or write."""
 

@@ -147,13 +147,11 @@ def write_page(path: Path, page: str) -> Path:
         return write_text(path, page)
 
 
-def write_with_page(
-    folder: Path, tables: Sequence[pa.Table], kind: TableKind, page: str, suffix: str
-) -> tuple[Path, Path]:
+def write_with_page(folder: Path, tables: Sequence[pa.Table], kind: TableKind, page: str) -> tuple[Path, Path]:
     """Write tables of one kind as one, and their page, into a folder, which is made; returns both paths."""
     with naming_path(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    paths = folder / f"{kind.name}.parquet", folder / f"{kind.name}{suffix}"
+    paths = folder / f"{kind.name}.parquet", folder / f"{kind.name}.html"
     table = pa.concat_tables(tables, promote_options="default")
     return write_any(paths[0], table, kind), write_page(paths[1], page)
 

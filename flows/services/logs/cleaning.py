@@ -34,17 +34,11 @@ def flagged_jobs(paths: Sequence[Path], settings: RunSettings, log: str = "") ->
 
     `log` is the name that progress shows.
     """
-    jobs, report = ingested_jobs(paths, settings, log)
-    flagged, *_ = clean(jobs, with_hashed_names(settings).clean, settings.site)
-    return flagged, report
-
-
-def ingested_jobs(paths: Sequence[Path], settings: RunSettings, log: str = "") -> tuple[pa.Table, Report]:
-    """The same before cleaning."""
     with running_stage(f"{printable(log, 40)}: read" if log else "read") as stage:
         jobs, _, report = ingest(paths, settings.site, settings.ingest)
         stage.report = report
-    return jobs, report
+    flagged, *_ = clean(jobs, with_hashed_names(settings).clean, settings.site)
+    return flagged, report
 
 
 def jobs_of_table(path: Path, only: Collection[str] | None = None) -> pa.Table:

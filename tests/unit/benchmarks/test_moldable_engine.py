@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.schedule.engine import Choices, ReplayOptions, Schedule, replay, replay_moldable
+from benchmarks.moldable_engine import Choices, replay_moldable
+from pipeline.schedule.engine import ReplayOptions, Schedule, replay
 from pipeline.schedule.workload import Workload
-from tests.unit.evaluate.plain_moldable import plain_moldable, rigid_choices
+from tests.unit.benchmarks.plain_moldable import plain_moldable, rigid_choices
 from tests.unit.evaluate.test_replay import random_jobs
 
 

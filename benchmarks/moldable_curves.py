@@ -3,6 +3,7 @@
 Curves are measured series, drawn for the log's groups, or the laws of a simulated log.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flows.services.files.os_errors import read_text
+from flows.services.replaying import machine_size
+from flows.services.run.prepare import settings_and_logs
+from flows.services.series_files import read_series_and_applications
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
+from pipeline.clean import clean
 from pipeline.errors import InputError, printable
+from pipeline.group import assign_groups, choose_template, with_chosen
+from pipeline.ingest import ingest
+from pipeline.ingest.privacy import with_hashed_names
 from pipeline.laws import LAWS
 from pipeline.schedule.workload import Workload, workload_of_jobs
 from pipeline.settings import RunSettings
@@ -245,3 +254,33 @@ def simulated_laws_of(path: Path, stated: object) -> SimulatedLaws:
 
 def _is_application(stated: object) -> bool:
     return isinstance(stated, dict) and {*_KEYS, "law"} <= stated.keys() and str(stated["law"]) in LAWS
+
+
+def read_moldable_log(given: Path, max_procs: int | None = None) -> MoldableLog:
+    """A log, or the logs of a config; InputError where the size of the machine is unknown or jobs are too few.
+
+    The template of the groups is chosen on the first third of the jobs. Flags are those of the whole log.
+    """
+    _, settings, paths = settings_and_logs(given)
+    read, _, report = ingest(paths, settings.site, settings.ingest)
+    header = report.facts.get("max_procs")
+    capacity, _ = machine_size(max_procs, settings.site.max_procs, header, printable(str(given)))
+    settings = settings.model_copy(update={"site": settings.site.model_copy(update={"max_procs": capacity})})
+    flagged, *_ = clean(read, with_hashed_names(settings).clean, settings.site)
+    early = flagged.slice(0, max(1, int(flagged.num_rows * HISTORY_SHARE)))
+    templates, _ = choose_template(early, settings.group)
+    chosen = with_chosen(settings.group, templates)
+    grouped, _ = assign_groups(flagged, chosen)
+    return moldable_log(given.name, grouped, capacity, "+".join(chosen.template), settings)
+
+
+def true_curves(series: Path | None, laws: Path | None) -> TrueCurves:
+    """The curves of a CSV of measured runs, else of a truth file; InputError for no curve."""
+    if series is not None:
+        return measured_series_of(series, *read_series_and_applications(series))
+    assert laws is not None
+    try:
+        stated = json.loads(read_text(laws, TRUTH_FILE))
+    except ValueError:
+        stated = None
+    return simulated_laws_of(laws, stated)

@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from pipeline.schedule.engine import replay_moldable
-from pipeline.schedule.figures import LEAST_JOBS, moldable_figures, user_means
-from pipeline.schedule.moldable import allowed_counts, amdahl_fractions, amdahl_growth
-from tests.unit.evaluate.plain_moldable import rigid_choices
+from benchmarks.moldable_engine import replay_moldable
+from benchmarks.moldable_replay import (
+    LEAST_JOBS,
+    allowed_counts,
+    amdahl_fractions,
+    amdahl_growth,
+    moldable_figures,
+    user_means,
+)
+from tests.unit.benchmarks.plain_moldable import rigid_choices
 from tests.unit.evaluate.test_replay import random_jobs
 
 

@@ -1,20 +1,18 @@
-"""`walltime replay --series`: what it prints and writes, and that the true curves are what it takes them to be."""
+"""The study of moldable jobs: what it prints, and that the true curves are what it takes them to be."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from flows.services.replaying import read_moldable_log, study, true_curves
-from pipeline.schedule.engine import ReplayOptions, replay, replay_moldable
-from pipeline.schedule.moldable import StudySettings, candidates_of, choices_of
-from pipeline.schedule.true_curves import MoldableLog
-from tests.flows.support import SAMPLES, Outcome
+from benchmarks.moldable_curves import MoldableLog, read_moldable_log, true_curves
+from benchmarks.moldable_engine import replay_moldable
+from benchmarks.moldable_replay import StudySettings, candidates_of, choices_of, main, study
+from pipeline.errors import InputError
+from pipeline.schedule.engine import ReplayOptions, replay
 
-Walltime = Callable[..., Outcome]
+SAMPLES = Path(__file__).resolve().parents[3] / "data_samples"
 TRUTH = SAMPLES / "riverbend.truth.json"
 LAW = [(n, 100.0 * (0.1 + 0.9 / n)) for n in (1, 2, 4, 8, 16, 32, 64)]
 
@@ -85,40 +83,46 @@ def test_groups_follow_their_series_and_keep_their_processor_seconds(log: Moldab
 def test_the_same_study_gives_the_same_table_and_knowing_the_truth_helps(log: MoldableLog) -> None:
     settings = StudySettings(shares=(0.0, 1.0), seeds=1, refits=1)
     first, second = (study(log, true_curves(None, TRUTH), settings) for _ in range(2))
-    assert first.equals(second)
-    rows = {(row["share"], row["chooser"]): row for row in first.to_pylist()}
+    assert first == second
+    rows = {(row["share"], row["chooser"]): row for row in first}
     assert set(rows) == {(0.0, "rigid"), (1.0, "rigid"), (1.0, "amdahl"), (1.0, "fitted"), (1.0, "true")}
     assert rows[1.0, "rigid"]["turnaround_mean_s"] == rows[0.0, "rigid"]["turnaround_mean_s"]
     assert rows[1.0, "true"]["turnaround_mean_s"] < rows[1.0, "rigid"]["turnaround_mean_s"]
     assert rows[1.0, "true"]["share_corrected"] == 0 < rows[1.0, "fitted"]["share_resized"]
 
 
-def test_the_command_prints_json_and_writes_a_table_and_a_page(
-    small: Path, csv: Path, tmp_path: Path, walltime: Walltime
+def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    monkeypatch.setattr("sys.argv", ["moldable_replay", *map(str, words)])
+    main()
+    return capsys.readouterr().out
+
+
+def test_the_benchmark_prints_a_table_or_json(
+    small: Path, csv: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    done = walltime("replay", small, "--series", csv, "--seeds", "1", "--share", "0,50", "--json", "--out", out)
-    assert done.code == 0, done.err
-    told = json.loads(done.out)
+    asked = (small, "--series", csv, "--seeds", "1", "--share", "0,50")
+    told = json.loads(printed(monkeypatch, capsys, *asked, "--json"))
     assert {row["chooser"] for row in told["summary"]} == {"rigid", "amdahl", "fitted", "true"}
+    assert len(told["summary"]) == 5
     assert any("measured series" in sentence for sentence in told["assumptions"])
-    assert pq.read_table(out / "moldable.parquet").num_rows == 5
-    assert "| 50 | true |" in (out / "moldable.md").read_text()
+    table = printed(monkeypatch, capsys, *asked)
+    assert table.count("\n| 50 | ") == 4 and "| 50 | true |" in table
 
 
 def test_what_cannot_be_used_is_refused_in_a_sentence(
-    small: Path, csv: Path, tmp_path: Path, walltime: Walltime
+    small: Path, csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     short, empty = tmp_path / "short.csv", tmp_path / "laws.json"
     short.write_text("procs,runtime_s\n1,10\n2,6\n")
     empty.write_text("[1, 2]")
+    for source, said in (((short, None), "none with 4 sizes"), ((None, empty), "a file without laws")):
+        with pytest.raises(InputError, match=said):
+            true_curves(*source)
     for given, said in (
-        (["--share", "20"], "found no --series"),
-        (["--series", csv, "--laws", TRUTH], "--series and --laws"),
-        (["--series", short], "none with 4 sizes"),
-        (["--laws", empty], "a file without laws"),
-        (["--series", csv, "--share", "20,120"], "no list of percentages"),
+        (["--share", "20"], "one of the arguments --series --laws is required"),
+        (["--series", csv, "--laws", TRUTH], "not allowed with"),
+        (["--series", csv, "--share", "20,120"], "numbers from 0 to 100"),
     ):
-        refused = walltime("replay", small, *given)
-        assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
-        assert said in refused.err and "expected" in refused.err
+        with pytest.raises(SystemExit) as refused:
+            printed(monkeypatch, capsys, small, *given)
+        assert refused.value.code == 2 and said in capsys.readouterr().err

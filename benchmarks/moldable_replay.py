@@ -1,25 +1,37 @@
-"""Replays in which the scheduler chooses the processors of some jobs: what it chooses from, and what comes of it.
+"""Replays in which the scheduler chooses the processors of some jobs: what it knows of them, and what comes of it.
 
-How runtimes grow with the count is taken from the curves that Walltime fits to a log's own earlier jobs.
+python -m benchmarks.moldable_replay LOG|CONFIG --series RUNS.csv [--share 0,20,50,100] [--seeds 10] [--json]
+python -m benchmarks.moldable_replay LOG|CONFIG --laws TRUTH.json
+
+It prints the tables of benchmarks/moldable.md. The scheduler knows each job's runtimes on other counts by nothing
+(rigid), by a guess from Amdahl's law, by curves that Walltime fits to the log's earlier jobs, or truly. The true curves
+are assumed: every group of similar jobs follows a drawn one of the measured series, or the laws of a simulated log.
 """
 
-from collections.abc import Mapping
+import argparse
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.moldable_curves import MoldableLog, TrueCurves, World, read_moldable_log, true_curves
+from benchmarks.moldable_engine import Choices, replay_moldable
+from flows.pages.formats import hours
+from flows.pages.markdown import escape
+from flows.pages.terminal.blocks import Column, print_json, text
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.group.observations import aggregate
 from pipeline.large_tables import rows_of
-from pipeline.report import count_done
 from pipeline.run import tables_of
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.rules import PredictRules
-from pipeline.schedule.engine import Choices, ReplayOptions, Schedule, replay, replay_moldable
-from pipeline.schedule.figures import moldable_figures
-from pipeline.schedule.true_curves import MoldableLog, TrueCurves, World
+from pipeline.schedule.engine import ReplayOptions, Schedule, replay
+from pipeline.schedule.figures import metrics
+from pipeline.schedule.workload import Workload
 from pipeline.tables import OBSERVATIONS
 
 Quantile = Literal["median", "hi80", "hi95"]
@@ -184,7 +196,7 @@ class Candidates:
 
 
 def one_seed(log: MoldableLog, curves: TrueCurves, settings: StudySettings, seed: int) -> list[dict[str, Any]]:
-    """Rows of MOLDABLE, of every share and chooser. The same arguments give the same rows."""
+    """The figures of every share and chooser, a row each. The same arguments give the same rows."""
     generator = np.random.default_rng(seed)
     world = curves.world(log, generator)
     draw = generator.random(len(world.work))
@@ -199,7 +211,6 @@ def one_seed(log: MoldableLog, curves: TrueCurves, settings: StudySettings, seed
         # Where no job is moldable all choosers are the rigid one.
         for chooser in settings.choosers if moldable.any() else settings.choosers[:1]:
             ran, done = replay_moldable(world.work, choices_of(world, candidates, moldable, planned[chooser]))
-            count_done("replays")
             rows.append(facts | {"chooser": chooser} | moldable_figures(world.work, ran, done, rigid, scored))
     return rows
 
@@ -274,3 +285,177 @@ def assumptions(log: MoldableLog, curves: TrueCurves, settings: StudySettings) -
         f"efficiency of {LEAST_EFFICIENCY:g} on the count asked for.",
         f"Scored: the {len(log.work) - log.n_history:,} jobs after the first third.",
     ]
+
+
+def study(log: MoldableLog, curves: TrueCurves, settings: StudySettings) -> list[dict[str, Any]]:
+    """The figures of every share, chooser and seed. The same arguments give the same rows."""
+    return [row for seed in range(settings.seeds) for row in one_seed(log, curves, settings, seed)]
+
+
+LEAST_JOBS = 10
+"""Users with fewer scored jobs do not count as the worst one: the mean of a few jobs changes by chance."""
+
+
+def moldable_figures(
+    work: Workload, ran: Workload, done: Schedule, rigid: Schedule, scored: Bools
+) -> dict[str, float | int]:
+    """The figures of one replay over the scored jobs, of which there are some.
+
+    `work` has the preferred counts, `ran` those that the jobs had under `done`; `rigid` is the schedule of the same
+    jobs on their preferred counts.
+    """
+    found = metrics(ran, done, scored)
+    turnaround_s, rigid_s = ((one.end_s - work.submit_s)[scored].astype(np.float64) for one in (done, rigid))
+    own_s, own_rigid_s = user_means(work.user[scored], turnaround_s, rigid_s)
+    change, added_s = own_s / own_rigid_s - 1.0, own_s - own_rigid_s
+    return {
+        "n_jobs": found.n_jobs,
+        "turnaround_mean_s": found.response_mean_s,
+        "turnaround_median_s": float(np.median(turnaround_s)),
+        "wait_mean_s": found.wait_mean_s,
+        "wait_median_s": float(np.median((done.start_s - work.submit_s)[scored])),
+        "slowdown_mean": found.slowdown_mean,
+        "makespan_s": float(done.end_s[scored].max() - work.submit_s[scored].min()),
+        "utilisation": found.utilisation,
+        "proc_hours_held": float((ran.procs * ran.run_s)[scored].sum() / 3600),
+        "share_resized": float((ran.procs != work.procs)[scored].mean()),
+        "share_corrected": found.share_corrected,
+        "worst_user_change": float(change.max()) if len(change) else float("nan"),
+        "worst_user_added_s": float(added_s.max()) if len(change) else float("nan"),
+        "share_users_harmed": float((change > 0.01).mean()) if len(change) else float("nan"),
+    }
+
+
+def user_means(user: Ints, *values_s: Floats) -> tuple[Floats, ...]:
+    """The means of some values by user, over known users with at least LEAST_JOBS jobs."""
+    known = user >= 0
+    counts = np.bincount(user[known])
+    enough = counts >= LEAST_JOBS
+    return tuple(np.bincount(user[known], values[known])[enough] / counts[enough] for values in values_s)
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The medians over the seeds of every share and chooser, with the changes from the rigid replay of the same seed.
+
+    `gain_of_true` is the gain in mean turnaround over that of the true curves; None where these gain nothing.
+    """
+    rigid = {row["seed"]: row for row in rows if row["chooser"] == "rigid"}
+    keys = list(dict.fromkeys((row["share"], row["chooser"]) for row in rows))
+    found = [_summed([row for row in rows if (row["share"], row["chooser"]) == key], rigid) for key in keys]
+    best = {row["share"]: row["turnaround_change"] for row in found if row["chooser"] == "true"}
+    for row in found:
+        gained = best.get(row["share"], 0.0)
+        row["gain_of_true"] = row["turnaround_change"] / gained if gained < 0 else None
+    return found
+
+
+_MEDIANS = (
+    "n_moldable", "turnaround_mean_s", "turnaround_median_s", "wait_mean_s", "wait_median_s", "slowdown_mean",
+    "makespan_s", "utilisation", "proc_hours_held", "share_resized", "share_corrected", "worst_user_change",
+    "worst_user_added_s", "share_users_harmed",
+)  # fmt: skip
+_CHANGES = {"turnaround": "turnaround_mean_s", "turnaround_median": "turnaround_median_s", "wait": "wait_mean_s",
+            "makespan": "makespan_s", "proc_hours": "proc_hours_held"}  # fmt: skip
+
+
+def _change(value: float, before: float) -> float:
+    """The relative change; NaN from 0, as of the waits on a machine where nobody waited."""
+    return value / before - 1.0 if before else 0.0 if value == before else float("nan")
+
+
+def _summed(own: Sequence[Mapping[str, Any]], rigid: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    facts = {"share": own[0]["share"], "chooser": own[0]["chooser"], "n_seeds": len(own)}
+    medians = {name: float(np.median([row[name] for row in own])) for name in _MEDIANS}
+    changes: dict[str, float] = {}
+    for name, column in _CHANGES.items():
+        ratios = [_change(row[column], rigid[row["seed"]][column]) for row in own]
+        low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
+        changes |= {f"{name}_change": float(middle)}
+        if name == "turnaround":
+            changes |= {"turnaround_change_q25": float(low), "turnaround_change_q75": float(high)}
+    worst = float(np.max([row["worst_user_change"] for row in own]))
+    return facts | medians | changes | {"worst_user_change_any_seed": worst}
+
+
+def _signed(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{100 * value:+.1f}%"
+
+
+def _gain(row: Mapping[str, Any]) -> str:
+    gain = row["gain_of_true"]
+    return "" if gain is None or row["chooser"] in ("rigid", "true") else f"{gain:.0%}"
+
+
+COLUMNS = (
+    text("moldable, %", lambda row: f"{100 * row['share']:g}"),
+    text("chosen by", "chooser"),
+    Column("mean turnaround", "turnaround_change", _signed),
+    Column("quartiles", lambda row: " to ".join(_signed(row[f"turnaround_change_{q}"]) for q in ("q25", "q75"))),
+    Column("median turnaround", "turnaround_median_change", _signed),
+    Column("mean wait", "wait_change", _signed),
+    Column("makespan", "makespan_change", _signed),
+    Column("processor-hours", "proc_hours_change", _signed),
+    Column("part of the true gain", _gain),
+    Column("worst user", "worst_user_change", _signed),
+    Column("worst user, h", lambda row: row["worst_user_added_s"] / 3600, "{:+.1f}".format),
+    Column("users harmed", "share_users_harmed", "{:.0%}".format),
+)
+_NOTE = (
+    "Medians over the seeds of the changes from the rigid replay of the same seed. Worst user: the largest growth of a "
+    "user's mean turnaround, relative and in hours, over users with ten jobs or more; harmed: by more than 1%."
+)
+
+
+def page(name: str, rows: Sequence[Mapping[str, Any]], assumptions: Sequence[str]) -> str:
+    """The changes from the rigid replay as Markdown, then the assumptions."""
+    cells = [[column.heading for column in COLUMNS], ["---"] * len(COLUMNS)]
+    cells += [[column.cell(row) for column in COLUMNS] for row in rows]
+    table = [f"| {' | '.join(line)} |" for line in cells]
+    said = [f"- {sentence}" for sentence in assumptions]
+    return "\n".join([f"## {escape(name)}", "", _baseline(rows), "", *table, "", _NOTE, "", *said]) + "\n"
+
+
+def _baseline(rows: Sequence[Mapping[str, Any]]) -> str:
+    rigid = next(row for row in rows if row["chooser"] == "rigid")
+    turnaround, wait = (
+        f"mean {what} {hours(rigid[f'{what}_mean_s'])} h, median {hours(rigid[f'{what}_median_s'])} h"
+        for what in ("turnaround", "wait")
+    )
+    makespan = f"makespan {rigid['makespan_s'] / 86_400:,.1f} days, utilisation {rigid['utilisation']:.0%}"
+    return f"rigid: {turnaround}; {wait}; {makespan}."
+
+
+def shares(words: str) -> tuple[float, ...]:
+    """Shares from 0 to 1 of percentages with commas between them, each once in ascending order."""
+    found = tuple(sorted({float(word) / 100 for word in words.split(",")}))
+    if not all(0 <= share <= 1 for share in found):
+        raise argparse.ArgumentTypeError(f"found {words}, expected numbers from 0 to 100, as in 0,20,50")
+    return found
+
+
+def main() -> None:
+    """Print the table of a log."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("log", type=Path)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--series", type=Path, help="a CSV of measured runs, as for walltime scaling fit")
+    source.add_argument("--laws", type=Path, help="the truth file of a simulated log")
+    parser.add_argument("--share", type=shares, default=(0.0, 0.2, 0.5, 1.0), help="moldable jobs, %%")
+    parser.add_argument("--seeds", type=int, default=10, help="replays of each share and chooser")
+    parser.add_argument("--reach", type=int, default=2, help="doublings up and down from the user's own count")
+    parser.add_argument("--quantile", choices=COLUMN, default="hi80", help="what fitted curves are judged by")
+    parser.add_argument("--max-procs", type=int, help="processors of the machine; default: those that the log states")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    settings = StudySettings(asked.share, asked.seeds, asked.reach, asked.quantile)
+    curves = true_curves(asked.series, asked.laws)
+    log = read_moldable_log(asked.log, asked.max_procs)
+    rows, said = summary(study(log, curves, settings)), assumptions(log, curves, settings)
+    if asked.json:
+        print_json({"log": log.name, "curves": curves.name, "summary": rows, "assumptions": said})
+    else:
+        print(page(log.name, rows, said), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from pipeline.schedule.engine import Choices
+from benchmarks.moldable_engine import Choices
 from pipeline.schedule.workload import Workload
 
 Choice = tuple[int, int, int]
