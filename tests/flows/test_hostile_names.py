@@ -66,8 +66,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("html.model_pages", "terminal.view_models"),
     ),
     "learn": (
-        ("inputs", "learn", "RUNS", "--target", "time_s", "--out", "TMP/model", "--report", "TMP/model.html"),
-        ("html.model_pages", "terminal.view_models"),
+        ("inputs", "learn", "RUNS", "--target", "time_s", "--out", "TMP/model.parquet"),
+        ("terminal.view_models",),
     ),
     "clean": (
         ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pipeline.clean import clean
@@ -105,18 +106,30 @@ def test_a_rerun_until_an_instant_has_the_jobs_of_the_log_as_it_was(name: str, t
         again, lines, _ = ingest([whole], SITE, IngestSettings(), window_s=(None, until_s))
         jobs, lines_then, report = ingest([then], SITE, IngestSettings())
         assert isinstance(again, pa.Table) and isinstance(jobs, pa.Table)
-        assert again.num_rows == report.kept.rows
-        assert again.equals(jobs) and lines.equals(lines_then)
-        for found, expected in zip(clean(again, CleanSettings(), SITE)[:3], clean(jobs, CleanSettings(), SITE)[:3],
+        assert jobs.num_rows == report.kept.rows
+        dated = with_submit(jobs)
+        assert texts(again).equals(texts(dated)) and lines.equals(lines_then)
+        for found, expected in zip(clean(again, CleanSettings(), SITE)[:3], clean(dated, CleanSettings(), SITE)[:3],
                                    strict=True):  # fmt: skip
-            assert found.equals(expected)
+            assert texts(found).equals(texts(expected))
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_a_rerun_until_after_the_log_is_the_run_of_the_log(name: str) -> None:
     jobs, *_ = ingest([SAMPLES / name], SITE, IngestSettings())
     again, *_ = ingest([SAMPLES / name], SITE, IngestSettings(), window_s=(None, 1 << 40))
-    assert again.equals(jobs)
+    assert texts(again).equals(texts(with_submit(jobs)))
+
+
+def with_submit(jobs: pa.Table) -> pa.Table:
+    """The jobs that can be in a window: a record without a submit is in none."""
+    return jobs.filter(pc.is_valid(jobs["submit_s"]))
+
+
+def texts(table: pa.Table) -> pa.Table:
+    """The table in one piece, with texts in place of codes: a filter keeps the names of what it leaves out."""
+    fields = [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields)).combine_chunks()
 
 
 @pytest.mark.parametrize("name", ["millrace.swf", "millrace.pbs", "millrace.sacct.txt"])

@@ -332,7 +332,7 @@ def test_what_is_no_accounting_file_is_refused() -> None:
         with pytest.raises(InputError):
             read(log)
     with pytest.raises(InputError, match=r"line 2: found not a record"):
-        read(ended() + "rubbish\n", max_damaged=0)
+        read(ended() + "rubbish\n", strict=True)
 
 
 def test_a_source_is_known_by_its_first_records() -> None:

@@ -227,7 +227,8 @@ def test_no_job_in_the_window_is_one_sentence(fake: Fake) -> None:
     "body", ["out.write(random.Random(4).randbytes(100000))", "out.write(b'x' * 3000000)", "out.write(b'\\0' * 9)"]
 )
 def test_garbage_among_the_records_loses_no_job(fake: Fake, body: str) -> None:
-    jobs, _, _ = read(fake("\n".join([rows(JOB), body, 'out.write(b"\\n")', rows(JOB | {"JobID": "8"})])))
+    settings = fake("\n".join([rows(JOB), body, 'out.write(b"\\n")', rows(JOB | {"JobID": "8"})]))
+    jobs, _, _ = read(settings.model_copy(update={"max_damaged": 1.0}))
     assert "7" in jobs["job_id"].to_pylist()
 
 

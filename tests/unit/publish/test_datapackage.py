@@ -41,7 +41,7 @@ def test_it_describes_every_file_with_bytes_hash_rows_schema_and_key(tmp_path: P
         assert one["hash"] == f"sha256:{hashlib.sha256(held).hexdigest()}"
         assert one["rows"] == pq.read_metadata(files[name]).num_rows
         assert [field["name"] for field in one["schema"]["fields"]] == pq.read_schema(files[name]).names
-    assert by_name["jobs"]["schema"]["primaryKey"] == ["site", "job_id", "restart"]
+    assert by_name["jobs"]["schema"]["uniqueKeys"] == [["site", "cluster", "job_id", "restart"]]
     assert by_name["estimates"]["schema"]["uniqueKeys"] == [list(TABLES["estimates"].key)]
     fields = {field["name"]: field for field in by_name["jobs"]["schema"]["fields"]}
     assert fields["user"]["nulls"] == 2 and fields["user"]["constraints"] == {"required": False}
