@@ -46,11 +46,17 @@ def test_names_of_a_directory_service_or_of_a_hash_are_names(tmp_path: Path, col
     assert [job[of] for job in jobs] == [name, "plain"] * 3
 
 
-@pytest.mark.parametrize("name", ["CORP/bob", "CORP/domain admins"])
-def test_one_user_with_a_slash_among_many_keeps_the_job(tmp_path: Path, name: str) -> None:
-    text = "".join(ended(number) for number in range(1, 200)) + ended(200, user=name)
+def test_one_user_with_a_slash_among_many_keeps_the_job(tmp_path: Path) -> None:
+    text = "".join(ended(number) for number in range(1, 200)) + ended(200, user="CORP/bob")
     jobs, reasons, _ = read(tmp_path / "20260302", text)
-    assert (len(jobs), reasons, jobs[-1]["user"]) == (200, [], name)
+    assert (len(jobs), reasons, jobs[-1]["user"]) == (200, [], "CORP/bob")
+
+
+@pytest.mark.parametrize("column", ["user", "group", "queue"])
+def test_a_single_name_with_a_blank_among_many_without_may_be_two_parts(tmp_path: Path, column: str) -> None:
+    text = "".join(ended(number) for number in range(1, 200)) + ended(200, **{column: "user123ser179 grers"})
+    jobs, reasons, _ = read(tmp_path / "20260302", text)
+    assert (len(jobs), reasons) == (199, ["cut_short"])
 
 
 def test_a_rare_name_that_comes_again_is_a_name_and_a_single_one_with_a_date_is_damage(tmp_path: Path) -> None:

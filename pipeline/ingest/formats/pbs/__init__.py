@@ -110,7 +110,7 @@ class _Doubtful:
     def chunk(self) -> Chunk:
         """The records held, and those of them that are damaged."""
         parts = pa.concat_tables(self._parts)
-        for sign, (column, _) in enumerate(NAMED.values(), len(TOLD)):
+        for sign, column in enumerate(NAMED.values(), len(TOLD)):
             # Two records do not run together in the same bytes: a name that comes again is a name.
             names = parts[column].cast(pa.string())
             self._odd[sign] &= pc.is_in(names, value_set=_once(names.filter(arrow(self._odd[sign])))).to_numpy()

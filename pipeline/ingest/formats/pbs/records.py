@@ -61,8 +61,10 @@ TOGETHER = (
 
 TOLD = tuple(key for keys in TOGETHER for key in keys)
 _GROUP = np.repeat(np.arange(len(TOGETHER)), [len(keys) for keys in TOGETHER])
-NAMED = {"user": ("user", r"[=;]|/\d"), "group": ("user_group", r"[=;]|/\d"), "queue": ("queue", r"[=;\s]|/\d")}
-"""By key, the column of a name, and what stands in other parts of a record (dates, hosts) and is rare in such names."""
+NAMED = {"user": "user", "group": "user_group", "queue": "queue"}
+"""By key, the column of a name."""
+IN_OTHER_PARTS = r"[=;\s]|/\d"
+"""What stands in other parts of a record (dates, hosts) and is rare in names; a blank is between two parts."""
 
 N_SIGNS = len(TOLD) + len(NAMED) + 2
 _SHARE_ODD = 0.05
@@ -82,7 +84,7 @@ def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]
     has = np.array([span_of(key)[1] > 0 for key in TOLD])
     is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])[_GROUP]
     could, lacks = np.isin(scanned.kind, (_S, _E)) & is_told, ~has
-    named = np.array([_matches(said[key], sign) for key, (_, sign) in NAMED.items()])
+    named = np.array([_matches(said[key], IN_OTHER_PARTS) for key in NAMED])
     within = np.logical_or.reduce([_ends_within_a_time(scanned, *span_of(key)) for key in _DURATIONS])
     bracket = _lacks_its_bracket(scanned, *span_of("exec_vnode"))
     always = np.ones((2, len(scanned.line)), np.bool_)
