@@ -155,6 +155,7 @@ def test_a_cut_line_before_a_whole_one_leaves_two_readings_and_neither_is_taken(
         ({"ElapsedRaw": "2.0-01"}, "not_a_duration"),
         ({"ElapsedRaw": "21-08:03:35:21"}, "not_a_duration"),
         ({"TimelimitRaw": "-5"}, "not_a_duration"),
+        ({"ElapsedRaw": "-60"}, "not_a_duration"),
         ({"TimelimitRaw": "00:05"}, "not_a_number"),
         ({"AllocCPUS": "4x"}, "not_a_number"),
         ({"ReqMem": "4Q"}, "not_a_memory_size"),

@@ -40,6 +40,8 @@ def damage_of(
     """
     damage = np.zeros(len(scanned.line), np.int64)
     is_cut = (scanned.kind == _E) & (said["end"].missing | said["Exit_status"].missing)
+    for key in NAMED:
+        is_cut |= _matches(said[key], IN_NO_NAME) == 1
     is_cut |= (scanned.kind == _S) & said["start"].missing
     low, high = span_of("user")
     is_cut |= np.isin(scanned.kind, (_S, _E)) & (low == high)
@@ -63,12 +65,16 @@ TOLD = tuple(key for keys in TOGETHER for key in keys)
 _GROUP = np.repeat(np.arange(len(TOGETHER)), [len(keys) for keys in TOGETHER])
 NAMED = {"user": "user", "group": "user_group", "queue": "queue"}
 """By key, the column of a name."""
-IN_OTHER_PARTS = r"[=;\s]|/\d"
-"""What stands in other parts of a record (dates, hosts) and is rare in names; a blank is between two parts."""
+IN_OTHER_PARTS, IN_NO_NAME = r"[=;\s]|/\d", r"^\s|[\x00-\x1f]"
+"""What stands in other parts of a record (dates, hosts, blanks) and is rare in names; and what no directory has in one.
+"""
 
 N_SIGNS = len(TOLD) + len(NAMED) + 2
 _SHARE_ODD = 0.05
 """Of the starts or ends of a file: what is odd about more of them is the way of the server or of the site's names."""
+
+_FEW_ODD = np.repeat([1.0, 3.0, 1.0], [len(TOLD), len(NAMED), 2])
+"""So few are rare in a small file, too; a name counts here only where it does not come again."""
 
 _PLAIN_PER_ODD = np.repeat([2.0, 0.5], [N_SIGNS - 2, 2])
 """Of one record in two that ends within a time or a list, PBS's manuals tell which is whole."""
@@ -113,7 +119,7 @@ class RareSigns:
         """Which records have a sign that is rare: a part of such a record was lost, and the rest ran together."""
         n_odd = self._counts[:, 1]
         n_plain = self._counts[:, 0] - n_odd
-        is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, 1))
+        is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD))
         are: Bools = (odd & is_rare[(kind == _E).astype(np.int64)].T).any(axis=0)
         return are
 

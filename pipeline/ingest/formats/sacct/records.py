@@ -117,8 +117,9 @@ class Fields:
     def duration(self, what: str) -> Floats:
         """Seconds, NaN where there are none."""
         typed = spans.duration_s(self.rows.data, *self.rows.span(what))
-        self.mark(typed.invalid, "not_a_duration")
-        return typed.floats()
+        seconds = typed.floats()
+        self.mark(typed.invalid | (seconds < 0), "not_a_duration")
+        return seconds
 
     def count(self, what: str) -> tuple[Ints, Bools]:
         """A whole number (1.50K is 1536, 10.0 is 10), and where there is none."""
