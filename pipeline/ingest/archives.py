@@ -14,6 +14,9 @@ from typing import Any, BinaryIO, cast
 from pipeline.errors import InputError, printable
 from pipeline.ingest.sources import ARROW, DAMAGED, PARQUET, Source, head, text_of, unpacked, unreadable
 
+BLOCKSIZE = tarfile.BLOCKSIZE
+"""The first bytes of a file, by which a tar is known."""
+
 AGAIN_BYTES = 1 << 20
 """Of a member of a tar: what is kept, so that its format can be told and it can be read from its beginning again."""
 
@@ -37,7 +40,7 @@ def with_members(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
     """
     logs, passed_over = list[Source](), list[str]()
     for source in sources:
-        kind = "" if source.opened else _kind(head(source, is_empty_ok=True))
+        kind = "" if source.opened else kind_of(head(source, is_empty_ok=True))
         if not kind:
             logs.append(source)
             continue
@@ -78,15 +81,15 @@ def _no_log(start: bytes) -> str:
     """Why a member that begins so is not read: what needs to be read from its end, or holds other members."""
     if start.startswith((PARQUET, ARROW)):
         return "a binary table in an archive"
-    return f"a {_kind(start)} archive in an archive" if _kind(start) else ""
+    return f"a {kind_of(start)} archive in an archive" if kind_of(start) else ""
 
 
-def _kind(start: bytes) -> str:
+def kind_of(start: bytes) -> str:
     """Whether decompressed bytes begin an archive: tar, zip or nothing."""
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     try:
-        tarfile.TarInfo.frombuf(start[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+        tarfile.TarInfo.frombuf(start[:BLOCKSIZE], "utf-8", "surrogateescape")
     except tarfile.HeaderError:
         return ""
     return "tar"

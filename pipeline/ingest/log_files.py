@@ -7,6 +7,7 @@ from io import FileIO
 from pathlib import Path
 
 from pipeline.errors import InputError, printable
+from pipeline.ingest.archives import BLOCKSIZE, kind_of
 from pipeline.ingest.sources import ARROW, PARQUET, Source, compression_of
 from pipeline.storage import FileStamp, file_stamp
 
@@ -49,8 +50,9 @@ def first_bytes_of(source: Source, n_bytes: int) -> Source:
 def _may_grow(path: Path) -> bool:
     """Whether a file is plain text, to whose end a scheduler adds lines."""
     with path.open("rb") as file:
-        start = file.read(8)
-    return compression_of(Source(path, path.name)) == "plain" and not start.startswith((PARQUET, ARROW))
+        start = file.read(BLOCKSIZE)
+    is_text = not start.startswith((PARQUET, ARROW)) and not kind_of(start)
+    return is_text and compression_of(Source(path, path.name)) == "plain"
 
 
 def check_unchanged(path: Path, label: str, before: FileStamp, sha256: str) -> None:

@@ -1,10 +1,11 @@
 """A run over a log of which much looks damaged, and over an archive of logs."""
 
-import tarfile
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.flows.support import Outcome
 from tests.unit.ingest.test_rare_damage import ended
@@ -41,16 +42,18 @@ def test_a_run_says_what_looks_damaged_above_a_thousandth(walltime: Walltime, tm
     assert "5 of 1,500" in done.err + done.out
 
 
-def test_a_run_reads_an_archive_as_its_members(walltime: Walltime, tmp_path: Path) -> None:
-    packed = tmp_path / "days.tar.gz"
-    with tarfile.open(packed, "w:gz") as archive:
-        for day in range(3):
-            one = tmp_path / f"2026030{day}"
-            one.write_text("".join(ended(100 * day + i) for i in range(40)))
-            archive.add(one, one.name)
+@pytest.mark.parametrize("name", ["days.tar.gz", "days.tar", "days.zip"])
+def test_a_run_reads_an_archive_as_its_members(walltime: Walltime, tmp_path: Path, name: str) -> None:
+    packed, folder = tmp_path / name, tmp_path / "days"
+    folder.mkdir()
+    for day in range(3):
+        (folder / f"2026030{day}").write_text("".join(ended(100 * day + i) for i in range(40)))
+    form = {".gz": "gztar", ".tar": "tar", ".zip": "zip"}[packed.suffix]
+    shutil.make_archive(str(tmp_path / "days"), form, folder, ".")
     done = walltime("run", config(tmp_path, packed), "--plain")
     assert done.code == 0, done.err
     jobs = min((tmp_path / "tables").rglob("jobs.parquet"))
     table = pq.read_table(jobs)
     assert table.num_rows == 120
-    assert set(table["source_file"].to_pylist()) == {f"days.tar.gz:2026030{day}" for day in range(3)}
+    labels = {label.replace("./", "") for label in table["source_file"].to_pylist()}
+    assert labels == {f"{name}:2026030{day}" for day in range(3)}
