@@ -1,0 +1,121 @@
+"""Jobs as the kernels take them: numbers of names and keys that stay as the log grows, bursts and sessions."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pipeline.arrays import Array, Ints
+from pipeline.estimate.history import History
+from pipeline.estimate.keys import Keys as Numbered
+from pipeline.estimate.keys import mixed, no_keys, numbers, with_new
+from pipeline.estimator.answer import LIMIT, LOG_SIZE, SUBMIT, Jobs, Keys
+
+TRAITS = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
+"""Attributes that jobs are compared by; the last trait is the requested memory."""
+
+NAMED_JOBS, MOST_NEW = 100, 0.5
+"""Jobs that a judgement of names needs; the share of programs per job beyond which a program's name says nothing."""
+BURST_GAP_S, SESSION_GAP_S = 600.0, 1200.0
+
+
+class Names(NamedTuple):
+    """Numbers of names and keys, from 0 in order of first use."""
+
+    texts: dict[str, dict[str, int]]
+    keys: dict[str, Numbered]
+    n_submits: int = 0
+
+
+def no_names() -> Names:
+    """Nothing numbered."""
+    numbered = {name: no_keys() for name in ("user", "size", "memory", *Keys._fields[1:])}
+    return Names({name: {} for name in ("who", *TRAITS)}, numbered)
+
+
+def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, Names]:
+    """A History's jobs; with `registers` new names and keys get numbers, else they are unknown.
+
+    Jobs of an unknown user are those of their queue and partition: a log without users is answered by queue.
+    """
+    texts = {name: dict(known) for name, known in names.texts.items()}
+    n_before = len(texts["what"])
+    codes = {name: _recoded(history, name, texts[name], registers) for name in texts}
+    what = _known_programs(codes["what"], n_before, names.n_submits) if registers else codes["what"]
+    numbered = dict(names.keys)
+
+    def number(name: str, *columns: Array) -> Ints:
+        digests = mixed(np.zeros(len(history), np.int64), *columns)
+        if registers:
+            numbered[name] = with_new(numbered[name], digests)
+        return numbers(numbered[name], digests)
+
+    limit_s = np.where(history.requested_s > 0, history.requested_s, 0.0)
+    gpus = np.where(history.gpus > 0, history.gpus, 0.0)
+    memory = number("memory", np.where(history.requested_mem_kib > 0, history.requested_mem_kib, -1.0))
+    size = number("size", history.procs, gpus)
+    is_named = (codes["who"] >= 0).astype(np.int64)
+    user = number(
+        "user", is_named, np.where(is_named, codes["who"], codes["queue"]), np.where(is_named, 0, codes["partition"])
+    )
+    program = 64 * what + codes["gpu_type"]
+    kind = number("kind", user, program, size, memory, codes["problem_size"])
+    own = Keys(
+        user, kind, number("same", kind, limit_s), number("everybody", program, limit_s),
+        number("everybody_size", program, limit_s, size), np.where(limit_s > 0, 1 + number("request", limit_s), 0),
+    )  # fmt: skip
+    runtime_s = np.where(history.runtime_s > 0, history.runtime_s, np.nan)
+    with np.errstate(divide="ignore"):
+        log_limit, log_size = np.log(np.where(limit_s > 0, limit_s, np.nan)), np.log(history.procs)
+    values = np.column_stack([
+        runtime_s, limit_s, np.log(runtime_s), log_limit, log_size + np.log(np.maximum(gpus, 1.0)),
+        history.submit_s, history.start_s, history.end_s,
+    ])  # fmt: skip
+    traits = np.column_stack([what, *(codes[name] for name in TRAITS[1:]), memory])
+    blank = np.zeros(len(history), np.int64)
+    jobs = Jobs(
+        values, traits, history.is_lower_bound, history.is_learnt & ~np.isnan(runtime_s), blank, np.zeros(len(blank)),
+        blank.copy(), own,
+    )  # fmt: skip
+    return jobs, Names(texts, numbered, names.n_submits + len(history) * registers)
+
+
+def _recoded(history: History, name: str, known: dict[str, int], registers: bool) -> Ints:
+    """The history's codes of an attribute as numbers of `known`; -1 unknown, len(known) for a text that is new."""
+    place = np.full(len(history.names[name]) + 1, -1, np.int64)
+    codes = history.codes[name].astype(np.int64)
+    # In order of first use, so that the numbers do not depend on how many jobs come at a time.
+    used, first = np.unique(codes[codes >= 0], return_index=True)
+    for code in used[np.argsort(first, kind="stable")].tolist():
+        text = history.names[name][code]
+        place[code] = known.setdefault(text, len(known)) if registers else known.get(text, len(known))
+    return place[codes]
+
+
+def _known_programs(what: Ints, n_before: int, n_submits: int) -> Ints:
+    """The programs, -1 where, as of the submit, most jobs have a name that no other job has: numbered scripts."""
+    n_names = np.maximum.accumulate(np.append(n_before - 1, what))[1:] + 1
+    nth = n_submits + 1 + np.arange(len(what))
+    return np.where((nth >= NAMED_JOBS) & (n_names > MOST_NEW * nth), -1, what)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints) -> None:
+    """Set burst and session of the jobs from `first` on; `last`: per user the place of the last submit, updated."""
+    values = jobs.values
+    for job in range(first, len(values)):
+        user = jobs.keys.user[job]
+        other = last[user] if user >= 0 else -1
+        jobs.burst[job], jobs.session[job], jobs.log_place[job] = job, job, 0.0
+        if other >= 0:
+            gap_s = values[job, SUBMIT] - values[other, SUBMIT]
+            if gap_s <= SESSION_GAP_S:
+                jobs.session[job] = jobs.session[other]
+            is_same = values[job, LIMIT] == values[other, LIMIT]
+            is_same = is_same and values[job, LOG_SIZE] == values[other, LOG_SIZE]
+            if gap_s <= BURST_GAP_S and is_same and array[job] == array[other]:
+                jobs.burst[job] = jobs.burst[other]
+                jobs.log_place[job] = np.log1p(np.round(np.expm1(jobs.log_place[other])) + 1)
+        if user >= 0:
+            last[user] = job
+

@@ -1,0 +1,236 @@
+"""What has been learnt of a log: `learn`, `update` and `estimate` are one pass, so that their answers are the same.
+
+A State has a Memory for each age at which answers are read. What is learnt for an age lags by that age: a table that is
+read a day after it was made is answered by what was known a day before, and its errors are learnt from such answers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.estimate.history import History
+from pipeline.estimate.keys import grown, hashes_of_names
+from pipeline.estimator.answer import (
+    END,
+    FIRST_PLACES,
+    LEVELS,
+    N_CHOICES,
+    N_ESTIMATES,
+    N_TRAITS,
+    RUNTIME,
+    START,
+    SUBMIT,
+    WIDTHS,
+    Answers,
+    Jobs,
+    Keys,
+    Memory,
+    Ring,
+    Rings,
+    advance,
+    begun_s,
+    new_room,
+)
+from pipeline.estimator.jobs import Names, jobs_of, no_names, set_bursts
+
+DAY_S = 86_400.0
+AGES_S = (0.0, DAY_S, 7 * DAY_S)
+"""Ages of answers: at the submit, of a table of the night before, of one that is a week old."""
+PART_JOBS = 50_000
+"""Submits processed at a time: the memory of a pass grows with this, not with the log."""
+
+KEY_OF_RING = {name: "user" if name in ("ended", "running") else name for name in Rings._fields}
+
+
+class Age(NamedTuple):
+    """One age: what it remembers, its answers to jobs, and which jobs' starts and ends it has learnt."""
+
+    memory: Memory
+    answers: Answers
+    has_begun: Bools
+    is_over: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The result of `learn`: arrays and texts."""
+
+    names: Names
+    jobs: Jobs
+    array: Ints
+    """Per job the hash of its array's id, 0 for none."""
+    ids: Array
+    """Per job the id of its record."""
+    last: Ints
+    """Per user the place of the last submit."""
+    ages: dict[float, Age]
+    as_of_s: float = -np.inf
+    site: dict[str, str] = field(default_factory=dict)
+
+
+def no_state(ages_s: Sequence[float] = AGES_S) -> State:
+    """Nothing learnt."""
+    none = np.empty(0, np.int64)
+    jobs = Jobs(
+        np.empty((0, 8)), np.empty((0, N_TRAITS), np.int64), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
+        np.empty(0), none, Keys(*[none] * len(Keys._fields)),
+    )  # fmt: skip
+    return State(no_names(), jobs, none, np.empty(0, object), np.full(1, -1), {age_s: _no_age() for age_s in ages_s})
+
+
+def _no_age() -> Age:
+    blank, nothing = np.full(1, -1, np.int64), np.zeros(1, np.int64)
+    rings = Rings(*(
+        Ring(blank.copy(), nothing.copy(), blank.copy(), np.empty((0, WIDTHS[name]), np.int64), nothing.copy())
+        for name in Rings._fields
+    ))  # fmt: skip
+    places = np.vstack([FIRST_PLACES, np.zeros((2, len(LEVELS)))])
+    memory = Memory(
+        rings, np.zeros((1, N_ESTIMATES + N_CHOICES)), np.zeros(1), places, np.zeros((N_TRAITS + 1, 2)),
+        np.zeros((1, 2)), np.zeros((1, 2)), nothing.copy(), np.zeros(4),
+    )  # fmt: skip
+    no_answers = Answers(np.empty((0, len(LEVELS))), np.empty((0, N_ESTIMATES + N_CHOICES)), np.empty((0, 3)))
+    return Age(memory, no_answers, np.empty(0, np.bool_), np.empty(0, np.bool_))
+
+
+def learn(
+    history: History, as_of_s: float = np.inf, ids: Sequence[str] | None = None, ages_s: Sequence[float] = AGES_S,
+    found: dict[float, list[Floats]] | None = None,
+) -> State:  # fmt: skip
+    """The State of a log at a time; `found` gets, by age, the (jobs, 7) quantiles, s, that each job was answered with."""
+    return update(no_state(ages_s), history, ids, as_of_s, found)
+
+
+def update(
+    state: State, later: History, ids: Sequence[str] | None = None, as_of_s: float = np.inf,
+    found: dict[float, list[Floats]] | None = None,
+) -> State:  # fmt: skip
+    """The State after jobs that were submitted later, and later events of jobs that were open."""
+    known = later.known_by(as_of_s) if np.isfinite(as_of_s) else later
+    named: Array = np.array([str(row) for row in known.row] if ids is None else ids[: len(known)], object)
+    for start in range(0, max(len(known), 1), PART_JOBS):
+        rows = np.arange(start, min(start + PART_JOBS, len(known)))
+        stop = len(known) <= start + PART_JOBS
+        until_s = as_of_s if stop else float(known.submit_s[rows[-1]])
+        state = _extended(state, known.take(rows), named[rows], until_s, found)
+        state = compacted(state)
+    return state
+
+
+def _extended(
+    state: State, history: History, ids: Array, until_s: float, found: dict[float, list[Floats]] | None
+) -> State:
+    """The State after the submits, and all starts and ends until a time."""
+    fresh, names = jobs_of(history, state.names, registers=True)
+    first, n = len(state.jobs.values), len(state.jobs.values) + len(history)
+    jobs = _joined(state.jobs, fresh)
+    array = np.concatenate([state.array, hashes_of_names(history.names["array_id"])[history.codes["array_id"]]])
+    n_keys = {name: len(names.keys[name]) + (name == "request") for name in Keys._fields}
+    last = grown(state.last, n_keys["user"])
+    set_bursts(jobs, last, first, array)
+    asked, room = np.arange(first, n), new_room(n)
+    has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
+    starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
+    ages = {}
+    for age_s, age in state.ages.items():
+        age = _with_room(age, n, n_keys)
+        by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s - age_s)
+        by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s - age_s)
+        memory = _with_rows(age.memory, len(by_start), len(by_end))
+        advance(jobs, memory, age.answers, room, asked, by_start, by_end, age_s, until_s - age_s)
+        age.has_begun[by_start], age.is_over[by_end] = True, True
+        # Jobs that left the queue unstarted are over.
+        age.is_over[jobs.values[:, END] <= until_s - age_s] = True
+        ages[age_s] = age._replace(memory=memory)
+        room.seen[:] = -1
+        if found is not None:
+            found.setdefault(age_s, []).append(age.answers.quantiles_s[first:].copy())
+    return replace(
+        state, names=names, jobs=jobs, array=array, ids=np.concatenate([state.ids, ids]), last=last, ages=ages,
+        as_of_s=max(until_s, state.as_of_s),
+    )
+
+
+def _in_order(times_s: Floats, chosen: Bools, until_s: float) -> Ints:
+    places = np.flatnonzero(chosen & (times_s <= until_s))
+    return places[np.argsort(times_s[places], kind="stable")]
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Both, column by column."""
+    return type(first)(*(
+        _joined(one, two) if isinstance(one, tuple) else np.concatenate([one, two])
+        for one, two in zip(first, second, strict=True)
+    ))  # fmt: skip
+
+
+def _with_room(age: Age, n_jobs: int, n_keys: dict[str, int]) -> Age:
+    """The age with a row for each job, and for each user and kind."""
+    n_new = n_jobs - len(age.is_over)
+    answers = Answers(*(
+        np.concatenate([column, np.zeros((n_new, column.shape[1]))]) for column in age.answers
+    ))  # fmt: skip
+    more, held = np.zeros(n_new, np.bool_), age.memory
+    rings = Rings(*(
+        ring._replace(**{part: grown(getattr(ring, part), n_keys[KEY_OF_RING[name]]) for part in ("newest", "count", "row")})
+        for name, ring in held.rings._asdict().items()
+    ))  # fmt: skip
+    users = {name: _grown(getattr(held, name), n_keys["user"]) for name in ("errors", "n_errors", "follows", "n_ended")}
+    memory = held._replace(rings=rings, follows_of_kind=_grown(held.follows_of_kind, n_keys["kind"]), **users)
+    begun, over = (np.concatenate([one, more]) for one in (age.has_begun, age.is_over))
+    return Age(memory, answers, begun, over)
+
+
+def _grown(array: Array, n_rows: int) -> Array:
+    """The array with zeros for new keys; the last row, of all jobs, stays the last."""
+    more = np.zeros((n_rows + 1 - len(array), *array.shape[1:]), array.dtype)
+    return np.concatenate([array[:-1], more, array[-1:]]) if len(more) else array
+
+
+def _with_rows(memory: Memory, n_starts: int, n_ends: int) -> Memory:
+    """The memory with a free row in each ring for each event."""
+    rings = {}
+    for name, ring in memory.rings._asdict().items():
+        room = min(n_starts if name == "running" else n_ends, len(ring.count))
+        more = np.full((max(int(ring.n_rows[0]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int64)
+        rings[name] = ring._replace(jobs=np.concatenate([ring.jobs, more]))
+    return memory._replace(rings=Rings(**rings))
+
+
+def compacted(state: State) -> State:
+    """The State without jobs that nothing refers to any more, and without free rows; its answers stay the same."""
+    kept = np.zeros(len(state.jobs.values), np.bool_)
+    kept[state.last[state.last >= 0]] = True
+    for age in state.ages.values():
+        kept |= ~age.is_over
+        for ring in age.memory.rings:
+            for places in (ring.newest, ring.jobs[: ring.n_rows[0]]):
+                kept[places[places >= 0]] = True
+    number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
+    ages = {}
+    for age_s, age in state.ages.items():
+        rings = Rings(*(
+            ring._replace(newest=number[ring.newest], jobs=number[ring.jobs[: ring.n_rows[0]]]) for ring in age.memory.rings
+        ))  # fmt: skip
+        answers = Answers(*(column[kept] for column in age.answers))
+        ages[age_s] = Age(age.memory._replace(rings=rings), answers, age.has_begun[kept], age.is_over[kept])
+    jobs = Jobs(*(Keys(*(key[kept] for key in one)) if isinstance(one, Keys) else one[kept] for one in state.jobs))
+    # Bursts and sessions are named by a job's place: by that of their first job that is kept.
+    jobs = jobs._replace(burst=_renamed(jobs.burst), session=_renamed(jobs.session))
+    return replace(state, jobs=jobs, array=state.array[kept], ids=state.ids[kept], last=number[state.last], ages=ages)
+
+
+def _renamed(numbers: Ints) -> Ints:
+    """The same partition, each part named by the place of its first job."""
+    if not len(numbers):
+        return numbers
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
+def begun(jobs: Jobs, job: int) -> float:
+    """When a start is known, s."""
+    return float(begun_s(jobs, job))
