@@ -78,7 +78,7 @@ class Ring(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """Numbers of each job's keys; -1: its user is unknown."""
+    """Numbers of each job's keys; a job without a user has its queue's and partition's."""
 
     user: Ints
     kind: Ints
@@ -168,7 +168,7 @@ def new_room(n_jobs: int) -> Room:
     return Room(
         np.empty(N_SAMPLE), np.empty(N_SAMPLE, np.bool_), np.empty((3, N_SAMPLE)), np.empty(N_SAMPLE, np.int64),
         np.empty(N_SAMPLE), np.empty(N_KNOTS), np.empty(N_ESTIMATES), np.empty(N_TRAITS), by_rank,
-        np.full(n_jobs, -1, np.int64), np.array([0.5]),
+        np.full(n_jobs, -1, np.int32), np.array([0.5]),
     )  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def advance(
     n_started, n_over = 0, 0
     for nth in range(len(asked) + 1):
         is_last = nth == len(asked)
-        known_s = until_s if is_last else jobs.values[asked[nth], SUBMIT] - age_s
+        known_s = until_s if is_last else min(jobs.values[asked[nth], SUBMIT] - age_s, until_s)
         while n_started < len(by_start) and begun_s(jobs, by_start[n_started]) <= known_s:
             _put(memory.rings.running, jobs.keys.user[by_start[n_started]], by_start[n_started])
             n_started += 1
@@ -211,7 +211,7 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answers: Answe
     is_new = answers.is_new[job]
     is_new[0] = 1.0
     is_new[1] = memory.n_ended[user] < NEW_USER
-    is_new[2] = user < 0 or memory.rings.kind.count[kind] < NEW_KIND
+    is_new[2] = memory.rings.kind.count[kind] < NEW_KIND
     # 1. A sample of remembered runtimes, weighted by likeness and recency in three ways.
     size = _sample(job, known_s, jobs, memory, room)
     found = answers.estimates_s[job]
@@ -265,28 +265,27 @@ def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) ->
     for trait in range(N_TRAITS):
         room.log_trait[trait] = _log_trait(memory.pairs, trait)
     follows = _follows(memory, user, keys.kind[job]) > -MARGIN
-    if user >= 0:
-        for nth in range(3):
-            ring = rings.ended if nth == 0 else rings.same if nth == 1 else rings.kind
-            key = user if nth == 0 else keys.same[job] if nth == 1 else keys.kind[job]
-            for back in range(_held(ring, key)):
-                other = _nth(ring, key, back)
-                if room.seen[other] != job:
-                    room.seen[other] = job
-                    longest_s = max(longest_s, values[other, RUNTIME])
-                    room.runtime_s[size] = values[other, RUNTIME] * (_ratio(job, other, values) if follows else 1.0)
-                    room.is_bound[size] = jobs.is_stopped[other]
-                    _weigh(job, other, back, 1.0, size, jobs, room)
-                    size += 1
-        for place in range(size):
-            room.runtime_s[place] = min(room.runtime_s[place], MOST_SCALED * longest_s)
-        for back in range(_held(rings.running, user)):
-            other = _nth(rings.running, user, back)
-            if values[other, END] > known_s:
-                room.runtime_s[size] = max(known_s - values[other, START], 1.0)
-                room.is_bound[size] = True
-                _weigh(job, other, back, RUNNING, size, jobs, room)
+    for nth in range(3):
+        ring = rings.ended if nth == 0 else rings.same if nth == 1 else rings.kind
+        key = user if nth == 0 else keys.same[job] if nth == 1 else keys.kind[job]
+        for back in range(_held(ring, key)):
+            other = _nth(ring, key, back)
+            if room.seen[other] != job:
+                room.seen[other] = job
+                longest_s = max(longest_s, values[other, RUNTIME])
+                room.runtime_s[size] = values[other, RUNTIME] * (_ratio(job, other, values) if follows else 1.0)
+                room.is_bound[size] = jobs.is_stopped[other]
+                _weigh(job, other, back, 1.0, size, jobs, room)
                 size += 1
+    for place in range(size):
+        room.runtime_s[place] = min(room.runtime_s[place], MOST_SCALED * longest_s)
+    for back in range(_held(rings.running, user)):
+        other = _nth(rings.running, user, back)
+        if values[other, END] > known_s:
+            room.runtime_s[size] = max(known_s - values[other, START], 1.0)
+            room.is_bound[size] = True
+            _weigh(job, other, back, RUNNING, size, jobs, room)
+            size += 1
     return _with_everybody(job, size, jobs, rings.request, room)
 
 
@@ -350,10 +349,8 @@ def _log_trait(pairs: Floats, trait: int) -> float:
 def _follows(memory: Memory, user: int, kind: int) -> float:
     """How much better (log) runtimes follow the request than stay: of the kind, shrunk towards its user and all."""
     found = memory.follows[-1, 0] / (memory.follows[-1, 1] + 1)
-    if user >= 0:
-        found = (memory.follows[user, 0] + 10 * found) / (memory.follows[user, 1] + 10)
-        found = (memory.follows_of_kind[kind, 0] + 10 * found) / (memory.follows_of_kind[kind, 1] + 10)
-    return found
+    found = (memory.follows[user, 0] + 10 * found) / (memory.follows[user, 1] + 10)
+    return (memory.follows_of_kind[kind, 0] + 10 * found) / (memory.follows_of_kind[kind, 1] + 10)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -395,8 +392,6 @@ def _last_ones(job: int, jobs: Jobs, rings: Rings, room: Room, limit_s: float, e
         n = _gather(ring, keys.everybody_size[job] if nth else keys.everybody[job], values, room.values)
         if n >= 3:
             estimates[EVERYBODY + nth :  EVERYBODY_SIZE + 1] = min(_median(room.values[:n]), limit_s)
-    if user < 0:
-        return
     # The most specific of five keys that has two ended jobs.
     for level in range(5):
         if level == 0:
@@ -450,7 +445,7 @@ def _median(values: Floats) -> float:
 def _set_shares(memory: Memory, user: int, first: int, n: int, power: float, shares: Floats) -> None:
     """Set weights by errors of the user's jobs and of some of everybody's, as multiples of the mean of all estimates."""
     of_all, of_user = memory.errors[-1, first : first + n], memory.errors[user, first : first + n]
-    all_s, own_s, n_own = of_all.sum() / n, of_user.sum() / n, memory.n_errors[user] if user >= 0 else 0.0
+    all_s, own_s, n_own = of_all.sum() / n, of_user.sum() / n, memory.n_errors[user]
     for k in range(n):
         error = OTHERS_JOBS * (of_all[k] / all_s if all_s > 0 else 1.0)
         error += n_own * of_user[k] / own_s if n_own > 0 and own_s > 0 else 0.0
@@ -519,12 +514,11 @@ def _learn(job: int, jobs: Jobs, memory: Memory, answers: Answers, n_since: int)
     if values[job, LIMIT] > 0:
         is_beyond = runtime_s > values[job, LIMIT] + GRACE_S
         typical[2] = KEPT_OF_ALL * typical[2] + (1 - KEPT_OF_ALL) * is_beyond
-    if user >= 0:
-        _compare(job, jobs, memory)
-        _put_ended(rings.ended, user, job, jobs.burst)
-        _put(rings.kind, kind, job)
-        _put(rings.same, keys.same[job], job)
-        memory.n_ended[user] += 1
+    _compare(job, jobs, memory)
+    _put_ended(rings.ended, user, job, jobs.burst)
+    _put(rings.kind, kind, job)
+    _put(rings.same, keys.same[job], job)
+    memory.n_ended[user] += 1
     _put(rings.everybody, keys.everybody[job], job)
     _put(rings.everybody_size, keys.everybody_size[job], job)
     _put(rings.request, 0, job)
@@ -537,10 +531,8 @@ def _count_errors(job: int, runtime_s: float, user: int, memory: Memory, answers
     for k in range(N_ESTIMATES + N_CHOICES):
         error_s = abs(answers.estimates_s[job, k] - runtime_s)
         memory.errors[-1, k] = KEPT_OF_ALL * memory.errors[-1, k] + error_s
-        if user >= 0:
-            memory.errors[user, k] = KEPT_OF_USER * memory.errors[user, k] + error_s
-    if user >= 0:
-        memory.n_errors[user] = KEPT_OF_USER * memory.n_errors[user] + 1
+        memory.errors[user, k] = KEPT_OF_USER * memory.errors[user, k] + error_s
+    memory.n_errors[user] = KEPT_OF_USER * memory.n_errors[user] + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -597,7 +589,7 @@ def _count_gain(row: Floats, gain: float, keeps: float) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _held(ring: Ring, key: int) -> int:
-    return min(ring.count[key], ring.jobs.shape[1]) if key >= 0 else 0
+    return min(ring.count[key], ring.jobs.shape[1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -610,8 +602,6 @@ def _nth(ring: Ring, key: int, back: int) -> int:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _put(ring: Ring, key: int, job: int) -> None:
-    if key < 0:
-        return
     if ring.count[key] == 1:
         ring.row[key] = ring.n_rows[0]
         ring.jobs[ring.row[key], 0] = ring.newest[key]

@@ -71,7 +71,7 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
         runtime_s, limit_s, np.log(runtime_s), log_limit, log_size + np.log(np.maximum(gpus, 1.0)),
         history.submit_s, history.start_s, history.end_s,
     ])  # fmt: skip
-    traits = np.column_stack([what, *(codes[name] for name in TRAITS[1:]), memory])
+    traits = np.column_stack([what, *(codes[name] for name in TRAITS[1:]), memory]).astype(np.int32)
     blank = np.zeros(len(history), np.int64)
     jobs = Jobs(
         values, traits, history.is_lower_bound, history.is_learnt & ~np.isnan(runtime_s), blank, np.zeros(len(blank)),
@@ -105,7 +105,7 @@ def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints) -> None:
     values = jobs.values
     for job in range(first, len(values)):
         user = jobs.keys.user[job]
-        other = last[user] if user >= 0 else -1
+        other = last[user]
         jobs.burst[job], jobs.session[job], jobs.log_place[job] = job, job, 0.0
         if other >= 0:
             gap_s = values[job, SUBMIT] - values[other, SUBMIT]
@@ -116,6 +116,5 @@ def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints) -> None:
             if gap_s <= BURST_GAP_S and is_same and array[job] == array[other]:
                 jobs.burst[job] = jobs.burst[other]
                 jobs.log_place[job] = np.log1p(np.round(np.expm1(jobs.log_place[other])) + 1)
-        if user >= 0:
-            last[user] = job
+        last[user] = job
 

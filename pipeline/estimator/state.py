@@ -31,7 +31,6 @@ from pipeline.estimator.answer import (
     Ring,
     Rings,
     advance,
-    begun_s,
     new_room,
 )
 from pipeline.estimator.jobs import Names, jobs_of, no_names, set_bursts
@@ -75,7 +74,7 @@ def no_state(ages_s: Sequence[float] = AGES_S) -> State:
     """Nothing learnt."""
     none = np.empty(0, np.int64)
     jobs = Jobs(
-        np.empty((0, 8)), np.empty((0, N_TRAITS), np.int64), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
+        np.empty((0, 8)), np.empty((0, N_TRAITS), np.int32), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
         np.empty(0), none, Keys(*[none] * len(Keys._fields)),
     )  # fmt: skip
     return State(no_names(), jobs, none, np.empty(0, object), np.full(1, -1), {age_s: _no_age() for age_s in ages_s})
@@ -84,7 +83,7 @@ def no_state(ages_s: Sequence[float] = AGES_S) -> State:
 def _no_age() -> Age:
     blank, nothing = np.full(1, -1, np.int64), np.zeros(1, np.int64)
     rings = Rings(*(
-        Ring(blank.copy(), nothing.copy(), blank.copy(), np.empty((0, WIDTHS[name]), np.int64), nothing.copy())
+        Ring(blank.copy(), nothing.copy(), blank.copy(), np.empty((0, WIDTHS[name]), np.int32), nothing.copy())
         for name in Rings._fields
     ))  # fmt: skip
     places = np.vstack([FIRST_PLACES, np.zeros((2, len(LEVELS)))])
@@ -195,7 +194,7 @@ def _with_rows(memory: Memory, n_starts: int, n_ends: int) -> Memory:
     rings = {}
     for name, ring in memory.rings._asdict().items():
         room = min(n_starts if name == "running" else n_ends, len(ring.count))
-        more = np.full((max(int(ring.n_rows[0]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int64)
+        more = np.full((max(int(ring.n_rows[0]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int32)
         rings[name] = ring._replace(jobs=np.concatenate([ring.jobs, more]))
     return memory._replace(rings=Rings(**rings))
 
@@ -213,7 +212,7 @@ def compacted(state: State) -> State:
     ages = {}
     for age_s, age in state.ages.items():
         rings = Rings(*(
-            ring._replace(newest=number[ring.newest], jobs=number[ring.jobs[: ring.n_rows[0]]]) for ring in age.memory.rings
+            ring._replace(newest=number[ring.newest], jobs=number[ring.jobs[: ring.n_rows[0]]].astype(np.int32)) for ring in age.memory.rings
         ))  # fmt: skip
         answers = Answers(*(column[kept] for column in age.answers))
         ages[age_s] = Age(age.memory._replace(rings=rings), answers, age.has_begun[kept], age.is_over[kept])
@@ -231,6 +230,53 @@ def _renamed(numbers: Ints) -> Ints:
     return first[inverse]
 
 
-def begun(jobs: Jobs, job: int) -> float:
-    """When a start is known, s."""
-    return float(begun_s(jobs, job))
+def estimate(state: State, questions: History) -> Floats:
+    """(jobs, 7) quantiles, s, of jobs that are submitted at the State's time or later, each answered by itself.
+
+    What is known is as old as the State: a job that is submitted a day later is answered as one was that read a table
+    of the day before.
+    """
+    found = np.full((len(questions), len(LEVELS)), np.nan)
+    of_age = np.searchsorted(sorted(state.ages), questions.submit_s - state.as_of_s - SAME_S)
+    for nth, age_s in enumerate(sorted(state.ages)):
+        own = np.flatnonzero(np.minimum(of_age, len(state.ages) - 1) == nth)
+        if len(own):
+            found[own] = _asked(state, age_s, questions.take(own))
+    return found
+
+
+SAME_S = 3600.0
+"""A submit so long after the State's time is answered as one at it."""
+
+
+def _asked(state: State, age_s: float, questions: History) -> Floats:
+    fresh, _ = jobs_of(questions, state.names, registers=False)
+    first, n = len(state.jobs.values), len(state.jobs.values) + len(questions)
+    jobs, age = _joined(state.jobs, fresh), state.ages[age_s]
+    array = np.concatenate([state.array, np.zeros(len(questions), np.int64)])
+    for job in range(first, n):
+        set_bursts(Jobs(*(_upto(column, job + 1) for column in jobs)), state.last.copy(), job, array)
+    age, until_s = _with_room(_copied(age), n, {name: len(state.names.keys[name]) + (name == "request") for name in Keys._fields}), state.as_of_s
+    starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
+    has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
+    by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s)
+    by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s)
+    memory, room = _with_rows(age.memory, len(by_start), len(by_end)), new_room(n)
+    advance(jobs, memory, age.answers, room, np.empty(0, np.int64), by_start, by_end, 0.0, until_s)
+    nothing = np.empty(0, np.int64)
+    advance(jobs, memory, age.answers, room, np.arange(first, n), nothing, nothing, 0.0, until_s)
+    return age.answers.quantiles_s[first:]
+
+
+def _upto(column: Any, stop: int) -> Any:
+    return Keys(*(key[:stop] for key in column)) if isinstance(column, Keys) else column[:stop]
+
+
+def _copied(age: Age) -> Age:
+    """The age with arrays of its own."""
+
+    def copy(value: Any) -> Any:
+        return type(value)(*map(copy, value)) if isinstance(value, tuple) else value.copy()
+
+    found: Age = copy(age)
+    return found
