@@ -7,9 +7,8 @@ from numba import njit
 
 from pipeline.arrays import Array, Ints
 from pipeline.estimate.history import History
-from pipeline.estimate.keys import Keys as Numbered
-from pipeline.estimate.keys import mixed, no_keys, numbers, with_new
 from pipeline.estimator.answer import LIMIT, LOG_SIZE, SUBMIT, Jobs, Keys
+from pipeline.estimator.keys import Numbered, mixed, no_keys, numbers, with_new
 
 TRAITS = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
 """Attributes that jobs are compared by; the last trait is the requested memory."""

@@ -12,11 +12,12 @@ import numpy as np
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.estimate.history import History
-from pipeline.estimate.keys import grown, hashes_of_names
 from pipeline.estimator.answer import (
     END,
     FIRST_PLACES,
     LEVELS,
+    LOG_RUNTIME,
+    LOG_SIZE,
     N_CHOICES,
     N_ESTIMATES,
     N_TRAITS,
@@ -33,6 +34,7 @@ from pipeline.estimator.answer import (
     advance,
     new_room,
 )
+from pipeline.estimator.keys import grown, hashes_of_names, texts
 from pipeline.estimator.jobs import Names, jobs_of, no_names, set_bursts
 
 DAY_S = 86_400.0
@@ -53,6 +55,19 @@ class Age(NamedTuple):
     is_over: Bools
 
 
+class Record(NamedTuple):
+    """The latest ended jobs: runtimes, s, and what was answered at the submit; processors."""
+
+    runtime_s: Floats
+    quantiles_s: Floats
+    procs: Floats
+
+
+RECORD_JOBS = 20_000
+RECOGNISED_S = 30 * DAY_S
+"""Time after a job's end for which its id is kept, so that a repeated record is not learnt twice."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The result of `learn`: arrays and texts."""
@@ -65,7 +80,12 @@ class State:
     """Per job the id of its record."""
     last: Ints
     """Per user the place of the last submit."""
+    over: Ints
+    """Hashes of the ids of jobs that ended within RECOGNISED_S."""
+    over_s: Floats
+    """When they ended."""
     ages: dict[float, Age]
+    record: Record
     as_of_s: float = -np.inf
     site: dict[str, str] = field(default_factory=dict)
 
@@ -77,7 +97,10 @@ def no_state(ages_s: Sequence[float] = AGES_S) -> State:
         np.empty((0, 8)), np.empty((0, N_TRAITS), np.int32), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
         np.empty(0), none, Keys(*[none] * len(Keys._fields)),
     )  # fmt: skip
-    return State(no_names(), jobs, none, np.empty(0, object), np.full(1, -1), {age_s: _no_age() for age_s in ages_s})
+    return State(
+        no_names(), jobs, none, np.empty(0, object), np.full(1, -1), none, np.empty(0), {age_s: _no_age() for age_s in ages_s},
+        Record(np.empty(0), np.empty((0, len(LEVELS))), np.empty(0)),
+    )  # fmt: skip
 
 
 def _no_age() -> Age:
@@ -107,16 +130,55 @@ def update(
     state: State, later: History, ids: Sequence[str] | None = None, as_of_s: float = np.inf,
     found: dict[float, list[Floats]] | None = None,
 ) -> State:  # fmt: skip
-    """The State after jobs that were submitted later, and later events of jobs that were open."""
+    """The State after jobs that were submitted later, and later records of jobs that were open; see FATES.
+
+    It equals what `learn` makes of the whole log, to the bit, where every record came in time.
+    """
     known = later.known_by(as_of_s) if np.isfinite(as_of_s) else later
-    named: Array = np.array([str(row) for row in known.row] if ids is None else ids[: len(known)], object)
+    named = texts(str(row) for row in known.row) if ids is None else texts(ids[: len(known)])
+    fate, place = fates_of(state, known, named)
+    state = _with_events(state, known, place)
+    fresh = np.flatnonzero(fate >= LATE)
+    known, named = known.take(fresh), named[fresh]
+    # A job that was reported late counts as submitted now: what it would have changed has been answered.
+    known = replace(known, submit_s=np.maximum(known.submit_s, state.as_of_s))
     for start in range(0, max(len(known), 1), PART_JOBS):
         rows = np.arange(start, min(start + PART_JOBS, len(known)))
-        stop = len(known) <= start + PART_JOBS
-        until_s = as_of_s if stop else float(known.submit_s[rows[-1]])
-        state = _extended(state, known.take(rows), named[rows], until_s, found)
-        state = compacted(state)
+        is_last = len(known) <= start + PART_JOBS
+        until_s = as_of_s if is_last else float(known.submit_s[rows[-1]])
+        state = compacted(_extended(state, known.take(rows), named[rows], until_s, found))
     return state
+
+
+KNOWN, TOO_LATE, OPEN, LATE, NEW = range(5)
+"""FATES of a record: of a job that was over; of one that ended too long ago for its id to be kept; of one that was
+open; submitted by the State's time and not reported by then; submitted since."""
+
+
+def fates_of(state: State, records: History, ids: Array) -> tuple[Ints, Ints]:
+    """Per record its fate, and the place of its open job in the State (-1: none)."""
+    is_open = np.flatnonzero(~state.ages[0.0].is_over)
+    places = dict(zip(state.ids[is_open].tolist(), is_open.tolist(), strict=True))
+    place = np.array([places.get(name, -1) for name in ids], np.int64)
+    is_known = np.isin(hashes_of_names(ids.tolist())[:-1], state.over)
+    fate = np.where(records.submit_s > state.as_of_s, NEW, LATE)
+    fate[records.end_s <= state.as_of_s - RECOGNISED_S] = TOO_LATE
+    fate[(fate == LATE) & is_known] = KNOWN
+    fate[place >= 0] = OPEN
+    return fate, place
+
+
+def _with_events(state: State, records: History, place: Ints) -> State:
+    """The State with the starts and ends of its open jobs."""
+    rows = np.flatnonzero(place >= 0)
+    at, jobs = place[rows], Jobs(*(one if isinstance(one, Keys) else one.copy() for one in state.jobs))
+    runtime_s = np.where(records.runtime_s > 0, records.runtime_s, np.nan)[rows]
+    for column, values in ((START, records.start_s[rows]), (END, records.end_s[rows]), (RUNTIME, runtime_s)):
+        jobs.values[at, column] = values
+    jobs.values[at, LOG_RUNTIME] = np.log(runtime_s)
+    jobs.is_stopped[at] = records.is_lower_bound[rows]
+    jobs.is_learnt[at] = records.is_learnt[rows] & ~np.isnan(runtime_s)
+    return replace(state, jobs=jobs)
 
 
 def _extended(
@@ -133,7 +195,7 @@ def _extended(
     asked, room = np.arange(first, n), new_room(n)
     has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
     starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
-    ages = {}
+    ages, record = {}, state.record
     for age_s, age in state.ages.items():
         age = _with_room(age, n, n_keys)
         by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s - age_s)
@@ -145,12 +207,19 @@ def _extended(
         age.is_over[jobs.values[:, END] <= until_s - age_s] = True
         ages[age_s] = age._replace(memory=memory)
         room.seen[:] = -1
+        if age_s == 0:
+            record = _recorded(record, jobs, age.answers, by_end[jobs.is_learnt[by_end]])
         if found is not None:
             found.setdefault(age_s, []).append(age.answers.quantiles_s[first:].copy())
     return replace(
         state, names=names, jobs=jobs, array=array, ids=np.concatenate([state.ids, ids]), last=last, ages=ages,
-        as_of_s=max(until_s, state.as_of_s),
+        record=record, as_of_s=max(until_s, state.as_of_s),
     )
+
+
+def _recorded(record: Record, jobs: Jobs, answers: Answers, over: Ints) -> Record:
+    newer = Record(jobs.values[over, RUNTIME], answers.quantiles_s[over], np.exp(jobs.values[over, LOG_SIZE]))
+    return Record(*(np.concatenate(both)[-RECORD_JOBS:] for both in zip(record, newer, strict=True)))
 
 
 def _in_order(times_s: Floats, chosen: Bools, until_s: float) -> Ints:
@@ -201,6 +270,11 @@ def _with_rows(memory: Memory, n_starts: int, n_ends: int) -> Memory:
 
 def compacted(state: State) -> State:
     """The State without jobs that nothing refers to any more, and without free rows; its answers stay the same."""
+    fresh = np.flatnonzero(state.ages[0.0].is_over & (state.ids != ""))
+    over = np.concatenate([state.over, hashes_of_names(state.ids[fresh].tolist())[:-1]])
+    over_s = np.concatenate([state.over_s, state.jobs.values[fresh, END]])
+    by_id = np.argsort(over, kind="stable")
+    by_id = by_id[over_s[by_id] > state.as_of_s - RECOGNISED_S]
     kept = np.zeros(len(state.jobs.values), np.bool_)
     kept[state.last[state.last >= 0]] = True
     for age in state.ages.values():
@@ -219,7 +293,10 @@ def compacted(state: State) -> State:
     jobs = Jobs(*(Keys(*(key[kept] for key in one)) if isinstance(one, Keys) else one[kept] for one in state.jobs))
     # Bursts and sessions are named by a job's place: by that of their first job that is kept.
     jobs = jobs._replace(burst=_renamed(jobs.burst), session=_renamed(jobs.session))
-    return replace(state, jobs=jobs, array=state.array[kept], ids=state.ids[kept], last=number[state.last], ages=ages)
+    return replace(
+        state, jobs=jobs, array=state.array[kept], ids=np.where(ages[0.0].is_over, "", state.ids[kept]),
+        last=number[state.last], ages=ages, over=over[by_id], over_s=over_s[by_id],
+    )  # fmt: skip
 
 
 def _renamed(numbers: Ints) -> Ints:
