@@ -99,8 +99,11 @@ def _known_programs(what: Ints, n_before: int, n_submits: int) -> Ints:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints) -> None:
-    """Set burst and session of the jobs from `first` on; `last`: per user the place of the last submit, updated."""
+def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints, registers: bool) -> None:
+    """Set burst and session of the jobs from `first` on; `last`: per user the place of the last submit.
+
+    With `registers` it is updated; else each job is one for itself.
+    """
     values = jobs.values
     for job in range(first, len(values)):
         user = jobs.keys.user[job]
@@ -115,5 +118,6 @@ def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints) -> None:
             if gap_s <= BURST_GAP_S and is_same and array[job] == array[other]:
                 jobs.burst[job] = jobs.burst[other]
                 jobs.log_place[job] = np.log1p(np.round(np.expm1(jobs.log_place[other])) + 1)
-        last[user] = job
+        if registers:
+            last[user] = job
 

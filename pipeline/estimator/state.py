@@ -55,6 +55,11 @@ class Age(NamedTuple):
     is_over: Bools
 
 
+def _n_keys(names: Names) -> dict[str, int]:
+    """How many keys of each kind there are; requests also have the key of any."""
+    return {name: len(names.keys[name]) + (name == "request") for name in Keys._fields}
+
+
 class Record(NamedTuple):
     """The latest ended jobs: runtimes, s, and what was answered at the submit; processors."""
 
@@ -189,9 +194,9 @@ def _extended(
     first, n = len(state.jobs.values), len(state.jobs.values) + len(history)
     jobs = _joined(state.jobs, fresh)
     array = np.concatenate([state.array, hashes_of_names(history.names["array_id"])[history.codes["array_id"]]])
-    n_keys = {name: len(names.keys[name]) + (name == "request") for name in Keys._fields}
+    n_keys = _n_keys(names)
     last = grown(state.last, n_keys["user"])
-    set_bursts(jobs, last, first, array)
+    set_bursts(jobs, last, first, array, True)
     asked, room = np.arange(first, n), new_room(n)
     has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
     starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
@@ -331,9 +336,8 @@ def _asked(state: State, age_s: float, questions: History) -> Floats:
     first, n = len(state.jobs.values), len(state.jobs.values) + len(questions)
     jobs, age = _joined(state.jobs, fresh), state.ages[age_s]
     array = np.concatenate([state.array, np.zeros(len(questions), np.int64)])
-    for job in range(first, n):
-        set_bursts(Jobs(*(_upto(column, job + 1) for column in jobs)), state.last.copy(), job, array)
-    age, until_s = _with_room(_copied(age), n, {name: len(state.names.keys[name]) + (name == "request") for name in Keys._fields}), state.as_of_s
+    set_bursts(jobs, state.last, first, array, False)
+    age, until_s = _with_room(_copied(age), n, _n_keys(state.names)), state.as_of_s
     starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
     has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
     by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s)
@@ -343,10 +347,6 @@ def _asked(state: State, age_s: float, questions: History) -> Floats:
     nothing = np.empty(0, np.int64)
     advance(jobs, memory, age.answers, room, np.arange(first, n), nothing, nothing, 0.0, until_s)
     return age.answers.quantiles_s[first:]
-
-
-def _upto(column: Any, stop: int) -> Any:
-    return Keys(*(key[:stop] for key in column)) if isinstance(column, Keys) else column[:stop]
 
 
 def _copied(age: Age) -> Age:

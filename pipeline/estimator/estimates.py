@@ -1,0 +1,164 @@
+"""Estimates for schedulers that can only look up: answers to the keys of past jobs, asked at the age of a day.
+
+A job is answered by the first of these rows that is present, for its user u, application a, queue q, requested runtime
+r, and processors, GPUs and their type p: uaqrp, uarp, urp, uar, ur, up, u, r, all. A row answers as if the newest ended
+job of its key were submitted again, a day after the State's time. Rows of a key without a request have ratios to the
+request of that job; the median of a job is at most its request.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.arrays import Array, Floats, Ints
+from pipeline.estimate.history import READ, History, history
+from pipeline.estimator.keys import mixed
+from pipeline.estimator.memory import MEMORY as MEMORY_TARGET
+from pipeline.estimator.memory import price_now, recommended_kib
+from pipeline.estimator.score import N_QUANTILES, QUANTILES
+from pipeline.estimator.stage import LEARN_JOBS
+from pipeline.estimator.state import DAY_S, State, estimate
+from pipeline.estimator.state_table import loaded_state
+from pipeline.large_tables import LargeTable, newest_jobs
+from pipeline.report import Report, Tally
+from pipeline.tables import ESTIMATES, MEMORY
+
+LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p", "gpus": "p", "gpu_type": "p"}
+ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
+KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind and kind != "all") for kind in ROW_KEYS)
+CODED = ("who", "what", "queue", "gpu_type")
+NAMES = tuple(f"q{100 * share:.0f}" for share in QUANTILES)
+KEPT_DAYS = 182.0
+"""A key without an ended job for so long has no row."""
+
+Rows = dict[str, Array]
+"""Columns of ESTIMATES by name, without site and run; None and NaN where a row is for any value."""
+
+
+def table_rows(state: State, log: History) -> Rows:
+    """The rows of a State's table in order of kind; `log` has the jobs that the State has learnt."""
+    ended = np.flatnonzero((log.end_s <= state.as_of_s) & log.has_run & log.is_learnt)
+    ended = ended[np.argsort(log.end_s[ended], kind="stable")]
+    values, found = _values(log), list[dict[str, Array]]()
+    for rank, key in enumerate(KEYS):
+        is_known = np.all([np.ones(len(ended), np.bool_), *(values[name][ended] >= 0 for name in key if name in CODED)], 0)
+        own = ended[is_known]
+        digest = mixed(np.zeros(len(own), np.int64), *(np.ascontiguousarray(values[name][own]) for name in key))
+        _, last, number = np.unique(digest[::-1], return_index=True, return_inverse=True)
+        newest = own[::-1][last]
+        longest_s = np.zeros(len(last))
+        np.maximum.at(longest_s, number, log.runtime_s[own][::-1])
+        rows = {"job": newest, "n_jobs": np.bincount(number, minlength=len(last)), "longest_s": longest_s}
+        is_kept = log.end_s[newest] >= state.as_of_s - DAY_S * KEPT_DAYS
+        found.append({name: column[is_kept] for name, column in rows.items()} | {"rank": np.full(is_kept.sum(), rank)})
+    rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    return rows | _answers(state, log, rows["job"], rows["rank"])
+
+
+def _values(log: History) -> dict[str, Array]:
+    plain = {"requested_s": np.where(log.requested_s > 0, log.requested_s, 0.0), "procs": log.procs}
+    return plain | {"gpus": np.where(log.gpus > 0, log.gpus, 0.0)} | {
+        name: log.codes[name] + (name == "gpu_type") for name in CODED
+    }
+
+
+def _answers(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
+    """What the rows' jobs are answered with, their keys, and ratios where a row has no request."""
+    asked = log.as_submitted().take(jobs)
+    is_anyones = np.array(["who" not in key for key in KEYS])[rank]
+    codes = asked.codes | {"who": np.where(is_anyones, -1, asked.codes["who"])}
+    half_a_day_on = np.full(len(jobs), state.as_of_s + DAY_S / 2)
+    quantiles_s = estimate(state, replace(asked, submit_s=half_a_day_on, codes=codes))[:, :N_QUANTILES]
+    values, found = _values(log), Rows()
+    for name in LETTERS:
+        is_named = np.array([name in key for key in KEYS])[rank]
+        if name in CODED:
+            texts: Array = np.array([*log.names[name], None], np.object_)
+            found[name] = texts[np.where(is_named, log.codes[name][jobs], -1)]
+        else:
+            found[name] = np.where(is_named, values[name][jobs], np.nan)
+    base_s = np.where(np.isnan(found["requested_s"]) & (values["requested_s"][jobs] > 0), values["requested_s"][jobs], np.nan)
+    for k, name in enumerate(NAMES):
+        found |= {f"runtime_s_{name}": quantiles_s[:, k], f"ratio_{name}": quantiles_s[:, k] / base_s}
+    found["template"] = np.array(["+".join(key) or "all" for key in KEYS], np.object_)[rank]
+    return found | {"chain_rank": rank, "newest_end_s": log.end_s[jobs].astype(np.int64)}
+
+
+def make_estimates(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.Table, Report]:
+    """ESTIMATES of a State, as of its time: a row per key that is present; `jobs` are JOBS of the State's log."""
+    held = loaded_state(state, "the state")
+    newest, _ = newest_jobs(jobs, READ, LEARN_JOBS)
+    rows = table_rows(held, history(newest, held.site["timezone"]))
+    found = _table(rows, held.site["name"], run_id)
+    whole = Tally(found.num_rows)
+    counts = {f"rows of {name}": int((rows["template"] == name).sum()) for name in dict.fromkeys(rows["template"])}
+    return found, Report("estimate", "row", whole, whole, {}, counts)
+
+
+def _table(rows: Rows, site: str, run_id: str) -> pa.Table:
+    n, counts = len(rows["rank"]), {name: pa.array(rows[name], pa.float64(), from_pandas=True) for name in ("procs", "gpus")}
+    plain = {name: values for name, values in rows.items() if name not in ("longest_s", "job", "rank")}
+    return ESTIMATES.build(**(plain | counts | {"site": [site] * n, "run_id": [run_id] * n}))
+
+
+def make_memory(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.Table, Report]:
+    """MEMORY of a MEMORY_STATE, as `make_estimates` makes ESTIMATES; KiB per processor; none of one without rows."""
+    if not state.num_rows:
+        return MEMORY.empty(), Report("memory", "row", Tally(), Tally())
+    held = loaded_state(state, "the state of memory")
+    newest, _ = newest_jobs(jobs, MEMORY_TARGET.columns, LEARN_JOBS)
+    rows = table_rows(held, MEMORY_TARGET.history(newest, held.site["timezone"]))
+    quantiles_kib = np.stack([rows[f"runtime_s_{name}"] for name in NAMES], axis=1)
+    # A row of any size is one of the median job.
+    procs = np.where(np.isnan(rows["procs"]), np.median(held.record.procs), rows["procs"])
+    asked_kib, share = recommended_kib(quantiles_kib, procs, price_now(held.record))
+    n, same = len(quantiles_kib), ("chain_rank", *CODED, "n_jobs", "newest_end_s")
+    numbers = {"requested_mem_kib": rows["requested_s"], "procs": rows["procs"], "gpus": rows["gpus"]}
+    found = MEMORY.build(
+        site=[held.site["name"]] * n,
+        run_id=[run_id] * n,
+        template=[one.replace("requested_s", "requested_mem_kib") for one in rows["template"].tolist()],
+        used_mem_kib_q50=quantiles_kib[:, QUANTILES.index(0.5)],
+        largest_mem_kib=rows["longest_s"],
+        recommended_mem_kib=asked_kib,
+        recommended_share=share,
+        **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in numbers.items()},
+        **{name: rows[name] for name in same},
+    )
+    return found, Report("memory", "row", Tally(n), Tally(n))
+
+
+def published_rows(table: pa.Table) -> Rows:
+    """The rows of ESTIMATES as `look_up` takes them."""
+    plain = {name: table.column(name) for name in table.column_names}
+    # The dictionary of a column without any text has no place that numpy could take.
+    plain |= {name: plain[name].cast(pa.string()) for name in CODED}
+    return {name: column.to_numpy(zero_copy_only=False) for name, column in plain.items()}
+
+
+def look_up(rows: Rows, jobs: History) -> Floats:
+    """(jobs, 6) quantiles, s, from each job's first row that is present; NaN where none is.
+
+    Of its row the ratios times the request where both are known, else the seconds; q10 and q50 at most the request.
+    """
+    places: dict[tuple[object, ...], int] = {}
+    columns = {name: rows[name].tolist() for name in LETTERS}
+    for place, rank in enumerate(rows["chain_rank"].tolist()):
+        places[rank, *(columns[name][place] for name in KEYS[rank])] = place
+    values = _values(jobs)
+    own = {name: values[name].tolist() for name in LETTERS if name not in CODED}
+    for name in CODED:
+        texts: Array = np.array([*jobs.names[name], None], np.object_)
+        own[name] = texts[jobs.codes[name]].tolist()
+    requested_s, found = values["requested_s"], np.full((len(jobs), len(NAMES)), np.nan)
+    place = np.array([
+        next((places[key] for rank in range(len(KEYS)) if (key := (rank, *(own[name][job] for name in KEYS[rank]))) in places), -1)
+        for job in range(len(jobs))
+    ], np.int64)  # fmt: skip
+    known = place >= 0
+    seconds, ratios = (np.stack([rows[f"{unit}_{name}"] for name in NAMES], axis=1) for unit in ("runtime_s", "ratio"))
+    scaled_s = ratios[place[known]] * requested_s[known][:, None]
+    found[known] = np.where(np.isnan(scaled_s) | (scaled_s == 0), seconds[place[known]], scaled_s)
+    found[:, :2] = np.minimum(found[:, :2], np.where(requested_s > 0, requested_s, np.inf)[:, None])
+    return found
