@@ -35,8 +35,9 @@ WIDTHS = {"ended": 96, "running": 24, "kind": 16, "same": 50, "everybody": 200, 
 with its request; all users' of (program, request), the same with its processors; all users' of a request, key 0: any."""
 
 N_SAMPLE = 512
-RUNTIME, LIMIT, LOG_RUNTIME, LOG_LIMIT, LOG_SIZE, SUBMIT, START, END = range(8)
-"""Columns of Jobs.values; LIMIT is 0 and LOG_LIMIT NaN without a requested runtime."""
+RUNTIME, LIMIT, LOG_RUNTIME, LOG_LIMIT, LOG_SIZE, SUBMIT, START, END, PROCS, GPUS, MEMORY, WHO = range(12)
+"""Columns of Jobs.values; LIMIT is 0 and LOG_LIMIT NaN without a requested runtime, MEMORY (KiB) NaN without a request,
+WHO the number of the user's name or -1. The last four are not used here."""
 N_TRAITS, PROGRAM, GPU_TYPE = 10, 0, 8
 """Columns of Jobs.traits, and two of them."""
 

@@ -68,7 +68,7 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
         log_limit, log_size = np.log(np.where(limit_s > 0, limit_s, np.nan)), np.log(history.procs)
     values = np.column_stack([
         runtime_s, limit_s, np.log(runtime_s), log_limit, log_size + np.log(np.maximum(gpus, 1.0)),
-        history.submit_s, history.start_s, history.end_s,
+        history.submit_s, history.start_s, history.end_s, history.procs, gpus, history.requested_mem_kib, codes["who"],
     ])  # fmt: skip
     traits = np.column_stack([what, *(codes[name] for name in TRAITS[1:]), memory]).astype(np.int32)
     blank = np.zeros(len(history), np.int64)

@@ -17,13 +17,14 @@ from pipeline.estimator.answer import (
     FIRST_PLACES,
     LEVELS,
     LOG_RUNTIME,
-    LOG_SIZE,
     N_CHOICES,
     N_ESTIMATES,
     N_TRAITS,
+    PROCS,
     RUNTIME,
     START,
     SUBMIT,
+    WHO,
     WIDTHS,
     Answers,
     Jobs,
@@ -99,7 +100,7 @@ def no_state(ages_s: Sequence[float] = AGES_S) -> State:
     """Nothing learnt."""
     none = np.empty(0, np.int64)
     jobs = Jobs(
-        np.empty((0, 8)), np.empty((0, N_TRAITS), np.int32), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
+        np.empty((0, WHO + 1)), np.empty((0, N_TRAITS), np.int32), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
         np.empty(0), none, Keys(*[none] * len(Keys._fields)),
     )  # fmt: skip
     return State(
@@ -223,7 +224,7 @@ def _extended(
 
 
 def _recorded(record: Record, jobs: Jobs, answers: Answers, over: Ints) -> Record:
-    newer = Record(jobs.values[over, RUNTIME], answers.quantiles_s[over], np.exp(jobs.values[over, LOG_SIZE]))
+    newer = Record(jobs.values[over, RUNTIME], answers.quantiles_s[over], jobs.values[over, PROCS])
     return Record(*(np.concatenate(both)[-RECORD_JOBS:] for both in zip(record, newer, strict=True)))
 
 

@@ -1,0 +1,183 @@
+"""Hypothetical jobs as questions to a State, and how many jobs each answer rests on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Array, Bools, Floats, Ints, Value, offset_s
+from pipeline.axes import UNTOLD
+from pipeline.errors import InputError
+from pipeline.estimate.history import WHAT, History
+from pipeline.estimate.history import WHO as WHO_COLUMNS
+from pipeline.estimator.answer import GPUS, LIMIT, MEMORY, PROCS, RUNTIME, WHO, Ring
+from pipeline.estimator.jobs import TRAITS, jobs_of
+from pipeline.estimator.state import State
+
+NEAR = 2.0
+"""Requests up to this ratio apart are near one another."""
+
+
+class Basis(NamedTuple):
+    """Per question: whether its user is known, and numbers of ended jobs.
+
+    These are the jobs of the user; of these the ones of the same program, processors and memory; and the jobs of all
+    users of the program with the same request. The last columns are of the user's remembered jobs with a request: how
+    many requested half to twice as much, whether the request lies outside theirs by more than twice, their least and
+    largest request and median runtime, s.
+    """
+
+    is_known: Bools
+    n_submitter: Ints
+    n_kind: Ints
+    n_everybody: Ints
+    n_remembered: Ints
+    n_near_request: Ints
+    is_unusual_request: Bools
+    least_requested_s: Floats
+    most_requested_s: Floats
+    usual_runtime_s: Floats
+
+
+def questions_of(
+    jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone: str, procs_per_node: float | None = None
+) -> History:
+    """Hypothetical jobs, given as values of JOBS columns; None and missing values are unknown, but no GPUs are none.
+
+    The user and the program are the first known column of WHO and of WHAT, as in `history`. Processors of a job that
+    tells only `nodes` are those of as many nodes.
+
+    Parameters
+    ----------
+    jobs : sequence of mappings
+        n jobs, each a mapping from names of JOBS columns to values.
+    submit_s : Floats
+        float64[n], submit times, s since 1970, ascending.
+    timezone : str
+        IANA name of the site's time zone.
+    procs_per_node : float, optional
+        Processors of a node.
+
+    Returns
+    -------
+    History
+        The n jobs, without start, end and runtime.
+
+    Raises
+    ------
+    InputError
+        If a job tells nodes and no processors, and the processors of a node are unknown.
+    """
+    n, never_s, gpus = len(jobs), np.full(len(jobs), np.inf), _numbers(jobs, "gpus")
+    procs, nodes = _numbers(jobs, "procs"), _numbers(jobs, "nodes")
+    if procs_per_node is None and (np.isnan(procs) & (nodes > 0)).any():
+        do = "set procs_per_node in [site], or give the processors"
+        raise InputError("nodes", "a job with nodes and no processors", "a site whose nodes are known", do)
+    texts = {
+        "who": [first_text(job, WHO_COLUMNS) for job in jobs], "what": [first_text(job, WHAT) for job in jobs],
+        **{name: [_text(job, name) for job in jobs] for name in (*TRAITS[1:], "array_id")},
+    }  # fmt: skip
+    texts["gpu_type"] = [
+        (text or UNTOLD) if has_gpus else None for text, has_gpus in zip(texts["gpu_type"], gpus > 0, strict=True)
+    ]
+    named = {name: [text for text in dict.fromkeys(own) if text] for name, own in texts.items()}
+    places = {name: {text: code for code, text in enumerate(own)} for name, own in named.items()}
+    local_s = submit_s.astype(np.int64)
+    return History(
+        row=np.arange(n), submit_s=submit_s, start_s=never_s, end_s=never_s, runtime_s=np.full(n, np.nan),
+        requested_s=_numbers(jobs, "requested_s"), requested_mem_kib=_numbers(jobs, "requested_mem_kib"),
+        gpus=gpus, procs=np.where(np.isnan(procs), nodes * (procs_per_node or np.nan), procs),
+        local_s=local_s + offset_s(local_s, timezone),
+        is_lower_bound=np.zeros(n, np.bool_), is_learnt=np.ones(n, np.bool_),
+        codes={name: np.array([places[name].get(text or "", -1) for text in own]) for name, own in texts.items()},
+        names=named,
+    )  # fmt: skip
+
+
+def first_text(job: Mapping[str, Value], columns: Sequence[str]) -> str | None:
+    """The text of the first known column; a text of any but the first column begins with its column's name."""
+    found = next(((name, text) for name in columns if (text := _text(job, name))), None)
+    if found is None:
+        return None
+    return found[1] if found[0] == columns[0] else f"{found[0]} {found[1]}"
+
+
+def _text(job: Mapping[str, Value], name: str) -> str | None:
+    value = job.get(name)
+    return None if value is None else str(value)
+
+
+def _numbers(jobs: Sequence[Mapping[str, Value]], name: str) -> Floats:
+    return np.array([np.nan if (value := job.get(name)) is None else float(value) for job in jobs])
+
+
+def completed(state: State, questions: History) -> History:
+    """The questions with the usual type of GPUs, processors and memory where they are unknown.
+
+    Each is that of the newest remembered job alike: of the user and program, else of the user, else of any.
+    """
+    procs, memory_kib = questions.procs.copy(), questions.requested_mem_kib.copy()
+    known, values = list(state.names.texts["gpu_type"]), state.jobs.values
+    names, codes = [*questions.names["gpu_type"], *known], questions.codes["gpu_type"].copy()
+    for job in range(len(questions)):
+        has_gpus = questions.gpus[job] > 0
+        place = _newest_alike(state, questions, job, has_gpus=has_gpus)
+        if place < 0:
+            procs[job] = 1.0 if np.isnan(procs[job]) else procs[job]
+            continue
+        if has_gpus and names[codes[job]] == UNTOLD and UNTOLD not in known:
+            codes[job] = len(questions.names["gpu_type"]) + state.jobs.traits[place, TRAITS.index("gpu_type")]
+        if np.isnan(procs[job]):
+            each = values[place, PROCS] / values[place, GPUS] if has_gpus else values[place, PROCS]
+            procs[job] = max(np.round(each * (questions.gpus[job] if has_gpus else 1.0)), 1.0)
+        if np.isnan(memory_kib[job]) and values[place, MEMORY] > 0:
+            memory_kib[job] = values[place, MEMORY]
+    return replace(
+        questions, procs=procs, requested_mem_kib=memory_kib, codes={**questions.codes, "gpu_type": codes},
+        names={**questions.names, "gpu_type": names},
+    )
+
+
+def _newest_alike(state: State, questions: History, job: int, *, has_gpus: bool) -> int:
+    """The place of the newest remembered job of the user and program, else of the user, else of any; -1: none."""
+    traits, chosen = state.jobs.traits, (state.jobs.values[:, GPUS] > 0) == has_gpus
+    who, what = (_known(state, questions, job, name) for name in ("who", "what"))
+    own = chosen & (state.jobs.values[:, WHO] == who)
+    for one in (own & (traits[:, 0] == what), own, chosen):
+        places = np.flatnonzero(one)
+        if len(places):
+            return int(places[-1])
+    return -1
+
+
+def _known(state: State, questions: History, job: int, name: str) -> int:
+    code = int(questions.codes[name][job])
+    return state.names.texts[name].get(questions.names[name][code], -2) if code >= 0 else -1
+
+
+def basis_of(state: State, questions: History) -> Basis:
+    """What the State has learnt about the questions' users and kinds of jobs: counts, requests and runtimes in s."""
+    jobs, _ = jobs_of(questions, state.names, registers=False)
+    rings, keys = state.ages[0.0].memory.rings, jobs.keys
+    rows = [_of_user(state, rings.ended, int(user), float(limit_s)) for user, limit_s in zip(keys.user, jobs.values[:, LIMIT], strict=True)]
+    who = np.array([_known(state, questions, job, "who") for job in range(len(questions))])
+    return Basis(
+        who >= 0, state.ages[0.0].memory.n_ended[keys.user], rings.kind.count[keys.kind],
+        rings.everybody.count[keys.everybody], *(np.array(column) for column in zip(*rows, strict=True)),
+    )
+
+
+def _of_user(state: State, ring: Ring, user: int, limit_s: float) -> tuple[int, int, bool, float, float, float]:
+    """The last columns of Basis of one question."""
+    places: Array = ring.jobs[ring.row[user]] if ring.row[user] >= 0 else ring.newest[user : user + 1]
+    values = state.jobs.values[places[places >= 0]]
+    values = values[values[:, LIMIT] > 0]
+    if not len(values):
+        return 0, 0, False, np.nan, np.nan, np.nan
+    limits_s, runtimes_s = values[:, LIMIT], np.sort(values[:, RUNTIME])
+    near = (limits_s <= NEAR * limit_s) & (limits_s * NEAR >= limit_s)
+    is_unusual = limit_s > 0 and (limit_s > NEAR * limits_s.max() or limit_s * NEAR < limits_s.min())
+    usual_s = float(runtimes_s[(len(runtimes_s) - 1) // 2])
+    return len(values), int(near.sum()), bool(is_unusual), float(limits_s.min()), float(limits_s.max()), usual_s
+
