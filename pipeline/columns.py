@@ -163,6 +163,7 @@ _DECLARED = (
     truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
     category("reliability", "Codes of doubts, joined by +; ok: none."),
     text("advice", "What to do about the doubts, in a sentence."),
+    number("kept_share", "Share of the later runs that the row's 80% interval contained; null: no later run yet."),
     number("curve_error", "Error of the group's law on its latest ended jobs; null: no law or no such job.", "log s"),
     number("estimate_error", "Error of the estimate at the submit of the same jobs.", "log s"),
     instant("holds_until_s", "End of the time for which reliability is ok; null: it is not ok, or no log was read."),

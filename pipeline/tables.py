@@ -150,7 +150,7 @@ PREDICTIONS = TableKind(
         "group_id", "axis", "procs", "requested_s", "requested_mem_kib", "queue", "runtime_s", "runtime_s_lo80",
         "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "speedup", "efficiency", "is_extrapolated",
         "reliability", "advice", "curve_error", "estimate_error", "holds_until_s",
-        "method", "run_id",
+        "kept_share", "n_later", "method", "run_id",
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
