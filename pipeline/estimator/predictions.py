@@ -11,7 +11,7 @@ the cell, its group and the log; five quantiles at calibrated positions among th
 
 import math
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ NORMAL_KNOTS = np.array((-2.33, -1.88, -1.48, -1.04, -0.52, 0.0, 0.52, 1.04, 1.4
 
 CLASSES = np.array((0.0, 3.0, 10.0, 30.0))
 """Calibration by the effective runs of a cell: none, then up to these numbers, and more."""
-STEP, WAITING, OVERSHOOT, LEAST_GAP = 0.02, 3.0, 4.0, 0.02
+STEP, WAITING, OVERSHOOT, LEAST_GAP, MOST_GAP, OWN_STEP, MOST_OFFSET = 0.02, 10.0, 4.0, 0.02, 0.7, 0.1, 3.0
 """Move of a position per ended run, in knots; over the usual number of answers that wait for their ends, the largest
 move (late feedback would oscillate); how far positions go beyond the knots; least distance (log) there."""
 
@@ -77,14 +77,12 @@ class Runs(NamedTuple):
     cell: Ints
     log_s: Floats
     is_bound: Bools
-    weight: Floats
-    """Relative: half in HALF_S, and the root of the burst."""
+    of_burst: Floats
+    """By how much the root of the number of its burst's runs grew with this run."""
     in_root: Bools
     """Whether the root of the burst's runs so far grew to a whole number with this run."""
     submit_s: Floats
     end_s: Floats
-    latest_s: float
-    """The end to which weights are relative."""
 
 
 class Cells(NamedTuple):
@@ -121,6 +119,7 @@ class Learnt(NamedTuple):
     """By cell the median of its runs, or about that since it was computed."""
     group: Ints
     """By cell."""
+    offsets: Floats
     totals: Floats
     """Decayed: runs inside 80%, inside 95%, all; the usual number of answers that wait; runs compared."""
 
@@ -205,9 +204,8 @@ def _runs_and_cells(
     kept, cell = kept[order], cell[order]
     nth = _nth_of_burst(cell, user[kept], submit_s[kept])
     root = np.floor(np.sqrt(nth) + 1e-9) > np.floor(np.sqrt(nth - 1) + 1e-9)
-    latest_s = float(end_s[kept].max(initial=0.0))
-    weight = (np.sqrt(nth) - np.sqrt(nth - 1)) * 0.5 ** ((latest_s - end_s[kept]) / HALF_S)
-    runs = Runs(cell, log_s[kept], is_bound[kept], weight, root, submit_s[kept], end_s[kept], latest_s)
+    of_burst = np.sqrt(nth) - np.sqrt(nth - 1)
+    runs = Runs(cell, log_s[kept], is_bound[kept], of_burst, root, submit_s[kept], end_s[kept])
     first = np.searchsorted(cell, np.arange(len(distinct)))
     return runs, Cells(distinct // base, np.log(distinct % base), first), row_cell
 
@@ -246,7 +244,7 @@ def _nothing(cells: Cells) -> Learnt:
         np.zeros(n, np.int64), np.full(n, -1), np.zeros(n), np.full(n, np.nan), np.zeros(n),
         np.zeros((n, len(KNOT_LEVELS)), np.float32), np.zeros((n, 3)), np.zeros((n_groups, GROUP_WIDTH), np.float32),
         np.zeros(n_groups, np.int64), np.tile(NORMAL_KNOTS, (len(CLASSES) + 1, 1)), np.zeros(len(CLASSES) + 1),
-        np.tile(FIRST_POSITIONS, (len(CLASSES) + 1, 1)), np.full(n, np.nan), cells.group, np.zeros(5),
+        np.tile(FIRST_POSITIONS, (len(CLASSES) + 1, 1)), np.full(n, np.nan), cells.group, np.zeros((n, len(LEVELS))), np.zeros(5),
     )  # fmt: skip
 
 
@@ -298,16 +296,17 @@ def _compute(
     values, weights, bounds, redistributed = room
     first, n_known, group = cells.first[cell], learnt.n_known[cell], cells.group[cell]
     # 1. The runs of the cell; of many, WIDTH that each stand for the same weight.
-    total, passed, n = 0.0, 0.0, 0
+    total, n_effective, passed, n = 0.0, 0.0, 0.0, 0
     for run in range(first, first + n_known):
-        total += runs.weight[run]
+        weight = _weight(known_s - runs.end_s[run])
+        total, n_effective = total + weight, n_effective + weight * runs.of_burst[run]
     for run in range(first, first + n_known):
-        passed += runs.weight[run]
+        weight = _weight(known_s - runs.end_s[run])
+        passed += weight
         while n < WIDTH and (n == run - first if n_known <= WIDTH else passed * WIDTH >= (n + 0.5) * total):
             values[n], bounds[n] = runs.log_s[run], runs.is_bound[run]
-            weights[n] = runs.weight[run] if n_known <= WIDTH else total / WIDTH
+            weights[n] = weight if n_known <= WIDTH else total / WIDTH
             n += 1
-    n_effective = total * 0.5 ** ((known_s - runs.latest_s) / HALF_S)
     # 2. The weight of a stopped run goes to longer ones (Kaplan and Meier), at the end to the longest.
     _set_order(values[:n], bounds[:n], codes[:n])
     at_risk, surviving = total, 1.0
@@ -320,7 +319,7 @@ def _compute(
         learnt.middle[cell] = _quantile(values, redistributed, codes[:n], n_effective, 0.5)
     middle = learnt.middle[cell]
     # 3. Knots: residuals of the cell, those of its group, and the log's.
-    which = _class_of(n_effective if n else 0.0)
+    which = _class_of(n_effective)
     values[:n] -= middle
     n_group = min(learnt.n_residuals[group], GROUP_WIDTH)
     values[n : n + n_group], redistributed[n : n + n_group] = learnt.residuals[group, :n_group], OF_GROUP / max(n_group, 1)
@@ -341,8 +340,15 @@ def _compute(
         learnt.centre[cell] = middle if n_known else prior
     else:
         learnt.centre[cell] = (n_effective * middle + of_prior * prior) / (n_effective + of_prior)
-    learnt.n_effective[cell] = n_effective if n_known else 0.0
+    learnt.n_effective[cell] = n_effective
     learnt.n_used[cell], learnt.used_s[cell] = n_known, known_s
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weight(age_s: float) -> float:
+    """The weight of a run that ended so long ago: a half after HALF_S, little after twice that."""
+    square = (age_s / HALF_S) ** 2
+    return 1 / (1 + square * square)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -396,14 +402,15 @@ def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
     knots, positions = learnt.knots[cell], learnt.positions[_class_of(learnt.n_effective[cell])]
     answer[CENTRE] = learnt.centre[cell]
     for level in range(len(LEVELS)):
-        low = min(max(int(math.floor(positions[level])), 0), N_KNOTS - 2)
-        part, gap = positions[level] - low, knots[low + 1] - knots[low]
-        gap = gap if 0 <= part <= 1 else max(gap, LEAST_GAP)
+        position = positions[level] + learnt.offsets[cell, level]
+        low = min(max(int(math.floor(position)), 0), N_KNOTS - 2)
+        part, gap = position - low, knots[low + 1] - knots[low]
+        gap = gap if 0 <= part <= 1 else min(max(gap, LEAST_GAP), MOST_GAP)
         # Beyond the last knot its distance from the one before is that of the end, not of the one within.
         off = knots[low] + part * gap if part <= 1 else knots[low + 1] + (part - 1) * gap
-        answer[level] = learnt.centre[cell] + off
-    for level in range(1, len(LEVELS)):
-        answer[level] = max(answer[level], answer[level - 1])
+        answer[level] = learnt.centre[cell] + (0.0 if level == MIDDLE else off)
+    answer[LO80], answer[HI80] = min(answer[LO80], answer[MIDDLE]), max(answer[HI80], answer[MIDDLE])
+    answer[LO95], answer[HI95] = min(answer[LO95], answer[LO80]), max(answer[HI95], answer[HI80])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -427,7 +434,10 @@ def _learn(run: int, n_waiting: int, runs: Runs, learnt: Learnt, answers: Floats
         for level in range(len(LEVELS)):
             # A runtime equal to either end lies within the interval.
             is_above = log_s > answer[level] + SAME or (LEVELS[level] < 0.5 and log_s >= answer[level] - SAME)
-            to = learnt.positions[which, level] + move * (is_above - (1 - LEVELS[level]))
+            up = is_above - (1 - LEVELS[level])
+            to = learnt.positions[which, level] + move * up
+            own = learnt.offsets[cell, level] + OWN_STEP / (1 + 0.1 * math.sqrt(record[2])) * runs.of_burst[run] * up
+            learnt.offsets[cell, level] = min(max(own, -MOST_OFFSET), MOST_OFFSET)
             learnt.positions[which, level] = min(max(to, -OVERSHOOT), N_KNOTS - 1 + OVERSHOOT)
         if runs.in_root[run]:
             group = learnt.group[cell]
@@ -448,7 +458,7 @@ def _with_law(of_runs: Floats, law: Floats) -> Floats:
         return np.where(share < 1, (1 - share) * one, 0.0) + np.where(share > 0, share * other, 0.0)
 
     middle = mixed(of_runs[:, [MIDDLE]], law[:, [MIDDLE]])
-    off = np.sqrt(mixed((of_runs[:, :CENTRE] - of_runs[:, [MIDDLE]]) ** 2, (law - law[:, [MIDDLE]]) ** 2))
+    off = np.fmax(np.abs(of_runs[:, :CENTRE] - of_runs[:, [MIDDLE]]), np.abs(law - law[:, [MIDDLE]]))
     return middle + np.sign(LEVELS - 0.5) * off
 
 
