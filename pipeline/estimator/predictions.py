@@ -30,8 +30,8 @@ AGE_S, HALF_S, BURST_S = 7 * DAY_S, 180 * DAY_S, 600.0
 """Age of what an answer knows; the time in which the weight of a run halves; gaps between submits of one burst."""
 
 LEVELS = np.array((0.025, 0.1, 0.5, 0.9, 0.975))
-LO95, LO80, MIDDLE, HI80, HI95, CENTRE = range(6)
-"""Columns of an answer: the quantiles at LEVELS, and the middle before calibration; all log s."""
+LO95, LO80, MIDDLE, HI80, HI95 = range(5)
+"""Columns of an answer, log s: the quantiles at LEVELS. The middle joins runs and law, the others are moved."""
 KNOT_LEVELS = np.array((0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99))
 N_KNOTS = len(KNOT_LEVELS)
 FIRST_POSITIONS = np.array((1.5, 2.5, 5.0, 7.5, 8.5))
@@ -39,25 +39,28 @@ NORMAL_KNOTS = np.array((-2.33, -1.88, -1.48, -1.04, -0.52, 0.0, 0.52, 1.04, 1.4
 
 CLASSES = np.array((0.0, 3.0, 10.0, 30.0))
 """Calibration by the effective runs of a cell: none, then up to these numbers, and more."""
-STEP, WAITING, OVERSHOOT, LEAST_GAP, MOST_GAP, OWN_STEP, MOST_OFFSET = 0.02, 10.0, 4.0, 0.02, 0.7, 0.1, 3.0
+STEP, WAITING, OWN_STEP, MOST_OFFSET = 0.02, 5.0, 0.1, 3.0
 """Move of a position per ended run, in knots; over the usual number of answers that wait for their ends, the largest
-move (late feedback would oscillate); how far positions go beyond the knots; least distance (log) there."""
+move (late feedback would oscillate); move and largest value of a cell's own offset."""
+OVERSHOOT, LEAST_GAP, MOST_GAP = 4.0, 0.02, 0.7
+"""How far positions go beyond the knots, and the least and largest distance (log) of knots there."""
 
-WIDTH, GROUP_WIDTH, NEIGHBOURS, REFRESH = 64, 32, 16, 32
+WIDTH, GROUP_WIDTH, NEIGHBOURS, REFRESH, MOST_OF_CELL = 64, 32, 16, 32, 20_000
 """Runs of a cell in an answer (of more, as many are drawn by weight), residuals kept of a group, counts looked at on
-either side. A cell is computed anew after a 32nd more runs, so that a walk is linear in runs."""
+either side. A cell is computed anew after a week or a 32nd more runs, from at most so many, so that a walk is linear
+in runs."""
 N_ATOMS = WIDTH + GROUP_WIDTH + N_KNOTS
 OF_GROUP, OF_LOG, OF_OTHERS = 2.0, 1.0, 0.5
 """Runs' worth of the residuals of the group and of the log, and of the median at the group's other counts."""
-MOST_OF_LAW = 3.0
-"""The law counts as at most so many runs at a count that ran."""
+MOST_OF_LAW = 1.0
+"""The law counts as at most one run at a count that ran."""
 MOST_RUNS = 2_000_000
 """The newest runs are used, so that memory has a bound."""
 
 WIDTH_80, WIDTH_86, SAME = 2.5631, 2.9516, 1e-6
 """Widths of a normal distribution's central 80% and 86% in standard deviations; equal log runtimes, in float32."""
 
-ENOUGH, KEEPS, KEEPS_ALL, LEAST_KEPT, MOST_KEPT, MOST_SPAN = 20, 0.99, 0.9999, 0.7, 0.9, 2.5
+ENOUGH, KEEPS, KEEPS_OF_LOG, LEAST_KEPT, MOST_KEPT, MOST_SPAN = 20, 0.99, 0.9999, 0.7, 0.9, 2.5
 """A row is kept where its 80% interval contained 70 to 90% of at least 20 later runs, of which the newest count most;
 it is ok where the interval spans at most 2.5 times."""
 
@@ -120,6 +123,7 @@ class Learnt(NamedTuple):
     group: Ints
     """By cell."""
     offsets: Floats
+    """By cell what is added to the positions."""
     totals: Floats
     """Decayed: runs inside 80%, inside 95%, all; the usual number of answers that wait; runs compared."""
 
@@ -160,14 +164,14 @@ def predict(
     learnt, by_submit = _nothing(cells), np.argsort(runs.submit_s, kind="stable")
     by_end = np.argsort(runs.end_s, kind="stable")
     # 2. Learn from the log in order of time.
-    answers, of_class = np.full((len(runs.cell), CENTRE + 1), np.nan, np.float32), np.full(len(runs.cell), -1, np.int8)
+    answers, of_class = np.full((len(runs.cell), len(LEVELS)), np.nan, np.float32), np.full(len(runs.cell), -1, np.int8)
     _walk(runs, cells, learnt, answers, of_class, by_submit, by_end, as_of_s)
     # 3. Answer the rows from the runs, and join the law.
-    of_runs = np.full((len(row_cell), CENTRE + 1), np.nan)
+    of_runs = np.full((len(row_cell), len(LEVELS)), np.nan)
     law = np.log(np.stack([floats(curves, name) for name in _ENDS], axis=1))
     _answer_rows(runs, cells, learnt, row_cell, law, as_of_s, of_runs)
     has_run = learnt.n_known[row_cell] > 0
-    found = np.exp(np.where(has_run[:, None], of_runs[:, :CENTRE], _with_law(of_runs, law)))
+    found = np.exp(np.where(has_run[:, None], of_runs, _with_law(of_runs, law)))
     words, sentences, record = _reliability(curves, found, has_run, learnt.record[row_cell])
     speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], learnt.n_effective[row_cell])
     table = PREDICTIONS.build(
@@ -194,7 +198,8 @@ def _runs_and_cells(
     axis = dict(zip(*(groups.column(name).to_pylist() for name in ("group_id", "axis")), strict=True))
     number = {name: place for place, name in enumerate(ids)}
     parts = [_ended(part, number, axis, as_of_s) for part in groups_of(grouped_jobs)]
-    group, count, user, log_s, is_bound, submit_s, end_s = (np.concatenate(column) for column in zip(*parts, strict=True))
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    group, count, user, log_s, is_bound, submit_s, end_s = columns
     kept = np.argsort(end_s, kind="stable")[-MOST_RUNS:]
     counts = np.append(floats(curves, "procs"), count[kept]).astype(np.int64)
     base = int(counts.max(initial=0)) + 1
@@ -244,7 +249,8 @@ def _nothing(cells: Cells) -> Learnt:
         np.zeros(n, np.int64), np.full(n, -1), np.zeros(n), np.full(n, np.nan), np.zeros(n),
         np.zeros((n, len(KNOT_LEVELS)), np.float32), np.zeros((n, 3)), np.zeros((n_groups, GROUP_WIDTH), np.float32),
         np.zeros(n_groups, np.int64), np.tile(NORMAL_KNOTS, (len(CLASSES) + 1, 1)), np.zeros(len(CLASSES) + 1),
-        np.tile(FIRST_POSITIONS, (len(CLASSES) + 1, 1)), np.full(n, np.nan), cells.group, np.zeros((n, len(LEVELS))), np.zeros(5),
+        np.tile(FIRST_POSITIONS, (len(CLASSES) + 1, 1)), np.full(n, np.nan), cells.group,
+        np.zeros((n, len(LEVELS))), np.zeros(5),
     )  # fmt: skip
 
 
@@ -294,13 +300,15 @@ def _compute(
 ) -> None:  # fmt: skip
     """Compute centre, effective runs and knots of a cell from the runs that are known."""
     values, weights, bounds, redistributed = room
-    first, n_known, group = cells.first[cell], learnt.n_known[cell], cells.group[cell]
-    # 1. The runs of the cell; of many, WIDTH that each stand for the same weight.
+    n_known, group = learnt.n_known[cell], cells.group[cell]
+    after = cells.first[cell] + n_known
+    first = max(cells.first[cell], after - MOST_OF_CELL)
+    # 1. The newest runs of the cell; of many, WIDTH that each stand for the same weight.
     total, n_effective, passed, n = 0.0, 0.0, 0.0, 0
-    for run in range(first, first + n_known):
+    for run in range(first, after):
         weight = _weight(known_s - runs.end_s[run])
         total, n_effective = total + weight, n_effective + weight * runs.of_burst[run]
-    for run in range(first, first + n_known):
+    for run in range(first, after):
         weight = _weight(known_s - runs.end_s[run])
         passed += weight
         while n < WIDTH and (n == run - first if n_known <= WIDTH else passed * WIDTH >= (n + 0.5) * total):
@@ -313,7 +321,8 @@ def _compute(
     for code in codes[:n]:
         place = code & 511
         left = surviving * max(1 - weights[place] / at_risk, 0.0) if not bounds[place] else surviving
-        redistributed[place], at_risk, surviving = n_effective * (surviving - left), max(at_risk - weights[place], 1e-300), left
+        redistributed[place] = n_effective * (surviving - left)
+        at_risk, surviving = max(at_risk - weights[place], 1e-300), left
     if n:
         redistributed[codes[n - 1] & 511] += n_effective * surviving
         learnt.middle[cell] = _quantile(values, redistributed, codes[:n], n_effective, 0.5)
@@ -322,7 +331,8 @@ def _compute(
     which = _class_of(n_effective)
     values[:n] -= middle
     n_group = min(learnt.n_residuals[group], GROUP_WIDTH)
-    values[n : n + n_group], redistributed[n : n + n_group] = learnt.residuals[group, :n_group], OF_GROUP / max(n_group, 1)
+    values[n : n + n_group] = learnt.residuals[group, :n_group]
+    redistributed[n : n + n_group] = OF_GROUP / max(n_group, 1)
     n += n_group
     values[n : n + N_KNOTS], redistributed[n : n + N_KNOTS] = learnt.ladder[which], OF_LOG / N_KNOTS
     n += N_KNOTS
@@ -333,7 +343,7 @@ def _compute(
         knots[k] = _quantile(values, redistributed, codes[:n], whole, KNOT_LEVELS[k])
     # 4. The centre: the median of the runs, and that of the group's other counts or the law.
     prior, of_prior = _of_others(cell, cells, learnt), OF_OTHERS
-    if not math.isnan(law_log_s) and n_known:
+    if not math.isnan(law_log_s) and law_sd > 0 and n_known:
         sd = (knots[N_KNOTS - 3] - knots[2]) / WIDTH_86
         prior, of_prior = law_log_s, min((sd / max(law_sd, 1e-3)) ** 2, MOST_OF_LAW)
     if n_known == 0 or math.isnan(prior):
@@ -348,7 +358,8 @@ def _compute(
 def _weight(age_s: float) -> float:
     """The weight of a run that ended so long ago: a half after HALF_S, little after twice that."""
     square = (age_s / HALF_S) ** 2
-    return 1 / (1 + square * square)
+    fourth = square * square
+    return 1 / (1 + fourth * fourth)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -400,16 +411,15 @@ def _class_of(n_effective: float) -> int:
 def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
     """Set the quantiles at the calibrated positions; beyond the knots their spacing goes on."""
     knots, positions = learnt.knots[cell], learnt.positions[_class_of(learnt.n_effective[cell])]
-    answer[CENTRE] = learnt.centre[cell]
-    for level in range(len(LEVELS)):
+    middle = answer[MIDDLE] = learnt.centre[cell]
+    for level in (LO95, LO80, HI80, HI95):
         position = positions[level] + learnt.offsets[cell, level]
-        low = min(max(int(math.floor(position)), 0), N_KNOTS - 2)
+        low = min(max(math.floor(position), 0), N_KNOTS - 2)
         part, gap = position - low, knots[low + 1] - knots[low]
         gap = gap if 0 <= part <= 1 else min(max(gap, LEAST_GAP), MOST_GAP)
         # Beyond the last knot its distance from the one before is that of the end, not of the one within.
-        off = knots[low] + part * gap if part <= 1 else knots[low + 1] + (part - 1) * gap
-        answer[level] = learnt.centre[cell] + (0.0 if level == MIDDLE else off)
-    answer[LO80], answer[HI80] = min(answer[LO80], answer[MIDDLE]), max(answer[HI80], answer[MIDDLE])
+        answer[level] = middle + (knots[low] + part * gap if part <= 1 else knots[low + 1] + (part - 1) * gap)
+    answer[LO80], answer[HI80] = min(answer[LO80], middle), max(answer[HI80], middle)
     answer[LO95], answer[HI95] = min(answer[LO95], answer[LO80]), max(answer[HI95], answer[HI80])
 
 
@@ -423,42 +433,49 @@ def _learn(run: int, n_waiting: int, runs: Runs, learnt: Learnt, answers: Floats
         in_80 = answer[LO80] - SAME <= log_s <= answer[HI80] + SAME
         in_95 = answer[LO95] - SAME <= log_s <= answer[HI95] + SAME
         record[0], record[1], record[2] = KEEPS * record[0] + in_80, KEEPS * record[1] + 1, record[2] + 1
-        totals[0], totals[1], totals[2] = KEEPS_ALL * totals[0] + in_80, KEEPS_ALL * totals[1] + in_95, KEEPS_ALL * totals[2] + 1
+        for k, value in enumerate((in_80, in_95, True)):
+            totals[k] = KEEPS_OF_LOG * totals[k] + value
         totals[4] += 1
-        residual, rate = log_s - answer[CENTRE], max(10 / (learnt.n_ladder[which] + 20), 0.02)
+        residual, rate = log_s - answer[MIDDLE], max(10 / (learnt.n_ladder[which] + 20), 0.02)
         learnt.n_ladder[which] += 1
         for k in range(N_KNOTS):
             ladder[k] += rate * (KNOT_LEVELS[k] - (residual <= ladder[k]))
             ladder[k] = max(ladder[k], ladder[max(k - 1, 0)])
         move = min(STEP, WAITING / max(totals[3], 1.0))
-        for level in range(len(LEVELS)):
+        # A burst of one cell is not many runs, and a cell learns less the more it has learnt.
+        own_move = OWN_STEP / (1 + 0.1 * math.sqrt(record[2])) * runs.of_burst[run]
+        for level in (LO95, LO80, HI80, HI95):
             # A runtime equal to either end lies within the interval.
             is_above = log_s > answer[level] + SAME or (LEVELS[level] < 0.5 and log_s >= answer[level] - SAME)
             up = is_above - (1 - LEVELS[level])
             to = learnt.positions[which, level] + move * up
-            own = learnt.offsets[cell, level] + OWN_STEP / (1 + 0.1 * math.sqrt(record[2])) * runs.of_burst[run] * up
-            learnt.offsets[cell, level] = min(max(own, -MOST_OFFSET), MOST_OFFSET)
             learnt.positions[which, level] = min(max(to, -OVERSHOOT), N_KNOTS - 1 + OVERSHOOT)
+            own = learnt.offsets[cell, level] + own_move * up
+            learnt.offsets[cell, level] = min(max(own, -MOST_OFFSET), MOST_OFFSET)
         if runs.in_root[run]:
             group = learnt.group[cell]
             learnt.residuals[group, learnt.n_residuals[group] % GROUP_WIDTH] = residual
             learnt.n_residuals[group] += 1
     learnt.n_known[cell] += 1
-    off = log_s - learnt.middle[cell]
-    is_first = learnt.n_known[cell] == 1
-    learnt.middle[cell] = log_s if is_first else learnt.middle[cell] + min(max(off, -1), 1) / min(learnt.n_known[cell], 30)
+    off = min(max(log_s - learnt.middle[cell], -1.0), 1.0) / min(learnt.n_known[cell], 30)
+    learnt.middle[cell] = log_s if learnt.n_known[cell] == 1 else learnt.middle[cell] + off
 
 
 def _with_law(of_runs: Floats, law: Floats) -> Floats:
     """Quantiles (log s) at counts that never ran: law and group, each by its precision."""
     width, law_width = (one[:, HI80] - one[:, LO80] for one in (of_runs, law))
-    share = np.where(np.isnan(width), 1.0, np.where(np.isnan(law_width), 0.0, 1 / (1 + (law_width / width) ** 2)))[:, None]
+    share = np.where(np.isnan(law_width), 0.0, 1 / (1 + (law_width / width) ** 2))
+    share = np.where(np.isnan(width), 1.0, share)[:, None]
 
     def mixed(one: Floats, other: Floats) -> Floats:
         return np.where(share < 1, (1 - share) * one, 0.0) + np.where(share > 0, share * other, 0.0)
 
     middle = mixed(of_runs[:, [MIDDLE]], law[:, [MIDDLE]])
-    off = np.fmax(np.abs(of_runs[:, :CENTRE] - of_runs[:, [MIDDLE]]), np.abs(law - law[:, [MIDDLE]]))
+    off, of_law = np.abs(of_runs - of_runs[:, [MIDDLE]]), np.abs(law - law[:, [MIDDLE]])
+    of_80 = np.fmax(off, of_law)
+    off = np.sqrt(mixed(off**2, of_law**2))
+    off[:, LO80], off[:, HI80] = of_80[:, LO80], of_80[:, HI80]
+    off[:, LO95], off[:, HI95] = np.fmax(off[:, LO95], off[:, LO80]), np.fmax(off[:, HI95], off[:, HI80])
     return middle + np.sign(LEVELS - 0.5) * off
 
 
