@@ -45,7 +45,7 @@ move (late feedback would oscillate); move and largest value of a cell's own off
 OVERSHOOT, LEAST_GAP, MOST_GAP = 4.0, 0.02, 0.7
 """How far positions go beyond the knots, and the least and largest distance (log) of knots there."""
 
-WIDTH, GROUP_WIDTH, NEIGHBOURS, REFRESH, MOST_OF_CELL = 64, 32, 16, 32, 20_000
+WIDTH, GROUP_WIDTH, NEIGHBOURS, REFRESH, MOST_OF_CELL = 256, 32, 16, 32, 20_000
 """Runs of a cell in an answer (of more, as many are drawn by weight), residuals kept of a group, counts looked at on
 either side. A cell is computed anew after a week or a 32nd more runs, from at most so many, so that a walk is linear
 in runs."""
@@ -379,11 +379,15 @@ def _quantile(values: Floats, weights: Floats, codes: Ints, total: float, level:
     passed, at, before = 0.0, -1.0, 0.0
     for code in codes:
         value, own = values[code & 511], weights[code & 511]
-        here = (passed + own / 2) / total
+        # A run that bears the weight of many, as of those that were stopped, is as wide as they are.
+        edge = min(own, total / len(codes)) / 2
+        here, after = (passed + edge) / total, (passed + own - edge) / total
         if own > 0 and here >= level:
             return value if at < 0 else before + (value - before) * (level - at) / (here - at)
         if own > 0:
-            passed, at, before = passed + own, here, value
+            passed, at, before = passed + own, after, value
+            if after >= level:
+                return value
     return before
 
 
@@ -464,7 +468,7 @@ def _learn(run: int, n_waiting: int, runs: Runs, learnt: Learnt, answers: Floats
 def _with_law(of_runs: Floats, law: Floats) -> Floats:
     """Quantiles (log s) at counts that never ran: law and group, each by its precision."""
     width, law_width = (one[:, HI80] - one[:, LO80] for one in (of_runs, law))
-    share = np.where(np.isnan(law_width), 0.0, 1 / (1 + (law_width / width) ** 2))
+    share = np.where(np.isnan(law_width), 0.0, width**2 / np.fmax(width**2 + law_width**2, 1e-12))
     share = np.where(np.isnan(width), 1.0, share)[:, None]
 
     def mixed(one: Floats, other: Floats) -> Floats:
