@@ -4,8 +4,8 @@ The runs of one group at one count are a cell. `_walk` follows a log in time. Ea
 group that had ended AGE_S before its submit; when a run has ended, its answer is compared with its runtime. After the
 walk each row of the table is answered in the same way, with the law beside the runs.
 
-One answer: weighted runtimes of the cell (half the weight in HALF_S, a burst counts as its root), their median by
-Kaplan and Meier, shrunk towards the group's other counts or the law; knots, which are quantiles of the residuals of
+One answer: weighted runtimes of the cell (half the weight after HALF_S), their median by
+Kaplan and Meier, shrunk towards the group's other counts or the law (where a burst tells as much as its root); knots, which are quantiles of the residuals of
 the cell, its group and the log; five quantiles at calibrated positions among the knots.
 """
 
@@ -22,12 +22,12 @@ from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, dense_co
 from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.estimator.answer import sort_numbers
 from pipeline.large_tables import LargeTable, groups_of
-from pipeline.report import Report, Tally
+from pipeline.report import Fact, Report, Tally
 from pipeline.tables import PREDICTIONS
 
 DAY_S = 86_400.0
 AGE_S, HALF_S, BURST_S = 7 * DAY_S, 180 * DAY_S, 600.0
-"""Age of what an answer knows; the time in which the weight of a run halves; gaps between submits of one burst."""
+"""Age of what an answer knows; age at which the weight of a run is a half; gaps between submits of one burst."""
 
 LEVELS = np.array((0.025, 0.1, 0.5, 0.9, 0.975))
 LO95, LO80, MIDDLE, HI80, HI95 = range(5)
@@ -39,9 +39,9 @@ NORMAL_KNOTS = np.array((-2.33, -1.88, -1.48, -1.04, -0.52, 0.0, 0.52, 1.04, 1.4
 
 CLASSES = np.array((0.0, 3.0, 10.0, 30.0))
 """Calibration by the effective runs of a cell: none, then up to these numbers, and more."""
-STEP, WAITING, OWN_STEP, MOST_OFFSET = 0.02, 5.0, 0.1, 3.0
+STEP, WAITING = 0.02, 5.0
 """Move of a position per ended run, in knots; over the usual number of answers that wait for their ends, the largest
-move (late feedback would oscillate); move and largest value of a cell's own offset."""
+move (late feedback would oscillate)."""
 OVERSHOOT, LEAST_GAP, MOST_GAP = 4.0, 0.02, 0.7
 """How far positions go beyond the knots, and the least and largest distance (log) of knots there."""
 
@@ -65,7 +65,7 @@ ENOUGH, KEEPS, KEEPS_OF_LOG, LEAST_KEPT, MOST_KEPT, MOST_SPAN = 20, 0.99, 0.9999
 it is ok where the interval spans at most 2.5 times."""
 
 ADVICE = {
-    "ok": None, "wide": "The 80% interval contained as many later runs as it should, but it is wide.",
+    "ok": "", "wide": "The 80% interval contained as many later runs as it should, but it is wide.",
     "missed": "The 80% interval contained {share:.0%} of the latest {n} later runs; it should contain 80%.",
     "few": "{n} later runs have been compared with this row; {enough} are needed.",
     "far": "Beyond the counts that ran: only the law of the group tells.",
@@ -80,10 +80,10 @@ class Runs(NamedTuple):
     cell: Ints
     log_s: Floats
     is_bound: Bools
+    # By how much the root of the number of its burst's runs grew with this run.
     of_burst: Floats
-    """By how much the root of the number of its burst's runs grew with this run."""
+    # Whether the root of the burst's runs so far grew to a whole number with this run.
     in_root: Bools
-    """Whether the root of the burst's runs so far grew to a whole number with this run."""
     submit_s: Floats
     end_s: Floats
 
@@ -93,39 +93,35 @@ class Cells(NamedTuple):
 
     group: Ints
     log_count: Floats
+    # Place of the first run.
     first: Ints
-    """Place of the first run."""
 
 
 class Learnt(NamedTuple):
     """What the walk has learnt."""
 
+    # By cell: runs that have ended; those known when the cell was last computed, -1 before; when that was.
     n_known: Ints
-    """By cell: runs that have ended."""
     n_used: Ints
     used_s: Floats
-    """By cell: the runs known when the cell was last computed, -1 before, and when."""
+    # By cell, as last computed: middle of the answer (log s); effective runs; knots, as distances from the middle.
     centre: Floats
     n_effective: Floats
     knots: Floats
+    # By cell: decayed number of later runs in the 80% interval; of all; their number.
     record: Floats
-    """By cell: decayed number of later runs in the 80% interval; of all; their number."""
+    # By group a ring of residuals (log), and how many were put in.
     residuals: Floats
     n_residuals: Ints
-    """By group a ring, and how many were put in."""
+    # By class: the log's residuals at KNOT_LEVELS, how many there were, and the position of each of LEVELS.
     ladder: Floats
     n_ladder: Floats
-    """By class the log's residuals at KNOT_LEVELS, and how many there were."""
     positions: Floats
-    """By class the position of each of LEVELS among the knots."""
+    # By cell: median of its runs (log s), or about that since it was computed; its group.
     middle: Floats
-    """By cell the median of its runs, or about that since it was computed."""
     group: Ints
-    """By cell."""
-    offsets: Floats
-    """By cell what is added to the positions."""
+    # Decayed: runs inside 80%, inside 95%, all; the usual number of answers that wait; runs compared.
     totals: Floats
-    """Decayed: runs inside 80%, inside 95%, all; the usual number of answers that wait; runs compared."""
 
 
 def predict(
@@ -180,8 +176,9 @@ def predict(
         reliability=words, advice=sentences, kept_share=record[0], n_later=record[1],
         method=np.where(has_run, "runs", "law").tolist(), run_id=[run_id] * curves.num_rows,
     )  # fmt: skip
-    counted, (in_80, in_95, n, _, n_compared) = Counter(words), learnt.totals
-    facts = {f"predictions_{word}": counted[word] for word in ADVICE} | {"past_jobs": int(n_compared)}
+    counted, (in_80, in_95, n, _, n_compared) = Counter(words), learnt.totals.tolist()
+    facts: dict[str, Fact] = {f"predictions_{word}": counted[word] for word in ADVICE}
+    facts |= {"past_jobs": int(n_compared)}
     facts |= {"in_80_later": in_80 / n if n else None, "in_95_later": in_95 / n if n else None}
     whole = Tally(table.num_rows)
     return table, Report("predict", "prediction", whole, whole, facts=facts).check()
@@ -250,13 +247,13 @@ def _nothing(cells: Cells) -> Learnt:
         np.zeros((n, len(KNOT_LEVELS)), np.float32), np.zeros((n, 3)), np.zeros((n_groups, GROUP_WIDTH), np.float32),
         np.zeros(n_groups, np.int64), np.tile(NORMAL_KNOTS, (len(CLASSES) + 1, 1)), np.zeros(len(CLASSES) + 1),
         np.tile(FIRST_POSITIONS, (len(CLASSES) + 1, 1)), np.full(n, np.nan), cells.group,
-        np.zeros((n, len(LEVELS))), np.zeros(5),
+        np.zeros(5),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _walk(
-    runs: Runs, cells: Cells, learnt: Learnt, answers: Floats, of_class: Ints, by_submit: Ints, by_end: Ints,
+    runs: Runs, cells: Cells, learnt: Learnt, answers: Array, of_class: Array, by_submit: Ints, by_end: Ints,
     as_of_s: float,
 ) -> None:  # fmt: skip
     """Answer each run from what had ended AGE_S before its submit, and learn from each end."""
@@ -356,10 +353,8 @@ def _compute(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weight(age_s: float) -> float:
-    """The weight of a run that ended so long ago: a half after HALF_S, little after twice that."""
-    square = (age_s / HALF_S) ** 2
-    fourth = square * square
-    return 1 / (1 + fourth * fourth)
+    """The weight of a run that ended so long ago: a half after HALF_S, little after 1.5 times that."""
+    return float(1 / (1 + (age_s / HALF_S) ** 8))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -405,10 +400,7 @@ def _of_others(cell: int, cells: Cells, learnt: Learnt) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _class_of(n_effective: float) -> int:
-    place = 0
-    while place < len(CLASSES) and n_effective > CLASSES[place]:
-        place += 1
-    return place
+    return int(np.searchsorted(CLASSES, n_effective))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -417,9 +409,8 @@ def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
     knots, positions = learnt.knots[cell], learnt.positions[_class_of(learnt.n_effective[cell])]
     middle = answer[MIDDLE] = learnt.centre[cell]
     for level in (LO95, LO80, HI80, HI95):
-        position = positions[level] + learnt.offsets[cell, level]
-        low = min(max(math.floor(position), 0), N_KNOTS - 2)
-        part, gap = position - low, knots[low + 1] - knots[low]
+        low = min(max(math.floor(positions[level]), 0), N_KNOTS - 2)
+        part, gap = positions[level] - low, knots[low + 1] - knots[low]
         gap = gap if 0 <= part <= 1 else min(max(gap, LEAST_GAP), MOST_GAP)
         # Beyond the last knot its distance from the one before is that of the end, not of the one within.
         answer[level] = middle + (knots[low] + part * gap if part <= 1 else knots[low + 1] + (part - 1) * gap)
@@ -428,7 +419,7 @@ def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _learn(run: int, n_waiting: int, runs: Runs, learnt: Learnt, answers: Floats, of_class: Ints) -> None:
+def _learn(run: int, n_waiting: int, runs: Runs, learnt: Learnt, answers: Array, of_class: Array) -> None:
     """Learn from a run that has ended, `n_waiting` answers after which ends are not known."""
     cell, log_s, which, totals = runs.cell[run], runs.log_s[run], of_class[run], learnt.totals
     if which >= 0:
@@ -446,16 +437,11 @@ def _learn(run: int, n_waiting: int, runs: Runs, learnt: Learnt, answers: Floats
             ladder[k] += rate * (KNOT_LEVELS[k] - (residual <= ladder[k]))
             ladder[k] = max(ladder[k], ladder[max(k - 1, 0)])
         move = min(STEP, WAITING / max(totals[3], 1.0))
-        # A burst of one cell is not many runs, and a cell learns less the more it has learnt.
-        own_move = OWN_STEP / (1 + 0.1 * math.sqrt(record[2])) * runs.of_burst[run]
         for level in (LO95, LO80, HI80, HI95):
             # A runtime equal to either end lies within the interval.
             is_above = log_s > answer[level] + SAME or (LEVELS[level] < 0.5 and log_s >= answer[level] - SAME)
-            up = is_above - (1 - LEVELS[level])
-            to = learnt.positions[which, level] + move * up
+            to = learnt.positions[which, level] + move * (is_above - (1 - LEVELS[level]))
             learnt.positions[which, level] = min(max(to, -OVERSHOOT), N_KNOTS - 1 + OVERSHOOT)
-            own = learnt.offsets[cell, level] + own_move * up
-            learnt.offsets[cell, level] = min(max(own, -MOST_OFFSET), MOST_OFFSET)
         if runs.in_root[run]:
             group = learnt.group[cell]
             learnt.residuals[group, learnt.n_residuals[group] % GROUP_WIDTH] = residual
@@ -480,7 +466,8 @@ def _with_law(of_runs: Floats, law: Floats) -> Floats:
     off = np.sqrt(mixed(off**2, of_law**2))
     off[:, LO80], off[:, HI80] = of_80[:, LO80], of_80[:, HI80]
     off[:, LO95], off[:, HI95] = np.fmax(off[:, LO95], off[:, LO80]), np.fmax(off[:, HI95], off[:, HI80])
-    return middle + np.sign(LEVELS - 0.5) * off
+    found: Floats = middle + np.sign(LEVELS - 0.5) * off
+    return found
 
 
 def _reliability(
@@ -498,7 +485,7 @@ def _reliability(
     words = np.select(list(cases.values()), list(cases), "ok").tolist()
     sentences = []
     for row, (word, advice) in enumerate(zip(words, curves.column("advice").to_pylist(), strict=True)):
-        own = ADVICE[word] and ADVICE[word].format(share=share[row], n=int(n[row]), enough=ENOUGH)
+        own = ADVICE[word].format(share=share[row], n=int(n[row]), enough=ENOUGH) or None
         sentences.append(advice or own if word in ("far", "broken", "ok") else own)
     return words, sentences, (share, n.astype(np.int64))
 
