@@ -4,9 +4,10 @@ The runs of one group at one count are a cell. `_walk` follows a log in time. Ea
 group that had ended AGE_S before its submit; when a run has ended, its answer is compared with its runtime. After the
 walk each row of the table is answered in the same way, with the law beside the runs.
 
-One answer: weighted runtimes of the cell (half the weight after HALF_S), their median by
-Kaplan and Meier, shrunk towards the group's other counts or the law (where a burst tells as much as its root); knots, which are quantiles of the residuals of
-the cell, its group and the log; five quantiles at calibrated positions among the knots.
+One answer: runtimes of the cell (those of the newest half-year; a run older than HALF_S counts less than a half), their
+median by Kaplan and Meier, shrunk towards the group's other counts or the law, against which a burst counts as its
+root; knots, which are quantiles of the residuals of the cell, its group and the log; the ends of the intervals at
+calibrated positions among the knots.
 """
 
 import math
@@ -340,7 +341,7 @@ def _compute(
         knots[k] = _quantile(values, redistributed, codes[:n], whole, KNOT_LEVELS[k])
     # 4. The centre: the median of the runs, and that of the group's other counts or the law.
     prior, of_prior = _of_others(cell, cells, learnt), OF_OTHERS
-    if not math.isnan(law_log_s) and law_sd > 0 and n_known:
+    if not math.isnan(law_log_s) and law_sd > 0 and n_known > 0:
         sd = (knots[N_KNOTS - 3] - knots[2]) / WIDTH_86
         prior, of_prior = law_log_s, min((sd / max(law_sd, 1e-3)) ** 2, MOST_OF_LAW)
     if n_known == 0 or math.isnan(prior):
@@ -378,11 +379,11 @@ def _quantile(values: Floats, weights: Floats, codes: Ints, total: float, level:
         edge = min(own, total / len(codes)) / 2
         here, after = (passed + edge) / total, (passed + own - edge) / total
         if own > 0 and here >= level:
-            return value if at < 0 else before + (value - before) * (level - at) / (here - at)
+            return float(value if at < 0 else before + (value - before) * (level - at) / (here - at))
         if own > 0:
             passed, at, before = passed + own, after, value
             if after >= level:
-                return value
+                return float(value)
     return before
 
 
@@ -395,7 +396,7 @@ def _of_others(cell: int, cells: Cells, learnt: Learnt) -> float:
             apart = abs(cells.log_count[other] - cells.log_count[cell]) / math.log(2.0)
             own = math.exp(-apart) * min(learnt.n_known[other], 20)
             total, weight = total + own * learnt.middle[other], weight + own
-    return total / weight if weight > 0 else math.nan
+    return float(total / weight) if weight > 0 else math.nan
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

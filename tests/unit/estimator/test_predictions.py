@@ -1,6 +1,7 @@
 """PREDICTIONS look like their runs: levels, intervals and words of reliability on simulated logs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,8 @@ SIZES = np.array([1, 2, 4, 8, 16])
 
 
 def log_of(
-    runtime_s: Floats, procs: Array, submit_s: Floats, group: Sequence[str] | None = None, user: Sequence[str] | None = None,
-    is_lower_bound: Sequence[bool] | None = None,
+    runtime_s: Floats, procs: Array, submit_s: Array, group: Sequence[str] | None = None,
+    user: Sequence[str] | None = None, is_lower_bound: Sequence[bool] | None = None,
 ) -> pa.Table:  # fmt: skip
     n = len(runtime_s)
     names = np.array(group or ["g"] * n, object)
@@ -59,7 +60,7 @@ def simulated(n: int = 3_000, sd: float = 0.2, seed: int = 1) -> pa.Table:
     return log_of(3_600 / procs * np.exp(draw.normal(0, sd, n)), procs, submit_s)
 
 
-def predicted(jobs: pa.Table, curves: pa.Table, as_of_s: float = 731 * DAY_S) -> tuple[list[dict[str, object]], Report]:
+def predicted(jobs: pa.Table, curves: pa.Table, as_of_s: float = 731 * DAY_S) -> tuple[list[dict[str, Any]], Report]:
     names = sorted(set(curves.column("group_id").to_pylist()))
     table, report = predict(curves, jobs, groups_of(*names), as_of_s, "r")
     return table.to_pylist(), report
@@ -170,8 +171,9 @@ def test_words_tell_kept_narrow_wide_and_few_rows_apart_and_the_report_counts_th
     for row in rows[1:3]:
         assert 0.7 <= row["kept_share"] <= 0.9 and row["n_later"] > 700
         assert (row["runtime_s_hi80"] <= MOST_SPAN * row["runtime_s_lo80"]) == (row["reliability"] == "ok")
-    assert sum(report.facts[f"predictions_{word}"] for word in ("ok", "wide", "few", "missed", "far", "broken")) == 5
-    assert report.facts["past_jobs"] > 1_500 and 0.75 < report.facts["in_80_later"] < 0.85
+    facts: dict[str, Any] = dict(report.facts)
+    assert sum(facts[f"predictions_{word}"] for word in ("ok", "wide", "few", "missed", "far", "broken")) == 5
+    assert facts["past_jobs"] > 1_500 and 0.75 < facts["in_80_later"] < 0.85
     assert rows[0]["advice"] == f"{rows[0]['n_later']} later runs have been compared with this row; 20 are needed."
 
 

@@ -219,7 +219,7 @@ def test_a_curve_that_rises_again_has_a_fastest_count() -> None:
     assert row["efficiency_50_procs"] == pytest.approx(31.6, rel=0.15)
 
 
-def test_a_run_reads_the_laws_without_speedups_and_codes_that_it_does_not_publish() -> None:
+def test_a_run_reads_the_laws_without_efficiencies_and_codes_that_it_does_not_publish() -> None:
     """`unbounded` says that upper ends are null. In a run the ends are the estimate's, which are never null."""
     observations = observations_of({"a": {n: n**2 / 2 for n in SIZES}})
     fits, patterns = fit(observations, FitRules())[0], PATTERNS.empty()
