@@ -231,7 +231,8 @@ def test_a_run_reads_the_laws_without_efficiencies_and_codes_that_it_does_not_pu
         assert read.column(name).equals(whole.column(name))
     codes = [set(table.column("reliability").to_pylist()[-1].split("+")) for table in (read, whole)]
     assert codes[1] - codes[0] == {"unbounded"} and codes[0] < codes[1]
-    assert read.column("speedup").null_count == read.num_rows
+    assert read.column("speedup").equals(whole.column("speedup"))
+    assert read.column("efficiency").null_count == read.num_rows
     # An answer by the law takes its interval, which is therefore never open.
     low, high = (read.column(f"runtime_s_{end}80").to_numpy() for end in ("lo", "hi"))
     assert (low < high).all()
