@@ -18,7 +18,7 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.baselines import largest_of_15
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
-from pipeline.estimate.limit_choice import LimitSettings
+from pipeline.limits.limit_choice import LimitSettings
 from pipeline.evaluate.limit_advice import (
     ESTIMATE,
     MANY_JOBS,

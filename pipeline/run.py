@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from pipeline.arrays import Floats
 from pipeline.clean.stage import clean_stored
-from pipeline.estimate.checkpoints import Checkpoint
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.history import READ, history
-from pipeline.estimate.limit_harm import make_harm, with_switched_off
-from pipeline.estimate.limits import make_limits
-from pipeline.estimate.nightly.table import make_estimates, make_memory
-from pipeline.estimate.predictions import publish_predictions
-from pipeline.estimate.registry import submitted_runs
-from pipeline.estimate.stage import learn_from_checkpoints, learn_memory, learn_state
+from pipeline.estimate.estimates import make_estimates, make_memory
+from pipeline.estimate.baselines import last_two
+from pipeline.estimate.history import LEARN_JOBS, READ, History, history
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.stage import learn_memory, learn_state
+from pipeline.estimate.state import walltime
 from pipeline.group import (
     assign_stored,
     choose_template,
@@ -40,8 +39,11 @@ from pipeline.ingest.privacy import with_hashed_names
 from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
+from pipeline.limits.limit_harm import make_harm, with_switched_off
+from pipeline.limits.limits import make_limits
 from pipeline.report import Report
 from pipeline.scaling.anomalies import screen
+from pipeline.scaling.group_runs import predict
 from pipeline.scaling.levels import level
 from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.predictions import groups_by_application, law_medians
@@ -53,23 +55,13 @@ from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
 from pipeline.storage import FileStamp, file_stamp
-from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, STATE, TABLES
+from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, TABLES, SubmittedRuns
 from pipeline.version import code_version
 
 T = TypeVar("T")
 
 _NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply", "run"}
 """Settings on which no table depends: where logs come from, how a run is computed, and where its tables go."""
-
-
-class States(Protocol):
-    """Where the States of earlier nights are kept; no byte of a table depends on it."""
-
-    def earlier(self) -> list[Checkpoint]:
-        """The States kept for this site, these settings and this code."""
-
-    def keep(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Keep these instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +85,6 @@ class Run:
 
     folder: Path | None = None
     """Where the steps write the tables that have a row for each job; None: such tables stay in memory."""
-
-    states: States | None = None
-    """The States of earlier nights; None: the log is learnt from its beginning, and none are kept."""
 
     @property
     def run_id(self) -> str:
@@ -146,23 +135,31 @@ def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
             check_unchanged(path, label, stamp, digest)
 
 
-def learn_kept(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
-    """STATE of a run's jobs, learnt from a State of an earlier night where the log has only grown since."""
-    site, settings, states = run.settings.site, ESTIMATE_RULES.of_site(run.settings), run.states
-    if states is None:
-        return learn_state(jobs, site, settings, run.names)
-    table, report, checkpoints = learn_from_checkpoints(
-        jobs, site, settings, run.names, states.earlier(), makes_checkpoints=True
-    )
-    states.keep(checkpoints)
-    return table, report
-
-
 def models_over_inputs(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
     """INPUT_MODELS of a run's jobs."""
-    newest, _ = newest_jobs(jobs, READ, ESTIMATE_RULES.learn_jobs)
-    runs = submitted_runs(history(newest, run.settings.site.timezone), ESTIMATE_RULES.of_site(run.settings))
+    newest, _ = newest_jobs(jobs, READ, LEARN_JOBS)
+    runs = submitted_runs(history(newest, run.settings.site.timezone))
     return publish_models(runs, run.settings.inputs, run.settings.site.name, run.run_id)
+
+
+def submitted_runs(past: History, usual_s: Floats | None = None) -> SubmittedRuns:
+    """The jobs of a History, with the rivals of a model: the mean of each submitter's last two jobs, and `walltime`.
+
+    `usual_s` is the median of `walltime` as of each submit, where the caller has it. Without any input there is no
+    model, and the rivals are not computed.
+    """
+    unknown = np.full(len(past), -1, np.int64)
+    has_inputs = "inputs" in past.codes and bool((past.codes["inputs"] >= 0).any())
+    rival = usual = np.full(len(past), np.nan)
+    if has_inputs:
+        rival = last_two(past)[:, QUANTILES.index(0.5)]
+        usual = walltime(past)[:, QUANTILES.index(0.5)] if usual_s is None else usual_s
+    return SubmittedRuns(
+        past.submit_s, past.known_s, past.end_s, past.runtime_s, past.is_lower_bound, past.is_learnt, past.requested_s,
+        rival, usual, past.procs, past.codes["who"], past.names["who"],
+        past.codes.get("what", unknown), past.names.get("what", []),
+        past.codes["inputs"] if has_inputs else unknown, past.names["inputs"] if has_inputs else [],
+    )  # fmt: skip
 
 
 STEPS = (
@@ -201,20 +198,20 @@ STEPS = (
          ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(
              observed, fits, PredictRules(), run.settings.site, run.run_id, groups_by_application(groups), patterns)),
-    Step("learn", ("jobs",), ("learnt",), ("site", "clean"),
-         learn_kept),
-    Step("predict", ("learnt", "curves", "groups", "jobs"), ("state", "predictions"), ("run_id",),
-         lambda run, state, curves, groups, jobs: publish_predictions(state, curves, groups, jobs, run.run_id)),
-    Step("estimate", ("state",), ("estimates",), ("run_id",),
-         lambda run, state: make_estimates(state, run.run_id)),
+    Step("learn", ("jobs",), ("state",), ("site",),
+         lambda run, jobs: learn_state(jobs, run.settings.site, run.names)),
+    Step("predict", ("curves", "grouped_jobs", "groups"), ("predictions",), ("run_id",),
+         lambda run, curves, grouped, groups: predict(curves, grouped, groups, run.run_id)),
+    Step("estimate", ("state", "jobs"), ("estimates",), ("run_id",),
+         lambda run, state, jobs: make_estimates(state, jobs, run.run_id)),
     Step("harm", ("jobs",), ("limit_harm",), ("site", "export"),
          lambda run, jobs: make_harm(jobs, run.settings.site.name, run.settings.export.again_s)),
     Step("limits", ("jobs", "limit_harm"), ("limits",), ("site", "run_id"),
          lambda run, jobs, harm: with_switched_off(make_limits(jobs, run.settings.site, run.run_id), harm)),
-    Step("learn_memory", ("jobs",), ("memory_state",), ("site", "clean"),
-         lambda run, jobs: learn_memory(jobs, run.settings.site, ESTIMATE_RULES.of_site(run.settings), run.names)),
-    Step("memory", ("memory_state",), ("memory",), ("run_id",),
-         lambda run, state: make_memory(state, run.run_id)),
+    Step("learn_memory", ("jobs",), ("memory_state",), ("site",),
+         lambda run, jobs: learn_memory(jobs, run.settings.site, run.names)),
+    Step("memory", ("memory_state", "jobs"), ("memory",), ("run_id",),
+         lambda run, state, jobs: make_memory(state, jobs, run.run_id)),
     Step("waste", ("jobs",), ("waste",), ("site", "clean", "run_id"),
          lambda run, jobs: waste(
              jobs, run.settings.site.name, run.run_id,
@@ -234,7 +231,7 @@ PUBLISHED = (
 
 STEP_TABLES: dict[str, TableKind] = {
     "jobs_read": JOBS, "jobs_flagged": JOBS, "grouped_jobs": GROUPED_JOBS, "observed": OBSERVATIONS,
-    "levelled": OBSERVATIONS, "curves": PREDICTIONS, "learnt": STATE,
+    "levelled": OBSERVATIONS, "curves": PREDICTIONS,
     **{name: TABLES[name] for name in PUBLISHED},
 }  # fmt: skip
 

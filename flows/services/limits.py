@@ -23,7 +23,7 @@ from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History
 from pipeline.estimate.job_memory import memory_history
-from pipeline.estimate.limit_harm import MANY_JOBS
+from pipeline.limits.limit_harm import MANY_JOBS
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.limit_advice import figures_of_rules, recommended_limits
 from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory

@@ -19,7 +19,7 @@ from flows.services.schedulers import SCHEDULERS
 from flows.services.starts_table import note_starts
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
-from pipeline.estimate.limit_harm import READ, jobs_since_limits, make_harm, switched_off
+from pipeline.limits.limit_harm import READ, jobs_since_limits, make_harm, switched_off
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest

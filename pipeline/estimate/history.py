@@ -39,6 +39,9 @@ READ = tuple(dict.fromkeys((
 )))  # fmt: skip
 """The columns of JOBS that a history and the ids of its records are made of."""
 
+OUT_OF_MEMORY = "OUT_OF_MEMORY"
+"""The state of jobs that were stopped because they needed more memory than they had."""
+
 QUEUED_AT_MOST_S = 86_400.0
 """A job that never started and whose cancellation has no time leaves the queue after its request, or this."""
 
@@ -193,6 +196,46 @@ def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = Fa
     )
 
 
+def memory_history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = False) -> History:
+    """The same jobs with memory in place of time: what estimates and limits runtimes then does so for memory.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS, n rows in any order.
+    timezone : str
+        IANA name of the site's time zone.
+    without_flagged : bool
+        Whether jobs with a flag are left out of learning.
+
+    Returns
+    -------
+    History
+        `runtime_s` and `requested_s` are memory used and asked for, KiB per processor; NaN unknown. A job that ended
+        OUT_OF_MEMORY needed more than it asked for, whatever was measured: a lower bound. `start_s` is infinite: the
+        time for which a job has run says nothing about its memory, and what it uses is known at its end.
+
+    Examples
+    --------
+    >>> log = memory_history(tables["jobs"])
+    >>> used_kib = log.runtime_s[log.has_run]
+    >>> bool((used_kib > 0).all()), bool(np.isinf(log.start_s).all())
+    (True, True)
+    """
+    past = history(jobs, timezone, without_flagged=without_flagged)
+    used_kib, asked_kib = floats(jobs, "used_mem_kib")[past.row], past.requested_mem_kib
+    ran_out = pc.fill_null(pc.equal(jobs.column("state").cast(pa.string()), OUT_OF_MEMORY), False).to_numpy()[past.row]
+    used_kib = np.where(ran_out, np.fmax(used_kib, asked_kib), used_kib)
+    return replace(
+        past,
+        start_s=np.full(len(past), np.inf),
+        runtime_s=np.where(past.has_run & (used_kib > 0), used_kib, np.nan),
+        requested_s=np.where(asked_kib > 0, asked_kib, np.nan),
+        requested_mem_kib=np.full(len(past), np.nan),
+        is_lower_bound=ran_out & past.has_run & (used_kib > 0),
+    )
+
+
 class Target(NamedTuple):
     """What of a job is estimated: the columns of JOBS that it is learnt from, and the History that they make."""
 
@@ -201,6 +244,10 @@ class Target(NamedTuple):
 
 
 RUNTIME = Target(READ, history)
+MEMORY = Target((*READ, "used_mem_kib"), memory_history)
+
+LEARN_JOBS = 1_000_000
+"""Least number of newest jobs that are learnt; at most half as many more are."""
 
 
 def _has_flag(jobs: pa.Table, flags: Sequence[str]) -> Bools:

@@ -79,3 +79,16 @@ def at_share(quantiles: Floats, share: float) -> Floats:
     place = int(np.clip(np.searchsorted(QUANTILES, share) - 1, 0, len(QUANTILES) - 2))
     part = float(np.clip((share - QUANTILES[place]) / (QUANTILES[place + 1] - QUANTILES[place]), 0.0, 1.0))
     return np.exp(logs[:, place] * (1.0 - part) + logs[:, place + 1] * part)
+
+
+def score_of(runtime_s: Floats, quantiles_s: Floats) -> dict[str, float]:
+    """The figures of `scores` over ended jobs, each as it was answered at its submit; none without a job."""
+    everyone = np.ones(len(runtime_s), np.bool_)
+    return dict(scores(runtime_s, quantiles_s[:, :N_QUANTILES], everyone)) if len(runtime_s) else {}
+
+
+def points(estimate_s: Floats) -> Floats:
+    """(jobs, 6) with the estimate as the median, and no other quantile."""
+    quantiles_s = np.full((len(estimate_s), N_QUANTILES), np.nan)
+    quantiles_s[:, QUANTILES.index(0.5)] = estimate_s
+    return quantiles_s

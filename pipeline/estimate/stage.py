@@ -1,6 +1,5 @@
 """The estimator as a stage: from JOBS to a STATE, and from a STATE and later JOBS to the next one."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,22 +7,22 @@ import pyarrow as pa
 
 from pipeline.arrays import Array, Ints, proc_seconds
 from pipeline.errors import InputError
-from pipeline.estimate.checkpoints import (
-    Checkpoint,
-    LogJobs,
-    checkpoint_of,
-    checkpoint_times,
-    kept,
-    learnt,
-    usable,
+from pipeline.estimate.history import ATTRIBUTES, LEARN_JOBS, MEMORY, RUNTIME, WHAT, WHO, Target, history, newest_s
+from pipeline.estimate.score import score_of
+from pipeline.estimate.state import (
+    KNOWN,
+    LATE,
+    NEW,
+    OPEN,
+    TOO_LATE,
+    State,
+    fates_of,
+    ids_of,
+    learn,
+    loaded_state,
+    state_table,
+    update,
 )
-from pipeline.estimate.estimate_rules import EstimateRules
-from pipeline.estimate.history import ATTRIBUTES, RUNTIME, WHAT, WHO, Target, history, newest_s
-from pipeline.estimate.job_memory import MEMORY
-from pipeline.estimate.questions import score_of
-from pipeline.estimate.state import KNOWN, LATE, NEW, OPEN, OVER, TOO_LATE, State, fates_of, ids_of
-from pipeline.estimate.state_table import arrays_in, state_in, state_table
-from pipeline.estimate.walltime import update
 from pipeline.large_tables import OLDER, LargeTable, knows, newest_jobs
 from pipeline.report import Fact, Report, Tally
 from pipeline.settings import SiteSettings
@@ -34,7 +33,7 @@ UNUSABLE, AFTER = "unusable", "after_as_of"
 
 
 def learn_state(
-    jobs: LargeTable, site: SiteSettings, settings: EstimateRules, names: str = "", as_of_s: float | None = None
+    jobs: LargeTable, site: SiteSettings, names: str = "", as_of_s: float | None = None, target: Target = RUNTIME
 ) -> tuple[pa.Table, Report]:
     """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another.
 
@@ -46,54 +45,10 @@ def learn_state(
         JOBS of one site.
     site : SiteSettings
         Name and time zone of the site.
-    settings : EstimateRules
-        Settings of the estimator; they are stored in the STATE.
     names : str
         Digest of the key that hashed the names, empty for plain names.
     as_of_s : float, optional
         Time up to which events are learnt, s since 1970; by default the newest instant of the log.
-
-    Returns
-    -------
-    table : pa.Table
-        STATE, one row per array.
-    report : Report
-        Jobs learnt from and left out, by reason.
-
-    Examples
-    --------
-    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-    >>> state, report = learn_state(tables["jobs"], settings.site, ESTIMATE_RULES)
-    >>> report.seen.rows == tables["jobs"].num_rows, report.facts["n_open"]
-    (True, 1)
-    """
-    return learn_from_checkpoints(jobs, site, settings, names, (), as_of_s=as_of_s)[:2]
-
-
-def learn_from_checkpoints(
-    jobs: LargeTable, site: SiteSettings, settings: EstimateRules, names: str, earlier: Sequence[Checkpoint],
-    *, as_of_s: float | None = None, makes_checkpoints: bool = False, target: Target = RUNTIME,
-) -> tuple[pa.Table, Report, list[Checkpoint]]:  # fmt: skip
-    """What `learn_state` gives, learnt from the newest checkpoint that fits the log; and checkpoints for the next log.
-
-    The STATE and the report are the same to the bit from any checkpoint of the same settings and code, or from none.
-
-    Parameters
-    ----------
-    jobs : pa.Table or StoredTable
-        JOBS of one site.
-    site : SiteSettings
-        Name and time zone of the site.
-    settings : EstimateRules
-        Settings of the estimator.
-    names : str
-        Digest of the key that hashed the names, empty for plain names.
-    earlier : sequence of Checkpoint
-        Checkpoints of earlier logs, of the same settings and code.
-    as_of_s : float, optional
-        Time up to which events are learnt, s since 1970; by default the newest instant of the log.
-    makes_checkpoints : bool
-        Whether checkpoints are made; without them the list is empty.
     target : Target
         What is estimated.
 
@@ -103,60 +58,24 @@ def learn_from_checkpoints(
         STATE, one row per array.
     report : Report
         Jobs learnt from and left out, by reason.
-    checkpoints : list of Checkpoint
-        The checkpoints to keep, of this log and of earlier ones.
     """
-    jobs, older = newest_jobs(jobs, target.columns, settings.learn_jobs, np.inf if as_of_s is None else as_of_s)
-    log = LogJobs.of(jobs, site.timezone, with_hashes=makes_checkpoints or bool(earlier), target=target)
-    until_s = log.newest_s() if as_of_s is None else float(as_of_s)
-    start = usable(log, earlier, until_s)
-    stops_s = checkpoint_times(log, start.as_of_s if start else -np.inf, until_s) if makes_checkpoints else []
-    made = [start] if start and makes_checkpoints else []
-    for at_s, state in learnt(log, settings, [*stops_s, until_s], start):
-        if at_s in stops_s:
-            made.append(checkpoint_of(log, settings, at_s, state))
+    jobs, older = newest_jobs(jobs, target.columns, LEARN_JOBS, np.inf if as_of_s is None else as_of_s)
+    log = target.history(jobs, site.timezone)
+    until_s = newest_s(jobs, log.row) if as_of_s is None else float(as_of_s)
     facts = {"name": site.name, "timezone": site.timezone, "names": names, "columns": " ".join(filled(jobs))}
-    state = replace(state, site=facts)
+    state = replace(learn(log, until_s, ids_of(jobs, log)), site=facts)
     fate = np.where(log.submit_s > until_s, AFTER, "")
-    table = state_table(state, settings)
-    still = [one for one in earlier if start and one.as_of_s < start.as_of_s]
-    checkpoints = kept([*still, *made], float(log.submit_s[-1])) if made else []
-    return table, _report("learn", jobs, log.row, fate, state, {}, older), checkpoints
+    return state_table(state), _report("learn", jobs, log.row, fate, state, {}, older)
 
 
-def learn_memory(
-    jobs: LargeTable, site: SiteSettings, settings: EstimateRules, names: str = ""
-) -> tuple[pa.Table, Report]:
-    """MEMORY_STATE of a log: what `learn_state` learns of runtimes, of memory; no row where no job's memory is known.
+def learn_memory(jobs: LargeTable, site: SiteSettings, names: str = "") -> tuple[pa.Table, Report]:
+    """MEMORY_STATE of a log, as `learn_state` makes STATE; no row where no job's memory is known.
 
-    Parameters
-    ----------
-    jobs : pa.Table or StoredTable
-        JOBS of one site.
-    site : SiteSettings
-        Name and time zone of the site.
-    settings : EstimateRules
-        Settings of the estimator.
-    names : str
-        Digest of the key that hashed the names, empty for plain names.
-
-    Returns
-    -------
-    table : pa.Table
-        MEMORY_STATE; its runtimes and requests are memory, KiB per processor.
-    report : Report
-        Jobs learnt from and left out, by reason; nothing where no job's memory is known.
-
-    Examples
-    --------
-    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-    >>> state, report = learn_memory(tables["jobs"], settings.site, ESTIMATE_RULES)
-    >>> state.num_rows > 0, report.facts["n_scored"]
-    (True, 69.0)
+    Its runtimes and requests are memory, KiB per processor.
     """
     if not knows(jobs, "used_mem_kib"):
         return MEMORY_STATE.empty(), Report("learn_memory", "job", Tally(), Tally())
-    table, report, _ = learn_from_checkpoints(jobs, site, settings, names, (), target=MEMORY)
+    table, report = learn_state(jobs, site, names, target=MEMORY)
     # What has a unit of time is no time here.
     facts = {name: value for name, value in report.facts.items() if not name.startswith(("mae_s", "pinball"))}
     return MEMORY_STATE.check(table), replace(report, stage="learn_memory", facts=facts)
@@ -166,7 +85,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     """STATE after more of the log: new jobs, and records of those that were not over; others may be among them.
 
     The result is that of learning the whole log at once, to the bit, where every record came in time. InputError where
-    the time is before that of the State.
+    the time is before that of the State, or the State has another format.
 
     Parameters
     ----------
@@ -183,39 +102,22 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
         STATE as of the later time.
     report : Report
         Jobs learnt from and left out, by reason.
-
-    Raises
-    ------
-    InputError
-        If `as_of_s` is before the time of `earlier`, or `earlier` has another format.
-
-    Examples
-    --------
-    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-    >>> jobs = tables["jobs"]
-    >>> middle_s = float(np.nanmedian(jobs.column("submit_s").to_numpy()))
-    >>> early, _ = learn_state(jobs, settings.site, ESTIMATE_RULES, as_of_s=middle_s)
-    >>> state, report = update_state(early, jobs)
-    >>> state.num_rows == early.num_rows, report.facts["n_new"] > 0
-    (True, True)
     """
-    arrays = arrays_in(earlier)
-    state, settings = state_in(arrays, "the state to update")
+    state = loaded_state(earlier, "the state to update")
     later = history(jobs, state.site["timezone"])
     until_s = max(newest_s(jobs, later.row), state.as_of_s) if as_of_s is None else float(as_of_s)
     if until_s < state.as_of_s:
-        found = f"a state as of {state.as_of_s:.0f} s"
-        raise InputError("the state to update", found, f"none later than {until_s:.0f} s")
-    ids = ids_of(jobs, later)
-    known = later.known_by(until_s)
-    fate = np.append(fates_of(state, known, ids[: len(known)]).fate, np.full(len(later) - len(known), -1))
-    facts = {**state.site, "columns": " ".join(dict.fromkeys([*state.site["columns"].split(), *filled(jobs)]))}
-    state = replace(update(state, later, ids, settings, until_s), site=facts)
+        raise InputError("the state to update", f"a state as of {state.as_of_s:.0f} s", f"none later than {until_s:.0f} s")
+    ids, known = ids_of(jobs, later), later.known_by(until_s)
+    fate = np.full(len(later), -1)
+    fate[: len(known)] = fates_of(state, known, np.array(ids[: len(known)], object))[0]
+    columns = " ".join(dict.fromkeys([*state.site["columns"].split(), *filled(jobs)]))
+    state = replace(update(state, later, ids, until_s), site=state.site | {"columns": columns})
     counts: dict[str, Fact] = {
         name: int((fate == one).sum()) for name, one in (("n_open", OPEN), ("n_late", LATE), ("n_new", NEW))
     }
     why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
-    return state_table(state, settings), _report("update", jobs, later.row, why, state, counts, Tally())
+    return state_table(state), _report("update", jobs, later.row, why, state, counts, Tally())
 
 
 def filled(jobs: pa.Table) -> list[str]:
@@ -238,10 +140,9 @@ def _report(
     tally = {name: Tally(int((reason == name).sum()), float(work_s[reason == name].sum())) for name in reasons}
     kept = tally.pop("", Tally())
     tally |= {OLDER: older} if older.rows else {}
-    open_jobs = int((state.progress != OVER).sum())
     known: dict[str, Fact] = {
-        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.sizes),
-        "n_open": open_jobs,
+        "as_of_s": state.as_of_s, "n_submitters": len(state.names.texts["who"]),
+        "n_kinds": len(state.names.keys["kind"]), "n_open": int((~state.ages[0.0].is_over).sum()),
     }  # fmt: skip
     seen = Tally(jobs.num_rows, float(work_s.sum())) + older
-    return Report(stage, "job", seen, kept, tally, known | counts | score_of(state.record))
+    return Report(stage, "job", seen, kept, tally, known | counts | score_of(state.record.runtime_s, state.record.quantiles_s))

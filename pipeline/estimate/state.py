@@ -1,285 +1,181 @@
-"""The estimator's state: the jobs it remembers, and the state of each of its parts."""
+"""What has been learnt of a log: `learn`, `update` and `estimate` are one pass, so that their answers are the same.
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+A State has a Memory for each age at which answers are read. What is learnt for an age lags by that age: a table that is
+read a day after it was made is answered by what was known a day before, and its errors are learnt from such answers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints
-from pipeline.estimate import chains, group_record, similar_jobs
-from pipeline.estimate.blend import Errors, no_errors
-from pipeline.estimate.chains import Chain, no_chain
-from pipeline.estimate.group_record import Evidence
+from pipeline.arrays import Array, Bools, Floats, Ints, list_values, lists
+from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.keys import MASK, Keys, grown, no_keys
-from pipeline.estimate.law_curves import LawCurves, no_curves
-from pipeline.estimate.nightly.rows import N_CLASSES, N_READ, Rows, no_rows
-from pipeline.estimate.similar_jobs import Memory
-from pipeline.estimate.submits import ATTRIBUTES, TRAITS, Events, Jobs, LastSubmits, Use, no_submits, no_use, part
-from pipeline.tables import JOBS
+from pipeline.estimate.answer import (
+    END,
+    FIRST_PLACES,
+    LEVELS,
+    LOG_RUNTIME,
+    N_CHOICES,
+    N_ESTIMATES,
+    N_TRAITS,
+    PROCS,
+    RUNTIME,
+    START,
+    SUBMIT,
+    WHO,
+    WIDTHS,
+    Answers,
+    Jobs,
+    Keys,
+    Memory,
+    Ring,
+    Rings,
+    advance,
+    new_room,
+)
+from pipeline.estimate.jobs import Names, Numbered, grown, hashes_of_names, jobs_of, no_names, set_bursts, texts
+from pipeline.estimate.score import N_QUANTILES
+from pipeline.tables import JOBS, STATE
 
-N = TypeVar("N", bound=NamedTuple)
+DAY_S = 86_400.0
+AGES_S = (0.0, DAY_S, 7 * DAY_S)
+"""Ages of answers: at the submit, of a table of the night before, of one that is a week old."""
+PART_JOBS = 50_000
+"""Submits processed at a time: the memory of a pass grows with this, not with the log."""
 
-QUEUED, RUNNING, OVER = range(3)
-
-LEARNT = ("live", "served", "choice")
-"""Names of what is learnt of answers: at the submit, of rows of the table, of the choices of the ensemble."""
-
-
-class Outputs(NamedTuple):
-    """Per job the outputs of the parts at its submit; they are needed again when the job ends."""
-
-    method_s: Floats
-    """(jobs, methods) the estimates that are combined."""
-    rung_s: Floats
-    """(jobs, quantiles) positions of the calibrated quantiles on the ladder."""
-    quantiles_s: Floats
-    """(jobs, quantiles) the estimate; (jobs, columns x quantiles) what the rows read said."""
-    kinds: Floats
-    """(jobs, kinds) 1 where a job is of a kind whose quantiles are calibrated apart, else 0; (jobs, columns) the
-    class of each row read; NaN: no row."""
-
-
-class Learnt(NamedTuple):
-    """What is learnt of answers: errors of the methods, positions of the quantiles, outputs of the jobs."""
-
-    errors: Errors
-    rungs: Floats
-    """(kinds, quantiles); of rows (classes, quantiles + 1): positions, what those on few jobs add, jobs learnt from."""
-    outputs: Outputs
+KEY_OF_RING = {name: "user" if name in ("ended", "running") else name for name in Rings._fields}
 
 
-RECORD_JOBS = 20_000
-"""Latest ended jobs that a Record has."""
+class Age(NamedTuple):
+    """One age: what it remembers, its answers to jobs, and which jobs' starts and ends it has learnt."""
+
+    memory: Memory
+    answers: Answers
+    has_begun: Bools
+    is_over: Bools
+
+
+def _n_keys(names: Names) -> dict[str, int]:
+    """How many keys of each kind there are; requests also have the key of any."""
+    return {name: len(names.keys[name]) + (name == "request") for name in Keys._fields}
 
 
 class Record(NamedTuple):
-    """The latest ended jobs: runtimes and the quantiles estimated at their submit, s; processors."""
+    """The latest ended jobs: runtimes, s, and what was answered at the submit; processors."""
 
     runtime_s: Floats
     quantiles_s: Floats
     procs: Floats
 
 
-class Over(NamedTuple):
-    """Jobs, or arrays with tasks, that ended shortly before the state's time: a hash of each id, ascending, and its
-    (last) end, s."""
-
-    digest: Ints
-    end_s: Floats
+RECORD_JOBS = 20_000
+RECOGNISED_S = 30 * DAY_S
+"""Time after a job's end for which its id is kept, so that a repeated record is not learnt twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The result of `learn`: only arrays and texts, so that it can be stored as a table (state_table.py)."""
+    """The result of `learn`: arrays and texts."""
 
-    names: dict[str, dict[str, int]]
-    """Per attribute the code of each text, in order of code."""
-    requests: Keys
-    groups: Keys
-    sizes: Keys
+    names: Names
     jobs: Jobs
-    """The jobs remembered, in order of submit."""
-    ids: list[str]
-    """Per job, the id of its record."""
-    progress: Ints
-    """Per job: QUEUED, RUNNING or OVER."""
-    live: Learnt
-    """Of answers at the submit."""
-    served: Learnt
-    """Of answers of rows of the table, as old as they are when they are read."""
-    choice: Learnt
-    """Of the choices of the ensemble: their errors alone."""
-    rows: Rows
-    last_submits: LastSubmits
-    use: Use
-    memory: Memory
-    evidence: Evidence
-    laws: LawCurves
-    chain: Chain
+    array: Ints
+    """Per job the hash of its array's id, 0 for none."""
+    ids: Array
+    """Per job the id of its record."""
+    last: Ints
+    """Per user the place of the last submit."""
+    over: Ints
+    """Hashes of the ids of jobs that ended within RECOGNISED_S."""
+    over_s: Floats
+    """When they ended."""
+    ages: dict[float, Age]
     record: Record
-    over: Over
-    arrays: Over
-    n_submits: int = 0
     as_of_s: float = -np.inf
-    """The time up to which events are part of the state, s."""
     site: dict[str, str] = field(default_factory=dict)
-    """Facts about the log's site, by name."""
 
 
-def no_state(n_methods: int, n_choices: int, first_rungs: Floats) -> State:
-    """Nothing learnt yet."""
-    none, (n_kinds, n_quantiles) = np.empty(0, np.int64), first_rungs.shape
-
-    widths = live_widths(n_methods, n_quantiles, n_kinds)
-    live = Learnt(no_errors(n_methods), first_rungs.copy(), no_outputs(0, widths))
-    rungs = np.zeros((N_CLASSES, n_quantiles + 1))
-    rungs[::2, :-1] = first_rungs[0]
-    served = Learnt(no_errors(n_methods), rungs, no_outputs(0, (n_methods, 0, N_READ * n_quantiles, N_READ)))
-    choice = Learnt(no_errors(n_choices), np.zeros((0, n_quantiles)), no_outputs(0, (n_choices, 0, 0, 0)))
+def no_state(ages_s: Sequence[float] = AGES_S) -> State:
+    """Nothing learnt."""
+    none = np.empty(0, np.int64)
+    jobs = Jobs(
+        np.empty((0, WHO + 1)), np.empty((0, N_TRAITS), np.int32), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
+        np.empty(0), none, Keys(*[none] * len(Keys._fields)),
+    )  # fmt: skip
     return State(
-        names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
-        jobs=no_jobs(), ids=[], progress=none, live=live, served=served, choice=choice,
-        rows=no_rows(n_methods, n_quantiles),
-        last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
-        laws=no_curves(), chain=no_chain(),
-        record=Record(np.empty(0), np.empty((0, n_quantiles)), np.empty(0)), over=Over(none, np.empty(0)),
-        arrays=Over(none, np.empty(0)),
+        no_names(), jobs, none, np.empty(0, object), np.full(1, -1), none, np.empty(0), {age_s: _no_age() for age_s in ages_s},
+        Record(np.empty(0), np.empty((0, len(LEVELS))), np.empty(0)),
     )  # fmt: skip
 
 
-NAMED = ("who", *ATTRIBUTES)
-"""Attributes whose values the estimator compares."""
-
-_CODES = {"who", "what", "request", "group", "size", "burst", "session", "array"}
-_FLAGS = {"is_lower_bound", "is_learnt"}
-
-
-def no_jobs() -> Jobs:
-    """No job."""
-    types = [np.int64 if name in _CODES else np.bool_ if name in _FLAGS else np.float64 for name in Jobs._fields]
-    blank = Jobs(*(np.empty(0, dtype) for dtype in types))
-    return blank._replace(traits=np.empty((0, len(TRAITS)), np.int64))
-
-
-def live_widths(n_methods: int, n_quantiles: int, n_kinds: int) -> tuple[int, ...]:
-    """Columns of each of the Outputs of answers at the submit."""
-    return n_methods, n_quantiles, n_quantiles, n_kinds
+def _no_age() -> Age:
+    blank, nothing = np.full(1, -1, np.int64), np.zeros(1, np.int64)
+    rings = Rings(*(
+        Ring(blank.copy(), nothing.copy(), blank.copy(), np.empty((0, WIDTHS[name]), np.int32), nothing.copy())
+        for name in Rings._fields
+    ))  # fmt: skip
+    places = np.vstack([FIRST_PLACES, np.zeros((2, len(LEVELS)))])
+    memory = Memory(
+        rings, np.zeros((1, N_ESTIMATES + N_CHOICES)), np.zeros(1), places, np.zeros((N_TRAITS + 1, 2)),
+        np.zeros((1, 2)), np.zeros((1, 2)), nothing.copy(), np.zeros(4),
+    )  # fmt: skip
+    no_answers = Answers(np.empty((0, len(LEVELS))), np.empty((0, N_ESTIMATES + N_CHOICES)), np.empty((0, 3)))
+    return Age(memory, no_answers, np.empty(0, np.bool_), np.empty(0, np.bool_))
 
 
-def no_outputs(n: int, widths: Iterable[int]) -> Outputs:
-    """Outputs of n jobs before any estimate: all NaN."""
-    return Outputs(*(np.full((n, width), np.nan) for width in widths))
+def learn(
+    history: History, as_of_s: float = np.inf, ids: Sequence[str] | None = None, ages_s: Sequence[float] = AGES_S,
+    found: dict[float, list[Floats]] | None = None,
+) -> State:  # fmt: skip
+    """The State of a log at a time; `found` gets, by age, the (jobs, 7) quantiles, s, that each job was answered with."""
+    return update(no_state(ages_s), history, ids, as_of_s, found)
 
 
-def each_learnt(state: State, change: Callable[[Learnt], Learnt]) -> State:
-    """The state with what is learnt of each kind of answers changed."""
-    return replace(state, live=change(state.live), served=change(state.served), choice=change(state.choice))
+def update(
+    state: State, later: History, ids: Sequence[str] | None = None, as_of_s: float = np.inf,
+    found: dict[float, list[Floats]] | None = None,
+) -> State:  # fmt: skip
+    """The State after jobs that were submitted later, and later records of jobs that were open; see FATES.
 
-
-def with_rows(state: State, n_jobs: int) -> State:
-    """The state with a row for each submitter, request, group and size, and for so many jobs."""
-    n_who, n_groups = len(state.names["who"]), len(state.groups)
-
-    def with_who(one: Learnt) -> Learnt:
-        held, n_new = one.errors, n_jobs - len(one.outputs.method_s)
-        more = (np.full((n_new, column.shape[1]), np.nan) for column in one.outputs)
-        errors = held._replace(of_who=grown(held.of_who, n_who), n_of_who=grown(held.n_of_who, n_who))
-        both = zip(one.outputs, more, strict=True)
-        return one._replace(errors=errors, outputs=Outputs(*(np.concatenate(columns) for columns in both)))
-
-    state = each_learnt(state, with_who)
-    return replace(
-        state,
-        last_submits=LastSubmits(*(grown(column, n_who) for column in state.last_submits)),
-        use=state.use._replace(of_request=grown(state.use.of_request, len(state.requests))),
-        memory=similar_jobs.with_keys(state.memory, n_who, len(state.requests), n_groups, n_jobs),
-        evidence=group_record.with_keys(state.evidence, len(state.sizes), n_groups, n_who),
-        laws=state.laws._replace(of_group=grown(state.laws.of_group, n_groups)),
-    )
-
-
-def progressed(state: State, events: Events) -> Ints:
-    """The progress of every job after the events."""
-    progress = state.progress.copy()
-    progress[events.by_start] = np.maximum(progress[events.by_start], RUNNING)
-    progress[events.by_end] = OVER
-    progress[events.by_leave] = OVER
-    return progress
-
-
-def compacted(state: State, n_entries: int) -> State:
-    """The state without jobs and runtimes that no part uses any more; its estimates stay the same to the bit.
-
-    `n_entries`: entries of the chain in use.
+    It equals what `learn` makes of the whole log, to the bit, where every record came in time.
     """
-    is_over, memory = state.progress == OVER, state.memory
-    memory.running[np.append(is_over, False)[memory.running]] = -1
-    is_kept = ~is_over
-    for places in similar_jobs.places_of(memory):
-        is_kept[places[places >= 0]] = True
-    number = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, -1), -1)
-    for places in similar_jobs.places_of(memory):
-        places[:] = number[places]
-    kept = np.flatnonzero(is_kept)
-    state = each_learnt(state, lambda one: one._replace(outputs=Outputs(*(column[kept] for column in one.outputs))))
-    return replace(
-        state,
-        jobs=part(state.jobs, kept),
-        ids=[state.ids[place] for place in kept],
-        progress=state.progress[kept],
-        memory=memory._replace(before=memory.before[kept]),
-        chain=chains.compacted(state.chain, n_entries, state.last_submits.session),
-    )
+    known = later.known_by(as_of_s) if np.isfinite(as_of_s) else later
+    named = texts(str(row) for row in known.row) if ids is None else texts(ids[: len(known)])
+    fate, place = fates_of(state, known, named)
+    state = _with_events(state, known, place)
+    fresh = np.flatnonzero(fate >= LATE)
+    known, named = known.take(fresh), named[fresh]
+    # A job that was reported late counts as submitted now: what it would have changed has been answered.
+    known = replace(known, submit_s=np.maximum(known.submit_s, state.as_of_s))
+    for start in range(0, max(len(known), 1), PART_JOBS):
+        rows = np.arange(start, min(start + PART_JOBS, len(known)))
+        is_last = len(known) <= start + PART_JOBS
+        until_s = as_of_s if is_last else float(known.submit_s[rows[-1]])
+        state = compacted(_extended(state, known.take(rows), named[rows], until_s, found))
+    return state
 
 
-RECOGNISED_S = 30 * 86_400.0
-"""Time after a job's end for which its id is kept, so that a repeated record is not learnt twice."""
-
-OPEN, KNOWN, TOO_LATE, LATE, NEW = range(5)
-"""OPEN: a job that was not over. KNOWN: a job that was over. TOO_LATE: a job that ended too long ago for its id to be
-kept. LATE: submitted by the state's time, but not reported by then. NEW: submitted since."""
+KNOWN, TOO_LATE, OPEN, LATE, NEW = range(5)
+"""FATES of a record: of a job that was over; of one that ended too long ago for its id to be kept; of one that was
+open; submitted by the State's time and not reported by then; submitted since."""
 
 
-class Fates(NamedTuple):
-    """Per record its fate, and the place of its job in the State (-1: not open there)."""
-
-    fate: Ints
-    place: Ints
-
-
-def fates_of(state: State, records: History, ids: Sequence[str]) -> Fates:
-    """The fate of each record of a later log; `ids` identifies the records as `state.ids` does."""
-    is_open = (state.progress != OVER).tolist()
-    known = {name: row for row, (name, keeps) in enumerate(zip(state.ids, is_open, strict=True)) if keeps}
-    place = np.array([known.get(name, -1) for name in ids], np.int64)
+def fates_of(state: State, records: History, ids: Array) -> tuple[Ints, Ints]:
+    """Per record its fate, and the place of its open job in the State (-1: none)."""
+    is_open = np.flatnonzero(~state.ages[0.0].is_over)
+    places = dict(zip(state.ids[is_open].tolist(), is_open.tolist(), strict=True))
+    place = np.array([places.get(name, -1) for name in ids], np.int64)
+    is_known = np.isin(hashes_of_names(ids.tolist())[:-1], state.over)
     fate = np.where(records.submit_s > state.as_of_s, NEW, LATE)
     fate[records.end_s <= state.as_of_s - RECOGNISED_S] = TOO_LATE
-    unmatched = np.flatnonzero((fate == LATE) & (place < 0))
-    fate[unmatched[np.isin(_digests(ids[row] for row in unmatched.tolist()), state.over.digest)]] = KNOWN
+    fate[(fate == LATE) & is_known] = KNOWN
     fate[place >= 0] = OPEN
-    return Fates(fate, place)
-
-
-def over_by(before: Over, records: History, ids: Sequence[str], as_of_s: float) -> Over:
-    """The jobs that ended within RECOGNISED_S before a time: those of `before` and those of the records."""
-    ended = np.flatnonzero(_is_recent(records.end_s, as_of_s))
-    digest = np.concatenate([before.digest, _digests(ids[row] for row in ended.tolist())])
-    end_s = np.concatenate([before.end_s, records.end_s[ended]])
-    digest, first = np.unique(digest, return_index=True)
-    is_kept = _is_recent(end_s[first], as_of_s)
-    return Over(digest[is_kept], end_s[first][is_kept])
-
-
-def firsts_of_arrays(array: Ints, end_s: Floats, before: Over, as_of_s: float) -> tuple[Bools, Over]:
-    """Per ended job, in order of end, whether none of its array ended within RECOGNISED_S before; what is known then.
-
-    `array`: hashes of arrays, -1 for a job in none.
-    """
-    own = np.flatnonzero(array >= 0)
-    digest, ends_s = np.concatenate([before.digest, array[own]]), np.concatenate([before.end_s, end_s[own]])
-    order = np.argsort(digest, kind="stable")
-    digest, ends_s = digest[order], ends_s[order]
-    goes_on = np.append(False, digest[1:] == digest[:-1])[: len(order)]
-    goes_on &= np.diff(ends_s, prepend=-np.inf) < RECOGNISED_S
-    found, place = np.ones(len(array), np.bool_), order - len(before.digest)
-    found[own[place[place >= 0]]] = ~goes_on[place >= 0]
-    is_kept = np.append(digest[1:] != digest[:-1], True)[: len(order)] & _is_recent(ends_s, as_of_s)
-    return found, Over(digest[is_kept], ends_s[is_kept])
-
-
-def _is_recent(end_s: np.ndarray, as_of_s: float) -> Bools:
-    return (end_s <= as_of_s) & (end_s > as_of_s - RECOGNISED_S)
-
-
-def _digests(names: Iterable[str]) -> Ints:
-    """A 63-bit hash of each name."""
-    raw = b"".join(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
-    return (np.frombuffer(raw, "<u8") & MASK).astype(np.int64)
+    return fate, place
 
 
 def ids_of(jobs: pa.Table, past: History) -> list[str]:
@@ -288,3 +184,316 @@ def ids_of(jobs: pa.Table, past: History) -> list[str]:
     keys = [jobs.column(name).cast(pa.string()).take(rows) for name in JOBS.key]
     ids: list[str] = pc.binary_join_element_wise(*keys, "\0", null_handling="skip").to_pylist()
     return ids
+
+
+def _with_events(state: State, records: History, place: Ints) -> State:
+    """The State with the starts and ends of its open jobs."""
+    rows = np.flatnonzero(place >= 0)
+    at, jobs = place[rows], Jobs(*(one if isinstance(one, Keys) else one.copy() for one in state.jobs))
+    runtime_s = np.where(records.runtime_s > 0, records.runtime_s, np.nan)[rows]
+    for column, values in ((START, records.start_s[rows]), (END, records.end_s[rows]), (RUNTIME, runtime_s)):
+        jobs.values[at, column] = values
+    jobs.values[at, LOG_RUNTIME] = np.log(runtime_s)
+    jobs.is_stopped[at] = records.is_lower_bound[rows]
+    jobs.is_learnt[at] = records.is_learnt[rows] & ~np.isnan(runtime_s)
+    return replace(state, jobs=jobs)
+
+
+def _extended(
+    state: State, history: History, ids: Array, until_s: float, found: dict[float, list[Floats]] | None
+) -> State:
+    """The State after the submits, and all starts and ends until a time."""
+    fresh, names = jobs_of(history, state.names, registers=True)
+    first, n = len(state.jobs.values), len(state.jobs.values) + len(history)
+    jobs = _joined(state.jobs, fresh)
+    array = np.concatenate([state.array, hashes_of_names(history.names["array_id"])[history.codes["array_id"]]])
+    n_keys = _n_keys(names)
+    last = grown(state.last, n_keys["user"])
+    set_bursts(jobs, last, first, array, True)
+    asked, room = np.arange(first, n), new_room(n)
+    has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
+    starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
+    ages, record = {}, state.record
+    for age_s, age in state.ages.items():
+        age = _with_room(age, n, n_keys)
+        by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s - age_s)
+        by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s - age_s)
+        memory = _with_rows(age.memory, len(by_start), len(by_end))
+        advance(jobs, memory, age.answers, room, asked, by_start, by_end, age_s, until_s - age_s)
+        age.has_begun[by_start], age.is_over[by_end] = True, True
+        # Jobs that left the queue unstarted are over.
+        age.is_over[jobs.values[:, END] <= until_s - age_s] = True
+        ages[age_s] = age._replace(memory=memory)
+        room.seen[:] = -1
+        if age_s == 0:
+            record = _recorded(record, jobs, age.answers, by_end[jobs.is_learnt[by_end]])
+        if found is not None:
+            found.setdefault(age_s, []).append(age.answers.quantiles_s[first:].copy())
+    return replace(
+        state, names=names, jobs=jobs, array=array, ids=np.concatenate([state.ids, ids]), last=last, ages=ages,
+        record=record, as_of_s=max(until_s, state.as_of_s),
+    )
+
+
+def _recorded(record: Record, jobs: Jobs, answers: Answers, over: Ints) -> Record:
+    newer = Record(jobs.values[over, RUNTIME], answers.quantiles_s[over], jobs.values[over, PROCS])
+    return Record(*(np.concatenate(both)[-RECORD_JOBS:] for both in zip(record, newer, strict=True)))
+
+
+def _in_order(times_s: Floats, chosen: Bools, until_s: float) -> Ints:
+    places = np.flatnonzero(chosen & (times_s <= until_s))
+    return places[np.argsort(times_s[places], kind="stable")]
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Both, column by column."""
+    return type(first)(*(
+        _joined(one, two) if isinstance(one, tuple) else np.concatenate([one, two])
+        for one, two in zip(first, second, strict=True)
+    ))  # fmt: skip
+
+
+def _with_room(age: Age, n_jobs: int, n_keys: dict[str, int]) -> Age:
+    """The age with a row for each job, and for each user and kind."""
+    n_new = n_jobs - len(age.is_over)
+    answers = Answers(*(
+        np.concatenate([column, np.zeros((n_new, column.shape[1]))]) for column in age.answers
+    ))  # fmt: skip
+    more, held = np.zeros(n_new, np.bool_), age.memory
+    rings = Rings(*(
+        ring._replace(**{part: grown(getattr(ring, part), n_keys[KEY_OF_RING[name]]) for part in ("newest", "count", "row")})
+        for name, ring in held.rings._asdict().items()
+    ))  # fmt: skip
+    users = {name: _grown(getattr(held, name), n_keys["user"]) for name in ("errors", "n_errors", "follows", "n_ended")}
+    memory = held._replace(rings=rings, follows_of_kind=_grown(held.follows_of_kind, n_keys["kind"]), **users)
+    begun, over = (np.concatenate([one, more]) for one in (age.has_begun, age.is_over))
+    return Age(memory, answers, begun, over)
+
+
+def _grown(array: Array, n_rows: int) -> Array:
+    """The array with zeros for new keys; the last row, of all jobs, stays the last."""
+    more = np.zeros((n_rows + 1 - len(array), *array.shape[1:]), array.dtype)
+    return np.concatenate([array[:-1], more, array[-1:]]) if len(more) else array
+
+
+def _with_rows(memory: Memory, n_starts: int, n_ends: int) -> Memory:
+    """The memory with a free row in each ring for each event."""
+    rings = {}
+    for name, ring in memory.rings._asdict().items():
+        room = min(n_starts if name == "running" else n_ends, len(ring.count))
+        more = np.full((max(int(ring.n_rows[0]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int32)
+        rings[name] = ring._replace(jobs=np.concatenate([ring.jobs, more]))
+    return memory._replace(rings=Rings(**rings))
+
+
+def compacted(state: State) -> State:
+    """The State without jobs that nothing refers to any more, and without free rows; its answers stay the same."""
+    fresh = np.flatnonzero(state.ages[0.0].is_over & (state.ids != ""))
+    over = np.concatenate([state.over, hashes_of_names(state.ids[fresh].tolist())[:-1]])
+    over_s = np.concatenate([state.over_s, state.jobs.values[fresh, END]])
+    by_id = np.argsort(over, kind="stable")
+    by_id = by_id[over_s[by_id] > state.as_of_s - RECOGNISED_S]
+    kept = np.zeros(len(state.jobs.values), np.bool_)
+    kept[state.last[state.last >= 0]] = True
+    for age in state.ages.values():
+        kept |= ~age.is_over
+        for ring in age.memory.rings:
+            for places in (ring.newest, ring.jobs[: ring.n_rows[0]]):
+                kept[places[places >= 0]] = True
+    number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
+    ages = {}
+    for age_s, age in state.ages.items():
+        rings = Rings(*(
+            ring._replace(newest=number[ring.newest], jobs=number[ring.jobs[: ring.n_rows[0]]].astype(np.int32)) for ring in age.memory.rings
+        ))  # fmt: skip
+        answers = Answers(*(column[kept] for column in age.answers))
+        ages[age_s] = Age(age.memory._replace(rings=rings), answers, age.has_begun[kept], age.is_over[kept])
+    jobs = Jobs(*(Keys(*(key[kept] for key in one)) if isinstance(one, Keys) else one[kept] for one in state.jobs))
+    # Bursts and sessions are named by a job's place: by that of their first job that is kept.
+    jobs = jobs._replace(burst=_renamed(jobs.burst), session=_renamed(jobs.session))
+    return replace(
+        state, jobs=jobs, array=state.array[kept], ids=np.where(ages[0.0].is_over, "", state.ids[kept]),
+        last=number[state.last], ages=ages, over=over[by_id], over_s=over_s[by_id],
+    )  # fmt: skip
+
+
+def _renamed(numbers: Ints) -> Ints:
+    """The same partition, each part named by the place of its first job."""
+    if not len(numbers):
+        return numbers
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
+def walltime(history: History) -> Floats:
+    """(jobs, 6) quantiles, s, each as of the job's submit; the median is at most the request.
+
+    Where the history is stale, each job is answered by the State of the midnight that is known to it.
+
+    Parameters
+    ----------
+    history : History
+        n jobs in order of submit.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%, ascending in each row.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> quantiles_s = walltime(log)
+    >>> quantiles_s.shape == (len(log), 6), bool((np.diff(quantiles_s, axis=1) >= 0).all())
+    (True, True)
+    """
+    if history.stale_s is None:
+        found: dict[float, list[Floats]] = {}
+        learn(history, ages_s=(0.0,), found=found)
+        return np.concatenate(found[0.0])[:, :N_QUANTILES]
+    quantiles_s, at_s, state = np.full((len(history), N_QUANTILES), np.nan), history.known_s, no_state()
+    for cut_s in np.unique(at_s).tolist():
+        is_new = (history.submit_s > state.as_of_s) | (history.end_s > state.as_of_s)
+        state = update(state, replace(history, stale_s=None).take(np.flatnonzero(is_new)), as_of_s=cut_s)
+        asking = np.flatnonzero(at_s == cut_s)
+        quantiles_s[asking] = estimate(state, history.take(asking))[:, :N_QUANTILES]
+    return quantiles_s
+
+
+def estimate(state: State, questions: History) -> Floats:
+    """(jobs, 7) quantiles, s, of jobs that are submitted at the State's time or later, each answered by itself.
+
+    What is known is as old as the State: a job that is submitted a day later is answered as one was that read a table
+    of the day before.
+    """
+    found = np.full((len(questions), len(LEVELS)), np.nan)
+    of_age = np.searchsorted(sorted(state.ages), questions.submit_s - state.as_of_s - SAME_S)
+    for nth, age_s in enumerate(sorted(state.ages)):
+        own = np.flatnonzero(np.minimum(of_age, len(state.ages) - 1) == nth)
+        if len(own):
+            found[own] = _asked(state, age_s, questions.take(own))
+    return found
+
+
+SAME_S = 3600.0
+"""A submit so long after the State's time is answered as one at it."""
+
+
+def _asked(state: State, age_s: float, questions: History) -> Floats:
+    fresh, _ = jobs_of(questions, state.names, registers=False)
+    first, n = len(state.jobs.values), len(state.jobs.values) + len(questions)
+    jobs, age = _joined(state.jobs, fresh), state.ages[age_s]
+    array = np.concatenate([state.array, np.zeros(len(questions), np.int64)])
+    set_bursts(jobs, state.last, first, array, False)
+    age, until_s = _with_room(_copied(age), n, _n_keys(state.names)), state.as_of_s
+    starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
+    has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
+    by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s)
+    by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s)
+    memory, room = _with_rows(age.memory, len(by_start), len(by_end)), new_room(n)
+    advance(jobs, memory, age.answers, room, np.empty(0, np.int64), by_start, by_end, 0.0, until_s)
+    nothing = np.empty(0, np.int64)
+    advance(jobs, memory, age.answers, room, np.arange(first, n), nothing, nothing, 0.0, until_s)
+    return age.answers.quantiles_s[first:]
+
+
+def _copied(age: Age) -> Age:
+    """The age with arrays of its own."""
+
+    def copy(value: Any) -> Any:
+        return type(value)(*map(copy, value)) if isinstance(value, tuple) else value.copy()
+
+    found: Age = copy(age)
+    return found
+
+
+FORMAT = 16
+"""Raised when the arrays change their meaning: a State of another format is refused, and the next run learns it anew."""
+AGAIN = "run again: a run learns the state from its logs"
+VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
+"""Which of numpy's kinds of values a column holds."""
+
+PARTS: dict[Any, dict[str, Any]] = {
+    State: {"jobs": Jobs, "record": Record}, Jobs: {"keys": Keys},
+    Age: {"memory": Memory, "answers": Answers}, Memory: {"rings": Rings}, Rings: dict.fromkeys(Rings._fields, Ring),
+}  # fmt: skip
+"""By tuple, those of its fields that are tuples themselves."""
+PLAIN = ("array", "ids", "last", "over", "over_s")
+
+
+def state_table(state: State) -> pa.Table:
+    """STATE: equal States give equal rows."""
+    arrays = dict(_arrays(state))
+    return STATE.build(
+        array=list(arrays),
+        shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
+        **{name: _column(arrays.values(), name) for name in VALUE_KINDS},
+    )
+
+
+def loaded_state(table: pa.Table, where: str) -> State:
+    """The State of a STATE; InputError, which names the table as `where`, for another format."""
+    names, shapes = table.column("array").to_pylist(), list_values(table.column("shape"))
+    by_kind = zip(*(list_values(table.column(name)) for name in VALUE_KINDS), strict=True)
+    held = [next(values for values in row if values is not None) for row in by_kind]
+    arrays = {name: one.reshape(shape).copy() for name, shape, one in zip(names, shapes, held, strict=True)}
+    try:
+        found = arrays["format"].tolist()
+        if found != [FORMAT]:
+            raise InputError(where, f"a state of format {found[0]}", f"format {FORMAT}", AGAIN)
+        return _state(arrays)
+    except KeyError as missing:
+        raise InputError(where, f"a state without {missing.args[0]}", f"one of format {FORMAT}", AGAIN) from None
+
+
+def _arrays(state: State) -> Iterator[tuple[str, Array]]:
+    yield "format", np.array([FORMAT])
+    yield "as_of_s", np.array([state.as_of_s])
+    yield "n_submits", np.array([state.names.n_submits])
+    yield from (("site.facts", texts(state.site)), ("site.values", texts(state.site.values())))
+    yield from ((f"names.{name}", texts(known)) for name, known in state.names.texts.items())
+    for name, numbered in state.names.keys.items():
+        yield from ((f"keys.{name}.{part}", values) for part, values in numbered._asdict().items())
+    yield from ((name, getattr(state, name)) for name in PLAIN)
+    yield from _flat("jobs", state.jobs)
+    yield from _flat("record", state.record)
+    yield "ages_s", np.array(list(state.ages))
+    for nth, age in enumerate(state.ages.values()):
+        yield from _flat(f"age{nth}", age)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+    if isinstance(value, tuple):
+        for key, one in value._asdict().items():  # type: ignore[attr-defined]
+            yield from _flat(f"{name}.{key}", one)
+    else:
+        yield name, value
+
+
+def _state(arrays: Mapping[str, Array]) -> State:
+    keys = dict.fromkeys(name.split(".")[1] for name in arrays if name.startswith("keys."))
+    known = {name[6:]: {text: code for code, text in enumerate(arrays[name])} for name in arrays if name[:6] == "names."}
+    numbered = {name: _tuple(Numbered, f"keys.{name}", arrays) for name in keys}
+    return State(
+        names=Names(known, numbered, int(arrays["n_submits"][0])),
+        ages={age_s: _tuple(Age, f"age{nth}", arrays) for nth, age_s in enumerate(arrays["ages_s"].tolist())},
+        as_of_s=float(arrays["as_of_s"][0]),
+        site=dict(zip(arrays["site.facts"], arrays["site.values"], strict=True)),
+        **{name: _tuple(kind, name, arrays) for name, kind in PARTS[State].items()},
+        **{name: arrays[name] for name in PLAIN},
+    )
+
+
+def _tuple(kind: Any, name: str, arrays: Mapping[str, Array]) -> Any:
+    inner = PARTS.get(kind, {})
+    return kind(*(
+        _tuple(inner[key], f"{name}.{key}", arrays) if key in inner else arrays[f"{name}.{key}"] for key in kind._fields
+    ))  # fmt: skip
+
+
+def _column(arrays: Iterable[Array], name: str) -> pa.Array:
+    """The values of the arrays that stand in a column, one row an array."""
+    values = [array.ravel() if array.dtype.kind == VALUE_KINDS[name] else None for array in arrays]
+    return lists(values, STATE.schema().field(name).type.value_type)
+

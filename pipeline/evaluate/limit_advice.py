@@ -16,10 +16,10 @@ from pipeline.errors import InputError
 from pipeline.estimate.baselines import largest_of_5, largest_of_15
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
-from pipeline.estimate.limit_choice import LimitSettings
-from pipeline.estimate.limit_harm import MANY_JOBS, USER_TIMES
-from pipeline.estimate.limits import Rows, limits_table, nights, rows_at, submits_of
-from pipeline.estimate.own_jobs import DAY_S, values_of
+from pipeline.limits.limit_choice import LimitSettings
+from pipeline.limits.limit_harm import MANY_JOBS, USER_TIMES
+from pipeline.limits.limits import Rows, limits_table, nights, rows_at, submits_of
+from pipeline.limits.own_jobs import DAY_S, values_of
 from pipeline.estimate.score import QUANTILES, at_share
 from pipeline.estimate.walltime import walltime
 from pipeline.export.lookup_file import lookup_file

@@ -15,7 +15,7 @@ from pipeline.estimate.chains import CROWD, MAX, OWN, ChainQuery
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.estimate.job_memory import recommended_as_of
-from pipeline.estimate.limit_harm import MANY_JOBS
+from pipeline.limits.limit_harm import MANY_JOBS
 from pipeline.estimate.walltime import walltime
 from pipeline.evaluate.limit_advice import other_payer, shares_of_submitters, usual_kinds
 

@@ -28,7 +28,7 @@ DOCUMENTED = {
     "pipeline.estimate.stage": ("learn_memory", "learn_state", "update_state"),
     "pipeline.estimate.job_memory": ("memory_history", "recommended_kib"),
     "pipeline.estimate.walltime": ("estimate", "learn", "update", "walltime"),
-    "pipeline.estimate.limits": ("limits", "make_limits"),
+    "pipeline.limits.limits": ("limits", "make_limits"),
     "pipeline.estimate.questions": ("basis_of", "questions_of", "usual_procs"),
     "pipeline.estimate.state_table": ("loaded_state",),
     "pipeline.estimate.score": ("scores",),

@@ -62,7 +62,7 @@ def test_no_step_reads_more_jobs_at_a_time_than_the_settings_say(
     monkeypatch.setattr(StoredTable, "rows", rows)
     monkeypatch.setattr(stage, "BLOCK_JOBS", 2000)
     monkeypatch.setattr(templates, "COMPARE_JOBS", 2000)
-    monkeypatch.setattr("pipeline.estimate.limits.LEARN_JOBS", 2000)
+    monkeypatch.setattr("pipeline.limits.limits.LEARN_JOBS", 2000)
     monkeypatch.setattr("pipeline.run.ESTIMATE_RULES", EstimateRules(learn_jobs=2000))
     config = tmp_path / "site.toml"
     config.write_text(CONFIG.format(out=tmp_path / "out", samples=SAMPLES))

@@ -20,7 +20,7 @@ from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state
 from pipeline.errors import InputError
 from pipeline.estimate.history import history
-from pipeline.estimate.limits import make_limits
+from pipeline.limits.limits import make_limits
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate

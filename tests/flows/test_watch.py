@@ -24,7 +24,7 @@ from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
 from pipeline.estimate import limits
-from pipeline.estimate.limit_choice import LimitSettings
+from pipeline.limits.limit_choice import LimitSettings
 from pipeline.ingest.limit_comment import limit_comment
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job

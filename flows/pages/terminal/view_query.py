@@ -8,7 +8,7 @@ from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.published.limit_answers import LEFT
 from flows.services.quantities import LATER, instant, memory_text
 from pipeline.axes import UNTOLD, Axis, counted
-from pipeline.estimate.own_jobs import LEAST_JOBS
+from pipeline.limits.own_jobs import LEAST_JOBS
 
 PERCENT = (10, 50, 80, 90, 95, 99)
 QUANTILES = (

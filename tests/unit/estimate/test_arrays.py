@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import history
-from pipeline.estimate.limit_choice import LimitSettings
-from pipeline.estimate.limits import rows_at
+from pipeline.limits.limit_choice import LimitSettings
+from pipeline.limits.limits import rows_at
 from pipeline.estimate.nightly.table import table_rows
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.state import State

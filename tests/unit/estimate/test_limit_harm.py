@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.estimate.limit_harm import EVERYBODY, WEEK_S, make_harm, switched_off, with_switched_off
+from pipeline.limits.limit_harm import EVERYBODY, WEEK_S, make_harm, switched_off, with_switched_off
 from pipeline.report import Report, Tally
 from pipeline.tables import LIMIT_HARM, LIMITS
 from tests.rows import jobs_of

@@ -8,9 +8,9 @@ import pytest
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.limit_choice import LimitSettings, no_books
-from pipeline.estimate.limits import held_of, limits, limits_table, make_limits, nights, rows_at, within_most
-from pipeline.estimate.own_jobs import LEAST_JOBS, TEMPLATES, names_tell
+from pipeline.limits.limit_choice import LimitSettings, no_books
+from pipeline.limits.limits import held_of, limits, limits_table, make_limits, nights, rows_at, within_most
+from pipeline.limits.own_jobs import LEAST_JOBS, TEMPLATES, names_tell
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.limit_advice import limit_figures, limits_read, outcomes, second_half
 from pipeline.settings import SiteSettings

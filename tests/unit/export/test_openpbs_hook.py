@@ -13,7 +13,7 @@ import pytest
 from pipeline.application_names import application_of
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
-from pipeline.estimate.limits import make_limits
+from pipeline.limits.limits import make_limits
 from pipeline.evaluate.limit_advice import values_of_submits
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints
-from pipeline.estimate.baselines import points, requests_of
 from pipeline.estimate.history import READ, History, newest_s
 from pipeline.estimate.history import history as history_of
-from pipeline.estimate.keys import mixed
-from pipeline.estimate.limit_choice import (
+from pipeline.estimate.jobs import mixed
+from pipeline.estimate.score import points
+from pipeline.large_tables import LargeTable, newest_jobs
+from pipeline.limits.limit_choice import (
     TICK_S,
     Chosen,
     LimitSettings,
@@ -26,8 +27,8 @@ from pipeline.estimate.limit_choice import (
     choose,
     no_books,
 )
-from pipeline.estimate.limit_harm import rows_by_status
-from pipeline.estimate.own_jobs import (
+from pipeline.limits.limit_harm import rows_by_status
+from pipeline.limits.own_jobs import (
     Kinds,
     has_row,
     is_nameless,
@@ -37,13 +38,9 @@ from pipeline.estimate.own_jobs import (
     run_s_of,
     values_of,
 )
-from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.settings import SiteSettings
 from pipeline.tables import LIMITS
-
-if TYPE_CHECKING:
-    from pipeline.estimate.estimate_rules import EstimateRules
 
 LEARN_JOBS = 200_000
 """Latest jobs that limits are made from."""
@@ -322,7 +319,7 @@ def make_limits(
     return found, Report("limits", "row", whole, whole, {}, rows_by_status(found))
 
 
-def limits(history: History, _settings: EstimateRules) -> Floats:
+def limits(history: History) -> Floats:
     """(jobs, 6) with the limit at a promise of 97% as the median, s, at most the request; NaN without a request.
 
     Each job reads the table of the last midnight that is `stale_s` old (0 where that is None), as a scheduler does.
@@ -331,8 +328,6 @@ def limits(history: History, _settings: EstimateRules) -> Floats:
     ----------
     history : History
         n jobs in order of submit.
-    _settings : EstimateRules
-        Not used: limits are made of runtimes alone.
 
     Returns
     -------
@@ -341,13 +336,12 @@ def limits(history: History, _settings: EstimateRules) -> Floats:
 
     Examples
     --------
-    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> log = history_of(tables["jobs"])
-    >>> limit_s = limits(log, ESTIMATE_RULES)[:, 1]
+    >>> limit_s = limits(log)[:, 1]
     >>> bool((limit_s <= log.requested_s)[log.requested_s > 0].all())
     True
     """
-    found_s = requests_of(history)
+    found_s = np.where(history.requested_s > 0, history.requested_s, np.nan)
     for night in nights(history, LimitSettings()):
         found_s[night.places] = np.fmin(night.limit_s, found_s[night.places])
     return points(found_s)

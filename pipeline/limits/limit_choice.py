@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Array, Floats, Ints
-from pipeline.estimate.limit_harm import PROMISED_BEYOND
-from pipeline.estimate.own_jobs import DAY_S, WINDOWS
+from pipeline.limits.limit_harm import PROMISED_BEYOND
+from pipeline.limits.own_jobs import DAY_S, WINDOWS
 from pipeline.tables import LimitStatus
 
 FACTORS = (1.0, 1.2, 1.5, 2.0, 3.0)

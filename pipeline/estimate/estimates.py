@@ -12,14 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Floats, Ints
-from pipeline.estimate.history import READ, History, history
-from pipeline.estimator.keys import mixed
-from pipeline.estimator.memory import MEMORY as MEMORY_TARGET
-from pipeline.estimator.memory import price_now, recommended_kib
-from pipeline.estimator.score import N_QUANTILES, QUANTILES
-from pipeline.estimator.stage import LEARN_JOBS
-from pipeline.estimator.state import DAY_S, State, estimate
-from pipeline.estimator.state_table import loaded_state
+from pipeline.estimate.history import LEARN_JOBS, READ, History, history
+from pipeline.estimate.history import MEMORY as MEMORY_TARGET
+from pipeline.estimate.jobs import mixed
+from pipeline.estimate.score import N_QUANTILES, QUANTILES
+from pipeline.estimate.state import DAY_S, RECORD_JOBS, Record, State, estimate, loaded_state
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES, MEMORY
@@ -31,6 +28,15 @@ CODED = ("who", "what", "queue", "gpu_type")
 NAMES = tuple(f"q{100 * share:.0f}" for share in QUANTILES)
 KEPT_DAYS = 182.0
 """A key without an ended job for so long has no row."""
+
+PROMISE = 0.97
+"""The share of jobs that stay under the memory that is recommended."""
+
+MIB_KIB = 1024.0
+"""Recommendations are whole MiB: Slurm takes no less."""
+
+MOST_PRICE = 1e15
+"""KiB; at this price everybody gets the largest amount."""
 
 Rows = dict[str, Array]
 """Columns of ESTIMATES by name, without site and run; None and NaN where a row is for any value."""
@@ -161,4 +167,98 @@ def look_up(rows: Rows, jobs: History) -> Floats:
     scaled_s = ratios[place[known]] * requested_s[known][:, None]
     found[known] = np.where(np.isnan(scaled_s) | (scaled_s == 0), seconds[place[known]], scaled_s)
     found[:, :2] = np.minimum(found[:, :2], np.where(requested_s > 0, requested_s, np.inf)[:, None])
+    return found
+
+
+LEVELS = (0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
+"""Shares of jobs like one that stay under an amount, of the amounts that may be recommended for it: a larger chance of
+too little than a tenth would lose its user too many jobs."""
+
+BEYOND = {0.993: 1.2, 0.995: 1.5, 0.997: 2.0}
+"""The same of larger amounts, in times of the last one; chosen, not estimated."""
+
+SHARES = np.array((*LEVELS, *BEYOND))
+
+AIM = 0.9
+"""Part of the share that is not promised that is aimed at: what was aimed at yesterday is exceeded today."""
+
+
+def recommended_kib(quantiles_kib: Floats, procs: Floats, price: float) -> tuple[Floats, Floats]:
+    """(jobs,) the memory to ask for, KiB per processor, in whole MiB, and the share of jobs like each that stay under.
+
+    Of some amounts the one with the least sum of the job's memory and the price times the chance of too little. Where
+    the last per cent of certainty cost many GiB it is bought for other jobs: of all together the promise is kept.
+
+    Parameters
+    ----------
+    quantiles_kib : Floats
+        float64[n, 6], quantiles of the memory used, as the estimator gives them of a `memory_history`.
+    procs : Floats
+        float64[n], processors.
+    price : float
+        Of a job with too little, as `price_of` finds it, KiB.
+
+    Returns
+    -------
+    kib : Floats
+        float64[n], KiB per processor; NaN where there is no answer.
+    share : Floats
+        float64[n], 0.9 to 1; NaN where there is no answer.
+
+    Examples
+    --------
+    >>> quantiles_kib = np.array([[900.0, 1000.0, 1500.0, 2000.0, 2040.0, 2040.0]])
+    >>> recommended_kib(quantiles_kib, np.ones(1), 1e9)[0]
+    array([4096.])
+    """
+    amounts = _amounts_kib(quantiles_kib)
+    chosen = np.argmin(procs[:, None] * amounts + price * (1.0 - SHARES), axis=1)
+    found = amounts[np.arange(len(amounts)), chosen]
+    return found, np.where(np.isnan(found), np.nan, SHARES[chosen])
+
+
+def _amounts_kib(quantiles_kib: Floats) -> Floats:
+    """(jobs, SHARES) amounts, whole MiB, ascending; between quantiles logs are linear in the log of the rest."""
+    known, rest = -np.log1p(-np.array(QUANTILES)), -np.log1p(-np.array(LEVELS))
+    weights = np.stack([np.interp(rest, known, own) for own in np.eye(len(QUANTILES))])
+    inside = np.exp(np.log(quantiles_kib) @ weights)
+    amounts = np.concatenate([inside, inside[:, -1:] * np.array(list(BEYOND.values()))], axis=1)
+    return np.ceil(amounts / MIB_KIB * (1 - 1e-12)) * MIB_KIB
+
+
+def prices(used_kib: Floats, quantiles_kib: Floats, procs: Floats) -> Floats:
+    """Per ended job the least price at which what is recommended for it would have been enough; infinite: none is."""
+    amounts = _amounts_kib(quantiles_kib)
+    enough, found = (amounts < used_kib[:, None]).sum(axis=1), np.zeros(len(used_kib))
+    found[enough == len(SHARES)] = np.inf
+    for level in range(1, len(SHARES)):
+        own = np.flatnonzero(enough == level)
+        less, more = amounts[own, :level], amounts[own, level:]
+        rise = procs[own, None, None] * (more[:, None] - less[:, :, None])
+        found[own] = (rise / (SHARES[level:] - SHARES[:level, None])).min(axis=2).max(axis=1, initial=0.0)
+    return found
+
+
+def price_of(needed: Floats, promise: float = PROMISE) -> float:
+    """The price at which the promised share of jobs, whose `prices` these are, would have had enough; 0 without any."""
+    n_left = int(AIM * (1.0 - promise) * len(needed))
+    # A price at which two amounts cost the same would choose the smaller one.
+    return 1.001 * float(min(np.sort(needed)[len(needed) - 1 - n_left], MOST_PRICE)) if len(needed) else MOST_PRICE
+
+
+def price_now(record: Record) -> float:
+    """The price at the promise of the jobs that a MEMORY_STATE has ended last."""
+    return price_of(prices(record.runtime_s, record.quantiles_s[:, :N_QUANTILES], record.procs))
+
+
+def recommended_as_of(past: History, quantiles_kib: Floats, promise: float) -> Floats:
+    """(jobs,) what is recommended at each job's submit, KiB per processor, at the price of the midnight before."""
+    needed, by_end, found = np.zeros(len(past)), past.by_end, np.full(len(past), np.nan)
+    by_end = by_end[~np.isnan(quantiles_kib[by_end, 1])]
+    needed[by_end] = prices(past.runtime_s[by_end], quantiles_kib[by_end], past.procs[by_end])
+    day = np.floor(past.submit_s / DAY_S)
+    for at in np.unique(day):
+        known = by_end[: np.searchsorted(past.end_s[by_end], at * DAY_S, side="right")][-RECORD_JOBS:]
+        own = np.flatnonzero(day == at)
+        found[own], _ = recommended_kib(quantiles_kib[own], past.procs[own], price_of(needed[known], promise))
     return found

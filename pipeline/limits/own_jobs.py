@@ -11,8 +11,7 @@ import numpy as np
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.estimate.history import History
-from pipeline.estimate.keys import mixed
-from pipeline.estimate.submits import MOST_NEW, NAMED_JOBS
+from pipeline.estimate.jobs import MOST_NEW, NAMED_JOBS, mixed
 
 DAY_S = 86_400.0
 

@@ -21,7 +21,7 @@ from numba import njit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, dense_codes, floats, job_procs, lower_bounds
 from pipeline.axes import MOST_EFFICIENCY, Axis
-from pipeline.estimator.answer import sort_numbers
+from pipeline.estimate.answer import sort_numbers
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
 from pipeline.tables import PREDICTIONS
@@ -126,7 +126,7 @@ class Learnt(NamedTuple):
 
 
 def predict(
-    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, as_of_s: float, run_id: str
+    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, run_id: str, as_of_s: float = np.inf
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS, a row per group and count of `curves`.
 
@@ -138,10 +138,10 @@ def predict(
         GROUPED_JOBS.
     groups : pa.Table
         GROUPS.
-    as_of_s : float
-        What ended later is not known; s since 1970.
     run_id : str
         Id of the run, written to every row.
+    as_of_s : float
+        What ended later is not known; s since 1970; at most the newest end.
 
     Returns
     -------
@@ -152,12 +152,13 @@ def predict(
 
     Examples
     --------
-    >>> table, report = predict(tables["curves"], tables["grouped_jobs"], tables["groups"], as_of_s, "r1")
+    >>> table, report = predict(tables["curves"], tables["grouped_jobs"], tables["groups"], "r1")
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
     # 1. The ended runs, and the cells of runs and of rows.
     runs, cells, row_cell = _runs_and_cells(curves, grouped_jobs, groups, as_of_s)
+    as_of_s = min(as_of_s, float(runs.end_s.max(initial=0.0)))
     learnt, by_submit = _nothing(cells), np.argsort(runs.submit_s, kind="stable")
     by_end = np.argsort(runs.end_s, kind="stable")
     # 2. Learn from the log in order of time.

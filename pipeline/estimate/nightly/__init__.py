@@ -1,1 +1,0 @@
-"""The nightly look-up table: runtime quantiles for schedulers' hooks that can only look up."""

@@ -1,0 +1,1 @@
+"""Limits of runtimes and memory per submitter and program."""
