@@ -147,6 +147,8 @@ def update(
     known = later.known_by(as_of_s) if np.isfinite(as_of_s) else later
     named = texts(str(row) for row in known.row) if ids is None else texts(ids[: len(known)])
     fate, place = fates_of(state, known, named)
+    # The kernels work in place, and the State that is continued stays as it is.
+    state = replace(state, last=state.last.copy(), ages={age_s: _copied(age) for age_s, age in state.ages.items()})
     state = _with_events(state, known, place)
     fresh = np.flatnonzero(fate >= LATE)
     known, named = known.take(fresh), named[fresh]
@@ -352,13 +354,19 @@ def walltime(history: History) -> Floats:
         found: dict[float, list[Floats]] = {}
         learn(history, ages_s=(0.0,), found=found)
         return np.concatenate(found[0.0])[:, :N_QUANTILES]
-    quantiles_s, at_s, state = np.full((len(history), N_QUANTILES), np.nan), history.known_s, no_state()
-    for cut_s in np.unique(at_s).tolist():
-        is_new = (history.submit_s > state.as_of_s) | (history.end_s > state.as_of_s)
-        state = update(state, replace(history, stale_s=None).take(np.flatnonzero(is_new)), as_of_s=cut_s)
-        asking = np.flatnonzero(at_s == cut_s)
+    quantiles_s = np.full((len(history), N_QUANTILES), np.nan)
+    for state, asking in nights(history):
         quantiles_s[asking] = estimate(state, history.take(asking))[:, :N_QUANTILES]
     return quantiles_s
+
+
+def nights(history: History, ages_s: Sequence[float] = AGES_S) -> Iterator[tuple[State, Ints]]:
+    """The State of each midnight that is known to a job, and the places of these jobs."""
+    log, at_s, state = replace(history, stale_s=None), history.known_s, no_state(ages_s)
+    for cut_s in np.unique(at_s).tolist():
+        is_fresh = (log.submit_s > state.as_of_s) | (log.end_s > state.as_of_s)
+        state = update(state, log.take(np.flatnonzero(is_fresh & (log.submit_s <= cut_s))), as_of_s=cut_s)
+        yield state, np.flatnonzero(at_s == cut_s)
 
 
 def estimate(state: State, questions: History) -> Floats:
@@ -424,7 +432,11 @@ PLAIN = ("array", "ids", "last", "over", "over_s")
 
 def state_table(state: State) -> pa.Table:
     """STATE: equal States give equal rows."""
-    arrays = dict(_arrays(state))
+    return arrays_table(dict(_arrays(state)))
+
+
+def arrays_table(arrays: Mapping[str, Array]) -> pa.Table:
+    """STATE of named arrays."""
     return STATE.build(
         array=list(arrays),
         shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
@@ -432,12 +444,17 @@ def state_table(state: State) -> pa.Table:
     )
 
 
-def loaded_state(table: pa.Table, where: str) -> State:
-    """The State of a STATE; InputError, which names the table as `where`, for another format."""
+def arrays_in(table: pa.Table) -> dict[str, Array]:
+    """The arrays of a STATE by name; they can be written."""
     names, shapes = table.column("array").to_pylist(), list_values(table.column("shape"))
     by_kind = zip(*(list_values(table.column(name)) for name in VALUE_KINDS), strict=True)
     held = [next(values for values in row if values is not None) for row in by_kind]
-    arrays = {name: one.reshape(shape).copy() for name, shape, one in zip(names, shapes, held, strict=True)}
+    return {name: one.reshape(shape).copy() for name, shape, one in zip(names, shapes, held, strict=True)}
+
+
+def loaded_state(table: pa.Table, where: str) -> State:
+    """The State of a STATE; InputError, which names the table as `where`, for another format."""
+    arrays = arrays_in(table)
     try:
         found = arrays["format"].tolist()
         if found != [FORMAT]:
