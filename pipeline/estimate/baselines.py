@@ -11,7 +11,10 @@ from pipeline.estimate.score import QUANTILES, points
 
 PROGRAM = ("what", "gpu_type")
 SIZE = ("procs", "gpus", "requested_mem_kib")
-OWN = (("who", *PROGRAM, "requested_s", *SIZE), ("who", *PROGRAM, *SIZE), ("who", *PROGRAM, "requested_s"), ("who", *PROGRAM), ("who",))
+OWN = (
+    ("who", *PROGRAM, "requested_s", *SIZE), ("who", *PROGRAM, *SIZE), ("who", *PROGRAM, "requested_s"),
+    ("who", *PROGRAM), ("who",),
+)  # fmt: skip
 """Keys of a submitter's jobs, the most specific one first."""
 USER, EVERYBODY = (("who",),), ((*PROGRAM, "requested_s"),)
 NEEDED = ("who", "what")
@@ -30,13 +33,14 @@ def latest(
     """
     codes, n_keys = np.empty((len(keys), len(history)), np.int64), 0
     for level, key in enumerate(keys):
-        columns = [history.codes[name] if name in history.codes else np.nan_to_num(getattr(history, name)) for name in key]
-        is_known = np.all([np.ones(len(history), np.bool_), *(history.codes[name] >= 0 for name in key if name in NEEDED)], 0)
-        distinct, code = np.unique(mixed(np.zeros(len(history), np.int64), *columns), return_inverse=True)
+        columns = [history.codes.get(name, getattr(history, name, None)) for name in key]
+        digests = mixed(np.zeros(len(history), np.int64), *(np.nan_to_num(column) for column in columns))
+        distinct, code = np.unique(digests, return_inverse=True)
+        is_known = np.all([np.ones(len(history)), *(history.codes[name] >= 0 for name in key if name in NEEDED)], 0)
         codes[level] = np.where(is_known, code + n_keys, -1)
         n_keys += len(distinct)
-    found = np.full((len(history), len(QUANTILES)), np.nan)
-    _latest(codes, values, history.by_end, history.ended, n_keys, n_latest, statistic, least, np.array(QUANTILES), found)
+    found, shares = np.full((len(history), len(QUANTILES)), np.nan), np.array(QUANTILES)
+    _latest(codes, values, history.by_end, history.ended, n_keys, n_latest, statistic, least, shares, found)
     return found
 
 

@@ -16,7 +16,7 @@ from pipeline.estimate.history import LEARN_JOBS, READ, History, history
 from pipeline.estimate.history import MEMORY as MEMORY_TARGET
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import N_QUANTILES, QUANTILES
-from pipeline.estimate.state import DAY_S, RECORD_JOBS, Record, State, estimate, loaded_state
+from pipeline.estimate.state import DAY_S, RECORD_JOBS, Record, State, estimate, loaded_state, nights
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES, MEMORY
@@ -45,21 +45,27 @@ Rows = dict[str, Array]
 def table_rows(state: State, log: History) -> Rows:
     """The rows of a State's table in order of kind; `log` has the jobs that the State has learnt."""
     ended = np.flatnonzero((log.end_s <= state.as_of_s) & log.has_run & log.is_learnt)
-    ended = ended[np.argsort(log.end_s[ended], kind="stable")]
-    values, found = _values(log), list[dict[str, Array]]()
-    for rank, key in enumerate(KEYS):
-        is_known = np.all([np.ones(len(ended), np.bool_), *(values[name][ended] >= 0 for name in key if name in CODED)], 0)
-        own = ended[is_known]
-        digest = mixed(np.zeros(len(own), np.int64), *(np.ascontiguousarray(values[name][own]) for name in key))
-        _, last, number = np.unique(digest[::-1], return_index=True, return_inverse=True)
-        newest = own[::-1][last]
-        longest_s = np.zeros(len(last))
-        np.maximum.at(longest_s, number, log.runtime_s[own][::-1])
-        rows = {"job": newest, "n_jobs": np.bincount(number, minlength=len(last)), "longest_s": longest_s}
+    ended = ended[np.argsort(log.end_s[ended], kind="stable")][::-1]
+    found = list[dict[str, Array]]()
+    for rank in range(len(KEYS)):
+        digest = _digests(log, rank)[ended]
+        own, digest = ended[digest >= 0], digest[digest >= 0]
+        _, first, number = np.unique(digest, return_index=True, return_inverse=True)
+        newest, longest_s = own[first], np.zeros(len(first))
+        np.maximum.at(longest_s, number, log.runtime_s[own])
+        rows = {"job": newest, "n_jobs": np.bincount(number, minlength=len(first)), "longest_s": longest_s}
         is_kept = log.end_s[newest] >= state.as_of_s - DAY_S * KEPT_DAYS
         found.append({name: column[is_kept] for name, column in rows.items()} | {"rank": np.full(is_kept.sum(), rank)})
     rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
-    return rows | _answers(state, log, rows["job"], rows["rank"])
+    return rows | _keys(log, rows["job"], rows["rank"]) | _answers(state, log, rows["job"], rows["rank"])
+
+
+def _digests(log: History, rank: int) -> Ints:
+    """Per job a hash of its values of a kind of row; -1 where one is unknown."""
+    values = _values(log)
+    is_known = np.all([np.ones(len(log), np.bool_), *(values[name] >= 0 for name in KEYS[rank] if name in CODED)], 0)
+    digests = mixed(np.zeros(len(log), np.int64), *(np.ascontiguousarray(values[name]) for name in KEYS[rank]))
+    return np.where(is_known, digests, -1)
 
 
 def _values(log: History) -> dict[str, Array]:
@@ -69,13 +75,8 @@ def _values(log: History) -> dict[str, Array]:
     }
 
 
-def _answers(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
-    """What the rows' jobs are answered with, their keys, and ratios where a row has no request."""
-    asked = log.as_submitted().take(jobs)
-    is_anyones = np.array(["who" not in key for key in KEYS])[rank]
-    codes = asked.codes | {"who": np.where(is_anyones, -1, asked.codes["who"])}
-    half_a_day_on = np.full(len(jobs), state.as_of_s + DAY_S / 2)
-    quantiles_s = estimate(state, replace(asked, submit_s=half_a_day_on, codes=codes))[:, :N_QUANTILES]
+def _keys(log: History, jobs: Ints, rank: Ints) -> Rows:
+    """The values that each row is for."""
     values, found = _values(log), Rows()
     for name in LETTERS:
         is_named = np.array([name in key for key in KEYS])[rank]
@@ -84,11 +85,56 @@ def _answers(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
             found[name] = texts[np.where(is_named, log.codes[name][jobs], -1)]
         else:
             found[name] = np.where(is_named, values[name][jobs], np.nan)
-    base_s = np.where(np.isnan(found["requested_s"]) & (values["requested_s"][jobs] > 0), values["requested_s"][jobs], np.nan)
-    for k, name in enumerate(NAMES):
-        found |= {f"runtime_s_{name}": quantiles_s[:, k], f"ratio_{name}": quantiles_s[:, k] / base_s}
     found["template"] = np.array(["+".join(key) or "all" for key in KEYS], np.object_)[rank]
     return found | {"chain_rank": rank, "newest_end_s": log.end_s[jobs].astype(np.int64)}
+
+
+def _answers(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
+    """What the rows' jobs are answered with, and ratios where a row has no request and its job one."""
+    asked = log.as_submitted().take(jobs)
+    is_anyones = np.array(["who" not in key for key in KEYS])[rank]
+    codes = asked.codes | {"who": np.where(is_anyones, -1, asked.codes["who"])}
+    half_a_day_on = np.full(len(jobs), state.as_of_s + DAY_S / 2)
+    quantiles_s = estimate(state, replace(asked, submit_s=half_a_day_on, codes=codes))[:, :N_QUANTILES]
+    has_ratios = np.array(["requested_s" not in key for key in KEYS])[rank] & (asked.requested_s > 0)
+    ratios = quantiles_s / np.where(has_ratios, asked.requested_s, np.nan)[:, None]
+    seconds = {f"runtime_s_{name}": quantiles_s[:, k] for k, name in enumerate(NAMES)}
+    return seconds | {f"ratio_{name}": ratios[:, k] for k, name in enumerate(NAMES)}
+
+
+def table(history: History) -> Floats:
+    """(jobs, 6) quantiles, s, that each job finds in the table of the last midnight that is `stale_s` old.
+
+    Of a midnight's table only the rows that its jobs find are answered: each is answered by itself.
+    """
+    log = replace(history, stale_s=history.stale_s or 0.0)
+    rank, newest = _newest_alike(log)
+    found = np.full((len(log), N_QUANTILES), np.nan)
+    for state, reading in nights(log, (0.0, DAY_S)):
+        own = reading[rank[reading] >= 0]
+        row, place = np.unique(np.stack([rank[own], newest[own]]), axis=1, return_inverse=True)
+        found[own] = _told(_answers(state, log, row[1], row[0]), place.ravel(), log.requested_s[own])
+    return found
+
+
+def _newest_alike(log: History) -> tuple[Ints, Ints]:
+    """Per job the first kind of row that the table it reads has for it, and the newest job of that row; -1: none."""
+    ended = np.flatnonzero(log.has_run & log.is_learnt)
+    ended = ended[np.argsort(log.end_s[ended], kind="stable")]
+    n_known = np.searchsorted(log.end_s[ended], log.known_s, side="right")
+    rank, newest = np.full((2, len(log)), -1)
+    for kind in range(len(KEYS) if len(ended) else 0):
+        digest = _digests(log, kind)
+        _, code = np.unique(digest, return_inverse=True)
+        first = code * (len(ended) + 1)
+        nth = first[ended] + np.arange(len(ended))
+        by_key = np.argsort(nth)
+        before = np.searchsorted(nth[by_key], first + n_known) - 1
+        job = ended[by_key[np.maximum(before, 0)]]
+        is_found = (rank < 0) & (digest >= 0) & (before >= 0) & (code[job] == code)
+        is_found &= log.end_s[job] >= log.known_s - DAY_S * KEPT_DAYS
+        rank[is_found], newest[is_found] = kind, job[is_found]
+    return rank, newest
 
 
 def make_estimates(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.Table, Report]:
@@ -103,7 +149,8 @@ def make_estimates(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.T
 
 
 def _table(rows: Rows, site: str, run_id: str) -> pa.Table:
-    n, counts = len(rows["rank"]), {name: pa.array(rows[name], pa.float64(), from_pandas=True) for name in ("procs", "gpus")}
+    n = len(rows["rank"])
+    counts = {name: pa.array(rows[name], pa.float64(), from_pandas=True) for name in ("procs", "gpus")}
     plain = {name: values for name, values in rows.items() if name not in ("longest_s", "job", "rank")}
     return ESTIMATES.build(**(plain | counts | {"site": [site] * n, "run_id": [run_id] * n}))
 
@@ -157,16 +204,21 @@ def look_up(rows: Rows, jobs: History) -> Floats:
     for name in CODED:
         texts: Array = np.array([*jobs.names[name], None], np.object_)
         own[name] = texts[jobs.codes[name]].tolist()
-    requested_s, found = values["requested_s"], np.full((len(jobs), len(NAMES)), np.nan)
-    place = np.array([
-        next((places[key] for rank in range(len(KEYS)) if (key := (rank, *(own[name][job] for name in KEYS[rank]))) in places), -1)
-        for job in range(len(jobs))
-    ], np.int64)  # fmt: skip
-    known = place >= 0
+    place = np.full(len(jobs), -1)
+    for job in range(len(jobs)):
+        chain = ((rank, *(own[name][job] for name in key)) for rank, key in enumerate(KEYS))
+        place[job] = next((places[key] for key in chain if key in places), -1)
+    return _told(rows, place, jobs.requested_s)
+
+
+def _told(rows: Rows, place: Ints, requested_s: Floats) -> Floats:
+    """(jobs, 6) quantiles, s, that the rows at these places give jobs with these requests; NaN where there is none."""
+    requested_s = np.where(requested_s > 0, requested_s, np.nan)
+    found, known = np.full((len(place), N_QUANTILES), np.nan), place >= 0
     seconds, ratios = (np.stack([rows[f"{unit}_{name}"] for name in NAMES], axis=1) for unit in ("runtime_s", "ratio"))
     scaled_s = ratios[place[known]] * requested_s[known][:, None]
-    found[known] = np.where(np.isnan(scaled_s) | (scaled_s == 0), seconds[place[known]], scaled_s)
-    found[:, :2] = np.minimum(found[:, :2], np.where(requested_s > 0, requested_s, np.inf)[:, None])
+    found[known] = np.where(np.isnan(scaled_s), seconds[place[known]], scaled_s)
+    found[known, :2] = np.fmin(found[known, :2], requested_s[known][:, None])
     return found
 
 

@@ -389,20 +389,19 @@ SAME_S = 3600.0
 
 
 def _asked(state: State, age_s: float, questions: History) -> Floats:
-    fresh, _ = jobs_of(questions, state.names, registers=False)
-    first, n = len(state.jobs.values), len(state.jobs.values) + len(questions)
-    jobs, age = _joined(state.jobs, fresh), state.ages[age_s]
-    array = np.concatenate([state.array, np.zeros(len(questions), np.int64)])
-    set_bursts(jobs, state.last, first, array, False)
-    age, until_s = _with_room(_copied(age), n, _n_keys(state.names)), state.as_of_s
+    jobs, age, until_s, nothing = state.jobs, _copied(state.ages[age_s]), state.as_of_s, np.empty(0, np.int64)
     starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
     has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
     by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s)
     by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s)
-    memory, room = _with_rows(age.memory, len(by_start), len(by_end)), new_room(n)
-    advance(jobs, memory, age.answers, room, np.empty(0, np.int64), by_start, by_end, 0.0, until_s)
-    nothing = np.empty(0, np.int64)
-    advance(jobs, memory, age.answers, room, np.arange(first, n), nothing, nothing, 0.0, until_s)
+    memory = _with_rows(age.memory, len(by_start), len(by_end))
+    # Before the questions join the jobs: their number must not change what is learnt.
+    advance(jobs, memory, age.answers, new_room(len(jobs.values)), nothing, by_start, by_end, 0.0, until_s)
+    fresh, _ = jobs_of(questions, state.names, registers=False)
+    first, n = len(jobs.values), len(jobs.values) + len(questions)
+    jobs, age = _joined(jobs, fresh), _with_room(age._replace(memory=memory), n, _n_keys(state.names))
+    set_bursts(jobs, state.last, first, np.concatenate([state.array, np.zeros(len(questions), np.int64)]), False)
+    advance(jobs, memory, age.answers, new_room(n), np.arange(first, n), nothing, nothing, 0.0, until_s)
     return age.answers.quantiles_s[first:]
 
 

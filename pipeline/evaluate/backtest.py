@@ -1,7 +1,7 @@
 """The as-of backtest: every method's estimates for the later jobs of a log, in order of submit, and their errors."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints, proc_seconds, tally
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES, scores
+from pipeline.evaluate.methods import Estimator
 from pipeline.kernels import entry_kernel
 from pipeline.report import Fact, Report
 from pipeline.settings import RunSettings
@@ -52,10 +53,6 @@ class Way:
     def columns(self) -> dict[str, Any]:
         """The columns of BACKTEST with these choices."""
         return {"stale_days": self.stale_days, "learnt_from": "kept" if self.without_flagged else "all"}
-
-
-Estimator = Callable[[History], Floats]
-"""A method with its settings bound: (jobs, 6) quantiles in the order of QUANTILES, s; NaN: no answer."""
 
 
 def backtest(
@@ -104,10 +101,8 @@ def backtest(
 
     Examples
     --------
-    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-    >>> from pipeline.estimate.registry import ESTIMATORS
-    >>> methods = {"last_two": lambda past: ESTIMATORS["last_two"](past, ESTIMATE_RULES)}
-    >>> table, report = backtest(tables["jobs"], settings, methods)
+    >>> from pipeline.evaluate.methods import ESTIMATORS
+    >>> table, report = backtest(tables["jobs"], settings, {"last_two": ESTIMATORS["last_two"]})
     >>> table.column("part").to_pylist()[0], report.kept.rows > 0
     ('all', True)
     """

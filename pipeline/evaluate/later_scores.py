@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, floats
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.predictions import DAY_S
-from pipeline.estimate.stage import learn_state
+from pipeline.estimate.state import DAY_S
 from pipeline.group import assign_groups, choose_template, with_chosen
 from pipeline.large_tables import rows_of
 from pipeline.run import tables_of
@@ -87,8 +85,7 @@ def published(
     """PREDICTIONS as a run at a time publishes them, and how it groups; `jobs` are flagged JOBS of any time."""
     known = jobs.filter(pa.array(_ends(jobs) <= night_s))
     templates, _ = choose_template(known, settings.group, previous)
-    state, _ = learn_state(jobs, settings.site, ESTIMATE_RULES.of_site(settings), as_of_s=night_s)
-    given = {"jobs_flagged": known, "templates": templates, "learnt": state}
+    given = {"jobs_flagged": known, "templates": templates}
     table = rows_of(tables_of(settings, given, "predictions")["predictions"])
     return table, with_chosen(settings.group, templates)
 

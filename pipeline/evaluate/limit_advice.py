@@ -14,16 +14,15 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints, Value
 from pipeline.errors import InputError
 from pipeline.estimate.baselines import largest_of_5, largest_of_15
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
+from pipeline.estimate.score import QUANTILES, at_share
+from pipeline.estimate.state import walltime
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lookup_reader import Lookup
 from pipeline.limits.limit_choice import LimitSettings
 from pipeline.limits.limit_harm import MANY_JOBS, USER_TIMES
 from pipeline.limits.limits import Rows, limits_table, nights, rows_at, submits_of
 from pipeline.limits.own_jobs import DAY_S, values_of
-from pipeline.estimate.score import QUANTILES, at_share
-from pipeline.estimate.walltime import walltime
-from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lookup_reader import Lookup
 from pipeline.tables import ESTIMATES
 
 
@@ -218,14 +217,13 @@ def figures_of_rules(past: History, promise: float, age_days: float = 0.0) -> di
 
     `age_days`: age of the files that limits are read from; the other rules know all until each submit.
     """
-    first, settings = second_half(past), ESTIMATE_RULES
-    rule_s = largest_of_15(past, settings)[:, ESTIMATE]
+    first, rule_s = second_half(past), largest_of_15(past)[:, ESTIMATE]
     rules = {
         "limits": limits_read(past, LimitSettings(share=1.0 - promise), age_days, first),
         "MetaCentrum's rule": rule_s,
         "the rule, stretched": stretched(past, rule_s, first, 1.0 - promise),
-        "max of five": largest_of_5(past, settings)[:, ESTIMATE],
-        "plain quantile": at_share(walltime(past, settings), promise),
+        "max of five": largest_of_5(past)[:, ESTIMATE],
+        "plain quantile": at_share(walltime(past), promise),
     }
     return {name: limit_figures(past, limit_s, first) for name, limit_s in rules.items()}
 

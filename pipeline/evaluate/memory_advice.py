@@ -10,14 +10,12 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
-from pipeline.estimate.baselines import latest
-from pipeline.estimate.chains import CROWD, MAX, OWN, ChainQuery
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.baselines import MAX, OWN, latest
+from pipeline.estimate.estimates import recommended_as_of
 from pipeline.estimate.history import History
-from pipeline.estimate.job_memory import recommended_as_of
-from pipeline.limits.limit_harm import MANY_JOBS
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.state import walltime
 from pipeline.evaluate.limit_advice import other_payer, shares_of_submitters, usual_kinds
+from pipeline.limits.limit_harm import MANY_JOBS
 
 SCORED_FROM = 2 / 3
 """The later third of the jobs is scored."""
@@ -35,8 +33,8 @@ def later_third(past: History) -> int:
 
 
 def given_kib(past: History, wanted_kib: Floats) -> Floats:
-    """(jobs,) what a job gets, KiB per processor: the wanted amount, at most its request, else the request."""
-    return np.fmin(wanted_kib, past.requested_s)
+    """(jobs,) what a job gets that asks for the wanted amount, KiB per processor: this, or its request without one."""
+    return np.where(np.isnan(wanted_kib), past.requested_s, wanted_kib)
 
 
 def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs: int = MANY_JOBS) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs:
 
     Examples
     --------
-    >>> from pipeline.estimate.job_memory import memory_history
+    >>> from pipeline.estimate.history import memory_history
     >>> log = memory_history(tables["jobs"])
     >>> memory_figures(log, 2 * log.runtime_s)["share_under"]
     0.0
@@ -87,17 +85,13 @@ def figures_of_memory_rules(past: History, promise: float) -> dict[str, dict[str
     rules = {
         "recommended": given_kib(past, _recommended_kib(past, promise)),
         "request": past.requested_s,
-        "last five + 20%": given_kib(past, HEADROOM * latest(past, ESTIMATE_RULES, FIVE)[:, 1]),
+        "last five + 20%": given_kib(past, HEADROOM * latest(past, past.runtime_s, OWN, 5, MAX)[:, 1]),
     }
     return {name: memory_figures(past, amount_kib, first) for name, amount_kib in rules.items()}
 
 
 def _recommended_kib(past: History, promise: float) -> Floats:
-    return recommended_as_of(past, walltime(past, ESTIMATE_RULES), promise)
-
-
-FIVE = ChainQuery(OWN, CROWD, 5, MAX, 1)
-"""The largest of the last five jobs of the most specific key that has one: submitter, application, request, size."""
+    return recommended_as_of(past, walltime(past), promise)
 
 
 def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]:

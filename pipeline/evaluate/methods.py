@@ -1,4 +1,4 @@
-"""The methods that can be backtested, with settings bound to them, and the test that none of them looks ahead."""
+"""The methods that can be backtested, and the test that none of them looks ahead. A new one is a line here."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,12 +8,46 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats
 from pipeline.errors import WalltimeError
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.baselines import (
+    everybody,
+    largest_of_5,
+    largest_of_15,
+    last_two,
+    last_two_chain,
+    recent_50,
+    recent_median,
+    request,
+)
+from pipeline.estimate.estimates import table
 from pipeline.estimate.history import History
-from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS, submitted_runs
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.state import walltime
 from pipeline.inputs.log_estimates import as_of_quantiles
+from pipeline.limits.limits import limits
+from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
+
+Estimator = Callable[[History], Floats]
+"""(jobs, 6) runtimes, s, at QUANTILES, as of each job's submit; NaN: no answer. Some know the median alone.
+
+The History defines what is known: `known_s`, `ended`. `walltime` is published as a State, `table` as ESTIMATES.
+"""
+
+ESTIMATORS: dict[str, Estimator] = {
+    "request": request,
+    "last_two": last_two,
+    "last_two_chain": last_two_chain,
+    "largest_of_15": largest_of_15,
+    "largest_of_5": largest_of_5,
+    "recent_median": recent_median,
+    "recent_50": recent_50,
+    "everybody": everybody,
+    "table": table,
+    "walltime": walltime,
+    "limits": limits,
+}
+
+AT_MIDNIGHT = tuple(name for name in ESTIMATORS if name != "limits")
+"""Methods that can answer with what was known at an earlier midnight; limits are always those of a midnight."""
 
 
 def inputs_else_walltime(past: History, settings: RunSettings) -> Floats:
@@ -21,9 +55,8 @@ def inputs_else_walltime(past: History, settings: RunSettings) -> Floats:
 
     Without rules of inputs, or where no model has beaten its rivals, these are the quantiles of `walltime`.
     """
-    rules = ESTIMATE_RULES.of_site(settings)
-    instead = walltime(past, rules)
-    found = as_of_quantiles(submitted_runs(past, rules, instead[:, 1]), settings.inputs)
+    instead = walltime(past)
+    found = as_of_quantiles(submitted_runs(past, instead[:, 1]), settings.inputs)
     return np.where(np.isnan(found[:, 1:2]), instead, found)
 
 
@@ -33,15 +66,9 @@ METHODS = (*ESTIMATORS, INPUTS)
 STALE_METHODS = (*AT_MIDNIGHT, INPUTS)
 
 
-def method_with_settings(method: str, settings: RunSettings) -> Callable[[History], Floats]:
-    """A function from a log's history to estimates."""
-    if method == INPUTS:
-        return lambda past: inputs_else_walltime(past, settings)
-
-    def estimate(past: History) -> Floats:
-        return ESTIMATORS[method](past, ESTIMATE_RULES.of_site(settings))
-
-    return estimate
+def method_with_settings(method: str, settings: RunSettings) -> Estimator:
+    """A function from a log's history to estimates; only models over inputs have settings."""
+    return (lambda past: inputs_else_walltime(past, settings)) if method == INPUTS else ESTIMATORS[method]
 
 
 SAME = 1e-9
@@ -52,7 +79,7 @@ class LookAheadError(WalltimeError):
     """Raised for an estimator that used events after a job's submit: a fault of that estimator."""
 
 
-def check_no_look_ahead(estimator: Callable[[History], Floats], past: History, n_times: int = 6, seed: int = 0) -> None:
+def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, seed: int = 0) -> None:
     """Raise LookAheadError if estimates of jobs submitted by a time change with later events.
 
     At each of `n_times` submits drawn at random, runtimes and ends of jobs that had not ended by then are drawn anew

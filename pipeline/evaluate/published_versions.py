@@ -17,12 +17,10 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, floats, lower_bounds
 from pipeline.errors import InputError
-from pipeline.estimate.estimate_rules import EstimateRules
+from pipeline.estimate.estimates import look_up, published_rows
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.table import look_up, published_rows
-from pipeline.estimate.score import scores
-from pipeline.estimate.state import State
-from pipeline.estimate.walltime import estimate
+from pipeline.estimate.score import N_QUANTILES, scores
+from pipeline.estimate.state import State, estimate
 from pipeline.evaluate.later_scores import NUMBERS, Scored, figures, keys_of
 from pipeline.group import assign_groups, with_chosen
 from pipeline.large_tables import StoredTable, parts_of
@@ -83,16 +81,16 @@ def _matched(own: Manifest, jobs: pa.Table) -> dict[str, Floats]:
     return {name: np.append(values, np.nan)[place] for name, values in columns.items()}
 
 
-def estimate_figures(states: Sequence[tuple[State, EstimateRules]], jobs: pa.Table, seed: int) -> dict[str, Any]:
+def estimate_figures(states: Sequence[State], jobs: pa.Table, seed: int) -> dict[str, Any]:
     """The errors and coverage of what `walltime query` would have answered from each State, and `change`, as
     `error_change` gives it; none without jobs.
     """
     nothing = {"jobs": 0, "each": [{} for _ in states], "change": None}
     if not jobs.num_rows:
         return nothing
-    past = history(jobs, states[0][0].site["timezone"])
+    past = history(jobs, states[0].site["timezone"])
     questions = past.as_submitted()
-    found = [estimate(state, questions, rules) for state, rules in states]
+    found = [estimate(state, questions)[:, :N_QUANTILES] for state in states]
     answered: Bools = ~np.isnan(found[0][:, 1]) & ~np.isnan(found[1][:, 1])
     if not answered.any():
         return nothing
