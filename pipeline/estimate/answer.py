@@ -26,7 +26,7 @@ N_KNOTS, MIDDLE = len(KNOT_LEVELS) + 4, 4
 FIRST_PLACES = np.array((3.0, 5.0, 7.5, 9.0, 10.0, 12.0, 1.2))
 """Place of each of LEVELS among the knots before any error is known."""
 
-RECENT, LONG, FLAT, LAST_TWO, LAST_50, EVERYBODY, EVERYBODY_SIZE, SESSION = range(8)
+RECENT, LONG, FLAT, LAST_TWO, LAST_50, OF_EVERYBODY, OF_EVERYBODY_SIZE, OF_SESSION = range(8)
 N_ESTIMATES, N_CHOICES = 8, 3
 """Estimates of the middle, and the choices between their weighted median, the plain median of four, and the mean."""
 
@@ -35,11 +35,14 @@ WIDTHS = {"ended": 96, "running": 24, "kind": 16, "same": 50, "everybody": 200, 
 with its request; all users' of (program, request), the same with its processors; all users' of a request, key 0: any."""
 
 N_SAMPLE = 512
-RUNTIME, LIMIT, LOG_RUNTIME, LOG_LIMIT, LOG_SIZE, SUBMIT, START, END, PROCS, GPUS, MEMORY, WHO = range(12)
-"""Columns of Jobs.values; LIMIT is 0 and LOG_LIMIT NaN without a requested runtime, MEMORY (KiB) NaN without a request,
-WHO the number of the user's name or -1. The last four are not used here."""
+RUNTIME, LIMIT, LOG_RUNTIME, LOG_LIMIT, LOG_SIZE, SUBMIT, START, END, STOPPED, LEARNT, LOG_PLACE, PROCS, GPUS, MEMORY = range(14)
+"""Columns of Jobs.values. LIMIT is 0 and LOG_LIMIT NaN without a requested runtime, MEMORY (KiB) NaN without a request.
+STOPPED: 1 where the job was stopped at its limit and a full run would be longer. LEARNT: 1 for a job to learn from.
+LOG_PLACE: log(1 + earlier jobs of the burst). The last three are for questions."""
 N_TRAITS, PROGRAM, GPU_TYPE = 10, 0, 8
-"""Columns of Jobs.traits, and two of them."""
+USER, KIND, SAME, EVERYBODY, EVERYBODY_SIZE, REQUEST, BURST, SESSION, WHO = range(N_TRAITS, N_TRAITS + 9)
+"""Columns of Jobs.codes: traits; numbers of keys (a job without a user has its queue's and partition's); the places of
+the first jobs of its burst and session; the number of the user's name or -1."""
 
 RANK_SCALE, RANK_POWERS, SESSION_S = 6.5, np.array((1.33, 0.5, 0.0)), 3000.0
 IN_SESSION, OF_OTHERS = np.array((3.5, 1.5, 1.0)), np.array((0.5, 1.5, 1.5))
@@ -67,45 +70,20 @@ so many of the log's jobs run beyond, knots lie at 5 and 20 times the request.""
 ERROR_POWER, CHOICE_POWER, KEPT_OF_ALL, KEPT_OF_USER, OTHERS_JOBS = 8.0, 30.0, 0.9995, 0.97, 50.0
 
 
+NEWEST, COUNT, ROW = range(3)
+
+
 class Ring(NamedTuple):
     """Per key the last jobs that were put in; a key of one job has no row."""
 
-    newest: Ints
-    count: Ints
-    row: Ints
+    heads: Ints
+    """(keys + 1, 3) the newest job, the number of jobs, the row of `jobs`; the blank row's ROW is the number of rows."""
     jobs: Ints
     """(rows, width) places of jobs."""
-    n_rows: Ints
-
-
-class Keys(NamedTuple):
-    """Numbers of each job's keys; a job without a user has its queue's and partition's."""
-
-    user: Ints
-    kind: Ints
-    same: Ints
-    everybody: Ints
-    everybody_size: Ints
-    request: Ints
-
-
-class Jobs(NamedTuple):
-    """Jobs in order of submit."""
-
-    values: Floats
-    traits: Ints
-    is_stopped: Bools
-    """The job was stopped at its limit: a full run would be longer."""
-    is_learnt: Bools
-    burst: Ints
-    log_place: Floats
-    """log(1 + earlier jobs of the burst)."""
-    session: Ints
-    keys: Keys
 
 
 class Rings(NamedTuple):
-    """The jobs remembered."""
+    """The jobs remembered; WIDTHS has their keys."""
 
     ended: Ring
     running: Ring
@@ -116,197 +94,202 @@ class Rings(NamedTuple):
     request: Ring
 
 
+KEY_OF_RING = {"ended": USER, "running": USER, "kind": KIND, "same": SAME, "everybody": EVERYBODY,
+               "everybody_size": EVERYBODY_SIZE, "request": REQUEST}  # fmt: skip
+"""The column of Jobs.codes that has a ring's key."""
+
+
+class Jobs(NamedTuple):
+    """Jobs in order of submit."""
+
+    values: Floats
+    codes: Ints
+
+
+N_ERRORS, N_ENDED, FOLLOWS, OF_FOLLOWS, N_OF_USER = range(N_ESTIMATES + N_CHOICES, N_ESTIMATES + N_CHOICES + 5)
+
+
 class Memory(NamedTuple):
-    """What an age has learnt. The last row of each array by user or kind is blank and stands for an unknown one."""
+    """What an age has learnt. The last row of `users` and `kinds` is blank and stands for an unknown one."""
 
     rings: Rings
-    errors: Floats
-    """(users + 1, estimates + choices) decayed sums of errors, s, of users; the blank row: of all jobs."""
-    n_errors: Floats
+    users: Floats
+    """Per user decayed sums of errors, s, of estimates and choices, and their number; ended jobs; how much better (log)
+    runtimes follow the request than stay, and its weight. The blank row: sums of errors and FOLLOWS of all jobs."""
+    kinds: Floats
+    """(kinds + 1, 2) FOLLOWS and its weight."""
     places: Floats
     """(3, levels) place of each level among the knots; offsets of new users and of new kinds."""
     pairs: Floats
     """(traits + 1, 2) decayed sum of log differences of pairs that differ in a trait alone, or in none; their number."""
-    follows: Floats
-    """(users + 1, 2) how much better (log) runtimes follow the request than stay, and its weight; blank row: all."""
-    follows_of_kind: Floats
-    n_ended: Ints
-    """By user."""
     typical: Floats
     """Log of the log's typical runtime; jobs that ended; share of jobs that run beyond their requests; submits between
     a job's own and when its end is known."""
 
 
-class Answers(NamedTuple):
-    """Per job what was answered; it is compared with the runtime when the job has ended."""
+FIRST_ESTIMATE, FIRST_NEW = len(LEVELS), len(LEVELS) + N_ESTIMATES + N_CHOICES
+N_ANSWER = FIRST_NEW + 3
+"""An answer: quantiles, s; estimates and choices, s; 1, 1 for a new user, 1 for a new kind. It is compared with the
+runtime when the job has ended."""
 
-    quantiles_s: Floats
-    estimates_s: Floats
-    """(jobs, estimates + choices)."""
-    is_new: Floats
-    """(jobs, 3) 1; 1 for a new user; 1 for a new kind."""
+TIME, WEIGHT, BOUND, WORK = 0, 1, 4, 5
+"""Rows of Room.sample: runtime, s; three weights; 1 for a lower bound; room for a few numbers."""
 
 
 class Room(NamedTuple):
     """Working arrays of one answer."""
 
-    runtime_s: Floats
-    is_bound: Bools
-    weight: Floats
+    sample: Floats
     order: Ints
-    values: Floats
     knots_s: Floats
     shares: Floats
     log_trait: Floats
-    by_rank: Floats
     seen: Ints
-    half: Floats
+
+
+BY_RANK = (1 + np.arange(WIDTHS["ended"]) / RANK_SCALE) ** -RANK_POWERS[:, None]
+HALF = np.array([0.5])
 
 
 def new_room(n_jobs: int) -> Room:
     """Working arrays for a log of so many jobs."""
-    by_rank = (1 + np.arange(WIDTHS["ended"]) / RANK_SCALE) ** -RANK_POWERS[:, None]
     return Room(
-        np.empty(N_SAMPLE), np.empty(N_SAMPLE, np.bool_), np.empty((3, N_SAMPLE)), np.empty(N_SAMPLE, np.int64),
-        np.empty(N_SAMPLE), np.empty(N_KNOTS), np.empty(N_ESTIMATES), np.empty(N_TRAITS), by_rank,
-        np.full(n_jobs, -1, np.int32), np.array([0.5]),
+        np.empty((6, N_SAMPLE)), np.empty(N_SAMPLE, np.int64), np.empty(N_KNOTS), np.empty(N_ESTIMATES),
+        np.empty(N_TRAITS), np.full(n_jobs, -1, np.int32),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance(
-    jobs: Jobs, memory: Memory, answers: Answers, room: Room, asked: Ints, by_start: Ints, by_end: Ints, age_s: float,
+    jobs: Jobs, memory: Memory, answers: Floats, room: Room, asked: Ints, by_start: Ints, by_end: Ints, age_s: float,
     until_s: float,
 ) -> None:  # fmt: skip
     """Answer the jobs `asked`, in order of submit, and learn from starts and ends that are known by then.
 
     `by_start` and `by_end` are places of jobs in order of these instants; all are known by `until_s`.
     """
-    n_started, n_over = 0, 0
+    values, codes, n_started, n_over = jobs.values, jobs.codes, 0, 0
     for nth in range(len(asked) + 1):
         is_last = nth == len(asked)
-        known_s = until_s if is_last else min(jobs.values[asked[nth], SUBMIT] - age_s, until_s)
-        while n_started < len(by_start) and begun_s(jobs, by_start[n_started]) <= known_s:
-            _put(memory.rings.running, jobs.keys.user[by_start[n_started]], by_start[n_started])
+        known_s = until_s if is_last else min(values[asked[nth], SUBMIT] - age_s, until_s)
+        while n_started < len(by_start) and begun_s(values, by_start[n_started]) <= known_s:
+            _put(memory.rings.running, codes[by_start[n_started], USER], by_start[n_started])
             n_started += 1
-        while n_over < len(by_end) and jobs.values[by_end[n_over], END] <= known_s:
+        while n_over < len(by_end) and values[by_end[n_over], END] <= known_s:
             over = by_end[n_over]
             n_over += 1
-            if jobs.is_learnt[over]:
-                _learn(over, jobs, memory, answers, (len(jobs.values) if is_last else asked[nth]) - over)
+            if values[over, LEARNT]:
+                _learn(over, jobs, memory, answers, (len(values) if is_last else asked[nth]) - over)
         if not is_last:
-            _answer(asked[nth], known_s, jobs, memory, answers, room)
+            _answer(asked[nth], known_s, jobs, memory, answers[asked[nth]], room)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def begun_s(jobs: Jobs, job: int) -> float:
+def begun_s(values: Floats, job: int) -> float:
     """When a start is known: no job is known to run at its own submit."""
-    return max(jobs.values[job, START], jobs.values[job, SUBMIT] + 1.0)
+    return max(values[job, START], values[job, SUBMIT] + 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answers: Answers, room: Room) -> None:
+def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats, room: Room) -> None:
     """Set the answer to a job from what is remembered."""
-    values, user, kind = jobs.values, jobs.keys.user[job], jobs.keys.kind[job]
+    values, users, user = jobs.values, memory.users, jobs.codes[job, USER]
     limit_s = values[job, LIMIT] if values[job, LIMIT] > 0 else np.inf
-    is_new = answers.is_new[job]
+    is_new = answer[FIRST_NEW:]
     is_new[0] = 1.0
-    is_new[1] = memory.n_ended[user] < NEW_USER
-    is_new[2] = memory.rings.kind.count[kind] < NEW_KIND
+    is_new[1] = users[user, N_ENDED] < NEW_USER
+    is_new[2] = memory.rings.kind.heads[jobs.codes[job, KIND], COUNT] < NEW_KIND
     # 1. A sample of remembered runtimes, weighted by likeness and recency in three ways.
     size = _sample(job, known_s, jobs, memory, room)
-    found = answers.estimates_s[job]
-    estimates, choices = found[:N_ESTIMATES], found[N_ESTIMATES:]
-    knots_s = room.knots_s
+    found = answer[FIRST_ESTIMATE:FIRST_NEW]
+    estimates, choices, knots_s = found[:N_ESTIMATES], found[N_ESTIMATES:], room.knots_s
+    sampled_s, work = knots_s[1 : 1 + len(KNOT_LEVELS)], room.sample[WORK]
     if size == 0:
         estimates[:] = limit_s if limit_s < np.inf else 3600.0
-        knots_s[1 : 1 + len(KNOT_LEVELS)] = estimates[0]
+        sampled_s[:] = estimates[0]
     else:
         order = room.order[:size]
-        _set_order(order, room)
-        _quantiles(order, room, 0, limit_s, KNOT_LEVELS, knots_s[1 : 1 + len(KNOT_LEVELS)])
+        _set_order(order, room.sample)
+        _quantiles(order, room.sample, RECENT, limit_s, KNOT_LEVELS, sampled_s)
         # 2. Estimates of the middle.
-        estimates[:] = knots_s[1 + MIDDLE]
+        estimates[:] = sampled_s[MIDDLE]
         for nth in (LONG, FLAT):
-            _quantiles(order, room, nth, limit_s, room.half, estimates[nth : nth + 1])
-        _last_ones(job, jobs, memory.rings, room, limit_s, estimates)
+            _quantiles(order, room.sample, nth, limit_s, HALF, estimates[nth : nth + 1])
+        _last_ones(job, jobs, memory.rings, work, limit_s, estimates)
     # 3. Their weighted median, the plain median of four, the mean of both: the one with the least errors answers.
-    _set_shares(memory, user, 0, N_ESTIMATES, ERROR_POWER, room.shares)
-    choices[0] = _weighted_median(estimates, room.shares, room.values)
-    four = room.values[:4]
-    four[0], four[1], four[2], four[3] = estimates[RECENT], estimates[LONG], estimates[EVERYBODY], estimates[SESSION]
-    sort_numbers(four)
-    choices[1] = 0.5 * (four[1] + four[2])
+    _set_shares(users, user, 0, N_ESTIMATES, ERROR_POWER, room.shares)
+    choices[0] = _weighted_median(estimates, room.shares, work)
+    work[0], work[1], work[2], work[3] = estimates[RECENT], estimates[LONG], estimates[OF_EVERYBODY], estimates[OF_SESSION]
+    sort_numbers(work[:4])
+    choices[1] = 0.5 * (work[1] + work[2])
     choices[2] = 0.5 * (choices[0] + choices[1])
-    if memory.n_ended[user] == 0 and memory.typical[1] > 0:
+    if users[user, N_ENDED] == 0 and memory.typical[1] > 0:
         choices[2] = math.exp(memory.typical[0])
-    _set_shares(memory, user, N_ESTIMATES, N_CHOICES, CHOICE_POWER, room.shares)
-    middle_s = min(_weighted_median(choices, room.shares, room.values), limit_s)
+    _set_shares(users, user, N_ESTIMATES, N_CHOICES, CHOICE_POWER, room.shares)
+    middle_s = min(_weighted_median(choices, room.shares, work), limit_s)
     # 4. Knots around it, and beyond the request.
     _set_knots(knots_s, middle_s, limit_s, memory.typical[2])
     # 5. Quantiles at their places among the knots.
-    quantiles_s = answers.quantiles_s[job]
     for level in range(len(LEVELS)):
         place = 0.0
         for which in range(3):
             place += is_new[which] * memory.places[which, level]
-        quantiles_s[level] = _at(knots_s, place)
-    quantiles_s[1] = middle_s
-    quantiles_s[0] = min(quantiles_s[0], middle_s)
-    quantiles_s[6] = min(quantiles_s[6], quantiles_s[0])
+        answer[level] = _at(knots_s, place)
+    answer[1] = middle_s
+    answer[0] = min(answer[0], middle_s)
+    answer[6] = min(answer[6], answer[0])
     for level in range(2, 6):
-        quantiles_s[level] = max(quantiles_s[level], quantiles_s[level - 1])
+        answer[level] = max(answer[level], answer[level - 1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) -> int:
     """Fill the sample; its size. The user's ended jobs, those of the kind, running ones; and everybody's."""
-    values, rings, keys = jobs.values, memory.rings, jobs.keys
-    user, size, longest_s = keys.user[job], 0, 0.0
+    values, codes, rings, sample = jobs.values, jobs.codes, memory.rings, room.sample
+    user, size, longest_s = codes[job, USER], 0, 0.0
     for trait in range(N_TRAITS):
         room.log_trait[trait] = _log_trait(memory.pairs, trait)
-    follows = _follows(memory, user, keys.kind[job]) > -MARGIN
+    follows = _follows(memory.users, memory.kinds, user, codes[job, KIND]) > -MARGIN
     for nth in range(3):
         ring = rings.ended if nth == 0 else rings.same if nth == 1 else rings.kind
-        key = user if nth == 0 else keys.same[job] if nth == 1 else keys.kind[job]
-        for back in range(_held(ring, key)):
+        key = user if nth == 0 else codes[job, SAME] if nth == 1 else codes[job, KIND]
+        for back in range(_n_held(ring, key)):
             other = _nth(ring, key, back)
             if room.seen[other] != job:
                 room.seen[other] = job
                 longest_s = max(longest_s, values[other, RUNTIME])
-                room.runtime_s[size] = values[other, RUNTIME] * (_ratio(job, other, values) if follows else 1.0)
-                room.is_bound[size] = jobs.is_stopped[other]
-                _weigh(job, other, back, 1.0, size, jobs, room)
+                sample[TIME, size] = values[other, RUNTIME] * (_ratio(job, other, values) if follows else 1.0)
+                sample[BOUND, size] = values[other, STOPPED]
+                _weigh(job, other, back, 1.0, size, values, codes, sample, room.log_trait)
                 size += 1
     for place in range(size):
-        room.runtime_s[place] = min(room.runtime_s[place], MOST_SCALED * longest_s)
-    for back in range(_held(rings.running, user)):
+        sample[TIME, place] = min(sample[TIME, place], MOST_SCALED * longest_s)
+    for back in range(_n_held(rings.running, user)):
         other = _nth(rings.running, user, back)
         if values[other, END] > known_s:
-            room.runtime_s[size] = max(known_s - values[other, START], 1.0)
-            room.is_bound[size] = True
-            _weigh(job, other, back, RUNNING, size, jobs, room)
+            sample[TIME, size], sample[BOUND, size] = max(known_s - values[other, START], 1.0), 1.0
+            _weigh(job, other, back, RUNNING, size, values, codes, sample, room.log_trait)
             size += 1
-    return _with_everybody(job, size, jobs, rings.request, room)
+    return _with_everybody(job, size, jobs, rings.request, sample)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _with_everybody(job: int, size: int, jobs: Jobs, ring: Ring, room: Room) -> int:
+def _with_everybody(job: int, size: int, jobs: Jobs, ring: Ring, sample: Floats) -> int:
     """Add all users' last jobs with the request, or of any; together they weigh as much as OF_OTHERS says."""
-    values, key, first, total = jobs.values, jobs.keys.request[job], size, 0.0
-    if ring.count[key] < 4:
+    values, key, first, total = jobs.values, jobs.codes[job, REQUEST], size, 0.0
+    if ring.heads[key, COUNT] < 4:
         key = 0
-    for back in range(_held(ring, key)):
+    for back in range(_n_held(ring, key)):
         other = _nth(ring, key, back)
-        room.runtime_s[size] = values[other, RUNTIME] * _ratio(job, other, values)
-        room.is_bound[size] = jobs.is_stopped[other]
-        room.weight[0, size] = math.exp(-back / 140.0)
-        total += room.weight[0, size]
+        sample[TIME, size] = values[other, RUNTIME] * _ratio(job, other, values)
+        sample[BOUND, size] = values[other, STOPPED]
+        sample[WEIGHT, size] = math.exp(-back / 140.0)
+        total += sample[WEIGHT, size]
         size += 1
     for place in range(first, size):
-        share = room.weight[0, place] / total
+        share = sample[WEIGHT, place] / total
         for nth in range(3):
-            room.weight[nth, place] = OF_OTHERS[nth] * share
+            sample[WEIGHT + nth, place] = OF_OTHERS[nth] * share
     return size
 
 
@@ -318,9 +301,12 @@ def _ratio(job: int, other: int, values: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weigh(job: int, other: int, back: int, factor: float, place: int, jobs: Jobs, room: Room) -> None:
+def _weigh(
+    job: int, other: int, back: int, factor: float, place: int, values: Floats, codes: Ints, sample: Floats,
+    log_trait: Floats,
+) -> None:  # fmt: skip
     """Set the three weights of a remembered job: likeness times rank."""
-    values, log_weight = jobs.values, 0.0
+    log_weight = 0.0
     if values[job, LIMIT] != values[other, LIMIT]:
         log_weight += OTHER_REQUEST
         if values[job, LIMIT] > 0 and values[other, LIMIT] > 0:
@@ -328,12 +314,12 @@ def _weigh(job: int, other: int, back: int, factor: float, place: int, jobs: Job
     if values[job, LOG_SIZE] != values[other, LOG_SIZE]:
         log_weight += OTHER_SIZE - SIZE_POWER * abs(values[job, LOG_SIZE] - values[other, LOG_SIZE])
     for trait in range(N_TRAITS):
-        if jobs.traits[job, trait] != jobs.traits[other, trait]:
-            log_weight += room.log_trait[trait]
+        if codes[job, trait] != codes[other, trait]:
+            log_weight += log_trait[trait]
     likeness = factor * math.exp(log_weight)
     is_session = values[job, SUBMIT] - values[other, SUBMIT] < SESSION_S
     for nth in range(3):
-        room.weight[nth, place] = likeness * room.by_rank[nth, back] * (IN_SESSION[nth] if is_session else 1.0)
+        sample[WEIGHT + nth, place] = likeness * BY_RANK[nth, back] * (IN_SESSION[nth] if is_session else 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -347,35 +333,35 @@ def _log_trait(pairs: Floats, trait: int) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _follows(memory: Memory, user: int, kind: int) -> float:
+def _follows(users: Floats, kinds: Floats, user: int, kind: int) -> float:
     """How much better (log) runtimes follow the request than stay: of the kind, shrunk towards its user and all."""
-    found = memory.follows[-1, 0] / (memory.follows[-1, 1] + 1)
-    found = (memory.follows[user, 0] + 10 * found) / (memory.follows[user, 1] + 10)
-    return (memory.follows_of_kind[kind, 0] + 10 * found) / (memory.follows_of_kind[kind, 1] + 10)
+    found = users[-1, FOLLOWS] / (users[-1, OF_FOLLOWS] + 1)
+    found = (users[user, FOLLOWS] + 10 * found) / (users[user, OF_FOLLOWS] + 10)
+    return (kinds[kind, 0] + 10 * found) / (kinds[kind, 1] + 10)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_order(order: Ints, room: Room) -> None:
+def _set_order(order: Ints, sample: Floats) -> None:
     """Set `order` to the sample's places by runtime, of equal ones the runs to an end first.
 
     Bits of positive floats are ordered as they are; the last ten are given up for the place and the bound.
     """
-    bits = room.runtime_s.view(np.int64)
+    bits, is_bound = sample[TIME].view(np.int64), sample[BOUND]
     for place in range(len(order)):
-        order[place] = (bits[place] & ~1023) | (512 if room.is_bound[place] else 0) | place
+        order[place] = (bits[place] & ~1023) | (512 if is_bound[place] else 0) | place
     sort_numbers(order)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _quantiles(order: Ints, room: Room, nth: int, limit_s: float, levels: Floats, found: Floats) -> None:
+def _quantiles(order: Ints, sample: Floats, nth: int, limit_s: float, levels: Floats, found: Floats) -> None:
     """Kaplan and Meier's quantiles over weights, s; the weight of a lower bound goes to longer runs and the request."""
-    weight, at_risk, surviving, reached_s, k = room.weight[nth], 0.0, 1.0, 0.0, 0
+    weight, at_risk, surviving, reached_s, k = sample[WEIGHT + nth], 0.0, 1.0, 0.0, 0
     for place in range(len(order)):
         at_risk += weight[place]
     for code in order:
         place = code & 511
-        reached_s = room.runtime_s[place]
-        if not room.is_bound[place]:
+        reached_s = sample[TIME, place]
+        if not sample[BOUND, place]:
             surviving *= max(1 - weight[place] / at_risk, 0.0)
             while k < len(levels) and 1 - surviving >= levels[k] - 1e-9:
                 found[k] = min(reached_s, limit_s)
@@ -385,34 +371,34 @@ def _quantiles(order: Ints, room: Room, nth: int, limit_s: float, levels: Floats
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _last_ones(job: int, jobs: Jobs, rings: Rings, room: Room, limit_s: float, estimates: Floats) -> None:
+def _last_ones(job: int, jobs: Jobs, rings: Rings, work: Floats, limit_s: float, estimates: Floats) -> None:
     """Set the estimates that are medians or means of the last jobs; one that has no job stays as it is."""
-    values, keys, user = jobs.values, jobs.keys, jobs.keys.user[job]
+    values, codes = jobs.values, jobs.codes
     for nth in range(2):
         ring = rings.everybody_size if nth else rings.everybody
-        n = _gather(ring, keys.everybody_size[job] if nth else keys.everybody[job], values, room.values)
+        n = _gather(ring, codes[job, EVERYBODY_SIZE] if nth else codes[job, EVERYBODY], values, work)
         if n >= 3:
-            estimates[EVERYBODY + nth :  EVERYBODY_SIZE + 1] = min(_median(room.values[:n]), limit_s)
+            estimates[OF_EVERYBODY + nth : OF_EVERYBODY_SIZE + 1] = min(_median(work[:n]), limit_s)
     # The most specific of five keys that has two ended jobs.
     for level in range(5):
         if level == 0:
-            n = _gather(rings.same, keys.same[job], values, room.values)
+            n = _gather(rings.same, codes[job, SAME], values, work)
         elif level == 1:
-            n = _gather(rings.kind, keys.kind[job], values, room.values)
+            n = _gather(rings.kind, codes[job, KIND], values, work)
         else:
-            n = _gather_alike(job, level, jobs, rings.ended, room.values)
+            n = _gather_alike(job, level, jobs, rings.ended, work)
         if n >= 2:
-            estimates[LAST_TWO] = min((room.values[0] + room.values[1]) / 2, limit_s)
-            estimates[LAST_50] = min(_median(room.values[:n]), limit_s)
+            estimates[LAST_TWO] = min((work[0] + work[1]) / 2, limit_s)
+            estimates[LAST_50] = min(_median(work[:n]), limit_s)
             break
-    n = _gather_alike(job, 5, jobs, rings.ended, room.values)
+    n = _gather_alike(job, 5, jobs, rings.ended, work)
     if n >= 1:
-        estimates[SESSION] = min(_median(room.values[:n]), limit_s)
+        estimates[OF_SESSION] = min(_median(work[:n]), limit_s)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gather(ring: Ring, key: int, values: Floats, found: Floats) -> int:
-    n = _held(ring, key)
+    n = _n_held(ring, key)
     for back in range(n):
         found[back] = values[_nth(ring, key, back), RUNTIME]
     return n
@@ -421,16 +407,16 @@ def _gather(ring: Ring, key: int, values: Floats, found: Floats) -> int:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -> int:
     """The user's last runtimes: 2 of the program and request, 3 of the program, 4 of any, 5 of the session (three)."""
-    traits, n, key = jobs.traits, 0, jobs.keys.user[job]
-    for back in range(_held(ring, key)):
+    values, codes, n, key = jobs.values, jobs.codes, 0, jobs.codes[job, USER]
+    for back in range(_n_held(ring, key)):
         other = _nth(ring, key, back)
-        is_alike = level == 4 or (level == 5 and jobs.session[other] == jobs.session[job])
+        is_alike = level == 4 or (level == 5 and codes[other, SESSION] == codes[job, SESSION])
         if level <= 3:
-            is_alike = traits[other, PROGRAM] == traits[job, PROGRAM] and traits[other, GPU_TYPE] == traits[job, GPU_TYPE]
+            is_alike = codes[other, PROGRAM] == codes[job, PROGRAM] and codes[other, GPU_TYPE] == codes[job, GPU_TYPE]
         if level == 2:
-            is_alike = is_alike and jobs.values[other, LIMIT] == jobs.values[job, LIMIT]
+            is_alike = is_alike and values[other, LIMIT] == values[job, LIMIT]
         if is_alike and n < (3 if level == 5 else 50):
-            found[n] = jobs.values[other, RUNTIME]
+            found[n] = values[other, RUNTIME]
             n += 1
     return n
 
@@ -443,10 +429,11 @@ def _median(values: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_shares(memory: Memory, user: int, first: int, n: int, power: float, shares: Floats) -> None:
+def _set_shares(users: Floats, user: int, first: int, n: int, power: float, shares: Floats) -> None:
     """Set weights by errors of the user's jobs and of some of everybody's, as multiples of the mean of all estimates."""
-    of_all, of_user = memory.errors[-1, first : first + n], memory.errors[user, first : first + n]
-    all_s, own_s, n_own = of_all.sum() / n, of_user.sum() / n, memory.n_errors[user]
+    of_all, of_user = users[-1, first : first + n], users[user, first : first + n]
+    # An unknown user's row is everybody's.
+    all_s, own_s, n_own = of_all.sum() / n, of_user.sum() / n, users[user, N_ERRORS]
     for k in range(n):
         error = OTHERS_JOBS * (of_all[k] / all_s if all_s > 0 else 1.0)
         error += n_own * of_user[k] / own_s if n_own > 0 and own_s > 0 else 0.0
@@ -500,14 +487,13 @@ def _at(knots_s: Floats, place: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _learn(job: int, jobs: Jobs, memory: Memory, answers: Answers, n_since: int) -> None:
+def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: int) -> None:
     """Learn from a job whose end has become known, `n_since` submits after its own."""
-    values, keys, rings = jobs.values, jobs.keys, memory.rings
-    runtime_s, user, kind = values[job, RUNTIME], keys.user[job], keys.kind[job]
-    if answers.is_new[job, 0] > 0:
-        _count_errors(job, runtime_s, user, memory, answers)
-        _move_places(job, runtime_s, jobs, memory, answers)
-    typical = memory.typical
+    values, codes, rings, users, typical = jobs.values, jobs.codes[job], memory.rings, memory.users, memory.typical
+    runtime_s, user = values[job, RUNTIME], codes[USER]
+    if answers[job, FIRST_NEW] > 0:
+        _count_errors(answers[job, FIRST_ESTIMATE:FIRST_NEW], runtime_s, user, users)
+        _move_places(answers[job], runtime_s, values[job, LOG_PLACE], memory.places, typical[3])
     typical[1] += 1
     typical[3] += (n_since - typical[3]) * max(1 / typical[1], 0.01)
     off = values[job, LOG_RUNTIME] - typical[0]
@@ -515,70 +501,77 @@ def _learn(job: int, jobs: Jobs, memory: Memory, answers: Answers, n_since: int)
     if values[job, LIMIT] > 0:
         is_beyond = runtime_s > values[job, LIMIT] + GRACE_S
         typical[2] = KEPT_OF_ALL * typical[2] + (1 - KEPT_OF_ALL) * is_beyond
-    _compare(job, jobs, memory)
-    _put_ended(rings.ended, user, job, jobs.burst)
-    _put(rings.kind, kind, job)
-    _put(rings.same, keys.same[job], job)
-    memory.n_ended[user] += 1
-    _put(rings.everybody, keys.everybody[job], job)
-    _put(rings.everybody_size, keys.everybody_size[job], job)
+    _compare_traits(job, jobs, rings.ended, memory.pairs)
+    if values[job, LIMIT] > 0:
+        _compare_requests(job, jobs, rings.kind, users, memory.kinds)
+    _put_ended(rings.ended, user, job, jobs.codes)
+    users[user, N_ENDED] += 1
+    _put(rings.kind, codes[KIND], job)
+    _put(rings.same, codes[SAME], job)
+    _put(rings.everybody, codes[EVERYBODY], job)
+    _put(rings.everybody_size, codes[EVERYBODY_SIZE], job)
     _put(rings.request, 0, job)
-    if keys.request[job] > 0:
-        _put(rings.request, keys.request[job], job)
+    if codes[REQUEST] > 0:
+        _put(rings.request, codes[REQUEST], job)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count_errors(job: int, runtime_s: float, user: int, memory: Memory, answers: Answers) -> None:
-    for k in range(N_ESTIMATES + N_CHOICES):
-        error_s = abs(answers.estimates_s[job, k] - runtime_s)
-        memory.errors[-1, k] = KEPT_OF_ALL * memory.errors[-1, k] + error_s
-        memory.errors[user, k] = KEPT_OF_USER * memory.errors[user, k] + error_s
-    memory.n_errors[user] = KEPT_OF_USER * memory.n_errors[user] + 1
+def _count_errors(estimates: Floats, runtime_s: float, user: int, users: Floats) -> None:
+    for k in range(len(estimates)):
+        error_s = abs(estimates[k] - runtime_s)
+        users[-1, k] = KEPT_OF_ALL * users[-1, k] + error_s
+        users[user, k] = KEPT_OF_USER * users[user, k] + error_s
+    users[user, N_ERRORS] = KEPT_OF_USER * users[user, N_ERRORS] + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move_places(job: int, runtime_s: float, jobs: Jobs, memory: Memory, answers: Answers) -> None:
+def _move_places(answer: Floats, runtime_s: float, log_place: float, places: Floats, n_waiting: float) -> None:
     """Move each level's place towards covering its share."""
-    is_new, places = answers.is_new[job], memory.places
+    is_new = answer[FIRST_NEW:]
     for level in range(len(LEVELS)):
-        quantile_s, share, place = answers.quantiles_s[job, level], LEVELS[level], 0.0
+        quantile_s, share, place = answer[level], LEVELS[level], 0.0
         # A runtime equal to either end lies within the interval.
         is_above = runtime_s > quantile_s or (share < 0.5 and runtime_s == quantile_s)
         for which in range(3):
             place += is_new[which] * places[which, level]
-        up = min(STEP, WAITING / max(memory.typical[3], 1.0)) * ((1.0 if is_above else 0.0) - (1 - share))
+        up = min(STEP, WAITING / max(n_waiting, 1.0)) * ((1.0 if is_above else 0.0) - (1 - share))
         for which in range(3):
             if is_new[which] > 0:
                 # The root of the place in the burst: a burst of a new user is not many new users.
-                own = up if which == 0 else OFFSET_STEP * up * math.exp(-0.5 * jobs.log_place[job])
+                own = up if which == 0 else OFFSET_STEP * up * math.exp(-0.5 * log_place)
                 own = min(max(own, -OVERSHOOT - place), N_KNOTS - 1 + OVERSHOOT - place)
                 most = np.inf if which == 0 else MOST_OFFSET
                 places[which, level] = min(max(places[which, level] + own, -most), most)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _compare(job: int, jobs: Jobs, memory: Memory) -> None:
-    """Learn from pairs of the user's jobs: what a trait changes, and whether runtimes follow requests."""
-    values, traits, ring, user = jobs.values, jobs.traits, memory.rings.ended, jobs.keys.user[job]
-    for back in range(min(_held(ring, user), COMPARED)):
+def _compare_traits(job: int, jobs: Jobs, ring: Ring, pairs: Floats) -> None:
+    """Learn from pairs of the user's jobs what a trait changes."""
+    values, codes, user = jobs.values, jobs.codes, jobs.codes[job, USER]
+    for back in range(min(_n_held(ring, user), COMPARED)):
         other, differs, n_differ = _nth(ring, user, back), N_TRAITS, 0
         for trait in range(N_TRAITS):
-            if traits[job, trait] != traits[other, trait]:
+            if codes[job, trait] != codes[other, trait]:
                 differs, n_differ = trait, n_differ + 1
         if n_differ <= 1 and values[job, LOG_SIZE] == values[other, LOG_SIZE]:
             apart = max(abs(values[job, LOG_RUNTIME] - values[other, LOG_RUNTIME]), LEAST_APART)
-            memory.pairs[differs, 0] = PAIR_KEEPS * memory.pairs[differs, 0] + math.log(apart)
-            memory.pairs[differs, 1] = PAIR_KEEPS * memory.pairs[differs, 1] + 1
-    kind = jobs.keys.kind[job]
-    for back in range(_held(memory.rings.kind, kind) if values[job, LIMIT] > 0 else 0):
-        other = _nth(memory.rings.kind, kind, back)
+            pairs[differs, 0] = PAIR_KEEPS * pairs[differs, 0] + math.log(apart)
+            pairs[differs, 1] = PAIR_KEEPS * pairs[differs, 1] + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _compare_requests(job: int, jobs: Jobs, ring: Ring, users: Floats, kinds: Floats) -> None:
+    """Learn from the newest pair of a kind with unlike requests whether runtimes follow requests."""
+    values, user, kind = jobs.values, jobs.codes[job, USER], jobs.codes[job, KIND]
+    for back in range(_n_held(ring, kind)):
+        other = _nth(ring, kind, back)
         up = values[job, LOG_LIMIT] - values[other, LOG_LIMIT]
         if abs(up) > 0.1:
             off = values[job, LOG_RUNTIME] - values[other, LOG_RUNTIME]
             gain = min(max(abs(off) - abs(off - up), -1.0), 1.0)
-            _count_gain(memory.follows_of_kind[kind], gain, 0.95)
-            _count_gain(memory.follows[user], gain, 0.99)
-            _count_gain(memory.follows[-1], gain, KEPT_OF_ALL)
+            _count_gain(kinds[kind], gain, 0.95)
+            _count_gain(users[user, FOLLOWS:N_OF_USER], gain, 0.99)
+            _count_gain(users[-1, FOLLOWS:N_OF_USER], gain, KEPT_OF_ALL)
             break
 
 
@@ -589,39 +582,40 @@ def _count_gain(row: Floats, gain: float, keeps: float) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _held(ring: Ring, key: int) -> int:
-    return min(ring.count[key], ring.jobs.shape[1])
+def _n_held(ring: Ring, key: int) -> int:
+    return min(ring.heads[key, COUNT], ring.jobs.shape[1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _nth(ring: Ring, key: int, back: int) -> int:
     """The job that was put in `back` jobs before the newest one."""
-    if ring.row[key] < 0:
-        return ring.newest[key]
-    return ring.jobs[ring.row[key], (ring.count[key] - 1 - back) % ring.jobs.shape[1]]
+    if ring.heads[key, ROW] < 0:
+        return ring.heads[key, NEWEST]
+    return ring.jobs[ring.heads[key, ROW], (ring.heads[key, COUNT] - 1 - back) % ring.jobs.shape[1]]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _put(ring: Ring, key: int, job: int) -> None:
-    if ring.count[key] == 1:
-        ring.row[key] = ring.n_rows[0]
-        ring.jobs[ring.row[key], 0] = ring.newest[key]
-        ring.n_rows[0] += 1
-    if ring.count[key] >= 1:
-        ring.jobs[ring.row[key], ring.count[key] % ring.jobs.shape[1]] = job
-    ring.newest[key] = job
-    ring.count[key] += 1
+    head, width = ring.heads[key], ring.jobs.shape[1]
+    if head[COUNT] == 1:
+        head[ROW] = ring.heads[-1, ROW]
+        ring.jobs[head[ROW], 0] = head[NEWEST]
+        ring.heads[-1, ROW] += 1
+    if head[COUNT] >= 1:
+        ring.jobs[head[ROW], head[COUNT] % width] = job
+    head[NEWEST] = job
+    head[COUNT] += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _put_ended(ring: Ring, user: int, job: int, burst: Ints) -> None:
+def _put_ended(ring: Ring, user: int, job: int, codes: Ints) -> None:
     """Put an ended job in; of a burst the newest BURST_JOBS stay."""
     n_same, oldest, width = 0, -1, ring.jobs.shape[1]
-    for back in range(min(ring.count[user], BURST_JOBS)):
-        if burst[_nth(ring, user, back)] == burst[job]:
-            n_same, oldest = n_same + 1, (ring.count[user] - 1 - back) % width
+    for back in range(min(ring.heads[user, COUNT], BURST_JOBS)):
+        if codes[_nth(ring, user, back), BURST] == codes[job, BURST]:
+            n_same, oldest = n_same + 1, (ring.heads[user, COUNT] - 1 - back) % width
     if n_same >= BURST_JOBS:
-        ring.jobs[ring.row[user], oldest] = job
+        ring.jobs[ring.heads[user, ROW], oldest] = job
     else:
         _put(ring, user, job)
 

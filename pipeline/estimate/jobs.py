@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from pipeline.arrays import Array, Floats, Ints
-from pipeline.estimate.answer import LIMIT, LOG_SIZE, SUBMIT, Jobs, Keys
+from pipeline.estimate.answer import BURST, LIMIT, LOG_PLACE, LOG_SIZE, SESSION, SUBMIT, USER, Jobs
 from pipeline.estimate.history import History
 
 TRAITS = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
@@ -17,6 +17,10 @@ TRAITS = ("what", "user_group", "queue", "account", "partition", "qos", "job_nam
 NAMED_JOBS, MOST_NEW = 100, 0.5
 """Jobs that a judgement of names needs; the share of programs per job beyond which a program's name says nothing."""
 BURST_GAP_S, SESSION_GAP_S = 600.0, 1200.0
+
+
+KEYS = ("user", "kind", "same", "everybody", "everybody_size", "request")
+"""Keys of jobs, in the order of their columns in Jobs.codes."""
 
 
 class Numbered(NamedTuple):
@@ -39,7 +43,7 @@ class Names(NamedTuple):
 
 def no_names() -> Names:
     """Nothing numbered."""
-    numbered = {name: no_keys() for name in ("user", "size", "memory", *Keys._fields[1:])}
+    numbered = {name: no_keys() for name in ("size", "memory", *KEYS)}
     return Names({name: {} for name in ("who", *TRAITS)}, numbered)
 
 
@@ -70,23 +74,21 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
     )
     program = 64 * what + codes["gpu_type"]
     kind = number("kind", user, program, size, memory, codes["problem_size"])
-    own = Keys(
+    keys = (
         user, kind, number("same", kind, limit_s), number("everybody", program, limit_s),
         number("everybody_size", program, limit_s, size), np.where(limit_s > 0, 1 + number("request", limit_s), 0),
     )  # fmt: skip
     runtime_s = np.where(history.runtime_s > 0, history.runtime_s, np.nan)
     with np.errstate(divide="ignore"):
         log_limit, log_size = np.log(np.where(limit_s > 0, limit_s, np.nan)), np.log(history.procs)
+    blank = np.zeros(len(history))
     values = np.column_stack([
         runtime_s, limit_s, np.log(runtime_s), log_limit, log_size + np.log(np.maximum(gpus, 1.0)),
-        history.submit_s, history.start_s, history.end_s, history.procs, gpus, history.requested_mem_kib, codes["who"],
+        history.submit_s, history.start_s, history.end_s, history.is_lower_bound,
+        history.is_learnt & ~np.isnan(runtime_s), blank, history.procs, gpus, history.requested_mem_kib,
     ])  # fmt: skip
-    traits = np.column_stack([what, *(codes[name] for name in TRAITS[1:]), memory]).astype(np.int32)
-    blank = np.zeros(len(history), np.int64)
-    jobs = Jobs(
-        values, traits, history.is_lower_bound, history.is_learnt & ~np.isnan(runtime_s), blank, np.zeros(len(blank)),
-        blank.copy(), own,
-    )  # fmt: skip
+    own = np.column_stack([what, *(codes[name] for name in TRAITS[1:]), memory, *keys, blank, blank, codes["who"]])
+    jobs = Jobs(values, own.astype(np.int32))
     return jobs, Names(texts, numbered, names.n_submits + len(history) * registers)
 
 
@@ -115,20 +117,20 @@ def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints, registers: bool)
 
     With `registers` it is updated; else each job is one for itself.
     """
-    values = jobs.values
+    values, codes = jobs.values, jobs.codes
     for job in range(first, len(values)):
-        user = jobs.keys.user[job]
+        user = codes[job, USER]
         other = last[user]
-        jobs.burst[job], jobs.session[job], jobs.log_place[job] = job, job, 0.0
+        codes[job, BURST], codes[job, SESSION], values[job, LOG_PLACE] = job, job, 0.0
         if other >= 0:
             gap_s = values[job, SUBMIT] - values[other, SUBMIT]
             if gap_s <= SESSION_GAP_S:
-                jobs.session[job] = jobs.session[other]
+                codes[job, SESSION] = codes[other, SESSION]
             is_same = values[job, LIMIT] == values[other, LIMIT]
             is_same = is_same and values[job, LOG_SIZE] == values[other, LOG_SIZE]
             if gap_s <= BURST_GAP_S and is_same and array[job] == array[other]:
-                jobs.burst[job] = jobs.burst[other]
-                jobs.log_place[job] = np.log1p(np.round(np.expm1(jobs.log_place[other])) + 1)
+                codes[job, BURST] = codes[other, BURST]
+                values[job, LOG_PLACE] = np.log1p(np.round(np.expm1(values[other, LOG_PLACE])) + 1)
         if registers:
             last[user] = job
 
@@ -174,12 +176,6 @@ def with_new(keys: Numbered, digests: Ints) -> Numbered:
     digest = np.concatenate([keys.digest, values])
     order = np.argsort(digest, kind="stable")
     return Numbered(digest[order], np.concatenate([keys.number, number])[order])
-
-
-def grown(array: Array, n_rows: int) -> Array:
-    """The array with `n_rows` rows before its last one, which is blank and stands for a key that is not known."""
-    n_new = n_rows + 1 - len(array)
-    return array if n_new <= 0 else np.concatenate([array[:-1], np.repeat(array[-1:], n_new + 1, axis=0)])
 
 
 def hashes_of_names(names: Sequence[str]) -> Ints:

@@ -9,7 +9,21 @@ import numpy as np
 from pipeline.arrays import Array, Bools, Floats, Ints, Value, offset_s
 from pipeline.axes import UNTOLD
 from pipeline.errors import InputError
-from pipeline.estimate.answer import GPUS, LIMIT, MEMORY, PROCS, RUNTIME, WHO, Ring
+from pipeline.estimate.answer import (
+    COUNT,
+    EVERYBODY,
+    GPU_TYPE,
+    GPUS,
+    KIND,
+    LIMIT,
+    MEMORY,
+    N_ENDED,
+    PROCS,
+    PROGRAM,
+    RUNTIME,
+    USER,
+    WHO,
+)
 from pipeline.estimate.history import WHAT, History
 from pipeline.estimate.history import WHO as WHO_COLUMNS
 from pipeline.estimate.jobs import TRAITS, jobs_of
@@ -115,7 +129,7 @@ def _numbers(jobs: Sequence[Mapping[str, Value]], name: str) -> Floats:
 def completed(state: State, questions: History) -> History:
     """The questions with the usual type of GPUs, processors and memory where they are unknown.
 
-    Each is that of the newest remembered job alike: of the user and program, else of the user, else of any.
+    Each is that of the newest remembered job alike: see `_newest_alike`.
     """
     procs, memory_kib = questions.procs.copy(), questions.requested_mem_kib.copy()
     known, values = list(state.names.texts["gpu_type"]), state.jobs.values
@@ -127,7 +141,7 @@ def completed(state: State, questions: History) -> History:
             procs[job] = 1.0 if np.isnan(procs[job]) else procs[job]
             continue
         if has_gpus and names[codes[job]] == UNTOLD and UNTOLD not in known:
-            codes[job] = len(questions.names["gpu_type"]) + state.jobs.traits[place, TRAITS.index("gpu_type")]
+            codes[job] = len(questions.names["gpu_type"]) + state.jobs.codes[place, GPU_TYPE]
         if np.isnan(procs[job]):
             each = values[place, PROCS] / values[place, GPUS] if has_gpus else values[place, PROCS]
             procs[job] = max(np.round(each * (questions.gpus[job] if has_gpus else 1.0)), 1.0)
@@ -140,11 +154,13 @@ def completed(state: State, questions: History) -> History:
 
 
 def _newest_alike(state: State, questions: History, job: int, *, has_gpus: bool) -> int:
-    """The place of the newest remembered job of the user and program, else of the user, else of any; -1: none."""
-    traits, chosen = state.jobs.traits, (state.jobs.values[:, GPUS] > 0) == has_gpus
+    """The place of the newest remembered job of the user and program, else of the user, else of the program, else of
+    any; -1: none."""
+    codes, chosen = state.jobs.codes, (state.jobs.values[:, GPUS] > 0) == has_gpus
     who, what = (_known(state, questions, job, name) for name in ("who", "what"))
-    own = chosen & (state.jobs.values[:, WHO] == who)
-    for one in (own & (traits[:, 0] == what), own, chosen):
+    own = chosen & (codes[:, WHO] == who)
+    same = chosen & (codes[:, PROGRAM] == what)
+    for one in (own & same, own, same, chosen):
         places = np.flatnonzero(one)
         if len(places):
             return int(places[-1])
@@ -159,19 +175,20 @@ def _known(state: State, questions: History, job: int, name: str) -> int:
 def basis_of(state: State, questions: History) -> Basis:
     """What the State has learnt about the questions' users and kinds of jobs: counts, requests and runtimes in s."""
     jobs, _ = jobs_of(questions, state.names, registers=False)
-    rings, keys = state.ages[0.0].memory.rings, jobs.keys
-    rows = [_of_user(state, rings.ended, int(user), float(limit_s)) for user, limit_s in zip(keys.user, jobs.values[:, LIMIT], strict=True)]
+    memory, codes = state.ages[0.0].memory, jobs.codes
+    rows = [_of_user(state, user, limit_s) for user, limit_s in zip(codes[:, USER], jobs.values[:, LIMIT], strict=True)]
     who = np.array([_known(state, questions, job, "who") for job in range(len(questions))])
     return Basis(
-        who >= 0, state.ages[0.0].memory.n_ended[keys.user], rings.kind.count[keys.kind],
-        rings.everybody.count[keys.everybody], *(np.array(column) for column in zip(*rows, strict=True)),
+        who >= 0, memory.users[codes[:, USER], N_ENDED].astype(np.int64), memory.rings.kind.heads[codes[:, KIND], COUNT],
+        memory.rings.everybody.heads[codes[:, EVERYBODY], COUNT], *(np.array(column) for column in zip(*rows, strict=True)),
     )
 
 
-def _of_user(state: State, ring: Ring, user: int, limit_s: float) -> tuple[int, int, bool, float, float, float]:
+def _of_user(state: State, user: int, limit_s: float) -> tuple[int, int, bool, float, float, float]:
     """The last columns of Basis of one question."""
-    places: Array = ring.jobs[ring.row[user]] if ring.row[user] >= 0 else ring.newest[user : user + 1]
-    values = state.jobs.values[places[places >= 0]]
+    ring = state.ages[0.0].memory.rings.ended
+    newest, n, row = ring.heads[user]
+    values = state.jobs.values[ring.jobs[row][: min(n, ring.jobs.shape[1])] if n > 1 else [newest] * n]
     values = values[values[:, LIMIT] > 0]
     if not len(values):
         return 0, 0, False, np.nan, np.nan, np.nan

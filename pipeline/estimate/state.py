@@ -14,31 +14,46 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Array, Bools, Floats, Ints, list_values, lists
 from pipeline.errors import InputError
-from pipeline.estimate.history import History
 from pipeline.estimate.answer import (
+    BURST,
     END,
     FIRST_PLACES,
+    KEY_OF_RING,
+    LEARNT,
     LEVELS,
     LOG_RUNTIME,
-    N_CHOICES,
-    N_ESTIMATES,
+    MEMORY,
+    N_ANSWER,
+    N_OF_USER,
     N_TRAITS,
     PROCS,
+    ROW,
     RUNTIME,
+    SESSION,
     START,
+    STOPPED,
     SUBMIT,
+    USER,
     WHO,
     WIDTHS,
-    Answers,
     Jobs,
-    Keys,
     Memory,
     Ring,
     Rings,
     advance,
     new_room,
 )
-from pipeline.estimate.jobs import Names, Numbered, grown, hashes_of_names, jobs_of, no_names, set_bursts, texts
+from pipeline.estimate.history import History
+from pipeline.estimate.jobs import (
+    KEYS,
+    Names,
+    Numbered,
+    hashes_of_names,
+    jobs_of,
+    no_names,
+    set_bursts,
+    texts,
+)
 from pipeline.estimate.score import N_QUANTILES
 from pipeline.tables import JOBS, STATE
 
@@ -48,21 +63,19 @@ AGES_S = (0.0, DAY_S, 7 * DAY_S)
 PART_JOBS = 50_000
 """Submits processed at a time: the memory of a pass grows with this, not with the log."""
 
-KEY_OF_RING = {name: "user" if name in ("ended", "running") else name for name in Rings._fields}
-
-
 class Age(NamedTuple):
     """One age: what it remembers, its answers to jobs, and which jobs' starts and ends it has learnt."""
 
     memory: Memory
-    answers: Answers
+    answers: Floats
+    """(jobs, N_ANSWER)."""
     has_begun: Bools
     is_over: Bools
 
 
-def _n_keys(names: Names) -> dict[str, int]:
-    """How many keys of each kind there are; requests also have the key of any."""
-    return {name: len(names.keys[name]) + (name == "request") for name in Keys._fields}
+def _n_keys(names: Names) -> list[int]:
+    """How many keys of each of KEYS there are; requests also have the key of any."""
+    return [len(names.keys[name]) + (name == "request") for name in KEYS]
 
 
 class Record(NamedTuple):
@@ -102,11 +115,7 @@ class State:
 
 def no_state(ages_s: Sequence[float] = AGES_S) -> State:
     """Nothing learnt."""
-    none = np.empty(0, np.int64)
-    jobs = Jobs(
-        np.empty((0, WHO + 1)), np.empty((0, N_TRAITS), np.int32), np.empty(0, np.bool_), np.empty(0, np.bool_), none,
-        np.empty(0), none, Keys(*[none] * len(Keys._fields)),
-    )  # fmt: skip
+    none, jobs = np.empty(0, np.int64), Jobs(np.empty((0, MEMORY + 1)), np.empty((0, WHO + 1), np.int32))
     return State(
         no_names(), jobs, none, np.empty(0, object), np.full(1, -1), none, np.empty(0), {age_s: _no_age() for age_s in ages_s},
         Record(np.empty(0), np.empty((0, len(LEVELS))), np.empty(0)),
@@ -114,18 +123,12 @@ def no_state(ages_s: Sequence[float] = AGES_S) -> State:
 
 
 def _no_age() -> Age:
-    blank, nothing = np.full(1, -1, np.int64), np.zeros(1, np.int64)
-    rings = Rings(*(
-        Ring(blank.copy(), nothing.copy(), blank.copy(), np.empty((0, WIDTHS[name]), np.int32), nothing.copy())
-        for name in Rings._fields
-    ))  # fmt: skip
+    rings = (Ring(np.array([[-1, 0, 0]], np.int32), np.empty((0, WIDTHS[name]), np.int32)) for name in Rings._fields)
     places = np.vstack([FIRST_PLACES, np.zeros((2, len(LEVELS)))])
     memory = Memory(
-        rings, np.zeros((1, N_ESTIMATES + N_CHOICES)), np.zeros(1), places, np.zeros((N_TRAITS + 1, 2)),
-        np.zeros((1, 2)), np.zeros((1, 2)), nothing.copy(), np.zeros(4),
-    )  # fmt: skip
-    no_answers = Answers(np.empty((0, len(LEVELS))), np.empty((0, N_ESTIMATES + N_CHOICES)), np.empty((0, 3)))
-    return Age(memory, no_answers, np.empty(0, np.bool_), np.empty(0, np.bool_))
+        Rings(*rings), np.zeros((1, N_OF_USER)), np.zeros((1, 2)), places, np.zeros((N_TRAITS + 1, 2)), np.zeros(4)
+    )
+    return Age(memory, np.empty((0, N_ANSWER)), np.empty(0, np.bool_), np.empty(0, np.bool_))
 
 
 def learn(
@@ -191,13 +194,13 @@ def ids_of(jobs: pa.Table, past: History) -> list[str]:
 def _with_events(state: State, records: History, place: Ints) -> State:
     """The State with the starts and ends of its open jobs."""
     rows = np.flatnonzero(place >= 0)
-    at, jobs = place[rows], Jobs(*(one if isinstance(one, Keys) else one.copy() for one in state.jobs))
+    at, jobs = place[rows], state.jobs._replace(values=state.jobs.values.copy())
     runtime_s = np.where(records.runtime_s > 0, records.runtime_s, np.nan)[rows]
     for column, values in ((START, records.start_s[rows]), (END, records.end_s[rows]), (RUNTIME, runtime_s)):
         jobs.values[at, column] = values
     jobs.values[at, LOG_RUNTIME] = np.log(runtime_s)
-    jobs.is_stopped[at] = records.is_lower_bound[rows]
-    jobs.is_learnt[at] = records.is_learnt[rows] & ~np.isnan(runtime_s)
+    jobs.values[at, STOPPED] = records.is_lower_bound[rows]
+    jobs.values[at, LEARNT] = records.is_learnt[rows] & ~np.isnan(runtime_s)
     return replace(state, jobs=jobs)
 
 
@@ -210,7 +213,7 @@ def _extended(
     jobs = _joined(state.jobs, fresh)
     array = np.concatenate([state.array, hashes_of_names(history.names["array_id"])[history.codes["array_id"]]])
     n_keys = _n_keys(names)
-    last = grown(state.last, n_keys["user"])
+    last = _grown(state.last, n_keys[0], -1)
     set_bursts(jobs, last, first, array, True)
     asked, room = np.arange(first, n), new_room(n)
     has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
@@ -228,17 +231,17 @@ def _extended(
         ages[age_s] = age._replace(memory=memory)
         room.seen[:] = -1
         if age_s == 0:
-            record = _recorded(record, jobs, age.answers, by_end[jobs.is_learnt[by_end]])
+            record = _recorded(record, jobs, age.answers, by_end[jobs.values[by_end, LEARNT] > 0])
         if found is not None:
-            found.setdefault(age_s, []).append(age.answers.quantiles_s[first:].copy())
+            found.setdefault(age_s, []).append(age.answers[first:, : len(LEVELS)].copy())
     return replace(
         state, names=names, jobs=jobs, array=array, ids=np.concatenate([state.ids, ids]), last=last, ages=ages,
         record=record, as_of_s=max(until_s, state.as_of_s),
     )
 
 
-def _recorded(record: Record, jobs: Jobs, answers: Answers, over: Ints) -> Record:
-    newer = Record(jobs.values[over, RUNTIME], answers.quantiles_s[over], jobs.values[over, PROCS])
+def _recorded(record: Record, jobs: Jobs, answers: Floats, over: Ints) -> Record:
+    newer = Record(jobs.values[over, RUNTIME], answers[over, : len(LEVELS)], jobs.values[over, PROCS])
     return Record(*(np.concatenate(both)[-RECORD_JOBS:] for both in zip(record, newer, strict=True)))
 
 
@@ -247,34 +250,26 @@ def _in_order(times_s: Floats, chosen: Bools, until_s: float) -> Ints:
     return places[np.argsort(times_s[places], kind="stable")]
 
 
-def _joined(first: Any, second: Any) -> Any:
-    """Both, column by column."""
-    return type(first)(*(
-        _joined(one, two) if isinstance(one, tuple) else np.concatenate([one, two])
-        for one, two in zip(first, second, strict=True)
-    ))  # fmt: skip
+def _joined(first: Jobs, second: Jobs) -> Jobs:
+    return Jobs(*(np.concatenate(both) for both in zip(first, second, strict=True)))
 
 
-def _with_room(age: Age, n_jobs: int, n_keys: dict[str, int]) -> Age:
+def _with_room(age: Age, n_jobs: int, n_keys: list[int]) -> Age:
     """The age with a row for each job, and for each user and kind."""
-    n_new = n_jobs - len(age.is_over)
-    answers = Answers(*(
-        np.concatenate([column, np.zeros((n_new, column.shape[1]))]) for column in age.answers
-    ))  # fmt: skip
-    more, held = np.zeros(n_new, np.bool_), age.memory
-    rings = Rings(*(
-        ring._replace(**{part: grown(getattr(ring, part), n_keys[KEY_OF_RING[name]]) for part in ("newest", "count", "row")})
+    n_new, held = n_jobs - len(age.is_over), age.memory
+    answers, more = np.concatenate([age.answers, np.zeros((n_new, N_ANSWER))]), np.zeros(n_new, np.bool_)
+    rings = (
+        ring._replace(heads=_grown(ring.heads, n_keys[KEY_OF_RING[name] - USER], (-1, 0, -1)))
         for name, ring in held.rings._asdict().items()
-    ))  # fmt: skip
-    users = {name: _grown(getattr(held, name), n_keys["user"]) for name in ("errors", "n_errors", "follows", "n_ended")}
-    memory = held._replace(rings=rings, follows_of_kind=_grown(held.follows_of_kind, n_keys["kind"]), **users)
+    )
+    memory = held._replace(rings=Rings(*rings), users=_grown(held.users, n_keys[0]), kinds=_grown(held.kinds, n_keys[1]))
     begun, over = (np.concatenate([one, more]) for one in (age.has_begun, age.is_over))
     return Age(memory, answers, begun, over)
 
 
-def _grown(array: Array, n_rows: int) -> Array:
-    """The array with zeros for new keys; the last row, of all jobs, stays the last."""
-    more = np.zeros((n_rows + 1 - len(array), *array.shape[1:]), array.dtype)
+def _grown(array: Array, n_rows: int, blank: Any = 0) -> Array:
+    """The array with rows for new keys before its last one, which stands for a key that is not known."""
+    more = np.full((n_rows + 1 - len(array), *array.shape[1:]), blank, array.dtype)
     return np.concatenate([array[:-1], more, array[-1:]]) if len(more) else array
 
 
@@ -282,8 +277,8 @@ def _with_rows(memory: Memory, n_starts: int, n_ends: int) -> Memory:
     """The memory with a free row in each ring for each event."""
     rings = {}
     for name, ring in memory.rings._asdict().items():
-        room = min(n_starts if name == "running" else n_ends, len(ring.count))
-        more = np.full((max(int(ring.n_rows[0]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int32)
+        room = min(n_starts if name == "running" else n_ends, len(ring.heads))
+        more = np.full((max(int(ring.heads[-1, ROW]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int32)
         rings[name] = ring._replace(jobs=np.concatenate([ring.jobs, more]))
     return memory._replace(rings=Rings(**rings))
 
@@ -300,19 +295,21 @@ def compacted(state: State) -> State:
     for age in state.ages.values():
         kept |= ~age.is_over
         for ring in age.memory.rings:
-            for places in (ring.newest, ring.jobs[: ring.n_rows[0]]):
+            for places in (ring.heads[:, 0], ring.jobs[: ring.heads[-1, ROW]]):
                 kept[places[places >= 0]] = True
-    number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
+    number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
     ages = {}
     for age_s, age in state.ages.items():
         rings = Rings(*(
-            ring._replace(newest=number[ring.newest], jobs=number[ring.jobs[: ring.n_rows[0]]].astype(np.int32)) for ring in age.memory.rings
+            Ring(np.column_stack([number[ring.heads[:, 0]], ring.heads[:, 1:]]), number[ring.jobs[: ring.heads[-1, ROW]]])
+            for ring in age.memory.rings
         ))  # fmt: skip
-        answers = Answers(*(column[kept] for column in age.answers))
-        ages[age_s] = Age(age.memory._replace(rings=rings), answers, age.has_begun[kept], age.is_over[kept])
-    jobs = Jobs(*(Keys(*(key[kept] for key in one)) if isinstance(one, Keys) else one[kept] for one in state.jobs))
+        held = (age.answers, age.has_begun, age.is_over)
+        ages[age_s] = Age(age.memory._replace(rings=rings), *(one[kept] for one in held))
+    jobs = Jobs(*(one[kept] for one in state.jobs))
     # Bursts and sessions are named by a job's place: by that of their first job that is kept.
-    jobs = jobs._replace(burst=_renamed(jobs.burst), session=_renamed(jobs.session))
+    for column in (BURST, SESSION):
+        jobs.codes[:, column] = _renamed(jobs.codes[:, column])
     return replace(
         state, jobs=jobs, array=state.array[kept], ids=np.where(ages[0.0].is_over, "", state.ids[kept]),
         last=number[state.last], ages=ages, over=over[by_id], over_s=over_s[by_id],
@@ -402,7 +399,7 @@ def _asked(state: State, age_s: float, questions: History) -> Floats:
     jobs, age = _joined(jobs, fresh), _with_room(age._replace(memory=memory), n, _n_keys(state.names))
     set_bursts(jobs, state.last, first, np.concatenate([state.array, np.zeros(len(questions), np.int64)]), False)
     advance(jobs, memory, age.answers, new_room(n), np.arange(first, n), nothing, nothing, 0.0, until_s)
-    return age.answers.quantiles_s[first:]
+    return age.answers[first:, : len(LEVELS)]
 
 
 def _copied(age: Age) -> Age:
@@ -415,17 +412,19 @@ def _copied(age: Age) -> Age:
     return found
 
 
-FORMAT = 16
+FORMAT = 17
 """Raised when the arrays change their meaning: a State of another format is refused, and the next run learns it anew."""
 AGAIN = "run again: a run learns the state from its logs"
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
 """Which of numpy's kinds of values a column holds."""
 
 PARTS: dict[Any, dict[str, Any]] = {
-    State: {"jobs": Jobs, "record": Record}, Jobs: {"keys": Keys},
-    Age: {"memory": Memory, "answers": Answers}, Memory: {"rings": Rings}, Rings: dict.fromkeys(Rings._fields, Ring),
+    State: {"jobs": Jobs, "record": Record}, Age: {"memory": Memory}, Memory: {"rings": Rings},
+    Rings: dict.fromkeys(Rings._fields, Ring),
 }  # fmt: skip
 """By tuple, those of its fields that are tuples themselves."""
+NARROW = (".codes", ".heads", ".jobs")
+"""Ends of the names of arrays of 32-bit integers."""
 PLAIN = ("array", "ids", "last", "over", "over_s")
 
 
@@ -448,7 +447,9 @@ def arrays_in(table: pa.Table) -> dict[str, Array]:
     names, shapes = table.column("array").to_pylist(), list_values(table.column("shape"))
     by_kind = zip(*(list_values(table.column(name)) for name in VALUE_KINDS), strict=True)
     held = [next(values for values in row if values is not None) for row in by_kind]
-    return {name: one.reshape(shape).copy() for name, shape, one in zip(names, shapes, held, strict=True)}
+    found = {name: one.reshape(shape).copy() for name, shape, one in zip(names, shapes, held, strict=True)}
+    # A table has one type of integers; a kernel is compiled for one type of each of its arrays.
+    return found | {name: found[name].astype(np.int32) for name in names if name.endswith(NARROW)}
 
 
 def loaded_state(table: pa.Table, where: str) -> State:
