@@ -5,14 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.arrays import Floats
-from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.state import State
-from pipeline.estimate.walltime import learn
+from pipeline.estimate.state import State, learn
 from tests.rows import jobs_of
 
 DAY_S = 86_400
-SETTINGS = EstimateRules()
 
 
 def made_log(n_jobs: int = 2000, seed: int = 0, stale_days: float = 0.0, days: int = 120) -> History:
@@ -44,7 +41,7 @@ def made_log(n_jobs: int = 2000, seed: int = 0, stale_days: float = 0.0, days: i
 
 def state_at(log: History, at_s: float | None = None) -> State:
     """The State of a log at a time, by default that of its last end."""
-    return learn(replace(log, stale_s=None), SETTINGS, float(log.end_s.max(initial=0.0)) if at_s is None else at_s)
+    return learn(replace(log, stale_s=None), float(log.end_s.max(initial=0.0)) if at_s is None else at_s)
 
 
 def midnight_s(log: History) -> Floats:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.limits.limit_choice import LimitSettings, no_books
 from pipeline.limits.limits import held_of, limits, limits_table, make_limits, nights, rows_at, within_most
@@ -17,7 +16,6 @@ from pipeline.settings import SiteSettings
 from pipeline.tables import LimitStatus
 from tests.rows import jobs_of
 
-SETTINGS = EstimateRules()
 REQUEST_S = 10_000.0
 DAY_S = 86_400.0
 N_USERS = 12
@@ -167,14 +165,14 @@ def test_names_that_number_each_job_tell_no_application() -> None:
 def test_jobs_without_a_request_get_no_limit() -> None:
     past = simulated(1500, 6)
     requested_s = np.where(np.arange(1500) % 3 == 0, np.nan, past.requested_s)
-    limit_s = limits(replace(past, requested_s=requested_s), SETTINGS)[:, 1]
+    limit_s = limits(replace(past, requested_s=requested_s))[:, 1]
     assert np.isnan(limit_s[::3]).all() and not np.isnan(limit_s[1::3]).any()
 
 
 def test_planted_futures_change_nothing() -> None:
     past = simulated(2500, 7)
-    assert (limits(past, SETTINGS)[:, 1] < past.requested_s).sum() > 100
-    check_no_look_ahead(lambda log: limits(log, SETTINGS), past, n_times=3)
+    assert (limits(past)[:, 1] < past.requested_s).sum() > 100
+    check_no_look_ahead(limits, past, n_times=3)
 
 
 def test_the_longest_of_the_latest_jobs() -> None:
@@ -270,6 +268,23 @@ def test_figures_of_limits_on_jobs_to_check_by_hand() -> None:
     assert figures["n_limited"] == 2
     assert figures["removed_share"] == pytest.approx(8000 / (9000 + 4000 + 1000))
     assert figures["lost_share"] == pytest.approx(5000 / 16_000)
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "n_jobs"),
+    [
+        ((50,), None), ((1,) * 9, None), ((1,) * 10, 10), ((50, *(1,) * 8), None), ((50, *(1,) * 9), 10),
+        ((4,) * 11, 11),
+    ],
+)  # fmt: skip
+def test_a_limit_rests_on_ten_submits_not_on_ten_tasks(n_tasks: tuple[int, ...], n_jobs: int | None) -> None:
+    rows = [
+        row | {"array_id": str(number) if n > 1 else None, "submit_s": day_s, "start_s": day_s, "end_s": day_s + 600}
+        for number, n in enumerate(n_tasks) for day_s in [int(DAY_S) * (number + 1)]
+        for row in rows_of(np.full(n, 600.0), np.zeros(n, np.int64))
+    ]  # fmt: skip
+    found = rows_at(history(jobs_of(rows)), DAY_S * 20, LimitSettings())
+    assert set(found.get("n_jobs", np.empty(0)).tolist()) == ({n_jobs} if n_jobs else set())
 
 
 def test_every_kind_of_jobs_that_a_limit_rests_on_has_one_size() -> None:
