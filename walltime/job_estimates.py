@@ -11,13 +11,11 @@ from flows.services.quantities import chosen_names
 from flows.services.replaying import ReplayTask, chosen_cases, subject_of_jobs
 from pipeline.arrays import Floats, Ints, floats
 from pipeline.errors import InputError, printable
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
-from pipeline.estimate.predictions import interval_ends
 from pipeline.estimate.questions import completed, questions_of
 from pipeline.estimate.score import CALIBRATED, QUANTILES
-from pipeline.estimate.state import State
-from pipeline.estimate.walltime import answers, learn, walltime
+from pipeline.estimate.state import State, learn, walltime
+from pipeline.estimate.state import estimate as estimate_jobs
 from pipeline.evaluate import backtest as backtest_log
 from pipeline.evaluate.methods import METHODS, method_with_settings
 from pipeline.schedule.expected import expected
@@ -84,6 +82,9 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
 INTERVALS = (80, 95)
 """The central intervals that are calibrated, per cent."""
 
+PART_OF_95 = 0.46
+"""Where the quantile of 97.5% lies between those of 95 and 99%, in logs: as on a normal distribution."""
+
 
 class JobEstimator:
     """Learns once from a log, and predicts runtimes of new jobs as often as asked: `fit`, `predict`, `score`, `plot`.
@@ -117,7 +118,7 @@ class JobEstimator:
         until_s = newest_s(past_jobs, past.row)
         if not np.isfinite(until_s) or not past.has_run.any():
             raise InputError("estimate, log", "no job that ended", "a log with jobs that ended")
-        self._state = learn(past, ESTIMATE_RULES, until_s)
+        self._state = learn(past, until_s)
         return self
 
     def predict(self, jobs: Any, levels: Sequence[int] = ()) -> Any:
@@ -126,7 +127,7 @@ class JobEstimator:
             raise InputError("predict", f"the level {printable(repr(wrong[0]))}", "80 and 95, which are calibrated")
         table, kind, found = self._answers(jobs)
         table = _appended(table, "runtime_s_q50", found[:, QUANTILES.index(0.5)])
-        for name, values in interval_ends(found).items():
+        for name, values in _interval_ends(found).items():
             if int(name[-2:]) in levels:
                 table = _appended(table, name, values)
         return frame_of(table, kind)
@@ -140,7 +141,7 @@ class JobEstimator:
     def plot(self, jobs: Any, axes: Any = None) -> Any:
         """Draw estimates with their 80% intervals over the runtimes of jobs that have them; returns the axes."""
         found, estimate_s, actual_s = self._compared(jobs)
-        ends = interval_ends(found)
+        ends = _interval_ends(found)
         axes = axes or _axes()
         off_s = np.abs(np.stack([ends["runtime_s_lo80"], ends["runtime_s_hi80"]]) - estimate_s)
         axes.errorbar(actual_s, estimate_s, off_s, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6)
@@ -170,8 +171,17 @@ class JobEstimator:
         site, own = self._settings.site, [rows[place] for place in order]
         questions = questions_of(own, submit_s[order], site.timezone, site.procs_per_node)
         found = np.empty((len(rows), len(CALIBRATED)))
-        found[order] = answers(self._state, completed(self._state, questions), ESTIMATE_RULES).quantiles_s
+        found[order] = estimate_jobs(self._state, completed(self._state, questions))
         return table, kind, found
+
+
+def _interval_ends(quantiles_s: Floats) -> dict[str, Floats]:
+    """Ends, s, of the central intervals by column, from quantiles at CALIBRATED."""
+    lo80_s, _, _, hi80_s, q95_s, q99_s, lo95_s = quantiles_s.T
+    return {
+        "runtime_s_lo80": lo80_s, "runtime_s_hi80": hi80_s,
+        "runtime_s_lo95": lo95_s, "runtime_s_hi95": q95_s * (q99_s / q95_s) ** PART_OF_95,
+    }  # fmt: skip
 
 
 def _appended(table: pa.Table, name: str, values: Floats) -> pa.Table:
@@ -242,7 +252,7 @@ def when(log: Any, at_s: float | None = None, site: Site = None, *, config: str 
     if not np.isfinite(now_s):
         raise InputError("when", f"the time {now_s}", "a time of the question", "give at_s=, or a log with times")
     past = past.known_by(now_s)
-    known = log_of_history(past, walltime(past, ESTIMATE_RULES), None, queue_names(past))
+    known = log_of_history(past, walltime(past), None, queue_names(past))
     found = expected(queue_at(known, now_s), record_of_log(known))
     runs, waits = found.queue.runs, found.queue.waits
     columns = {"elapsed_s": _placed(len(past), runs, found.queue.elapsed_s)}

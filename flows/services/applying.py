@@ -15,9 +15,9 @@ from flows.services.published.published_folder import live_path
 from flows.services.schedulers import PROGRAM_TIMEOUT_S, Change, PendingJob, Scheduler
 from pipeline.arrays import Value
 from pipeline.errors import ConfigError, InputError, printable
-from pipeline.limits.limit_harm import EVERYBODY
 from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.ingest.live import run
+from pipeline.limits.limit_harm import EVERYBODY
 from pipeline.settings import ExportSettings, RunSettings
 from pipeline.storage import check_seal, sealed, write_text
 from pipeline.tables import LimitStatus

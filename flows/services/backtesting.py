@@ -16,9 +16,9 @@ from pipeline.arrays import Floats
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
-from pipeline.evaluate.backtest import TRAIN_SHARE, Estimator, Way, past_of
+from pipeline.evaluate.backtest import TRAIN_SHARE, Way, past_of
 from pipeline.evaluate.later_scores import Scored, figures, later_scores
-from pipeline.evaluate.methods import METHODS, STALE_METHODS, method_with_settings
+from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
 from pipeline.settings import RunSettings

@@ -21,7 +21,8 @@ from flows.services.site_facts import fits_by_law_and_status
 from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.errors import InputError
 from pipeline.estimate.history import history
-from pipeline.estimate.walltime import estimate
+from pipeline.estimate.score import N_QUANTILES
+from pipeline.estimate.state import estimate
 from pipeline.evaluate.published_versions import estimate_figures, later_jobs, prediction_figures
 from pipeline.publish import Manifest, reading
 from pipeline.publish.version_store import stored_versions
@@ -48,7 +49,7 @@ def compare_versions(
     """
     with reading(output_dir, name=second) as other, reading(output_dir, name=first or _before(other)) as one:
         pair = [one, other]
-        states = [state_of(manifest, 1_000_000) for manifest in pair]
+        states = [state_of(manifest) for manifest in pair]
         after_s = max(float(loaded.state.as_of_s) for loaded in states)
         after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
         source = _longest(output_dir, pair)
@@ -62,7 +63,7 @@ def compare_versions(
             "jobs_from": source.folder,
             "later_jobs": jobs.num_rows,
             "predictions": prediction_figures(pair, jobs),
-            "estimates": estimate_figures([(loaded.state, loaded.settings) for loaded in states], jobs, seed),
+            "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
             "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
         }
 
@@ -143,7 +144,7 @@ def _replayed(
 def _planned_s(loaded: LoadedState, jobs: pa.Table, later: Ints) -> Floats:
     """(rows, 6) quantiles, s: what a version says of the later jobs; NaN, for which the request stands, elsewhere."""
     past = history(jobs.take(later), loaded.state.site["timezone"])
-    answered = estimate(loaded.state, past.as_submitted(), loaded.settings)
+    answered = estimate(loaded.state, past.as_submitted())[:, :N_QUANTILES]
     quantiles_s: Floats = np.full((jobs.num_rows, answered.shape[1]), np.nan)
     quantiles_s[later[past.row]] = answered
     return quantiles_s

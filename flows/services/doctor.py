@@ -23,13 +23,13 @@ from flows.services.published.published_folder import live_path, read_columns
 from flows.services.run.prepare import listed_paths
 from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
-from pipeline.limits.limit_harm import EVERYBODY
 from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.large_tables import StoredTable
+from pipeline.limits.limit_harm import EVERYBODY
 from pipeline.publish import Manifest
 from pipeline.publish.folders import LOCK, drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest

@@ -21,12 +21,11 @@ from flows.services.quantities import clock, instant, memory_text, share
 from flows.services.run.prepare import settings_and_logs
 from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable, spreadsheet_text
-from pipeline.estimate.history import History
-from pipeline.estimate.job_memory import memory_history
-from pipeline.limits.limit_harm import MANY_JOBS
+from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.limit_advice import figures_of_rules, recommended_limits
 from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
+from pipeline.limits.limit_harm import MANY_JOBS
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_text

@@ -15,7 +15,7 @@ from flows.services.run.prepare import settings_and_logs
 from pipeline.arrays import Floats, category_codes, floats
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.rows import SERVED_DAYS
+from pipeline.estimate.state import DAY_S
 from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.methods import method_with_settings
 from pipeline.schedule.engine import Correction, Policy
@@ -24,8 +24,6 @@ from pipeline.schedule.verdict import ReplayResult
 from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, cases, policy_name, what_if
 from pipeline.schedule.workload import Convention, Shakes, Workload, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
-
-DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +140,9 @@ def subject_of_jobs(
 
 def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
     """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
-    served_s = DAY_S * SERVED_DAYS
     found = {}
     for method in task.methods:
-        way = Way(served_s) if method == METHODS[Estimates.TABLE] else Way()
+        way = Way(DAY_S) if method == METHODS[Estimates.TABLE] else Way()
         with running_stage(f"{printable(task.log, 40)}: {method}"):
             answers = method_with_settings(method, task.settings)(replace(past, stale_s=way.stale_s))
         found[method] = np.full((n_rows, answers.shape[1]), np.nan)

@@ -19,12 +19,12 @@ from flows.services.schedulers import SCHEDULERS
 from flows.services.starts_table import note_starts
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
-from pipeline.limits.limit_harm import READ, jobs_since_limits, make_harm, switched_off
 from pipeline.estimate.stage import update_state
-from pipeline.estimate.state_table import loaded_state
+from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.large_tables import StoredTable, parts_of
+from pipeline.limits.limit_harm import READ, jobs_since_limits, make_harm, switched_off
 from pipeline.publish import Manifest, load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
 from pipeline.settings import ExportSettings, RunSettings

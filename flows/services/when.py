@@ -26,7 +26,7 @@ from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import NOT_ENDED, READ, History, history
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.walltime import estimate
+from pipeline.estimate.state import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.publish import reading
 from pipeline.schedule.expected import Expected, expected, queue_now, starts, with_another
@@ -96,7 +96,7 @@ class Site:
 def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()) -> Site:
     """The site of a published folder; `extra` are hypothetical jobs, which stand last in the log and do not wait."""
     with reading(published) as manifest:
-        loaded = answering_state(manifest, len(now.jobs) + 1000)
+        loaded = answering_state(manifest)
         timezone = loaded.state.site["timezone"]
         path = manifest.path(JOBS.name)
         found = _record(published, loaded, _pools(now))
@@ -185,7 +185,7 @@ def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
     asked = past.take(rows).as_submitted()
     asked = replace(asked, submit_s=np.maximum(asked.submit_s, loaded.state.as_of_s))
     order = np.argsort(asked.submit_s, kind="stable")
-    found[rows[order]] = estimate(loaded.state, asked.take(order), loaded.settings)
+    found[rows[order]] = estimate(loaded.state, asked.take(order))[:, : len(QUANTILES)]
     return found
 
 

@@ -59,7 +59,7 @@ def query(
         "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
     ),
     mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
-    at: str | None = option("--at TIME", "Submit time (ISO), or `later`: within 7 days; default: the end of the log."),
+    at: str | None = option("--at TIME", "Submit time (ISO), or `later`: in the next days; default: the log's end."),
     batch: Path | None = option(
         "--batch FILE.csv", "A file of jobs, one per line; its columns are named like the options."
     ),
@@ -122,7 +122,7 @@ def _of_batch(
     batch = read_batch(path)
     as_of_s = as_of_seconds(as_of)
     with reading(published, as_of_s) as manifest:
-        loaded = answering_state(manifest, len(batch.jobs), as_of_s)
+        loaded = answering_state(manifest, as_of_s)
         rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
     described = f"{describe_batch(batch)} of {printable(str(path), 1000)}"
     if out is not None:

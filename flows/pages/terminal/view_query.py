@@ -23,7 +23,7 @@ def view_answer(found: Mapping[str, Any]) -> Iterator[Block]:
     """The estimate, its quantiles, the past jobs they rest on, and the errors on this log."""
     yield Lead(span(found["runtime_s"]), " is the expected runtime of such a job (median).")
     rows = [{"percent": q, "runtime_s": found[f"runtime_s_q{q}"], "held": found[f"held_q{q}"]} for q in PERCENT]
-    yield Grid("", QUANTILES, rows)
+    yield Grid("", QUANTILES[:3] if found["answered_by"] == "predictions" else QUANTILES, rows)
     yield from explanation(found)
     yield from _limit(found)
 
@@ -62,9 +62,7 @@ def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], desc
 def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on the past jobs that the answer rests on, and on the errors on this log."""
     if found["is_usual_procs"]:
-        whose = "that of the submitter's last job" if found["is_known"] else "the median of all remembered jobs"
-        whose = "as jobs on such GPUs have" if found["gpus"] else whose
-        yield f"--procs is not given: the answer is for {found['procs']:,}, {whose}."
+        yield f"--procs is not given: the answer is for {found['procs']:,}, as the newest similar job had."
     if found["gpus"]:
         of_type = "" if found["gpu_type"] == UNTOLD else f" of type {found['gpu_type']}"
         yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}; jobs on none, or others, are another kind."
@@ -76,19 +74,31 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     if found["answered_by"] == "inputs":
         model = "A model over the inputs that the job's texts name answered"
         yield f"{model}; the sentences below are of the method walltime."
-    yield found["because"]
-    yield _basis(found)
-    if found["is_unusual_request"]:
-        yield _unusual(found)
-    yield accuracy(found)
+    if found["answered_by"] == "predictions":
+        yield f"No user and no request are given: this is the published prediction of the group {found['group']}."
+        yield from filter(None, [found["advice"]])
+    else:
+        yield from _of_the_estimate(found)
     when = f"{span(found['age_s'])} before the submit" if found["age_s"] else "the assumed submit time"
-    when = "seven days before the submit or less" if found["job"].get("at") == LATER else when
+    when = "some time in the days before the submit" if found["job"].get("at") == LATER else when
     yield f"The known log ends at {instant(found['as_of_s'])}, {when}."
     if requested_s := found["job"].get("requested_s"):
         yield _of_the_request(found, requested_s)
     if "recommended_mem_kib" in found:
         yield _of_memory(found)
     yield from found["notes"]
+
+
+def _of_the_estimate(found: Mapping[str, Any]) -> Iterator[str]:
+    if found["scaled_from"] is not None:
+        yield (
+            f"The group {found['group']} never ran on this count: the estimate is that for {found['scaled_from']:,}, "
+            "times the ratio of the group's published predictions."
+        )
+    yield _basis(found)
+    if found["is_unusual_request"]:
+        yield _unusual(found)
+    yield accuracy(found)
 
 
 def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
@@ -140,13 +150,10 @@ def _basis(found: Mapping[str, Any]) -> str:
         return f"No submitter is given: the answer rests on the jobs of all submitters{among}."
     if not found["is_known"]:
         return f"The log does not know {who}: the answer rests on the jobs of all submitters{among}."
-    of_program = f", {found['n_program']:,} of them of this application" if found["n_program"] else ""
-    if not is_compared:
-        return f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}."
-    return (
-        f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of these "
-        f"with the same requested time, memory and processors, and on {everybody}."
-    )
+    of_kind = "with the same application, memory and processors" if found["job"].get("application") else ""
+    own = f", {found['n_kind']:,} of these {of_kind}" if of_kind else ""
+    rest = f"{',' if own else ''} and on {everybody}" if is_compared else ""
+    return f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{own}{rest}."
 
 
 def _unusual(found: Mapping[str, Any]) -> str:

@@ -256,6 +256,6 @@ def user_jobs(manifest: Manifest, user: str) -> dict[str, Any]:
         rows = plain_rows(database.execute(_USUAL_SQL, values))
     if not rows:
         raise InputError("--user", f"no kept job of {printable(user, 60)}", "a user, or an account, of the table jobs")
-    for row, found in zip(rows, answers(state_of(manifest, len(rows)), rows), strict=True):
+    for row, found in zip(rows, answers(state_of(manifest), rows), strict=True):
         row |= {"expected_s": found["runtime_s_q50"], "ask_s": found["runtime_s_q95"]}
     return {"user": user, "site": manifest.site, "version": manifest.folder, "kinds": rows}

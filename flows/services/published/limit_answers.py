@@ -9,9 +9,9 @@ import numpy as np
 
 from flows.services.published.published_folder import newest_of, read_columns, rows_where
 from pipeline.arrays import Value
-from pipeline.limits.own_jobs import memory_class_kib
 from pipeline.export.lookup_file import LIMIT_COLUMNS, kinds_of, limit_lines
 from pipeline.export.lookup_reader import UNTOLD_GPU, Decided, decided, limit_among
+from pipeline.limits.own_jobs import memory_class_kib
 from pipeline.publish import Manifest
 from pipeline.tables import ESTIMATES, LIMITS, LimitStatus
 

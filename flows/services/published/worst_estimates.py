@@ -39,7 +39,7 @@ def errors_of_version(manifest: Manifest) -> pa.Table:
 
     InputError where state and jobs are not of the same runs.
     """
-    loaded = state_of(manifest, 1_000_000)
+    loaded = state_of(manifest)
     jobs = read_table(manifest.path(JOBS.name), JOBS)
     past = history(jobs, loaded.state.site["timezone"])
     places, quantiles_s = _whose(past, loaded.state.record, loaded.state.as_of_s)

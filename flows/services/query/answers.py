@@ -1,83 +1,64 @@
 """What `walltime query` does: jobs and the published State in, runtime quantiles and their basis out."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from flows.services.published.limit_answers import limit_answer, submit_of
-from flows.services.published.published_folder import (
-    live_state,
-    read_columns,
-    unreliability_note,
-)
+from flows.services.published.published_folder import live_state, read_columns, unreliability_note
 from flows.services.quantities import LATER, instant, instant_s
+from flows.services.query.groups import Curve, curves_of, scaled
 from flows.services.query.jobs import as_ingested
-from pipeline.arrays import Bools, Value
+from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError
+from pipeline.estimate.estimates import PROMISE, price_now, recommended_kib
 from pipeline.estimate.history import WHAT, WHO, History
-from pipeline.estimate.hypotheses import spoken
-from pipeline.estimate.job_memory import PROMISE, price_now, recommended_kib
-from pipeline.estimate.questions import Basis, basis_of, completed, first_text, questions_of, score_of
-from pipeline.estimate.score import N_QUANTILES, QUANTILES
-from pipeline.estimate.state import State
-from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.walltime import Answers, estimate
-from pipeline.estimate.walltime import answers as estimate_answers
-from pipeline.kernels import interpreted
+from pipeline.estimate.questions import Basis, basis_of, completed, first_text, questions_of
+from pipeline.estimate.score import N_QUANTILES, QUANTILES, score_of
+from pipeline.estimate.state import DAY_S, State, estimate, loaded_state
 from pipeline.publish import Manifest, reading
 from pipeline.tables import INPUT_MODELS, MEMORY_STATE, STATE
 
-if TYPE_CHECKING:
-    from pipeline.estimate.estimate_rules import EstimateRules
-
 METHOD = "walltime"
 QUEUES = ("queue", "partition")
-INPUTS = "inputs"
-"""What says that a model over inputs answered."""
-
-FEW = 300
-"""Up to this many questions, interpreted code is faster than loading compiled kernels."""
+INPUTS, PREDICTED = "inputs", "predictions"
+"""What says that a model over inputs answered, or the published prediction of a kind of runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedState:
-    """The State of a published folder, with its manifest, settings and path."""
+    """The State of a published folder, with its manifest and path."""
 
     manifest: Manifest
     state: State
-    settings: EstimateRules
     where: str
 
 
-def load_state(published: Path, n_questions: int = 1) -> LoadedState:
+def load_state(published: Path) -> LoadedState:
     """Load the State of a published folder, or its live one; InputError where there is none, or it knows no job."""
     with reading(published) as manifest:
-        return answering_state(manifest, n_questions)
+        return answering_state(manifest)
 
 
-def answering_state(manifest: Manifest, n_questions: int = 1, as_of_s: int | None = None) -> LoadedState:
+def answering_state(manifest: Manifest, as_of_s: int | None = None) -> LoadedState:
     """The State that answers for a version: its live one, unless the version was chosen by a date."""
-    return state_of(manifest, n_questions, live_state(manifest) if as_of_s is None else None)
+    return state_of(manifest, live_state(manifest) if as_of_s is None else None)
 
 
-def state_of(manifest: Manifest, n_questions: int = 1, live: Path | None = None) -> LoadedState:
+def state_of(manifest: Manifest, live: Path | None = None) -> LoadedState:
     """Load the State of a version, or the given live one; InputError where there is none, or it knows no job."""
     path = live or manifest.path(STATE.name)
-    # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
-    state, settings = loaded_state(read_columns(path, STATE), str(path), goes_on=n_questions > FEW)
+    state = loaded_state(read_columns(path, STATE), str(path))
     if not len(state.record.runtime_s):
         do = "run over a log with jobs that ended"
         raise InputError(str(path), "a state that has learnt from no job", "one that has learnt from a job", do)
-    return LoadedState(manifest, state, settings, str(path))
+    return LoadedState(manifest, state, str(path))
 
 
 def answer(
@@ -90,7 +71,7 @@ def answer(
     """
     began = time.perf_counter()
     with reading(published, as_of_s) as manifest:
-        loaded = answering_state(manifest, 1, as_of_s)
+        loaded = answering_state(manifest, as_of_s)
         (found,) = answers(loaded, [job], key_file)
         limit = {"limit": _limit(manifest, found)}
         notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
@@ -121,22 +102,69 @@ def answers(
     basis = basis_of(loaded.state, questions)
     kinds = [None if code < 0 else questions.names["gpu_type"][code] for code in questions.codes["gpu_type"]]
     columns = (submit_s, questions.procs, np.nan_to_num(questions.gpus), is_open, *basis)
-    own = model_answers(loaded.manifest, jobs, questions)
-    is_later = np.array([job.get("at") == LATER for job in jobs])
-    found = _answered(loaded, questions, is_later)
-    estimates = [mine or usual for mine, usual in zip(own, found.quantiles_s[:, :N_QUANTILES].tolist(), strict=True)]
-    methods = [INPUTS if mine else METHOD for mine in own]
+    found = _runtimes(loaded, jobs, known, questions, basis.n_kind.tolist(), kinds)
     # `known` has a queue as a partition, too, where the log has partitions.
     named = ({**job, "application": own.get("application")} for job, own in zip(jobs, known, strict=True))
     unknown = [unknown_names(loaded.state, job) for job in named]
-    rows = zip(known, estimates, methods, unknown, kinds, *(column.tolist() for column in columns), strict=True)
-    plain = [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
-    spoke = spoken(loaded.state, questions, found.law)
-    memory = memory_answers(loaded.manifest, known, questions, few=len(questions) <= FEW)
-    return [
-        one | {"hypothesis": code, "because": words} | own
-        for one, (code, words), own in zip(plain, spoke, memory, strict=True)
+    memory = memory_answers(loaded.manifest, known, questions)
+    rows = zip(known, found, unknown, kinds, memory, *(column.tolist() for column in columns), strict=True)
+    return [_plain(job, own, loaded.state.as_of_s, *values) for job, own, *values in rows]
+
+
+def _runtimes(
+    loaded: LoadedState, jobs: Sequence[Mapping[str, Value]], known: Sequence[Mapping[str, Value]],
+    questions: History, n_kind: Sequence[int], kinds: Sequence[str | None],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Per job its quantiles, s, and what they rest on: a model over inputs, the prediction of a kind, the estimator.
+
+    Where a kind of jobs never ran on a count that its group's curve has, the estimator answers for the nearest count
+    that ran, and the curve gives the ratio.
+    """
+    inputs, curve_of = model_answers(loaded.manifest, jobs, questions), curves_of(loaded.manifest)
+    curves = [curve_of(job, card) for job, card in zip(known, kinds, strict=True)]
+    counts = [
+        float((questions.gpus if curve and curve.is_of_gpus else questions.procs)[place])
+        for place, curve in enumerate(curves)
     ]
+    procs, gpus, ran = questions.procs.copy(), questions.gpus.copy(), dict[int, float]()
+    for place, curve in enumerate(curves):
+        if curve is None or not curve.names_program or n_kind[place]:
+            continue
+        nearest = curve.nearest(counts[place], that_ran=True)
+        if nearest is not None and curve.counts[nearest] != counts[place]:
+            ran[place] = curve.counts[nearest]
+            procs[place] = max(round(procs[place] * ran[place] / counts[place]), 1)
+            gpus[place] = ran[place] if curve.is_of_gpus else gpus[place]
+    quantiles_s = estimate(loaded.state, replace(questions, procs=procs, gpus=gpus))[:, :N_QUANTILES]
+    found = []
+    for place, (job, curve) in enumerate(zip(known, curves, strict=True)):
+        about: dict[str, Any] = {"answered_by": METHOD, "group": None, "scaled_from": None, "advice": None}
+        own = quantiles_s[place]
+        if curve and place in ran:
+            own = scaled(own, curve.ratio(counts[place], ran[place]), float(questions.requested_s[place]))
+            about |= {"group": curve.label, "scaled_from": int(ran[place])}
+        predicted = _of_kind(job, curve, counts[place])
+        if predicted:
+            own, facts = predicted
+            about |= facts
+        if (model := inputs[place]) is not None:
+            own, about["answered_by"] = np.array(model), INPUTS
+        by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, own.tolist(), strict=True)}
+        found.append(about | {"runtime_s": by_share["runtime_s_q50"]} | by_share)
+    return found
+
+
+def _of_kind(job: Mapping[str, Value], curve: Curve | None, count: float) -> tuple[Floats, dict[str, Any]] | None:
+    """The prediction of a kind of runs, which has a program and neither a user nor a request; None: no kind."""
+    if curve is None or not curve.is_kind or first_text(job, WHO) or job.get("requested_s"):
+        return None
+    place = curve.nearest(count)
+    assert place is not None  # nosec B101 # for the type checker
+    quantiles_s = curve.quantiles_s[place] * curve.ratio(count, float(curve.counts[place]))
+    if not np.isfinite(quantiles_s).all():
+        return None
+    facts = {"answered_by": PREDICTED, "group": curve.label, "advice": curve.advice[place], "scaled_from": None}
+    return quantiles_s, facts
 
 
 def unknown_names(state: State, job: Mapping[str, Value]) -> list[str]:
@@ -146,27 +174,24 @@ def unknown_names(state: State, job: Mapping[str, Value]) -> list[str]:
     return [
         f"{column} {job[column]}"
         for column, names in names_of.items()
-        if job.get(column) is not None and not any(job[column] in state.names[name] for name in names)
+        if job.get(column) is not None and not any(job[column] in state.names.texts[name] for name in names)
     ]
 
 
 def _plain(
-    job: dict[str, Value], quantiles_s: list[float], as_of_s: float, method: str, unknown: list[str],
-    gpu_type: str | None, submit_s: float, procs: float, gpus: float, is_usual: bool, *basis: int,
+    job: dict[str, Value], runtimes: dict[str, Any], as_of_s: float, unknown: list[str], gpu_type: str | None,
+    memory: dict[str, Any], submit_s: float, procs: float, gpus: float, is_usual: bool, *basis: int,
 ) -> dict[str, Any]:  # fmt: skip
-    by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, quantiles_s, strict=True)}
     return {
-        "job": job, "answered_by": method, "runtime_s": by_share["runtime_s_q50"], **by_share, "submit_s": submit_s,
-        "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs), "gpus": int(gpus), "gpu_type": gpu_type,
-        "is_usual_procs": is_usual,
-        "unknown_names": unknown,
-        **dict(zip(Basis._fields, basis, strict=True)),
+        "job": job, **runtimes, "submit_s": submit_s, "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs),
+        "gpus": int(gpus), "gpu_type": gpu_type, "is_usual_procs": is_usual, "unknown_names": unknown,
+        **dict(zip(Basis._fields, basis, strict=True)), **memory,
     }  # fmt: skip
 
 
 def facts_of(loaded: LoadedState) -> dict[str, Any]:
     """Facts common to all answers: the method, its errors on this log, and the time up to which the log is known."""
-    figures = score_of(loaded.state.record)
+    figures = score_of(loaded.state.record.runtime_s, loaded.state.record.quantiles_s)
     coverage = {f"held_q{round(100 * share)}": figures[f"coverage_q{100 * share:.0f}"] for share in QUANTILES}
     return {
         "method": METHOD, "mae_over_mean": figures["mae_over_mean"], "n_scored": int(figures["n_scored"]), **coverage,
@@ -174,14 +199,10 @@ def facts_of(loaded: LoadedState) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _answered(loaded: LoadedState, questions: History, is_later: Bools) -> Answers:
-    with interpreted() if len(questions) <= FEW else nullcontext():
-        return estimate_answers(loaded.state, questions, loaded.settings, is_later)
-
-
 def _submit_s(loaded: LoadedState, at: Value) -> float:
     if at is None or at == LATER:
-        return loaded.state.as_of_s
+        # Half a day is asked at the age of a day.
+        return loaded.state.as_of_s + (DAY_S / 2 if at else 0.0)
     found = float(instant_s("--at", at, loaded.state.site["timezone"]) if isinstance(at, str) else at)
     if found < loaded.state.as_of_s:
         known = instant(int(loaded.state.as_of_s))
@@ -232,23 +253,22 @@ def _named(questions: History, attribute: str, place: int) -> str | None:
 
 
 def memory_answers(
-    manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History, *, few: bool
+    manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History
 ) -> list[dict[str, Any]]:
     """Per job the quantiles of its memory and what to ask for, KiB per processor; {} where the log knows no memory.
 
     Beside these: nodes (None: unknown), the request per processor (None: not given), the promised share, and how often
-    the 95% quantile has held. `questions` are the same jobs; `few`: interpreted code answers.
+    the 95% quantile has held. `questions` are the same jobs.
     """
     published = manifest.tables.get(MEMORY_STATE.name)
     if published is None or not published.rows:
         return [{}] * len(jobs)
     path = manifest.path(MEMORY_STATE.name)
-    state, settings = loaded_state(read_columns(path, MEMORY_STATE), str(path), goes_on=not few)
+    state = loaded_state(read_columns(path, MEMORY_STATE), str(path))
     unknown = np.full(len(questions), np.nan)
     asked = replace(questions, requested_s=questions.requested_mem_kib, requested_mem_kib=unknown)
-    with interpreted() if few else nullcontext():
-        quantiles_kib = estimate(state, asked, settings)
-    figures = score_of(state.record)
+    quantiles_kib = estimate(state, asked)[:, :N_QUANTILES]
+    figures = score_of(state.record.runtime_s, state.record.quantiles_s)
     facts = {
         "memory_promise": PROMISE, "memory_held_q95": figures.get("coverage_q95"),
         "memory_n_scored": int(figures.get("n_scored", 0)),

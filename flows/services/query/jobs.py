@@ -162,7 +162,7 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
 
     @cache
     def application(text: str, is_job_name: bool) -> str | None:
-        known = state.names["what"]
+        known = state.names.texts["what"]
         if not is_job_name and text in known:
             return text
         made = (application_of(text), *(() if is_job_name else (text,)))
@@ -192,10 +192,10 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
 
 
 def _is_known(state: State, column: str, text: str) -> bool:
-    if column == "user_group" and text in state.names["user_group"]:
+    if column == "user_group" and text in state.names.texts["user_group"]:
         return True
     attribute = "what" if column == "job_name" else "who"
-    return (text if column == "user" else f"{column} {text}") in state.names[attribute]
+    return (text if column == "user" else f"{column} {text}") in state.names.texts[attribute]
 
 
 def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Callable[[str, str], str]:

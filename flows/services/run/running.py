@@ -44,7 +44,6 @@ from flows.services.run.work_folder import (
     find_step,
     keep_step,
     keep_steps,
-    kept_states,
     step_folders,
     work_folder,
 )
@@ -247,7 +246,7 @@ def _publish_night(run: Run, folder: Path, work: Path, runner: Runner) -> Path:
     if staged:
         runner.say("nothing new: the logs, settings and code are those of the published tables")
     else:
-        results = runner.compute(replace(run, states=kept_states(work, run)), work)
+        results = runner.compute(run, work)
         staged = staged_tables(results)
     with running_stage("publish"):
         made = made_manifest(*staged, run_facts(run), folder, int(time.time()))

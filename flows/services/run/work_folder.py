@@ -1,4 +1,4 @@
-"""The work folder: a folder for each finished step, named by a digest of its inputs, and the States of earlier nights.
+"""The work folder: a folder for each finished step, named by a digest of its inputs.
 
 A folder of a step is complete or absent. What is kept here saves time; a damaged or missing file changes no byte of
 what is published.
@@ -9,32 +9,24 @@ it dies. The holder writes into it who it is, for the message of a second run. T
 
 import fcntl
 import getpass
-import hashlib
 import json
 import os
-import shutil
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-
 from flows.services.files.os_errors import naming_path
 from pipeline.errors import InputError, WalltimeError, printable
-from pipeline.estimate.checkpoints import Checkpoint
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES, rules_text
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish.folders import LOCK, acquire, digests, drafted, drop_folder, remove_leftovers
 from pipeline.report import Report, parsed_json, read_dataclass
-from pipeline.run import STEP_TABLES, STEPS, Run, Step, StepResult
-from pipeline.storage import file_sha256, read_table, write_table, write_text
-from pipeline.tables import STATE
+from pipeline.run import STEP_TABLES, STEPS, Step, StepResult
+from pipeline.storage import file_sha256, write_table, write_text
 from pipeline.version import code_version
 
 BUSY_EXIT = 75
@@ -149,7 +141,6 @@ def _signed(handle: BinaryIO) -> BinaryIO:
 
 WORK = "work"
 _REPORT = "report.json"
-_STATES = "states"
 
 
 @contextmanager
@@ -241,54 +232,3 @@ def is_step_intact(folder: Path) -> bool:
 
 def _stored(folder: Path) -> Any:
     return parsed_json((folder / _REPORT).read_text(encoding="utf-8"))
-
-
-@dataclass(frozen=True, slots=True)
-class KeptStates:
-    """The States of one site, settings and code at earlier times, so that the next night learns only what is new.
-
-    The name of a file has the time, the digest of the jobs and that of its own bytes.
-    """
-
-    folder: Path
-
-    def earlier(self) -> list[Checkpoint]:
-        """The checkpoints of earlier nights; a damaged one is found when it is read."""
-        return [Checkpoint(*key, partial(_intact_state, path)) for key, path in self._files().items()]
-
-    def keep(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Keep these checkpoints, and remove all other States of the work folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        there = self._files()
-        kept = {there.get((one.as_of_s, one.digest)) or self._write(one) for one in checkpoints}
-        for path in set(self.folder.iterdir()) - kept:
-            path.unlink(missing_ok=True)
-        for other in set(self.folder.parent.iterdir()) - {self.folder}:
-            shutil.rmtree(other, ignore_errors=True)
-
-    def _write(self, checkpoint: Checkpoint) -> Path:
-        path = write_table(self.folder / "new.parquet", checkpoint.read(), STATE, {"code": code_version()})
-        name = f"{checkpoint.as_of_s!r}_{checkpoint.digest}_{file_sha256(path)}.parquet"
-        return path.rename(self.folder / name)
-
-    def _files(self) -> dict[tuple[float, str], Path]:
-        found = {}
-        for path in self.folder.glob("*_*_*.parquet"):
-            with suppress(ValueError):
-                as_of_s, digest, _ = path.stem.split("_")
-                found[float(as_of_s), digest] = path
-        return found
-
-
-def kept_states(work: Path, run: Run) -> KeptStates:
-    """The checkpoints that fit a run's site, settings and code, in its work folder."""
-    site = run.settings.site
-    parts = [site.name, site.timezone, run.names, rules_text(ESTIMATE_RULES.of_site(run.settings)), code_version()]
-    return KeptStates(work / _STATES / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24])
-
-
-def _intact_state(path: Path) -> pa.Table | None:
-    try:
-        return read_table(path, STATE) if file_sha256(path) == path.stem.rpartition("_")[2] else None
-    except (OSError, InputError):
-        return None
