@@ -147,14 +147,13 @@ ACROSS = TableKind(
 PREDICTIONS = TableKind(
     "predictions",
     columns(
-        "group_id", "axis", "procs", "requested_s", "requested_mem_kib", "queue", "runtime_s", "runtime_s_lo80",
-        "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "speedup", "efficiency", "is_extrapolated",
-        "reliability", "advice", "curve_error", "estimate_error", "holds_until_s",
-        "kept_share", "n_later", "method", "run_id",
+        "group_id", "axis", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
+        "runtime_s_hi95", "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "kept_share", "n_later",
+        "method", "run_id",
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
-    "Runtime per group on a grid of counts on its axis, as a query with the row's values answers it.",
+    "Runtime of the runs of a group at each of some processor counts (or GPUs, nodes), with intervals.",
 )  # fmt: skip
 
 SCALABILITY = TableKind(
@@ -175,8 +174,8 @@ ESTIMATES = TableKind(
     columns(
         "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type",
         "runtime_s_q10", "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99",
-        "ratio_q10", "ratio_q50", "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_own_jobs",
-        "n_effective", "newest_end_s", "run_id",
+        "ratio_q10", "ratio_q50", "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs",
+        "newest_end_s", "run_id",
         never_null=("site", "template"),
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type"),
@@ -222,7 +221,7 @@ MEMORY = TableKind(
     columns(
         "site", "template", "chain_rank", "who", "what", "queue", "requested_mem_kib", "procs", "gpus", "gpu_type",
         "used_mem_kib_q50", "largest_mem_kib", "recommended_mem_kib", "recommended_share", "n_jobs",
-        "n_own_jobs", "newest_end_s", "run_id",
+        "newest_end_s", "run_id",
         never_null=("site", "template", "recommended_mem_kib"),
     ),
     ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs", "gpus", "gpu_type"),

@@ -142,13 +142,14 @@ def make_estimates(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.T
     held = loaded_state(state, "the state")
     newest, _ = newest_jobs(jobs, READ, LEARN_JOBS)
     rows = table_rows(held, history(newest, held.site["timezone"]))
-    found = _table(rows, held.site["name"], run_id)
+    found = estimates_table(rows, held.site["name"], run_id)
     whole = Tally(found.num_rows)
     counts = {f"rows of {name}": int((rows["template"] == name).sum()) for name in dict.fromkeys(rows["template"])}
     return found, Report("estimate", "row", whole, whole, {}, counts)
 
 
-def _table(rows: Rows, site: str, run_id: str) -> pa.Table:
+def estimates_table(rows: Rows, site: str, run_id: str) -> pa.Table:
+    """ESTIMATES of one site."""
     n = len(rows["rank"])
     counts = {name: pa.array(rows[name], pa.float64(), from_pandas=True) for name in ("procs", "gpus")}
     plain = {name: values for name, values in rows.items() if name not in ("longest_s", "job", "rank")}

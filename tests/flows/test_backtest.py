@@ -67,7 +67,7 @@ def test_the_errors_of_each_job_give_the_figures(config: Path, tmp_path: Path, w
 def test_a_method_without_a_figure_is_said_so(
     config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch, value: float, sentence: str
 ) -> None:
-    monkeypatch.setitem(methods.ESTIMATORS, "request", lambda past, _: np.full((len(past), 6), value))
+    monkeypatch.setitem(methods.ESTIMATORS, "request", lambda past: np.full((len(past), 6), value))
     shown = walltime("backtest", config, *REQUEST)
     assert shown.code == 0, shown.err
     said = [line for line in shown.out.splitlines() if line.startswith("* request has no figure of its error")]
@@ -118,7 +118,7 @@ def test_no_method_of_the_registry_looks_ahead(config: Path, tmp_path: Path, wal
 def test_a_method_that_looks_ahead_is_one_sentence(
     config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(methods.ESTIMATORS, "request", lambda past, _: _own(past))
+    monkeypatch.setitem(methods.ESTIMATORS, "request", _own)
     shown = walltime("backtest", config, *REQUEST, "--check-leaks")
     assert (shown.code, shown.out) == (2, "") and "request: it looks ahead" in shown.err
     assert shown.err.count("walltime:") == 1 and "Traceback" not in shown.err

@@ -9,8 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.clean import clean
-from pipeline.estimate.estimate_rules import EstimateRules
-from pipeline.estimate.nightly.table import make_estimates
+from pipeline.estimate.estimates import make_estimates
 from pipeline.estimate.stage import learn_state
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.report import Report
@@ -48,8 +47,8 @@ def through_all_rooms(jobs: pa.Table) -> tuple[dict[str, pa.Table], list[Report]
     fits, four = fit(observations, FitRules())
     predictions, five = predict(observations, fits, PredictRules(), Site(), "run")
     scaling, six = scalability(observations, fits, PredictRules(), Site(), "run")
-    state, seven = learn_state(grouped, Site(), EstimateRules())
-    estimates, eight = make_estimates(state, "run")
+    state, seven = learn_state(grouped, Site())
+    estimates, eight = make_estimates(state, grouped, "run")
     tables = {"jobs": grouped, "groups": groups, "observations": observations, "fits": fits}
     tables |= {"predictions": predictions, "scalability": scaling, "estimates": estimates}
     return tables, [*reports, one, two, three, four, five, six, seven, eight]

@@ -8,7 +8,6 @@ from pipeline.estimate.history import History
 from pipeline.evaluate import backtest
 from pipeline.evaluate.backtest import (
     TRAIN_SHARE,
-    Estimator,
     Way,
     fallback_quantiles,
     past_of,
@@ -16,6 +15,7 @@ from pipeline.evaluate.backtest import (
     size_classes,
     size_name,
 )
+from pipeline.evaluate.methods import Estimator
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.tables import BACKTEST
 from tests.rows import jobs_of

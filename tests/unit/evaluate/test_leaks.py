@@ -8,8 +8,8 @@ import pytest
 from pipeline.arrays import Floats
 from pipeline.estimate.history import History
 from pipeline.evaluate import check_no_look_ahead
-from pipeline.evaluate.backtest import Estimator, past_of
-from pipeline.evaluate.methods import LookAheadError, with_another_future
+from pipeline.evaluate.backtest import past_of
+from pipeline.evaluate.methods import Estimator, LookAheadError, with_another_future
 from pipeline.settings import RunSettings
 from tests.unit.evaluate.estimators import last_two, log, nobody, oracle, request
 

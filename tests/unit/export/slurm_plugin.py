@@ -27,7 +27,7 @@ PARTS = {
 
 def table_of(*rows: dict[str, object]) -> pa.Table:
     """ESTIMATES of rows with a constant runtime_s unless given."""
-    plain = {"site": "here", "run_id": "r", "newest_end_s": NEWEST_S, "n_jobs": 7, "n_effective": 7.0}
+    plain = {"site": "here", "run_id": "r", "newest_end_s": NEWEST_S, "n_jobs": 7}
     full = []
     for row in rows:
         given = plain | row

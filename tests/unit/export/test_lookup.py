@@ -9,13 +9,13 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.table import estimates, look_up, published_rows, table_rows
+from pipeline.estimate.estimates import estimates_table, look_up, published_rows, table_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
 from pipeline.export.lookup_reader import Lookup, hash_of
 from pipeline.export.published_tables import known_applications, known_gpu_types
 from pipeline.tables import ESTIMATES, LIMITS
 from tests.rows import jobs_of
-from tests.unit.estimate.table_log import SETTINGS, made_log, state_at
+from tests.unit.estimate.table_log import made_log, state_at
 from tests.unit.export.slurm_plugin import found_in, job_at, limited, limits_of, memory_of, table_of
 
 HOSTILE = ("a|b", "x\ty", "new\nline", 'q"u', "per%cent", "übung", "", " ", "n|x", "\x00", "a\r\nb\tc|d", "100%25")
@@ -28,7 +28,7 @@ def log() -> History:
 
 @pytest.fixture(scope="module")
 def published(log: History) -> pa.Table:
-    return estimates(table_rows(state_at(log), SETTINGS), "he re", "run7")
+    return estimates_table(table_rows(state_at(log), log), "he re", "run7")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_the_stamp_says_what_the_file_is(published: pa.Table, lookup: Lookup) ->
     facts = [lookup.facts[name] for name in ("run", "site", "rows")]
     assert facts == ["run7", "he%20re", str(published.num_rows)]
     assert lookup.newest_end_s == max(published.column("newest_end_s").to_pylist())
-    assert next(iter(lookup.chain.values())) == "who+what+queue+requested_s+procs"
+    assert next(iter(lookup.chain.values())) == "who+what+queue+requested_s+procs+gpus+gpu_type"
     assert list(lookup.chain.values())[-1] == "all"
 
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.estimate.nightly.table import estimates, look_up, published_rows, table_rows
+from pipeline.estimate.estimates import estimates_table, look_up, published_rows, table_rows
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import lua
 from pipeline.export.published_tables import PublishedTables
 from pipeline.export.scheduler_files import plugin, slurm_files
 from pipeline.settings import ExportSettings, OptOut
 from pipeline.tables import LIMITS
-from tests.unit.estimate.table_log import SETTINGS, made_log, state_at
+from tests.unit.estimate.table_log import made_log, state_at
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
 from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, limited, needs_lua, of_user, one, table_of
 
@@ -23,7 +23,7 @@ from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, limi
 @each_lua
 def test_it_answers_as_method_table_does(interpreter: str, tmp_path: Path) -> None:
     log = made_log()
-    published = estimates(table_rows(state_at(log), SETTINGS), "here", "run7")
+    published = estimates_table(table_rows(state_at(log), log), "here", "run7")
     (tmp_path / "walltime.lookup").write_bytes(lookup_file(published, LIMITS.empty(), {}))
     asked = log.take(np.sort(np.random.default_rng(5).choice(len(log), 300, replace=False)))
     asked.procs[::3] = 77.0
