@@ -2,10 +2,12 @@
 
 import csv
 import io
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +15,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.one_answer import disagreements
 from flows.pages.formats import span
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state
+from flows.services.query.groups import scaled
+from flows.services.run.running import run_and_publish
 from pipeline.errors import InputError
 from pipeline.estimate.history import history
-from pipeline.limits.limits import make_limits
 from pipeline.estimate.stage import learn_state
-from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.walltime import estimate
+from pipeline.estimate.state import estimate, loaded_state
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
+from pipeline.limits.limits import make_limits
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.tables import ESTIMATES, STATE
 from tests.flows.support import SAMPLES, Outcome, put_out
 from tests.rows import jobs_of
-from tests.unit.estimate.states import SETTINGS, busy_log, questions
+from tests.unit.estimate.states import busy_log, questions
 
 Walltime = Callable[..., Outcome]
 SACCT = """JobID|JobName|User|Account|Partition|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State
@@ -43,7 +45,7 @@ SACCT = """JobID|JobName|User|Account|Partition|Submit|Start|End|ElapsedRaw|Time
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """The State of a small busy log."""
-    table, _ = learn_state(busy_log(), SiteSettings(name="here", timezone="Europe/Stockholm"), SETTINGS)
+    table, _ = learn_state(busy_log(), SiteSettings(name="here", timezone="Europe/Stockholm"))
     return put_out(table, tmp_path, RunSettings())
 
 
@@ -71,7 +73,7 @@ def quantiles(found: dict[str, object]) -> list[float]:
 
 def test_an_answer_is_the_estimator_s_to_the_bit(published: Path, walltime: Walltime) -> None:
     """What is scored is what a query answers."""
-    state, held = loaded_state(read_columns(load_manifest(published).path("state"), STATE), "here")
+    state = loaded_state(read_columns(load_manifest(published).path("state"), STATE), "here")
     past = history(busy_log(), "Europe/Stockholm")
     rows = busy_log().to_pylist()
     for place in range(0, len(past), 150):
@@ -82,7 +84,7 @@ def test_an_answer_is_the_estimator_s_to_the_bit(published: Path, walltime: Wall
         found = asked(walltime, published, *given, "--procs", row["procs"])
         # On the site's clock it is an hour later than in Greenwich.
         now = replace(questions(past, state, np.array([place])), local_s=np.array([int(state.as_of_s) + 3_600]))
-        assert quantiles(found) == estimate(state, now, held)[0].tolist()
+        assert quantiles(found) == estimate(state, now)[0, :6].tolist()
         assert found["runtime_s"] <= (row["requested_s"] or float("inf")) and found["seconds"] < 5
 
 
@@ -91,7 +93,7 @@ def test_the_answer_names_method_score_promise_and_what_it_rests_on(published: P
     assert found["method"] == "walltime" and 0 < found["mae_over_mean"] < 2 and found["n_scored"] > 1_000
     assert 0.9 < found["held_q95"] <= 1 and found["is_known"] and found["age_s"] == 0
     ended = busy_log().filter(pc.equal(busy_log()["user"].cast("string"), "u1")).column("runtime_s").drop_null()
-    assert 0 < found["n_kind"] <= found["n_program"] <= found["n_submitter"] <= len(ended)
+    assert 0 < found["n_kind"] <= found["n_submitter"] <= len(ended)
     shown = walltime("query", "--from", published, "--user", "u1", "--requested", "4h", "--at", "2033-01-01").out
     for sentence in ("rests on", "mean absolute error", "q95 held", "before the submit", "--procs is not given"):
         assert sentence in shown, shown
@@ -105,28 +107,28 @@ def test_an_answer_says_what_the_log_does_not_know_and_what_it_compared(publishe
         *given, "--application", "nosuch", "--partition", "no\x1bsuch", "--procs", "4", "--memory", "4G"
     ).out
     assert "The log does not know application nosuch, partition no" in named and "\x1b" not in named
-    assert "counts as 1,024 MiB per processor" in named and "same requested time" not in named
+    assert "counts as 1,024 MiB per processor" in named and "requested time" not in named
     known = walltime(*given, "--application", "a1", "--requested", "4h").out
-    assert "does not know" not in known and "MiB" not in known and "same requested time" in known
-    assert "that of the submitter's last job" in known
+    assert "does not know" not in known and "MiB" not in known and "and requested time" in known
+    assert "as the newest similar job had" in known
     nobody = walltime("query", "--from", published, "--user", "nobody").out
-    assert "the median of all remembered jobs" in nobody and "among them" not in nobody
+    assert "--procs is not given" in nobody and "among them" not in nobody
 
 
 def test_a_script_s_name_finds_the_application_that_ingest_made_of_it(tmp_path: Path, walltime: Walltime) -> None:
     site = SiteSettings(name="slurm")
     jobs, _, _ = ingest([sacct_log(tmp_path)], site, RunSettings().ingest)
     assert jobs.column("application").unique().to_pylist() == ["solver"]
-    published = put_out(learn_state(jobs, site, SETTINGS)[0], tmp_path, RunSettings())
+    published = put_out(learn_state(jobs, site)[0], tmp_path, RunSettings())
     given = ("--user", "ada", "--account", "phys", "--procs", 4, "--requested", "1h")
     plain = asked(walltime, published, *given, "--application", "solver", "--queue", "long")
-    assert plain["n_program"] == plain["n_kind"] == 60
+    assert plain["n_submitter"] == plain["n_kind"] == 60
     script = asked(walltime, published, *given, "--application", "solver_n16.sh", "--partition", "long")
     assert quantiles(script) == quantiles(plain)
     # A memory that none of these jobs asked for makes another group, whose highest quantile is wider.
     named = ("--job-name", "/home/ada/solver-np=3.sh", "--queue", "long", "--qos", "high", "--memory", "4G")
     assert quantiles(asked(walltime, published, *given, *named)) == pytest.approx(quantiles(plain), rel=0.02)
-    assert asked(walltime, published, *given, "--application", "other.sh")["n_program"] == 0
+    assert asked(walltime, published, *given, "--application", "other.sh")["n_kind"] == 0
 
 
 def test_hashed_names_are_found_under_their_key_only(tmp_path: Path, walltime: Walltime) -> None:
@@ -136,11 +138,11 @@ def test_hashed_names_are_found_under_their_key_only(tmp_path: Path, walltime: W
         path.chmod(0o600)
     site = SiteSettings(name="slurm", anonymise=True, key_file=str(keys[0]))
     jobs, _, _ = ingest([sacct_log(tmp_path)], site, RunSettings().ingest)
-    table, _ = learn_state(jobs, site, SETTINGS, hasher_of(site).mark[ANONYMISED])
+    table, _ = learn_state(jobs, site, hasher_of(site).mark[ANONYMISED])
     published = put_out(table, tmp_path, RunSettings())
     given = ("--user", "ada", "--application", "solver_n7.sh", "--procs", 4)
     found = asked(walltime, published, *given, "--key-file", keys[0])
-    assert found["is_known"] and found["n_program"] == 60
+    assert found["is_known"] and found["n_kind"] == 60
     hashed = jobs.column("user")[0].as_py(), jobs.column("application")[0].as_py()
     assert "ada" not in hashed
     as_they_stand = ("--user", hashed[0], "--application", hashed[1], "--procs", 4)
@@ -193,17 +195,6 @@ def test_a_batch_names_each_answer_s_job(
     assert quiet.out.splitlines() == lines and quiet.err.startswith("Wrote the answers to 3 jobs")
 
 
-def test_many_questions_get_the_answers_of_few(published: Path) -> None:
-    """Compiled kernels answer many, interpreted ones few."""
-    rows = [
-        {"user": f"u{n % 14}", "application": f"a{n % 6}", "procs": 1 + n % 9, "requested_s": 600.0 * (1 + n % 5)}
-        for n in range(301)
-    ]
-    many = answers(load_state(published, len(rows)), rows)
-    few = answers(load_state(published), rows[:100])
-    assert [quantiles(one) for one in many[:100]] == [quantiles(one) for one in few]
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -226,7 +217,7 @@ def test_a_batch_that_cannot_be_read_is_one_sentence(
 
 
 def test_what_cannot_be_answered_is_one_sentence(published: Path, tmp_path: Path, walltime: Walltime) -> None:
-    nothing, _ = learn_state(jobs_of([{"runtime_s": None, "state": "PENDING"}]), SiteSettings(), SETTINGS)
+    nothing, _ = learn_state(jobs_of([{"runtime_s": None, "state": "PENDING"}]), SiteSettings())
     batch = tmp_path / "jobs.csv"
     batch.write_text("user\nu1\n")
     refused = [
@@ -252,39 +243,83 @@ def test_what_cannot_be_answered_is_one_sentence(published: Path, tmp_path: Path
     assert "no table state" in walltime("query", "--from", published, "--user", "1").err
 
 
-def test_a_query_with_the_values_of_a_row_of_predictions_is_answered_by_that_row(
-    tmp_path: Path, walltime: Walltime
-) -> None:
-    """Runtime times speed-up is one number a group; any other count has an answer between those of its neighbours.
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published tables of the sample."""
+    folder = tmp_path_factory.mktemp("sample")
+    config = folder / "site.toml"
+    config.write_text(f"logs = ['{SAMPLES / 'riverbend.swf.gz'}']\noutput_dir = '{folder / 'out'}'\n")
+    run_and_publish(str(config))
+    return folder / "out"
 
-    A few neighbours are no bounds: neither of them ran, or the group has no law.
-    """
-    config = tmp_path / "site.toml"
-    config.write_text(f"logs = ['{SAMPLES / 'riverbend.swf.gz'}']\noutput_dir = '{tmp_path / 'out'}'\n")
-    assert walltime("run", config, "--plain", "--quiet").code == 0
-    published = tmp_path / "out"
-    tables = {name: pq.read_table(load_manifest(published).path(name)) for name in ("groups", "predictions")}
-    groups = {row["group_id"]: row for row in tables["groups"].to_pylist()}
-    rows = tables["predictions"].to_pylist()
-    found = disagreements(published)
-    assert found.rows == len(rows) > 400 and found.between > 300
-    assert (found.unequal, found.speedup, found.beyond) == (0, 0, 0)
-    assert 30 * (found.outside - found.in_law) < found.between
-    names = ("user", "application", "requested_mem_kib", "requested_s", "queue", "procs")
-    jobs = [
-        {name: value for name in names if (value := (groups[row["group_id"]] | row)[name]) is not None} for row in rows
-    ]
-    between = [job | {"procs": 100} for job in jobs[::20]]
-    assert all(0 < one["runtime_s_q10"] < one["runtime_s_q90"] for one in answers(load_state(published), between))
-    row, job = next((row, job) for row, job in zip(rows, jobs, strict=True) if row["method"] == "curve")
-    given = ["--user", job["user"], "--application", job["application"], "--procs", job["procs"]]
-    given += ["--mem-per-cpu", f"{job['requested_mem_kib']}K"] if "requested_mem_kib" in job else []
-    given += ["--queue", job["queue"]] if "queue" in job else []
-    shown = asked(walltime, published, *given, "--requested", f"{job['requested_s']:.0f}s")
-    assert shown["runtime_s"] == row["runtime_s"] and shown["hypothesis"] in ("law", "law_here")
-    assert "law of the group" in walltime("query", "--from", published, *given).out
-    later = walltime("query", "--from", published, *given, "--at", "later").out
-    assert "seven days before the submit or less" in later
+
+def rows_of(published: Path, name: str) -> list[dict[str, object]]:
+    return pq.read_table(load_manifest(published).path(name)).to_pylist()
+
+
+def test_a_kind_of_runs_is_answered_by_its_published_prediction(sample: Path, walltime: Walltime) -> None:
+    """Neither user nor request: the row of the largest group with the given values; between its counts the curve."""
+    largest = max(rows_of(sample, "groups"), key=lambda row: (row["n_sizes"] > 3, row["n_jobs"]))
+    own = [row for row in rows_of(sample, "predictions") if row["group_id"] == largest["group_id"]]
+    kind = {"application": largest["application"], "requested_mem_kib": largest["requested_mem_kib"]}
+    found = answers(load_state(sample), [kind | {"procs": row["procs"]} for row in own])
+    assert {one["answered_by"] for one in found} == {"predictions"} and len(found) > 5
+    for one, row in zip(found, own, strict=True):
+        said = [one[f"runtime_s_q{q}"] for q in (10, 50, 90)]
+        assert said == pytest.approx([row[f"runtime_s{end}"] for end in ("_lo80", "", "_hi80")])
+        assert one["advice"] == row["advice"]
+        assert quantiles(one) == sorted(quantiles(one))
+    ran = sorted(row["procs"] for row in own if row["method"] == "runs")
+    low, high = next((one, other) for one, other in itertools.pairwise(ran) if other - one > 1)
+    (between,) = answers(load_state(sample), [kind | {"procs": low + 1}])
+    ends = [row["runtime_s"] for row in own if row["procs"] in (low, high)]
+    assert min(ends) <= between["runtime_s"] <= max(ends)
+    shown = walltime("query", "--from", sample, "--application", kind["application"], "--procs", ran[0]).out
+    assert "this is the published prediction of the group" in shown and "kept so far" not in shown
+    for more in (("--user", largest["user"]), ("--requested", "10h"), ("--application", "nosuch")):
+        given = ("--application", kind["application"], "--procs", ran[0], *more)
+        assert asked(walltime, sample, *given)["answered_by"] == "walltime"
+
+
+def test_a_count_that_the_kind_never_ran_is_the_nearest_one_s_answer_times_the_curve_s_ratio(
+    sample: Path, walltime: Walltime
+) -> None:
+    groups = sorted(rows_of(sample, "groups"), key=lambda row: -row["n_jobs"])
+    predictions = rows_of(sample, "predictions")
+    n_scaled = 0
+    for group in groups[:8]:
+        median_s = {row["procs"]: row["runtime_s"] for row in predictions if row["group_id"] == group["group_id"]}
+        ran = [row["procs"] for row in predictions if row["group_id"] == group["group_id"] and row["method"] == "runs"]
+        job = {name: group[name] for name in ("user", "application", "requested_mem_kib")} | {"requested_s": 360_000.0}
+        for procs in set(median_s) - set(ran):
+            (found,) = answers(load_state(sample), [job | {"procs": procs}])
+            if found["n_kind"]:
+                continue
+            (there,) = answers(load_state(sample), [job | {"procs": found["scaled_from"]}])
+            ratio = median_s[procs] / median_s[found["scaled_from"]]
+            assert quantiles(found) == pytest.approx([ratio * one for one in quantiles(there)], rel=1e-6)
+            n_scaled += 1
+    assert n_scaled > 5
+    given = ("--user", group["user"], "--application", group["application"], "--procs", procs, "--requested", "100h")
+    assert "never ran on this count" in " ".join(walltime("query", "--from", sample, *given).out.split())
+
+
+def test_scaled_quantiles_keep_to_the_request_as_those_of_a_count_that_ran() -> None:
+    quantiles_s = np.array([100.0, 200.0, 400.0, 600.0, 900.0, 2_000.0])
+    assert scaled(quantiles_s, 0.5, 1_000.0).tolist() == [50, 100, 200, 300, 450, 1_000]
+    assert scaled(quantiles_s, 10.0, 1_000.0).tolist() == [1_000, 1_000, 1_300, 1_300, 1_300, 2_000]
+    assert scaled(quantiles_s, 10.0, np.nan).tolist() == (10 * quantiles_s).tolist()
+
+
+def test_a_submit_in_the_next_days_is_answered_at_the_age_of_a_day(published: Path, walltime: Walltime) -> None:
+    state = load_state(published).state
+    given = ("--user", "u1", "--application", "a1", "--procs", 4, "--requested", "4h")
+    later = asked(walltime, published, *given, "--at", "later")
+    assert later["age_s"] == 43_200 and quantiles(later) != quantiles(asked(walltime, published, *given))
+    instant = datetime.fromtimestamp(state.as_of_s + 43_200, UTC).isoformat()
+    assert quantiles(asked(walltime, published, *given, "--at", instant)) == quantiles(later)
+    shown = walltime("query", "--from", published, *given, "--at", "later").out
+    assert "some time in the days before the submit" in shown
 
 
 @pytest.mark.parametrize(
@@ -323,7 +358,7 @@ def test_a_request_unlike_the_submitter_s_others_is_said_to_be(tmp_path: Path, w
         }
         for n in range(200)
     ]  # fmt: skip
-    published = put_out(learn_state(jobs_of(rows), SiteSettings(name="here"), SETTINGS)[0], tmp_path, RunSettings())
+    published = put_out(learn_state(jobs_of(rows), SiteSettings(name="here"))[0], tmp_path, RunSettings())
     given = ("--user", "ada", "--procs", 4, "--requested")
     found = asked(walltime, published, *given, "1h")
     assert found["is_unusual_request"] and found["n_remembered"] == 96 and found["n_near_request"] == 0
@@ -353,7 +388,7 @@ def test_an_answer_says_the_limit_that_the_plug_in_would_set_or_why_none(tmp_pat
     site = SiteSettings(name="slurm")
     jobs, _, _ = ingest([sacct_log(tmp_path)], site, RunSettings().ingest)
     limits, _ = make_limits(jobs, site, "r1")
-    state, _ = learn_state(jobs, site, SETTINGS)
+    state, _ = learn_state(jobs, site)
 
     def published(name: str, export: dict[str, object]) -> Path:
         return put_out(state, tmp_path / name, RunSettings.model_validate({"export": export}), limits=limits)
