@@ -18,6 +18,8 @@ from pipeline.settings import GroupSettings, RunSettings
 NUMBERS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
 N_NIGHTS = 12
 HORIZONS = (1.0, 7.0)
+ROUNDING = 1e-9
+"""Runs of one length have an interval of this length, but for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,10 @@ def figures(scored: Scored) -> dict[str, Any]:
         return {"jobs": 0}
     numbers, actual_s = scored.numbers, scored.actual_s
     ends = {share: [numbers[f"runtime_s_{end}{share}"] for end in ("lo", "hi")] for share in ("80", "95")}
-    inside = {share: float(((low <= actual_s) & (actual_s <= high)).mean()) for share, (low, high) in ends.items()}
+    inside = {
+        share: float(((low <= actual_s * (1 + ROUNDING)) & (actual_s * (1 - ROUNDING) <= high)).mean())
+        for share, (low, high) in ends.items()
+    }
     return {
         "jobs": actual_s.size,
         **{f"in_{share}": value for share, value in inside.items()},

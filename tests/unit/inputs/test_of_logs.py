@@ -14,10 +14,8 @@ import pytest
 from pipeline.arrays import Floats
 from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
-from pipeline.estimate.registry import submitted_runs
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.state import walltime
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.ingest import ingest
 from pipeline.ingest.derive import inputs_column
@@ -31,6 +29,7 @@ from pipeline.inputs.log_estimates import (
     standard_errors_needed,
 )
 from pipeline.inputs.log_models import Question, answer_questions, publish_models
+from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import INPUT_MODELS
@@ -58,7 +57,7 @@ def past(n_jobs: int = 450, seed: int = 3) -> History:
 @cache
 def published() -> pa.Table:
     """INPUT_MODELS of the sample."""
-    return publish_models(submitted_runs(past(), ESTIMATE_RULES), SETTINGS.inputs, "here", "r", RULES)[0]
+    return publish_models(submitted_runs(past()), SETTINGS.inputs, "here", "r", RULES)[0]
 
 
 def test_inputs_are_read_from_names_and_nothing_is_read_elsewhere() -> None:
@@ -123,7 +122,7 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
     """Runtimes grow from job to job whatever the names say, so that the last two jobs are nearly right."""
     log = past()
     drifting = replace(log, runtime_s=60.0 * np.exp(np.arange(len(log)) / 60.0))
-    runs = submitted_runs(drifting, ESTIMATE_RULES)
+    runs = submitted_runs(drifting)
     found = application_models(runs, SETTINGS.inputs, RULES)
     assert found and not any(one.is_published for one in found)
     assert all(one.rivalry["n_scored"] >= RULES.least_scored for one in found)
@@ -137,7 +136,7 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
 
 def test_a_model_that_loses_to_the_estimator_is_not_published_and_answers_nothing() -> None:
     """An estimator that knew each runtime is better than any model."""
-    runs = submitted_runs(past(), ESTIMATE_RULES)
+    runs = submitted_runs(past())
     assert all(one.is_published for one in application_models(runs, SETTINGS.inputs, RULES))
     knowing = replace(runs, usual_s=np.where(np.isnan(runs.runtime_s), 60.0, runs.runtime_s))
     found = application_models(knowing, SETTINGS.inputs, RULES)
@@ -148,35 +147,35 @@ def test_a_model_that_loses_to_the_estimator_is_not_published_and_answers_nothin
 def test_the_estimator_is_computed_once_where_the_caller_has_it() -> None:
     log = past()
     given = np.arange(float(len(log)))
-    assert submitted_runs(log, ESTIMATE_RULES, given).usual_s is given
-    usual_s = walltime(log, ESTIMATE_RULES)[:, 1]
-    np.testing.assert_array_equal(submitted_runs(log, ESTIMATE_RULES).usual_s, usual_s)
+    assert submitted_runs(log, given).usual_s is given
+    usual_s = walltime(log)[:, 1]
+    np.testing.assert_array_equal(submitted_runs(log).usual_s, usual_s)
 
 
 def test_jobs_that_were_all_submitted_before_the_first_ended_have_no_model() -> None:
     log = past()
     at_once = replace(log, end_s=log.submit_s[-1] + log.runtime_s)
-    found = application_models(submitted_runs(at_once, ESTIMATE_RULES), SETTINGS.inputs, RULES)
+    found = application_models(submitted_runs(at_once), SETTINGS.inputs, RULES)
     assert [one.rivalry["n_scored"] for one in found] == [0, 0]
     assert not any(one.is_published for one in found)
 
 
 def test_without_rules_there_is_no_model() -> None:
-    runs, without = submitted_runs(past(), ESTIMATE_RULES), RunSettings()
+    runs, without = submitted_runs(past()), RunSettings()
     assert not application_models(runs, without.inputs)
     assert np.isnan(as_of_quantiles(runs, without.inputs)).all()
 
 
 def test_no_estimate_uses_what_was_not_known_at_the_submit() -> None:
     def estimates(log: History) -> Floats:
-        return as_of_quantiles(submitted_runs(log, ESTIMATE_RULES), SETTINGS.inputs, RULES)
+        return as_of_quantiles(submitted_runs(log), SETTINGS.inputs, RULES)
 
     check_no_look_ahead(estimates, past(), 3)
 
 
 def test_quantiles_ascend_and_the_median_is_at_most_the_request() -> None:
     log = past()
-    found = as_of_quantiles(submitted_runs(log, ESTIMATE_RULES), SETTINGS.inputs, RULES)
+    found = as_of_quantiles(submitted_runs(log), SETTINGS.inputs, RULES)
     answered = ~np.isnan(found[:, 1])
     assert answered.sum() > 50
     assert (np.diff(found[answered], axis=1) >= 0).all()
@@ -195,11 +194,11 @@ def test_an_interval_without_an_upper_end_ends_at_the_request_or_is_no_answer() 
 def test_published_models_answer_as_the_backtest_would_answer_the_next_job() -> None:
     """The last job of each application is asked of the tables of the log without it."""
     log = past()
-    whole = as_of_quantiles(submitted_runs(log, ESTIMATE_RULES), SETTINGS.inputs, RULES)
+    whole = as_of_quantiles(submitted_runs(log), SETTINGS.inputs, RULES)
     for application in ("heat", "lattice"):
         last = int(np.flatnonzero(log.codes["what"] == log.names["what"].index(application))[-1])
         earlier = log.known_by(float(log.submit_s[last])).take(np.arange(last))
-        models, report = publish_models(submitted_runs(earlier, ESTIMATE_RULES), SETTINGS.inputs, "here", "r", RULES)
+        models, report = publish_models(submitted_runs(earlier), SETTINGS.inputs, "here", "r", RULES)
         report.check()
         inputs = json.loads(log.names["inputs"][log.codes["inputs"][last]])
         user = log.names["who"][log.codes["who"][last]]
