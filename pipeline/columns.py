@@ -163,7 +163,7 @@ _DECLARED = (
     truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
     category("reliability", "Whether to rely on the row: ok, or why not; docs/reference/tables.md has the words."),
     text("advice", "What the reliability means, or what to do about it, in a sentence."),
-    number("kept_share", "Share of later runs in the row's 80% interval, the newest weighted most; null: no later run yet."),
+    number("kept_share", "Share of later runs in the row's 80% interval; the newest count most; null: none yet."),
     category("method", "How the value was made.", required=True),
     category("run_id", "The run that wrote the row.", required=True),
     # models over inputs

@@ -41,7 +41,7 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
     """A version in numbers: lines, jobs, set aside, groups, fits, predictions, estimates, a sample of predictions."""
     reports = {plain["stage"]: Report.from_dict(plain) for plain in manifest.reports}
     fits = read_table(manifest.path(FITS.name), FITS)
-    ingest = reports["ingest"]
+    ingest, predict = reports["ingest"], reports["predict"]
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
@@ -59,7 +59,10 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "patterns": _patterns(manifest),
         "predictions": manifest.tables["predictions"].rows,
         **_reliable_counts(manifest),
-        **{f"predictions_{name}": reports["predict"].facts[name] for name in ("in_80_later", "in_95_later")},
+        **{f"predictions_{name}": predict.facts[name] for name in ("in_80_later", "in_95_later")},
+        "reliability": {
+            name.removeprefix("predictions_"): n for name, n in predict.facts.items() if name.startswith("predictions_")
+        },
         "estimates": manifest.tables["estimates"].rows,
         "sample": _sample(manifest, fits),
         "templates": compared_templates(manifest),

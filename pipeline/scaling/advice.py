@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Floats
-from pipeline.axes import Axis, axis_of
+from pipeline.axes import Axis, axis_of, counted
 from pipeline.scaling.choices import Choice, CostSettings, Energy, choices, cost_of, sentence
 from pipeline.scaling.fitted_series import predicted_at
 from pipeline.scaling.next_run import Favoured, runnable
@@ -139,7 +139,13 @@ def _answer(one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], counts: F
     plain = [_plain(choice) | {"reliability": reliability[choice.procs]} for choice in found]
     axis = axis_of_series(one)
     frugal = measured.sentence(axis) if measured else ""
-    return Answer(plain, [*_sentences(found, counts, reliability, axis), *([frugal] if frugal else [])])
+    chosen = {choice.procs for choice in found}
+    doubts = dict.fromkeys(
+        f"{counted(row['procs'], axis)}: {row['advice']}"
+        for row in own
+        if row["procs"] in chosen and row["reliability"] != "ok" and row["advice"]
+    )
+    return Answer(plain, [*_sentences(found, counts, reliability, axis), *doubts, *([frugal] if frugal else [])])
 
 
 def _plain(choice: Choice) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def choices(
 
 def sentence(choice: Choice, axis: Axis = Axis.PROCS, reliability: str = "ok") -> str:
     """Count, time and cost of one choice, in a sentence that begins with what makes it doubtful."""
-    doubt = "" if reliability == "ok" else f", by doubtful evidence ({reliability.replace('+', ', ')})"
+    doubt = "" if reliability == "ok" else f" (low confidence: {reliability.replace('+', ', ')})"
     nodes = f" ({choice.nodes:,.0f} {plural('node', choice.nodes)})" if np.isfinite(choice.nodes) else ""
     price = f", cost {figure(choice.price)}" if np.isfinite(choice.price) else ""
     energy = f", {figure(choice.energy_j)} J measured" if np.isfinite(choice.energy_j) else ""

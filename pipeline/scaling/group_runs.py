@@ -1,13 +1,11 @@
-"""PREDICTIONS: how long the runs of a group take at each count, from the law of the group and from its own runs.
+"""PREDICTIONS: how long the runs of a group take at each count, from these runs and from the law of the group.
 
-The runs of one group at one count are a cell. `_walk` follows a log in time. Each run is answered from the runs of its
-group that had ended AGE_S before its submit; when a run has ended, its answer is compared with its runtime. After the
-walk each row of the table is answered in the same way, with the law beside the runs.
-
-One answer: runtimes of the cell (those of the newest half-year; a run older than HALF_S counts less than a half), their
-median by Kaplan and Meier, shrunk towards the group's other counts or the law, against which a burst counts as its
-root; knots, which are quantiles of the residuals of the cell, its group and the log; the ends of the intervals at
-calibrated positions among the knots.
+The runs of one group at one count are a cell. `_walk` goes through the log week by week, up to the time of the table.
+At the beginning of a week it looks at each cell that runs in this week: the median of its runs, and knots, which are
+quantiles of their distances from the median. It notes between which knots the runs of the week fall. When these runs
+have ended they count in the cell's record. The ends of an interval are the places among the knots below which 2.5, 10,
+90 and 97.5% of the cell's later runs fell; few of them are shrunk towards cells that ran in about as many weeks. The
+rows of the table are answered in the same way at the end, and then joined with the law.
 """
 
 import math
@@ -19,49 +17,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, dense_codes, floats, job_procs, lower_bounds
+from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
 from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.estimate.answer import sort_numbers
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
 from pipeline.tables import PREDICTIONS
 
-DAY_S = 86_400.0
-AGE_S, HALF_S, BURST_S = 7 * DAY_S, 180 * DAY_S, 600.0
-"""Age of what an answer knows; age at which the weight of a run is a half; gaps between submits of one burst."""
+WEEK_S, HALF_S = 7 * 86_400.0, 180 * 86_400.0
+"""Time for which a table is made; age at which the weight of a run is a half."""
+MOST_RUNS, WIDTH, LEAST, RING = 2_000_000, 256, 20, 64
+"""Newest runs of a log that are used; runs that an answer is made of (of more every k-th); newest runs of a cell that
+are used at any age; distances that are kept of a group and of the log."""
 
 LEVELS = np.array((0.025, 0.1, 0.5, 0.9, 0.975))
 LO95, LO80, MIDDLE, HI80, HI95 = range(5)
-"""Columns of an answer, log s: the quantiles at LEVELS. The middle joins runs and law, the others are moved."""
+"""Columns of an answer: distances (log) from the median at these levels, and the median itself (log s)."""
 KNOT_LEVELS = np.array((0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99))
-N_KNOTS = len(KNOT_LEVELS)
-FIRST_POSITIONS = np.array((1.5, 2.5, 5.0, 7.5, 8.5))
-NORMAL_KNOTS = np.array((-2.33, -1.88, -1.48, -1.04, -0.52, 0.0, 0.52, 1.04, 1.48, 1.88, 2.33))
+BEYOND, LEAST_GAP, MOST_GAP, SAME = 4, 0.02, 0.7, 1e-6
+"""More knots on either side, each as far from the next as the outermost two, within bounds (log); equal runtimes."""
+N_KNOTS = len(KNOT_LEVELS) + 2 * BEYOND
 
-CLASSES = np.array((0.0, 3.0, 10.0, 30.0))
-"""Calibration by the effective runs of a cell: none, then up to these numbers, and more."""
-STEP, WAITING = 0.02, 5.0
-"""Move of a position per ended run, in knots; over the usual number of answers that wait for their ends, the largest
-move (late feedback would oscillate)."""
-OVERSHOOT, LEAST_GAP, MOST_GAP = 4.0, 0.02, 0.7
-"""How far positions go beyond the knots, and the least and largest distance (log) of knots there."""
+CLASSES = np.array((1, 2, 4, 1_000))
+"""Cells by the number of weeks in which they ran: up to these numbers. What ran in one week is often one campaign."""
+OF_GROUP, OF_LOG, OF_LAW = 1.0, 0.5, 1.0
+"""How many runs the distances of the group and of the log count as, and the law at most."""
+OF_CLASS, OF_UNIFORM, KEEPS = 5.0, 30.0, 0.97
+"""How many later runs of a cell its class counts as, and of a class the levels of knots; what a week leaves of them."""
 
-WIDTH, GROUP_WIDTH, NEIGHBOURS, REFRESH, MOST_OF_CELL = 256, 32, 16, 32, 20_000
-"""Runs of a cell in an answer (of more, as many are drawn by weight), residuals kept of a group, counts looked at on
-either side. A cell is computed anew after a week or a 32nd more runs, from at most so many, so that a walk is linear
-in runs."""
-N_ATOMS = WIDTH + GROUP_WIDTH + N_KNOTS
-OF_GROUP, OF_LOG, OF_OTHERS = 2.0, 1.0, 0.5
-"""Runs' worth of the residuals of the group and of the log, and of the median at the group's other counts."""
-MOST_OF_LAW = 1.0
-"""The law counts as at most one run at a count that ran."""
-MOST_RUNS = 2_000_000
-"""The newest runs are used, so that memory has a bound."""
-
-WIDTH_80, WIDTH_86, SAME = 2.5631, 2.9516, 1e-6
-"""Widths of a normal distribution's central 80% and 86% in standard deviations; equal log runtimes, in float32."""
-
-ENOUGH, KEEPS, KEEPS_OF_LOG, LEAST_KEPT, MOST_KEPT, MOST_SPAN = 20, 0.99, 0.9999, 0.7, 0.9, 2.5
+ENOUGH, KEEPS_OF_ROW, LEAST_KEPT, MOST_KEPT, MOST_SPAN = 20, 0.99, 0.7, 0.9, 2.5
 """A row is kept where its 80% interval contained 70 to 90% of at least 20 later runs, of which the newest count most;
 it is ok where the interval spans at most 2.5 times."""
 
@@ -72,7 +56,7 @@ ADVICE = {
     "far": "Beyond the counts that ran: only the law of the group tells.",
     "broken": "No law comes close to what ran, and no run on this count is known.",
 }  # fmt: skip
-"""The words of reliability, and a sentence for each; the law's own advice stands before it."""
+"""The words of reliability, and a sentence for each; the law's own advice is used instead for ok, far and broken."""
 
 
 class Runs(NamedTuple):
@@ -81,48 +65,33 @@ class Runs(NamedTuple):
     cell: Ints
     log_s: Floats
     is_bound: Bools
-    # By how much the root of the number of its burst's runs grew with this run.
-    of_burst: Floats
-    # Whether the root of the burst's runs so far grew to a whole number with this run.
-    in_root: Bools
     submit_s: Floats
     end_s: Floats
 
 
-class Cells(NamedTuple):
-    """Cells in order of group and count."""
+class Learnt(NamedTuple):
+    """What the walk has learnt. By cell, but for the last two."""
 
     group: Ints
-    log_count: Floats
-    # Place of the first run.
+    # Place of the first run; how many have ended; when the cell was last looked at.
     first: Ints
-
-
-class Learnt(NamedTuple):
-    """What the walk has learnt."""
-
-    # By cell: runs that have ended; those known when the cell was last computed, -1 before; when that was.
     n_known: Ints
-    n_used: Ints
-    used_s: Floats
-    # By cell, as last computed: middle of the answer (log s); effective runs; knots, as distances from the middle.
-    centre: Floats
+    looked_s: Floats
+    # As last looked at: log s of the median, effective runs, knots (log), class.
+    median: Floats
     n_effective: Floats
     knots: Floats
-    # By cell: decayed number of later runs in the 80% interval; of all; their number.
+    of_class: Ints
+    # Decayed numbers of later runs in the 80% interval, in the 95% interval, and of all; the number of all.
     record: Floats
-    # By group a ring of residuals (log), and how many were put in.
-    residuals: Floats
-    n_residuals: Ints
-    # By class: the log's residuals at KNOT_LEVELS, how many there were, and the position of each of LEVELS.
-    ladder: Floats
-    n_ladder: Floats
-    positions: Floats
-    # By cell: median of its runs (log s), or about that since it was computed; its group.
-    middle: Floats
-    group: Ints
-    # Decayed: runs inside 80%, inside 95%, all; the usual number of answers that wait; runs compared.
-    totals: Floats
+    # Runs that have ended in the newest week.
+    n_of_week: Floats
+    # By cell, then by class: week of the newest end, decayed number of later runs between two knots.
+    week: Ints
+    later: Floats
+    # By group, the last of the log: distances of the newest later runs from their medians; how many there were.
+    rings: Floats
+    n_in_ring: Ints
 
 
 def predict(
@@ -156,207 +125,114 @@ def predict(
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
-    # 1. The ended runs, and the cells of runs and of rows.
-    runs, cells, row_cell = _runs_and_cells(curves, grouped_jobs, groups, as_of_s)
+    runs, group, row_cell = _runs_and_cells(curves, grouped_jobs, groups, as_of_s)
     as_of_s = min(as_of_s, float(runs.end_s.max(initial=0.0)))
-    learnt, by_submit = _nothing(cells), np.argsort(runs.submit_s, kind="stable")
-    by_end = np.argsort(runs.end_s, kind="stable")
-    # 2. Learn from the log in order of time.
-    answers, of_class = np.full((len(runs.cell), len(LEVELS)), np.nan, np.float32), np.full(len(runs.cell), -1, np.int8)
-    _walk(runs, cells, learnt, answers, of_class, by_submit, by_end, as_of_s)
-    # 3. Answer the rows from the runs, and join the law.
-    of_runs = np.full((len(row_cell), len(LEVELS)), np.nan)
+    learnt, of_runs = _nothing(runs, group), np.empty((len(row_cell), len(LEVELS)))
+    by_submit, by_end = (np.argsort(one, kind="stable") for one in (runs.submit_s, runs.end_s))
+    _walk(runs, learnt, by_submit, by_end, row_cell, as_of_s, of_runs)
+    n_effective, has_run = learnt.n_effective[row_cell], learnt.n_known[row_cell] > 0
     law = np.log(np.stack([floats(curves, name) for name in _ENDS], axis=1))
-    _answer_rows(runs, cells, learnt, row_cell, law, as_of_s, of_runs)
-    has_run = learnt.n_known[row_cell] > 0
-    found = np.exp(np.where(has_run[:, None], of_runs, _with_law(of_runs, law)))
+    found = np.exp(_with_law(of_runs, law, n_effective))
     words, sentences, record = _reliability(curves, found, has_run, learnt.record[row_cell])
-    speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], learnt.n_effective[row_cell])
+    speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], n_effective)
     table = PREDICTIONS.build(
         **{name: curves.column(name) for name in ("group_id", "axis", "procs", "is_extrapolated")},
         **dict(zip(_ENDS, found.T, strict=True)), speedup=speedup, efficiency=speedup / floats(curves, "procs"),
         reliability=words, advice=sentences, kept_share=record[0], n_later=record[1],
         method=np.where(has_run, "runs", "law").tolist(), run_id=[run_id] * curves.num_rows,
     )  # fmt: skip
-    counted, (in_80, in_95, n, _, n_compared) = Counter(words), learnt.totals.tolist()
+    counted, (in_80, in_95, n, n_later), whole = Counter(words), learnt.record.sum(axis=0), Tally(table.num_rows)
     facts: dict[str, Fact] = {f"predictions_{word}": counted[word] for word in ADVICE}
-    facts |= {"past_jobs": int(n_compared)}
-    facts |= {"in_80_later": in_80 / n if n else None, "in_95_later": in_95 / n if n else None}
-    whole = Tally(table.num_rows)
-    return table, Report("predict", "prediction", whole, whole, facts=facts).check()
+    facts |= {"past_jobs": int(n_later)}
+    facts |= {"in_80_later": float(in_80 / n) if n else None, "in_95_later": float(in_95 / n) if n else None}
+    return table, Report("predict", "prediction", whole, whole, facts=facts, notes=_note(counted)).check()
 
 
 _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
 
 
-def _runs_and_cells(
-    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, as_of_s: float
-) -> tuple[Runs, Cells, Ints]:
-    """The newest ended runs of the groups of `curves`; the cells of runs and rows; the cell of each row."""
-    code, ids = category_codes(curves, "group_id")
-    axis = dict(zip(*(groups.column(name).to_pylist() for name in ("group_id", "axis")), strict=True))
-    number = {name: place for place, name in enumerate(ids)}
-    parts = [_ended(part, number, axis, as_of_s) for part in groups_of(grouped_jobs)]
-    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-    group, count, user, log_s, is_bound, submit_s, end_s = columns
-    kept = np.argsort(end_s, kind="stable")[-MOST_RUNS:]
-    counts = np.append(floats(curves, "procs"), count[kept]).astype(np.int64)
-    base = int(counts.max(initial=0)) + 1
-    distinct, cell = np.unique(np.append(code, group[kept]) * base + counts, return_inverse=True)
-    row_cell, cell = cell[: len(code)], cell[len(code) :]
-    order = np.argsort(cell, kind="stable")
-    kept, cell = kept[order], cell[order]
-    nth = _nth_of_burst(cell, user[kept], submit_s[kept])
-    root = np.floor(np.sqrt(nth) + 1e-9) > np.floor(np.sqrt(nth - 1) + 1e-9)
-    of_burst = np.sqrt(nth) - np.sqrt(nth - 1)
-    runs = Runs(cell, log_s[kept], is_bound[kept], of_burst, root, submit_s[kept], end_s[kept])
-    first = np.searchsorted(cell, np.arange(len(distinct)))
-    return runs, Cells(distinct // base, np.log(distinct % base), first), row_cell
-
-
-def _ended(part: pa.Table, number: dict[str, int], axis: dict[str, str | None], as_of_s: float) -> tuple[Array, ...]:
-    """Group, count, user, log runtime, whether it is a lower bound, submit and end of the ended runs of some jobs."""
-    code, ids = category_codes(part, "group_id")
-    group = np.array([number.get(name, -1) for name in ids], np.int64)[code]
-    counts = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
-    of_axis = np.array([axis.get(name) or Axis.PROCS for name in ids], object)[code]
-    count = np.select([of_axis == name for name in counts], list(counts.values()), np.nan)
-    runtime_s, end_s, submit_s = (floats(part, name) for name in ("runtime_s", "end_s", "submit_s"))
-    end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
-    submit_s = np.where(np.isnan(submit_s), end_s - runtime_s, submit_s)
-    # A clock that is wrong may say that a job ended before its submit.
-    end_s = np.fmax(end_s, submit_s)
-    rows = np.flatnonzero((group >= 0) & (count > 0) & (runtime_s > 0) & (end_s <= as_of_s))
-    user = dense_codes(part.column("user"))
-    log_s, is_bound = np.log(np.fmax(runtime_s, 1e-3)), lower_bounds(part)
-    return tuple(column[rows] for column in (group, count, user, log_s, is_bound, submit_s, end_s))
-
-
-def _nth_of_burst(cell: Ints, user: Ints, submit_s: Floats) -> Floats:
-    """The place of each run, from 1, among those of one user in one cell with gaps of submits up to BURST_S."""
-    order = np.lexsort((submit_s, user, cell))
-    is_next = (np.diff(cell[order]) == 0) & (np.diff(user[order]) == 0) & (np.diff(submit_s[order]) <= BURST_S)
-    starts = np.flatnonzero(np.append(True, ~is_next)[: len(order)])
-    nth = np.empty(len(order))
-    nth[order] = np.arange(1, len(order) + 1) - np.repeat(starts, np.diff(starts, append=len(order)))
-    return nth
-
-
-def _nothing(cells: Cells) -> Learnt:
-    n, n_groups = len(cells.first), int(cells.group.max(initial=-1)) + 1
-    return Learnt(
-        np.zeros(n, np.int64), np.full(n, -1), np.zeros(n), np.full(n, np.nan), np.zeros(n),
-        np.zeros((n, len(KNOT_LEVELS)), np.float32), np.zeros((n, 3)), np.zeros((n_groups, GROUP_WIDTH), np.float32),
-        np.zeros(n_groups, np.int64), np.tile(NORMAL_KNOTS, (len(CLASSES) + 1, 1)), np.zeros(len(CLASSES) + 1),
-        np.tile(FIRST_POSITIONS, (len(CLASSES) + 1, 1)), np.full(n, np.nan), cells.group,
-        np.zeros(5),
-    )  # fmt: skip
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _walk(
-    runs: Runs, cells: Cells, learnt: Learnt, answers: Array, of_class: Array, by_submit: Ints, by_end: Ints,
-    as_of_s: float,
-) -> None:  # fmt: skip
-    """Answer each run from what had ended AGE_S before its submit, and learn from each end."""
-    n_over, room, codes = 0, np.empty((4, N_ATOMS)), np.empty(N_ATOMS, np.int64)
-    for asked in range(len(by_submit) + 1):
-        is_last = asked == len(by_submit)
-        run = by_submit[asked - is_last] if len(by_submit) else 0
-        known_s = as_of_s if is_last else runs.submit_s[run] - AGE_S
-        while n_over < len(by_end) and runs.end_s[by_end[n_over]] <= known_s:
-            _learn(by_end[n_over], asked - n_over, runs, learnt, answers, of_class)
-            n_over += 1
-        if is_last:
-            break
-        cell = runs.cell[run]
-        n_known = learnt.n_known[cell]
-        is_old = n_known == 0 or known_s - learnt.used_s[cell] > AGE_S
-        if is_old or (n_known - learnt.n_used[cell]) * REFRESH > n_known:
-            _compute(cell, known_s, math.nan, 1.0, runs, cells, learnt, room, codes)
-        if not math.isnan(learnt.centre[cell]):
-            of_class[run] = _class_of(learnt.n_effective[cell])
-            _set_answer(cell, learnt, answers[run])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _answer_rows(
-    runs: Runs, cells: Cells, learnt: Learnt, row_cell: Ints, law: Floats, as_of_s: float, found: Floats
+    runs: Runs, learnt: Learnt, by_submit: Ints, by_end: Ints, row_cell: Ints, as_of_s: float, of_rows: Floats
 ) -> None:
-    """Set the answer to each row; at counts that ran the law is joined to the runs."""
-    room, codes = np.empty((4, N_ATOMS)), np.empty(N_ATOMS, np.int64)
-    for row in range(len(row_cell)):
-        law_sd = (law[row, HI80] - law[row, LO80]) / WIDTH_80
-        _compute(row_cell[row], as_of_s, law[row, MIDDLE], law_sd, runs, cells, learnt, room, codes)
-        if not math.isnan(learnt.centre[row_cell[row]]):
-            _set_answer(row_cell[row], learnt, found[row])
+    """Go through the log week by week, then set the answers to the rows."""
+    n, n_ended, answer = len(by_submit), 0, np.empty(len(LEVELS))
+    bin_of, inside = np.full(n, -1, np.int8), np.ones((n, 4), np.bool_)
+    room, codes = np.empty((3, WIDTH + 2 * RING)), np.empty(WIDTH + 2 * RING, np.int64)
+    for asked in range(n + len(row_cell)):
+        is_row = asked >= n
+        run = -1 if is_row else by_submit[asked]
+        cell = row_cell[asked - n] if is_row else runs.cell[run]
+        # 1. A run is answered at the beginning of its week; weeks are counted back from the time of the table.
+        age_s = 0.0 if is_row else as_of_s - runs.submit_s[run]
+        known_s = as_of_s - WEEK_S * math.ceil(age_s / WEEK_S)
+        # 2. Learn from the runs that had ended by then.
+        while n_ended < n and runs.end_s[by_end[n_ended]] <= known_s:
+            _learn(by_end[n_ended], runs, learnt, bin_of, inside)
+            n_ended += 1
+        # 3. Look at the cell once a week: its median and its knots.
+        if learnt.looked_s[cell] != known_s:
+            _look(cell, known_s, runs, learnt, room, codes)
+        # 4. Its interval; and between which knots the run falls, which is not learnt before it has ended.
+        if is_row:
+            _set_answer(cell, learnt, of_rows[asked - n])
+        elif learnt.n_known[cell] > 0:
+            _set_answer(cell, learnt, answer)
+            off, knots = runs.log_s[run] - answer[MIDDLE], learnt.knots[cell]
+            # A runtime that equals several knots falls between the middle ones.
+            between = (np.sum(knots < off - SAME) + np.sum(knots <= off + SAME)) // 2 - 1
+            bin_of[run] = min(max(between, 0), N_KNOTS - 2)
+            inside[run, 0] = answer[LO80] - SAME <= off <= answer[HI80] + SAME
+            inside[run, 1] = answer[LO95] - SAME <= off <= answer[HI95] + SAME
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _compute(
-    cell: int, known_s: float, law_log_s: float, law_sd: float, runs: Runs, cells: Cells, learnt: Learnt, room: Floats,
-    codes: Ints,
-) -> None:  # fmt: skip
-    """Compute centre, effective runs and knots of a cell from the runs that are known."""
-    values, weights, bounds, redistributed = room
-    n_known, group = learnt.n_known[cell], cells.group[cell]
-    after = cells.first[cell] + n_known
-    first = max(cells.first[cell], after - MOST_OF_CELL)
-    # 1. The newest runs of the cell; of many, WIDTH that each stand for the same weight.
-    total, n_effective, passed, n = 0.0, 0.0, 0.0, 0
-    for run in range(first, after):
-        weight = _weight(known_s - runs.end_s[run])
-        total, n_effective = total + weight, n_effective + weight * runs.of_burst[run]
-    for run in range(first, after):
-        weight = _weight(known_s - runs.end_s[run])
-        passed += weight
-        while n < WIDTH and (n == run - first if n_known <= WIDTH else passed * WIDTH >= (n + 0.5) * total):
-            values[n], bounds[n] = runs.log_s[run], runs.is_bound[run]
-            weights[n] = weight if n_known <= WIDTH else total / WIDTH
-            n += 1
+def _look(cell: int, known_s: float, runs: Runs, learnt: Learnt, room: Floats, codes: Ints) -> None:
+    """Set median, effective runs, class and knots of a cell from the runs that are known."""
+    values, weights, bounds = room
+    knots = learnt.knots[cell, BEYOND:-BEYOND]
+    # 1. The runs of the newest nine months, of many every k-th; the newest few at any age. Runs of a week are effective
+    # as their root.
+    after = learnt.first[cell] + learnt.n_known[cell]
+    start = max(learnt.first[cell], after - LEAST)
+    while start > learnt.first[cell] and known_s - runs.end_s[start - 1] < 1.5 * HALF_S:
+        start -= 1
+    step = max(math.ceil((after - start) / WIDTH), 1)
+    n, n_weeks, n_of_week, n_effective, week = 0, 0, 0.0, 0.0, -1
+    for run in range(after - 1, start - 1, -step):
+        age_s = known_s - runs.end_s[run]
+        if math.floor(age_s / WEEK_S) != week:
+            week, n_weeks, n_of_week = math.floor(age_s / WEEK_S), n_weeks + 1, 0.0
+        values[n], bounds[n], weights[n] = runs.log_s[run], runs.is_bound[run], 1 / (1 + (age_s / HALF_S) ** 8)
+        n_effective += weights[n] * (math.sqrt(n_of_week + step) - math.sqrt(n_of_week))
+        n, n_of_week = n + 1, n_of_week + step
     # 2. The weight of a stopped run goes to longer ones (Kaplan and Meier), at the end to the longest.
     _set_order(values[:n], bounds[:n], codes[:n])
-    at_risk, surviving = total, 1.0
+    at_risk, surviving = weights[:n].sum(), 1.0
     for code in codes[:n]:
         place = code & 511
-        left = surviving * max(1 - weights[place] / at_risk, 0.0) if not bounds[place] else surviving
-        redistributed[place] = n_effective * (surviving - left)
-        at_risk, surviving = max(at_risk - weights[place], 1e-300), left
+        left = surviving if bounds[place] else surviving * max(1 - weights[place] / at_risk, 0.0)
+        at_risk = max(at_risk - weights[place], 1e-300)
+        weights[place], surviving = n_effective * (surviving - left), left
     if n:
-        redistributed[codes[n - 1] & 511] += n_effective * surviving
-        learnt.middle[cell] = _quantile(values, redistributed, codes[:n], n_effective, 0.5)
-    middle = learnt.middle[cell]
-    # 3. Knots: residuals of the cell, those of its group, and the log's.
-    which = _class_of(n_effective)
-    values[:n] -= middle
-    n_group = min(learnt.n_residuals[group], GROUP_WIDTH)
-    values[n : n + n_group] = learnt.residuals[group, :n_group]
-    redistributed[n : n + n_group] = OF_GROUP / max(n_group, 1)
-    n += n_group
-    values[n : n + N_KNOTS], redistributed[n : n + N_KNOTS] = learnt.ladder[which], OF_LOG / N_KNOTS
-    n += N_KNOTS
+        weights[codes[n - 1] & 511] += n_effective * surviving
+        _set_quantiles(values, weights, codes[:n], LEVELS[MIDDLE : MIDDLE + 1], learnt.median[cell : cell + 1])
+        values[:n] -= learnt.median[cell]
+    # 3. Knots: distances of the cell's runs from the median, and some of the group's and of the log's later runs.
+    for ring, worth in ((learnt.group[cell], OF_GROUP), (len(learnt.rings) - 1, OF_LOG)):
+        more = min(learnt.n_in_ring[ring], RING)
+        values[n : n + more], weights[n : n + more] = learnt.rings[ring, :more], worth / max(more, 1)
+        n += more
     bounds[:n] = 0.0
     _set_order(values[:n], bounds[:n], codes[:n])
-    knots, whole = learnt.knots[cell], redistributed[:n].sum()
-    for k in range(N_KNOTS):
-        knots[k] = _quantile(values, redistributed, codes[:n], whole, KNOT_LEVELS[k])
-    # 4. The centre: the median of the runs, and that of the group's other counts or the law.
-    prior, of_prior = _of_others(cell, cells, learnt), OF_OTHERS
-    if not math.isnan(law_log_s) and law_sd > 0 and n_known > 0:
-        sd = (knots[N_KNOTS - 3] - knots[2]) / WIDTH_86
-        prior, of_prior = law_log_s, min((sd / max(law_sd, 1e-3)) ** 2, MOST_OF_LAW)
-    if n_known == 0 or math.isnan(prior):
-        learnt.centre[cell] = middle if n_known else prior
-    else:
-        learnt.centre[cell] = (n_effective * middle + of_prior * prior) / (n_effective + of_prior)
-    learnt.n_effective[cell] = n_effective
-    learnt.n_used[cell], learnt.used_s[cell] = n_known, known_s
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _weight(age_s: float) -> float:
-    """The weight of a run that ended so long ago: a half after HALF_S, little after 1.5 times that."""
-    return float(1 / (1 + (age_s / HALF_S) ** 8))
+    _set_quantiles(values, weights, codes[:n], KNOT_LEVELS, knots)
+    low = min(max(knots[1] - knots[0], LEAST_GAP), MOST_GAP)
+    high = min(max(knots[-1] - knots[-2], LEAST_GAP), MOST_GAP)
+    for k in range(BEYOND):
+        learnt.knots[cell, BEYOND - 1 - k] = knots[0] - (k + 1) * low
+        learnt.knots[cell, N_KNOTS - BEYOND + k] = knots[-1] + (k + 1) * high
+    learnt.of_class[cell] = np.searchsorted(CLASSES, n_weeks) if n_weeks else len(CLASSES) - 1
+    learnt.n_effective[cell], learnt.looked_s[cell] = n_effective, known_s
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -371,113 +247,136 @@ def _set_order(values: Floats, bounds: Floats, codes: Ints) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _quantile(values: Floats, weights: Floats, codes: Ints, total: float, level: float) -> float:
-    """The value below which a share of the weight lies, straight between the middles of the weights."""
-    passed, at, before = 0.0, -1.0, 0.0
+def _set_quantiles(values: Floats, weights: Floats, codes: Ints, levels: Floats, found: Floats) -> None:
+    """Set the values below or at which these shares of the weight lie."""
+    total, passed, k = 0.0, 0.0, 0
     for code in codes:
-        value, own = values[code & 511], weights[code & 511]
-        # A run that bears the weight of many, as of those that were stopped, is as wide as they are.
-        edge = min(own, total / len(codes)) / 2
-        here, after = (passed + edge) / total, (passed + own - edge) / total
-        if own > 0 and here >= level:
-            return float(value if at < 0 else before + (value - before) * (level - at) / (here - at))
-        if own > 0:
-            passed, at, before = passed + own, after, value
-            if after >= level:
-                return float(value)
-    return before
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _of_others(cell: int, cells: Cells, learnt: Learnt) -> float:
-    """The mean of the medians at the group's nearest other counts, by nearness and runs; NaN without one."""
-    total, weight = 0.0, 0.0
-    for other in range(max(cell - NEIGHBOURS, 0), min(cell + NEIGHBOURS + 1, len(cells.group))):
-        if other != cell and cells.group[other] == cells.group[cell] and learnt.n_known[other] > 0:
-            apart = abs(cells.log_count[other] - cells.log_count[cell]) / math.log(2.0)
-            own = math.exp(-apart) * min(learnt.n_known[other], 20)
-            total, weight = total + own * learnt.middle[other], weight + own
-    return float(total / weight) if weight > 0 else math.nan
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _class_of(n_effective: float) -> int:
-    return int(np.searchsorted(CLASSES, n_effective))
+        total += weights[code & 511]
+    for code in codes:
+        passed += weights[code & 511]
+        while k < len(levels) and passed >= levels[k] * total * (1 - 1e-12):
+            found[k], k = values[code & 511], k + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
-    """Set the quantiles at the calibrated positions; beyond the knots their spacing goes on."""
-    knots, positions = learnt.knots[cell], learnt.positions[_class_of(learnt.n_effective[cell])]
-    middle = answer[MIDDLE] = learnt.centre[cell]
-    for level in (LO95, LO80, HI80, HI95):
-        low = min(max(math.floor(positions[level]), 0), N_KNOTS - 2)
-        part, gap = positions[level] - low, knots[low + 1] - knots[low]
-        gap = gap if 0 <= part <= 1 else min(max(gap, LEAST_GAP), MOST_GAP)
-        # Beyond the last knot its distance from the one before is that of the end, not of the one within.
-        answer[level] = middle + (knots[low] + part * gap if part <= 1 else knots[low + 1] + (part - 1) * gap)
-    answer[LO80], answer[HI80] = min(answer[LO80], middle), max(answer[HI80], middle)
+    """Set the median, and the distances from it below which shares of the later runs of cell and class fell."""
+    knots, of_cell = learnt.knots[cell], learnt.later[cell]
+    of_class = learnt.later[len(learnt.group) + learnt.of_class[cell]]
+    share = OF_CLASS / of_class.sum()
+    total, passed, k = of_cell.sum() + OF_CLASS, 0.0, 0
+    for between in range(N_KNOTS - 1):
+        here = of_cell[between] + share * of_class[between]
+        while k < len(LEVELS) and passed + here >= LEVELS[k] * total:
+            part = (LEVELS[k] * total - passed) / here
+            answer[k], k = knots[between] + part * (knots[between + 1] - knots[between]), k + 1
+        passed += here
+    answer[MIDDLE] = learnt.median[cell]
+    answer[LO80], answer[HI80] = min(answer[LO80], 0.0), max(answer[HI80], 0.0)
     answer[LO95], answer[HI95] = min(answer[LO95], answer[LO80]), max(answer[HI95], answer[HI80])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _learn(run: int, n_waiting: int, runs: Runs, learnt: Learnt, answers: Array, of_class: Array) -> None:
-    """Learn from a run that has ended, `n_waiting` answers after which ends are not known."""
-    cell, log_s, which, totals = runs.cell[run], runs.log_s[run], of_class[run], learnt.totals
-    if which >= 0:
-        answer, record, ladder = answers[run], learnt.record[cell], learnt.ladder[which]
-        totals[3] += (n_waiting - totals[3]) * max(1 / (totals[4] + 1), 0.01)
-        in_80 = answer[LO80] - SAME <= log_s <= answer[HI80] + SAME
-        in_95 = answer[LO95] - SAME <= log_s <= answer[HI95] + SAME
-        record[0], record[1], record[2] = KEEPS * record[0] + in_80, KEEPS * record[1] + 1, record[2] + 1
-        for k, value in enumerate((in_80, in_95, True)):
-            totals[k] = KEEPS_OF_LOG * totals[k] + value
-        totals[4] += 1
-        residual, rate = log_s - answer[MIDDLE], max(10 / (learnt.n_ladder[which] + 20), 0.02)
-        learnt.n_ladder[which] += 1
-        for k in range(N_KNOTS):
-            ladder[k] += rate * (KNOT_LEVELS[k] - (residual <= ladder[k]))
-            ladder[k] = max(ladder[k], ladder[max(k - 1, 0)])
-        move = min(STEP, WAITING / max(totals[3], 1.0))
-        for level in (LO95, LO80, HI80, HI95):
-            # A runtime equal to either end lies within the interval.
-            is_above = log_s > answer[level] + SAME or (LEVELS[level] < 0.5 and log_s >= answer[level] - SAME)
-            to = learnt.positions[which, level] + move * (is_above - (1 - LEVELS[level]))
-            learnt.positions[which, level] = min(max(to, -OVERSHOOT), N_KNOTS - 1 + OVERSHOOT)
-        if runs.in_root[run]:
-            group = learnt.group[cell]
-            learnt.residuals[group, learnt.n_residuals[group] % GROUP_WIDTH] = residual
-            learnt.n_residuals[group] += 1
-    learnt.n_known[cell] += 1
-    off = min(max(log_s - learnt.middle[cell], -1.0), 1.0) / min(learnt.n_known[cell], 30)
-    learnt.middle[cell] = log_s if learnt.n_known[cell] == 1 else learnt.middle[cell] + off
+def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Ints, inside: Bools) -> None:
+    """Learn from a run that has ended."""
+    cell, week = runs.cell[run], math.floor(runs.end_s[run] / WEEK_S)
+    n_before = learnt.n_of_week[cell] if week == learnt.week[cell] else 0.0
+    learnt.n_known[cell], learnt.n_of_week[cell] = learnt.n_known[cell] + 1, n_before + 1
+    if bin_of[run] >= 0:
+        # The runs of a cell in a week count as their root.
+        root, root_before = math.sqrt(n_before + 1), math.sqrt(n_before)
+        for at in (len(learnt.group) + learnt.of_class[cell], cell):
+            learnt.later[at] *= KEEPS ** (week - learnt.week[at])
+            learnt.later[at, bin_of[run]] += root - root_before
+            learnt.week[at] = week
+        if math.floor(root) > math.floor(root_before):
+            for ring in (learnt.group[cell], len(learnt.rings) - 1):
+                learnt.rings[ring, learnt.n_in_ring[ring] % RING] = runs.log_s[run] - learnt.median[cell]
+                learnt.n_in_ring[ring] += 1
+        record = learnt.record[cell]
+        record[:3] *= KEEPS_OF_ROW
+        record += inside[run]
+    learnt.week[cell] = week
 
 
-def _with_law(of_runs: Floats, law: Floats) -> Floats:
-    """Quantiles (log s) at counts that never ran: law and group, each by its precision."""
-    width, law_width = (one[:, HI80] - one[:, LO80] for one in (of_runs, law))
-    share = np.where(np.isnan(law_width), 0.0, width**2 / np.fmax(width**2 + law_width**2, 1e-12))
-    share = np.where(np.isnan(width), 1.0, share)[:, None]
+def _runs_and_cells(
+    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, as_of_s: float
+) -> tuple[Runs, Ints, Ints]:
+    """The newest ended runs of the groups of `curves`; the group of each cell; the cell of each row."""
+    code, ids = category_codes(curves, "group_id")
+    axis = dict(zip(*(groups.column(name).to_pylist() for name in ("group_id", "axis")), strict=True))
+    number = {name: place for place, name in enumerate(ids)}
+    parts = [_ended(part, number, axis, as_of_s) for part in groups_of(grouped_jobs)]
+    group, count, log_s, is_bound, submit_s, end_s = (np.concatenate(column) for column in zip(*parts, strict=True))
+    newest = np.argsort(end_s, kind="stable")[-MOST_RUNS:]
+    counts = np.append(floats(curves, "procs"), count[newest]).astype(np.int64)
+    base = int(counts.max(initial=0)) + 1
+    distinct, cell = np.unique(np.append(code, group[newest]) * base + counts, return_inverse=True)
+    row_cell, cell = cell[: len(code)], cell[len(code) :]
+    order = np.argsort(cell, kind="stable")
+    kept = newest[order]
+    return Runs(cell[order], log_s[kept], is_bound[kept], submit_s[kept], end_s[kept]), distinct // base, row_cell
 
-    def mixed(one: Floats, other: Floats) -> Floats:
-        return np.where(share < 1, (1 - share) * one, 0.0) + np.where(share > 0, share * other, 0.0)
 
-    middle = mixed(of_runs[:, [MIDDLE]], law[:, [MIDDLE]])
-    off, of_law = np.abs(of_runs - of_runs[:, [MIDDLE]]), np.abs(law - law[:, [MIDDLE]])
-    of_80 = np.fmax(off, of_law)
-    off = np.sqrt(mixed(off**2, of_law**2))
-    off[:, LO80], off[:, HI80] = of_80[:, LO80], of_80[:, HI80]
-    off[:, LO95], off[:, HI95] = np.fmax(off[:, LO95], off[:, LO80]), np.fmax(off[:, HI95], off[:, HI80])
-    found: Floats = middle + np.sign(LEVELS - 0.5) * off
-    return found
+def _ended(part: pa.Table, number: dict[str, int], axis: dict[str, str | None], as_of_s: float) -> tuple[Array, ...]:
+    """Group, count, log runtime, whether it is a lower bound, submit and end of the ended runs of some jobs."""
+    code, ids = category_codes(part, "group_id")
+    group = np.array([number.get(name, -1) for name in ids], np.int64)[code]
+    counts = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
+    of_axis = np.array([axis.get(name) or Axis.PROCS for name in ids], object)[code]
+    count = np.select([of_axis == name for name in counts], list(counts.values()), np.nan)
+    runtime_s, end_s, submit_s = (floats(part, name) for name in ("runtime_s", "end_s", "submit_s"))
+    end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
+    submit_s = np.where(np.isnan(submit_s), end_s - runtime_s, submit_s)
+    # A clock that is wrong may say that a job ended before its submit.
+    end_s = np.fmax(end_s, submit_s)
+    rows = np.flatnonzero((group >= 0) & (count > 0) & (runtime_s > 0) & (end_s <= as_of_s))
+    log_s = np.log(np.fmax(runtime_s, 1e-3))
+    return tuple(column[rows] for column in (group, count, log_s, lower_bounds(part), submit_s, end_s))
+
+
+def _nothing(runs: Runs, group: Ints) -> Learnt:
+    n, n_groups, n_classes = len(group), int(group.max(initial=-1)) + 1, len(CLASSES)
+    later = np.zeros((n + n_classes, N_KNOTS - 1))
+    later[n:, BEYOND - 1 : -BEYOND + 1] = OF_UNIFORM * np.diff(KNOT_LEVELS, prepend=0.0, append=1.0)
+    week = np.full(n + n_classes, runs.end_s.min(initial=4e9) // WEEK_S, np.int64)
+    return Learnt(
+        group, np.searchsorted(runs.cell, np.arange(n)), np.zeros(n, np.int64), np.full(n, np.nan), np.full(n, np.nan),
+        np.zeros(n), np.zeros((n, N_KNOTS)), np.zeros(n, np.int64), np.zeros((n, 4)), np.zeros(n), week, later,
+        np.zeros((n_groups + 1, RING), np.float32), np.zeros(n_groups + 1, np.int64),
+    )  # fmt: skip
+
+
+def _with_law(of_runs: Floats, law: Floats, n_effective: Floats) -> Floats:
+    """Quantiles (log s): at counts that ran the law counts as at most one run; elsewhere its spread is added to it."""
+    off, of_law = of_runs.copy(), law - law[:, [MIDDLE]]
+    width, law_width = (one[:, HI80] - one[:, LO80] for one in (off, of_law))
+    of_one = np.where(law_width > 0, np.fmin((width / np.fmax(law_width, 1e-3)) ** 2, OF_LAW), 0.0)
+    has_run = n_effective > 0
+    share = np.where(has_run & np.isfinite(of_one), of_one / np.fmax(n_effective + of_one, 1e-9), ~has_run)
+    middle = np.where(share < 1, (1 - share) * of_runs[:, MIDDLE], 0.0) + np.where(share > 0, share * law[:, MIDDLE], 0)
+    off[:, MIDDLE] = 0.0
+    off[~has_run] = (np.sign(LEVELS - 0.5) * np.hypot(off, of_law))[~has_run]
+    return np.asarray(middle[:, None] + off)
+
+
+def _note(counted: Counter[str]) -> tuple[str, ...]:
+    """One sentence where no prediction is ok: the rows of each word, and what may change it."""
+    if not counted or counted["ok"]:
+        return ()
+    rows = ", ".join(f"{n:,} {word}" for word, n in counted.most_common())
+    return (
+        f"No prediction is ok ({rows}): more runs, a column in group.template that tells the work apart, or a rule in "
+        "ingest.problem_size_rules may change that.",
+    )
 
 
 def _reliability(
     curves: pa.Table, found: Floats, has_run: Bools, record: Floats
 ) -> tuple[list[str], list[str | None], tuple[Floats, Floats]]:
     """Per row the word and the advice; the share of later runs in its 80% interval, and their number."""
-    n, broken = record[:, 2], pc.match_substring(curves.column("reliability").cast(pa.string()), "high_error")
-    share = np.divide(record[:, 0], record[:, 1], out=np.full(len(n), np.nan), where=n > 0)
+    n, broken = record[:, 3], pc.match_substring(curves.column("reliability").cast(pa.string()), "high_error")
+    share = np.divide(record[:, 0], record[:, 2], out=np.full(len(n), np.nan), where=n > 0)
     is_kept = (share >= LEAST_KEPT) & (share <= MOST_KEPT)
     cases = {
         "broken": ~has_run & (broken.to_numpy() | np.isnan(found).any(axis=1)),

@@ -242,7 +242,8 @@ def _columns(axis: Axis, base: float | None) -> dict[str, tuple[Column, ...]]:
             *((Column("nodes", told="whole nodes charged"),) if axis == Axis.PROCS else ()),
             Column(f"{axis.unit}-hours", "proc_hours", told=f"{axis.units} charged times hours"),
             Column("cost", "price", told=f"{axis.unit}-hours times the rate given"),
-            text("reliability", form=lambda codes: codes.replace("+", ", "), told="ok, or the doubts"),
+            text("reliability", form=lambda codes: codes.replace("+", ", "), told="ok, or why the row is doubtful"),
+            text("meaning", "advice", told="what the reliability means, or what to do about it"),
         ),
         "across": (
             count,

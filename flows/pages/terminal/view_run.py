@@ -93,30 +93,37 @@ def _counts(summary: Mapping[str, Any]) -> list[tuple[str, object, str]]:
         ("groups", summary["groups"], "of similar jobs"),
         ("series", summary["series_3_sizes"], "groups that ran at three or more counts of processors, GPUs or nodes"),
         ("predictions", summary["predictions"], "a runtime with intervals per group and count"),
-        ("reliable", summary["predictions_ok"], _reliable_counts(summary)),
-        ("held later", *_held(summary)),
+        *_reliability(summary),
+        ("coverage", *_coverage(summary)),
         ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),
         ("seconds", summary["seconds"], "wall-clock time"),
         ("peak MiB", summary["peak_mib"], "memory of this process"),
     ]
 
 
-def _reliable_counts(summary: Mapping[str, Any]) -> str:
-    """The shares of ok predictions, and of kept jobs in their groups at their counts."""
-    n_all, n_kept = summary["predictions"], summary["kept"]["jobs"]
-    share = summary["predictions_ok"] / n_all if n_all else 0.0
+def _reliability(summary: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """How many predictions are ok and for how many jobs; how many are kept; how many have each other word."""
+    counts, n_kept = summary["reliability"], summary["kept"]["jobs"]
+    share = counts["ok"] / summary["predictions"] if summary["predictions"] else 0.0
     jobs_share = summary["predictions_ok_jobs"] / n_kept if n_kept else 0.0
-    return (
-        f"predictions with reliability ok: {share:.1%} of all; {jobs_share:.1%} of kept jobs have their group and count"
-    )
+    yield (
+        "ok", counts["ok"],
+        f"predictions that are kept and narrow: {share:.1%} of all; {jobs_share:.1%} of kept jobs have their group and "
+        "count",
+    )  # fmt: skip
+    kept = counts["ok"] + counts["wide"]
+    yield "kept", kept, "predictions, ok or wide, whose 80% interval contained 70 to 90% of later runs"
+    others = {word: n for word, n in counts.items() if word not in ("ok", "wide")}
+    words = ", ".join(f"{number(n)} {word}" for word, n in others.items())
+    yield "doubtful", sum(others.values()), f"predictions: {words}"
 
 
-def _held(summary: Mapping[str, Any]) -> tuple[str, str]:
-    """The shares of later jobs inside the intervals, and what they mean or why there are none."""
+def _coverage(summary: Mapping[str, Any]) -> tuple[str, str]:
+    """The shares of later runs inside the intervals, and what they mean or why there are none."""
     shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
     if None in shares:
         return "", "no ended job to try predictions on"
-    means = "share of the latest ended jobs inside 80% and 95% intervals, as of their submit"
+    means = "share of later runs inside the 80% and 95% intervals, each as of the week before"
     return " / ".join(f"{share:.0%}" for share in shares), means
 
 

@@ -36,7 +36,7 @@ def test_a_code_that_does_not_scale_has_one_answer() -> None:
     (one,) = choices(PROCS, flat_s, flat_s, flat_s, CostSettings(rate=3.0))
     assert (one.procs, one.why) == (1, "the best in time and cost")
     assert sentence(one, reliability="wide+off_law").startswith(
-        "The best in time and cost, by doubtful evidence (wide, off_law): 1 processor, "
+        "The best in time and cost (low confidence: wide, off_law): 1 processor, "
     )
     assert one.price == pytest.approx(0.05)
     assert choices(*[np.empty(0)] * 4, CostSettings()) == []
