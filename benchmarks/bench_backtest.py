@@ -24,14 +24,13 @@ import numpy as np  # noqa: E402
 
 from benchmarks.bench_learn import made_history  # noqa: E402
 from pipeline.clean import clean  # noqa: E402
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES  # noqa: E402
 from pipeline.estimate.history import History  # noqa: E402
-from pipeline.estimate.registry import ESTIMATORS  # noqa: E402
 from pipeline.evaluate.backtest import past_of  # noqa: E402
+from pipeline.evaluate.methods import ESTIMATORS  # noqa: E402
 from pipeline.ingest import ingest  # noqa: E402
 from pipeline.settings import RunSettings  # noqa: E402
 
-SIMPLE = ("last_two", "last_two_chain", "longer_of_two_chain", "recent_median", "recent_10", "recent_50", "sessions")
+SIMPLE = ("last_two", "last_two_chain", "recent_median", "recent_50", "everybody")
 SIMPLE_FLOOR, WHOLE_FLOOR = 200_000, 20_000
 
 
@@ -62,20 +61,19 @@ def plain_last_two(past: History) -> list[float]:
 
 def measured(past: History) -> dict[str, float]:
     """Every figure by name; compiled code is run once before it is timed."""
-    settings = ESTIMATE_RULES
     figures = {"n_jobs": float(len(past))}
     start = time.process_time()
     for method in ESTIMATORS.values():
-        method(made_history(600, 2), settings)
+        method(made_history(600, 2))
     figures["compile_or_load_s"] = time.process_time() - start
     for name, method in ESTIMATORS.items():
         start = time.process_time()
-        method(past, settings)
+        method(past)
         figures[f"{name}_jobs_per_s"] = len(past) / (time.process_time() - start)
     start = time.process_time()
     estimates_s = plain_last_two(past)
     figures["plain_python_last_two_jobs_per_s"] = len(past) / (time.process_time() - start)
-    same = np.isclose(estimates_s, ESTIMATORS["last_two"](past, settings)[:, 1], equal_nan=True)
+    same = np.isclose(estimates_s, ESTIMATORS["last_two"](past)[:, 1], equal_nan=True)
     figures["plain_python_agrees"] = float(same.mean())
     return figures
 

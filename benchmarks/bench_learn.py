@@ -16,10 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import ATTRIBUTES, History
-from pipeline.estimate.state_table import loaded_state, state_table
-from pipeline.estimate.walltime import learn
+from pipeline.estimate.state import learn, loaded_state, state_table
 from pipeline.storage import read_table, write_table
 from pipeline.tables import STATE
 
@@ -48,23 +46,22 @@ def made_history(n_jobs: int, seed: int, n_users: int = 1000) -> History:
 
 def measured(n_jobs: int, n_users: int) -> dict[str, float]:
     """Every figure of one size."""
-    settings = EstimateRules()
-    learn(made_history(2000, 2), settings, np.inf)
+    learn(made_history(2000, 2))
     history = made_history(n_jobs, 1, n_users)
     held_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start = time.process_time()
-    state = learn(history, settings, float(history.submit_s[-1]))
+    state = learn(history, float(history.submit_s[-1]))
     spent_s = time.process_time() - start
     with tempfile.TemporaryDirectory() as folder:
-        path = write_table(Path(folder) / "state.parquet", state_table(state, settings), STATE)
+        path = write_table(Path(folder) / "state.parquet", state_table(state), STATE)
         size = path.stat().st_size
         start = time.perf_counter()
-        loaded_state(read_table(path, STATE), "here", goes_on=False)
+        loaded_state(read_table(path, STATE), "here")
         load_s = time.perf_counter() - start
     return {
         "jobs": n_jobs, "users": n_users, "jobs_per_cpu_s": n_jobs / spent_s, "history_mib": held_mib,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "state_mib": size / MIB,
-        "load_s": load_s, "jobs_remembered": len(state.ids), "chain_keys": len(state.chain.keys),
+        "load_s": load_s, "jobs_remembered": len(state.ids),
     }  # fmt: skip
 
 

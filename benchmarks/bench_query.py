@@ -22,11 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.published.published_folder import read_columns
-from flows.services.query import answers as query
 from flows.services.query.answers import LoadedState, answers, load_state
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.stage import learn_state
-from pipeline.estimate.state_table import loaded_state
+from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
 from pipeline.publish.versions import made_manifest
@@ -75,7 +73,7 @@ def load_s(path: Path) -> float:
 
     def once() -> float:
         began = time.perf_counter()
-        loaded_state(read_columns(path, STATE), str(path), goes_on=False)
+        loaded_state(read_columns(path, STATE), str(path))
         return time.perf_counter() - began
 
     return min(once() for _ in range(3))
@@ -83,16 +81,14 @@ def load_s(path: Path) -> float:
 
 def warm(held: LoadedState, jobs: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds a job, one at a time with compiled kernels, and jobs a second in a batch; loading kernels left out."""
-    answers(held, jobs[: query.FEW + 1])
+    answers(held, jobs[:1])
     began = time.perf_counter()
     answers(held, jobs)
-    batch_s, few, taken_s = time.perf_counter() - began, query.FEW, []
-    query.FEW = 0
+    batch_s, taken_s = time.perf_counter() - began, []
     for job in jobs[:: max(len(jobs) // 300, 1)]:
         began = time.perf_counter()
         answers(held, [job])
         taken_s.append(time.perf_counter() - began)
-    query.FEW = few
     return {"warm_job_s": statistics.median(taken_s), "batch_jobs_per_s": len(jobs) / batch_s}
 
 
@@ -106,7 +102,7 @@ def main() -> int:
     site, settings = SiteSettings(), RunSettings()
     jobs = copied(ingest([given.log], site, settings.ingest)[0], given.copies)
     began = time.perf_counter()
-    table, report = learn_state(jobs, site, ESTIMATE_RULES)
+    table, report = learn_state(jobs, site)
     found: dict[str, float] = {"jobs": jobs.num_rows, "learn_s": time.perf_counter() - began}
     found |= {name: report.facts[name] for name in ("n_submitters", "n_kinds", "mae_over_mean", "coverage_q95")}
     with tempfile.TemporaryDirectory() as scratch:
@@ -116,7 +112,7 @@ def main() -> int:
         path = load_manifest(Path(scratch) / "out").path("state")
         found |= {"state_bytes": path.stat().st_size, "load_s": load_s(path), **process_s(Path(scratch) / "out")}
         rows = jobs.slice(0, 20_000).select(ASKED).to_pylist()
-        found |= warm(load_state(Path(scratch) / "out", len(rows)), rows)
+        found |= warm(load_state(Path(scratch) / "out"), rows)
     print(json.dumps(found) if given.json else "\n".join(f"{name:<18} {value:,.4g}" for name, value in found.items()))
     is_slow = found["process_cpu_s"] > MOST_S or found["warm_job_s"] > MOST_WARM_S
     return int(is_slow or found["batch_jobs_per_s"] < LEAST_JOBS_PER_S)

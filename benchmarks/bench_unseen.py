@@ -23,13 +23,10 @@ import pyarrow as pa
 
 from benchmarks.later_table import jobs_of
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.state import State
-from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.walltime import estimate
+from pipeline.estimate.state import State, estimate, loaded_state
 from pipeline.large_tables import rows_of
 from pipeline.run import tables_of
 from pipeline.settings import RunSettings
@@ -58,10 +55,10 @@ class Log(NamedTuple):
 
 
 def learnt(log: Log, kept: Ints) -> State:
-    """The State of a part of a log at its end, with the laws of its groups, as a run publishes it."""
+    """The State of a part of a log at its end, as a run publishes it."""
     jobs = log.jobs.take(pa.array(log.past.row[kept]))
     table = rows_of(tables_of(log.settings, {"jobs_flagged": jobs}, "state")["state"])
-    return loaded_state(table, "a part of a log")[0]
+    return loaded_state(table, "a part of a log")
 
 
 def asked(log: Log, places: Ints, requested_s: Floats, kept: Ints) -> Floats:
@@ -72,7 +69,7 @@ def asked(log: Log, places: Ints, requested_s: Floats, kept: Ints) -> Floats:
     questions = past.take(places[order]).as_submitted()
     questions = replace(questions, submit_s=np.full(len(places), now_s), requested_s=requested_s[order])
     found = np.empty((len(places), len(QUANTILES)))
-    found[order] = estimate(state, questions, ESTIMATE_RULES)
+    found[order] = estimate(state, questions)[:, : len(QUANTILES)]
     return found
 
 
@@ -118,7 +115,7 @@ def changed_requests(log: Log) -> tuple[Floats, np.ndarray]:
 def answer(log: Log) -> list[float]:
     """The quantiles of the known query over the median of its runs."""
     state = learnt(log, np.arange(len(log.past)))
-    found = estimate(state, questions_of([QUERY], np.array([state.as_of_s]), "UTC"), ESTIMATE_RULES)[0]
+    found = estimate(state, questions_of([QUERY], np.array([state.as_of_s]), "UTC"))[0]
     return [round(one / 3600, 2) for one in found.tolist()]
 
 

@@ -19,12 +19,10 @@ import numpy as np
 
 from flows.services.files.os_errors import config_settings
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.estimates import table
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.rows import DAY_S
-from pipeline.estimate.nightly.table import nightly_table
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.state import DAY_S, walltime
 from pipeline.ingest import ingest
 
 ROOT = Path(__file__).parents[1]
@@ -38,9 +36,7 @@ NAMES = (
 
 def answers(log: History, age_days: float | None) -> Floats:
     """(jobs, 6) quantiles, s, at the submit, or of a table of an age."""
-    if age_days is None:
-        return walltime(log, ESTIMATE_RULES)
-    return nightly_table(replace(log, stale_s=age_days * DAY_S), ESTIMATE_RULES)
+    return walltime(log) if age_days is None else table(replace(log, stale_s=age_days * DAY_S))
 
 
 def held(log: History, quantiles_s: Floats) -> Floats:

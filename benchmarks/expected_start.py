@@ -21,8 +21,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from benchmarks.backtest_table import line, short
 from flows.services.limits import limit_log
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.state import walltime
 from pipeline.schedule.forward import simulated
 from pipeline.schedule.queue_record import log_of, queue_names
 from pipeline.schedule.queues import Log, queue_at
@@ -40,7 +39,7 @@ def log_from(path: Path, n_jobs: int, procs: float | None) -> Log:
     """The first jobs of a log with their estimates as of their submits."""
     past = limit_log(path).past
     past = past.take(np.arange(min(len(past), n_jobs)))
-    log = log_of(past, walltime(past, ESTIMATE_RULES), None, queue_names(past))
+    log = log_of(past, walltime(past), None, queue_names(past))
     return log if procs is None else replace(log, capacity=np.array([procs]))
 
 

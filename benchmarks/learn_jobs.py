@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from flows.services.files.os_errors import config_settings
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.state import walltime
 from pipeline.ingest import ingest
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +24,7 @@ NEWEST_JOBS = (None, 200_000, 100_000, 50_000, 20_000)
 
 def error(log: History, first: int, scored: int) -> float:
     """The error from the job `scored` on, where the jobs from `first` on are learnt."""
-    median_s = walltime(log.take(np.arange(first, len(log))), ESTIMATE_RULES)[scored - first :, QUANTILES.index(0.5)]
+    median_s = walltime(log.take(np.arange(first, len(log))))[scored - first :, QUANTILES.index(0.5)]
     runtime_s = log.runtime_s[scored:]
     is_known = np.isfinite(runtime_s) & ~log.is_lower_bound[scored:]
     return float(np.abs(median_s - runtime_s)[is_known].mean() / runtime_s[is_known].mean())

@@ -16,9 +16,7 @@ from benchmarks.backtest_table import line, short
 from flows.services.limits import limit_log
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.baselines import largest_of_15
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
-from pipeline.limits.limit_choice import LimitSettings
 from pipeline.evaluate.limit_advice import (
     ESTIMATE,
     MANY_JOBS,
@@ -28,6 +26,7 @@ from pipeline.evaluate.limit_advice import (
     second_half,
     stretched,
 )
+from pipeline.limits.limit_choice import LimitSettings
 
 SHARE = 0.03
 FEW_JOBS, NEW_JOBS, CHANCE = 20, 10, 0.01
@@ -85,7 +84,7 @@ def main() -> None:
     for path in given.logs:
         log = limit_log(path)
         past = log.past.take(np.arange(min(len(log.past), given.jobs)))
-        first, rule_s = second_half(past), largest_of_15(past, ESTIMATE_RULES)[:, ESTIMATE]
+        first, rule_s = second_half(past), largest_of_15(past)[:, ESTIMATE]
         rules_s = stretched(past, rule_s, first, SHARE), rule_s
         for age_days in AGES_DAYS:
             limit_s = limits_read(past, LimitSettings(), age_days, first)

@@ -16,10 +16,9 @@ import numpy as np
 from benchmarks.backtest_table import line, short
 from flows.services.limits import limit_log
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.estimate.score import at_share
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.state import walltime
 from pipeline.schedule.time_left import UNCALIBRATED, Calibration, Outcomes, calibration, outcomes_of, time_left
 
 SHARES = tuple(float(share) for share in np.round(np.arange(0.05, 0.96, 0.05), 2))
@@ -55,7 +54,7 @@ def row_of(path: Path, n_jobs: int, n_pairs: int) -> list[str]:
     """The cells of one log."""
     log = limit_log(path)
     past = log.past.take(np.arange(min(len(log.past), n_jobs)))
-    quantiles_s = walltime(past, ESTIMATE_RULES)
+    quantiles_s = walltime(past)
     outcomes = outcomes_of(quantiles_s, past.runtime_s, past.requested_s, past.end_s)
     can = past.has_run & (past.requested_s > 0) & np.isfinite(past.start_s) & ~np.isnan(quantiles_s).any(axis=1)
     asked = np.flatnonzero(can & (past.runtime_s > 1))

@@ -259,12 +259,7 @@ def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
 
 def _kind(one: Mapping[str, Any], size: str) -> str:
     asked = "" if one["requested_mem_kib"] is None else memory_text(one["requested_mem_kib"])
-    ask = (
-        one["recommended_mem_kib"]
-        if one["requested_mem_kib"] is None
-        else min(one["recommended_mem_kib"], one["requested_mem_kib"])
-    )
-    name = printable(one["application"] or "any")[:24]
+    ask, name = one["recommended_mem_kib"], printable(one["application"] or "any")[:24]
     whole = memory_text(ask * one["procs"])
     return f"{name:<24} {size} {one['n_jobs']:>8,} {asked:>12} {memory_text(ask):>12} {whole:>12}"
 
