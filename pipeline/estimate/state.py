@@ -160,7 +160,7 @@ def update(
     for start in range(0, max(len(known), 1), PART_JOBS):
         rows = np.arange(start, min(start + PART_JOBS, len(known)))
         is_last = len(known) <= start + PART_JOBS
-        until_s = as_of_s if is_last else float(known.submit_s[rows[-1]])
+        until_s = float(as_of_s if is_last else known.submit_s[rows[-1]])
         state = compacted(_extended(state, known.take(rows), named[rows], until_s, found))
     return state
 
