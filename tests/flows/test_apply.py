@@ -18,7 +18,6 @@ from pipeline.tables import LIMITS
 from tests.flows.fake_programs import Program, Scontrol
 from tests.flows.support import Outcome, put_out
 from tests.rows import jobs_of
-from tests.unit.estimate.states import SETTINGS
 from tests.unit.export.slurm_plugin import limited, limits_of
 
 Walltime = Callable[..., Outcome]
@@ -71,7 +70,7 @@ class Site:
         )
 
     def publish(self, *limits: dict[str, object]) -> None:
-        table, _ = learn_state(history(), SiteSettings(name="here"), SETTINGS)
+        table, _ = learn_state(history(), SiteSettings(name="here"))
         self.out = put_out(table, self.folder, RunSettings(), limits=limits_of(*limits))
 
     def program(self, name: str) -> Program:

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.services.run.running import run_and_publish
+from pipeline.estimate.estimates import look_up, published_rows
 from pipeline.estimate.history import history
-from pipeline.estimate.nightly.table import look_up, published_rows
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.lua import lua
 from pipeline.publish import load_manifest
@@ -48,6 +48,7 @@ def test_slurm_gets_a_look_up_a_plug_in_and_words(walltime: Walltime, published:
     assert int(lookup.facts["rows"]) == len(estimates)
     for row in estimates[:: len(estimates) // 40]:
         job = {name: row[name] for name in ("who", "what", "queue", "requested_s", "procs")}
+        job |= {"gpus": row["gpus"] or 0, "gpu_type": row["gpu_type"] or ""}
         found = found_in(lookup, job)
         assert found is not None and found.template == row["template"]
 

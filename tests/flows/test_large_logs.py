@@ -9,7 +9,6 @@ import pytest
 from flows.services.run.running import run_and_publish
 from pipeline import large_tables
 from pipeline.clean import stage
-from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.group import templates
 from pipeline.ingest import jobs_tables
 from pipeline.ingest.spill import Room
@@ -63,7 +62,8 @@ def test_no_step_reads_more_jobs_at_a_time_than_the_settings_say(
     monkeypatch.setattr(stage, "BLOCK_JOBS", 2000)
     monkeypatch.setattr(templates, "COMPARE_JOBS", 2000)
     monkeypatch.setattr("pipeline.limits.limits.LEARN_JOBS", 2000)
-    monkeypatch.setattr("pipeline.run.ESTIMATE_RULES", EstimateRules(learn_jobs=2000))
+    for user in ("pipeline.run", "pipeline.estimate.stage", "pipeline.estimate.estimates"):
+        monkeypatch.setattr(f"{user}.LEARN_JOBS", 2000)
     config = tmp_path / "site.toml"
     config.write_text(CONFIG.format(out=tmp_path / "out", samples=SAMPLES))
     run_and_publish(str(config))

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.config_file import load_settings, parse_settings
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import history
-from pipeline.estimate.registry import submitted_runs
 from pipeline.estimate.stage import learn_state
 from pipeline.ingest import ingest
 from pipeline.ingest.derive import inputs_of
 from pipeline.inputs.log_models import publish_models
 from pipeline.publish import Retention, RunFacts
+from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import INPUT_MODELS, STATE
@@ -53,8 +52,8 @@ def published(config: Path) -> Path:
     """STATE and INPUT_MODELS of the log, published."""
     settings, staged = load_settings(config), config.parent / "staged"
     jobs, _, _ = ingest([config.parent / "first.sacct"], settings.site, settings.ingest)
-    state, _ = learn_state(jobs, settings.site, ESTIMATE_RULES)
-    runs = submitted_runs(history(jobs, settings.site.timezone), ESTIMATE_RULES)
+    state, _ = learn_state(jobs, settings.site)
+    runs = submitted_runs(history(jobs, settings.site.timezone))
     models, _ = publish_models(runs, settings.inputs, "names", "run")
     tables = {
         "state": write_table(staged / "state.parquet", state, STATE),

@@ -23,9 +23,9 @@ from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
-from pipeline.estimate import limits
-from pipeline.limits.limit_choice import LimitSettings
 from pipeline.ingest.limit_comment import limit_comment
+from pipeline.limits import limits
+from pipeline.limits.limit_choice import LimitSettings
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome

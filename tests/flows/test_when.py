@@ -22,7 +22,6 @@ from tests.flows.support import Outcome
 from tests.flows.test_apply import as_qstat, history, pbs_job, slurm_job
 from tests.publishing import publish
 from tests.rows import jobs_of
-from tests.unit.estimate.states import SETTINGS
 
 Walltime = Callable[..., Outcome]
 NOW_S = 1_000_000
@@ -35,7 +34,7 @@ NODES = "\n".join(f"n{nth}|{'long' if nth < 3 else 'wide'}|{'idle' if nth else '
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published")
     jobs = history()
-    table, _ = learn_state(jobs, SiteSettings(name="here"), SETTINGS)
+    table, _ = learn_state(jobs, SiteSettings(name="here"))
     # A job that a log's end cut is in the queue only if the scheduler tells it.
     cut = {"submit_s": 40_000, "start_s": 50_000, "procs": 8, "requested_procs": 8, "flag": "unfinished"}
     staged = {

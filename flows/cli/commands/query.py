@@ -26,7 +26,6 @@ from flows.cli.options import (
 )
 from flows.pages.terminal.blocks import Answer
 from flows.pages.terminal.view_models import view_prediction
-from flows.pages.terminal.view_query import view_answer, view_batch
 from flows.services.quantities import as_of_seconds, instant_s, words
 from pipeline.errors import InputError, printable
 
@@ -79,6 +78,7 @@ def query(
       walltime query --from my-site-tables --user u17 --application solver_n16.sh --procs 64 --requested 4h
       walltime query --from my-site-tables --batch jobs.csv --out answers.parquet
     """
+    from flows.pages.terminal.view_query import view_answer
     from flows.services.query.answers import answer
     from flows.services.query.jobs import job_of
 
@@ -112,6 +112,7 @@ def _of_platform(published: Path, platform: str, application: str | None, procs:
 def _of_batch(
     published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
 ) -> Answer | None:
+    from flows.pages.terminal.view_query import view_batch
     from flows.services.files.table_files import check_suffix, write_rows
     from flows.services.query.answers import answering_state, answers, facts_of
     from flows.services.query.jobs import answer_rows, describe_batch, read_batch

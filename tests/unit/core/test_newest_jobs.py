@@ -1,20 +1,16 @@
 """The newest part of a long log begins with a fixed job, and every job is learnt or counted as older."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.estimate.checkpoints import Checkpoint
-from pipeline.estimate.estimate_rules import EstimateRules
-from pipeline.estimate.stage import learn_from_checkpoints, learn_state
+from pipeline.estimate.stage import learn_state
 from pipeline.large_tables import newest_jobs
 from pipeline.settings import SiteSettings
 from pipeline.tables import JOBS
-from tests.unit.estimate.test_state import differing
+from tests.unit.estimate.states import differing
 
 DAY_S = 86_400
 SITE = SiteSettings(name="s")
@@ -64,28 +60,12 @@ def test_a_job_without_a_submit_stays() -> None:
     assert part.num_rows + older.rows == jobs.num_rows
 
 
-def test_a_long_log_gives_the_state_of_its_newest_jobs_and_counts_the_others() -> None:
-    jobs, settings = _log(280), EstimateRules(learn_jobs=40)
-    state, report = learn_state(jobs, SITE, settings)
+def test_a_long_log_gives_the_state_of_its_newest_jobs_and_counts_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = _log(280)
     part, older = newest_jobs(jobs, jobs.column_names, 40)
-    assert not differing(state, learn_state(part, SITE, settings)[0])
+    whole, _ = learn_state(part, SITE)
+    monkeypatch.setattr("pipeline.estimate.stage.LEARN_JOBS", 40)
+    state, report = learn_state(jobs, SITE)
+    assert not differing(state, whole)
     assert report.set_aside["before_newest"] == older
     assert report.check().seen.rows == jobs.num_rows
-
-
-@pytest.mark.parametrize(("n_days", "goes_on"), [(271, True), (281, False)])
-def test_a_night_goes_on_from_an_earlier_one_unless_the_part_begins_with_another_job(
-    n_days: int, goes_on: bool
-) -> None:
-    settings = EstimateRules(learn_jobs=40)
-    _, _, held = learn_from_checkpoints(_log(270), SITE, settings, "", (), makes_checkpoints=True)
-    jobs, read = _log(n_days), []
-
-    def noted(one: Checkpoint) -> pa.Table | None:
-        read.append(one.as_of_s)
-        return one.read()
-
-    seen = [replace(one, read=partial(noted, one)) for one in held]
-    state, _, _ = learn_from_checkpoints(jobs, SITE, settings, "", seen, makes_checkpoints=True)
-    assert not differing(state, learn_state(jobs, SITE, settings)[0])
-    assert bool(read) == goes_on

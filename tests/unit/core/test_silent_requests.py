@@ -1,15 +1,9 @@
 """Requests that say nothing of runtimes are found in a log, listed, and count as none in waste and replays."""
 
-import numpy as np
 
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.questions import questions_of
-from pipeline.estimate.stage import learn_state
-from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.walltime import estimate
 from pipeline.scaling.waste import waste
 from pipeline.schedule.workload import Convention, workload_of_jobs
-from pipeline.settings import CleanSettings, RunSettings, SiteSettings
+from pipeline.settings import CleanSettings
 from pipeline.silent_requests import SilentRequest, says_nothing, silent_requests
 from tests.rows import jobs_of
 
@@ -77,21 +71,3 @@ def test_a_site_says_that_every_request_counts() -> None:
     asked = [{**job, "requested_procs": 4} for job in BULK + MEANT]
     work = workload_of_jobs(jobs_of(asked), 8, counts_every_request=True)
     assert YEAR_S in work.request_s and "silent_request" not in work.counts
-
-
-def test_the_estimator_keeps_in_its_state_that_every_request_counts() -> None:
-    site = RunSettings(clean=CleanSettings(flags_off=("silent_request",)))
-    # Runtimes go with the requests, so that a request that counts changes the answer.
-    rows = [
-        {**job, "user": f"u{n % 7}", "requested_s": asked_s, "runtime_s": asked_s / 10 + n, "end_s": 600 * n + 500}
-        for n, job in enumerate(BULK)
-        for asked_s in (DAY_S, YEAR_S / 100)
-    ]
-    rows = [job | {"start_s": job["submit_s"], "end_s": int(job["submit_s"] + job["runtime_s"])} for job in rows]
-    asked, at_s, said = [{"user": "u1", "requested_s": YEAR_S / 100, "procs": 4}], np.array([1e6]), {}
-    for settings in (RunSettings(), site):
-        table, _ = learn_state(jobs_of(rows), SiteSettings(name="here"), ESTIMATE_RULES.of_site(settings))
-        state, rules = loaded_state(table, "the state")
-        assert rules.counts_every_request == settings.clean.counts_every_request
-        said[rules.counts_every_request] = estimate(state, questions_of(asked, at_s, "UTC"), rules)[0]
-    assert said[True][1] != said[False][1]
