@@ -7,20 +7,17 @@ import pyarrow as pa
 import pytest
 
 from pipeline.arrays import Floats
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.history import history
-from pipeline.estimate.job_memory import AIM, memory_history, price_of, prices, recommended_kib
-from pipeline.estimate.nightly.table import make_memory
+from pipeline.estimate.estimates import AIM, make_memory, price_of, prices, recommended_kib
+from pipeline.estimate.history import history, memory_history
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.stage import learn_memory, learn_state
-from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.walltime import estimate, walltime
+from pipeline.estimate.state import estimate, walltime
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.memory_advice import figures_of_memory_rules
 from pipeline.settings import SiteSettings
 from pipeline.tables import MEMORY, MEMORY_STATE
 from tests.rows import jobs_of
-from tests.unit.estimate.test_state import differing
+from tests.unit.estimate.states import as_loaded, differing
 
 GIB = 1024.0**2
 SITE = SiteSettings(name="here")
@@ -76,41 +73,40 @@ def test_how_long_a_job_has_run_says_nothing_about_memory() -> None:
     """The memory is of the size of the times, KiB and s, so that a time taken for memory would show."""
     jobs = log_of(planted(300, 2) / 50)
     past, timed = memory_history(jobs), history(jobs)
-    found = walltime(past, ESTIMATE_RULES)
-    assert not np.array_equal(found, walltime(replace(past, start_s=timed.start_s), ESTIMATE_RULES))
+    found = walltime(past)
+    assert not np.array_equal(found, walltime(replace(past, start_s=timed.start_s)))
     assert np.isinf(past.start_s).all()
 
 
 def test_no_job_is_answered_with_what_was_known_later() -> None:
     past = memory_history(log_of(planted(400, 3)))
-    check_no_look_ahead(lambda log: walltime(log, ESTIMATE_RULES), past)
+    check_no_look_ahead(walltime, past)
 
 
-@pytest.mark.parametrize(("power", "low", "high"), [(0.0, 0.9, 1.2), (-1.0, 0.05, 0.2)])
-def test_memory_on_more_processors_follows_its_curve(power: float, low: float, high: float) -> None:
+@pytest.mark.parametrize(("power", "low", "high"), [(0.0, 0.9, 1.2), (-1.0, 0.1, 0.3)])
+def test_memory_on_a_new_count_is_that_of_the_counts_that_ran(power: float, low: float, high: float) -> None:
     """As much per processor on every count, or as much for the whole job: 1 GiB per processor on one, asked on ten."""
     procs = np.tile([1, 2, 4, 8], 60)
     generator = np.random.default_rng(4)
     used = GIB * procs.astype(float) ** power * np.exp(0.02 * generator.standard_normal(len(procs)))
-    table, _ = learn_memory(log_of(used, procs, user="ada", requested_mem_kib=None), SITE, ESTIMATE_RULES)
-    state, rules = loaded_state(table, "the state")
+    state = as_loaded(learn_memory(log_of(used, procs, user="ada", requested_mem_kib=None), SITE)[0])
     question = {"user": "ada", "application": "solver", "procs": 10}
-    median = estimate(state, questions_of([question], np.array([state.as_of_s]), "UTC"), rules)[0, 1]
+    median = estimate(state, questions_of([question], np.array([state.as_of_s]), "UTC"))[0, 1]
     assert low < median / GIB < high
 
 
 def test_a_log_without_memory_gives_empty_tables_and_the_state_of_runtimes_is_the_same() -> None:
     jobs = log_of(planted(60, 5))
     without = log_of(planted(60, 5), used_mem_kib=None)
-    state, report = learn_memory(without, SITE, ESTIMATE_RULES)
+    state, report = learn_memory(without, SITE)
     assert state.equals(MEMORY_STATE.empty()) and report.check().seen.rows == 0
-    assert make_memory(state, "r")[0].equals(MEMORY.empty())
-    assert not differing(*(learn_state(one, SITE, ESTIMATE_RULES)[0] for one in (jobs, without)))
+    assert make_memory(state, without, "r")[0].equals(MEMORY.empty())
+    assert not differing(*(learn_state(one, SITE)[0] for one in (jobs, without)))
 
 
 def test_the_published_table_has_what_is_recommended_in_whole_mib() -> None:
-    state, _ = learn_memory(log_of(np.full(240, 1000.0 * 1024)), SITE, ESTIMATE_RULES)
-    table, report = make_memory(state, "r")
+    jobs = log_of(np.full(240, 1000.0 * 1024))
+    table, report = make_memory(learn_memory(jobs, SITE)[0], jobs, "r")
     assert table.num_rows == report.check().kept.rows > 6
     assert {kib % 1024 for kib in table["recommended_mem_kib"].to_pylist()} == {0.0}
     # Jobs that all use the same get at least that, whatever is rounded on the way.
@@ -123,7 +119,8 @@ def test_the_most_that_a_key_ever_used_is_kept_and_a_job_that_ran_out_used_what_
     used_kib = np.where(np.arange(400) == 7, 3 * GIB, GIB)
     out = dict.fromkeys(("u0", "u1"), ASKED_KIB)
     for state, most in (("COMPLETED", {"u0": GIB, "u1": 3 * GIB}), ("OUT_OF_MEMORY", out)):
-        table = make_memory(learn_memory(log_of(used_kib, state=state), SITE, ESTIMATE_RULES)[0], "r")[0]
+        jobs = log_of(used_kib, state=state)
+        table = make_memory(learn_memory(jobs, SITE)[0], jobs, "r")[0]
         rows = [row for row in table.to_pylist() if row["who"] in (None, *most)]
         assert {row["who"]: row["largest_mem_kib"] for row in rows} == most | {None: max(most.values())}
 

@@ -6,12 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.estimate.estimates import KEPT_DAYS, NAMES, estimates_table, look_up, table, table_rows
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.rows import KEPT_DAYS
-from pipeline.estimate.nightly.table import NAMES, estimates, look_up, nightly_table, table_rows
 from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
-from tests.unit.estimate.table_log import DAY_S, SETTINGS, made_log, midnight_s, state_at
+from tests.unit.estimate.table_log import DAY_S, made_log, midnight_s, state_at
 
 NOON_S = DAY_S // 2
 
@@ -29,7 +28,7 @@ def job(day: int, runtime_s: float, **values: object) -> dict[str, object]:
 
 
 def test_nothing_is_known_before_the_first_midnight_after_an_end() -> None:
-    found = nightly_table(log(job(0, 600.0), job(0, 600.0), job(1, 600.0)), SETTINGS)
+    found = table(log(job(0, 600.0), job(0, 600.0), job(1, 600.0)))
     assert np.isnan(found[:2]).all()
     assert not np.isnan(found[2]).any()
 
@@ -37,12 +36,12 @@ def test_nothing_is_known_before_the_first_midnight_after_an_end() -> None:
 @pytest.mark.parametrize(("stale_days", "first"), [(0.0, 1), (0.5, 1), (1.0, 2), (7.0, 8)])
 def test_a_table_answers_from_the_midnight_that_is_old_enough(stale_days: float, first: int) -> None:
     days = replace(log(*(job(day, 600.0) for day in range(12))), stale_s=stale_days * DAY_S)
-    found = nightly_table(days, SETTINGS)
+    found = table(days)
     assert np.flatnonzero(~np.isnan(found[:, 1]))[0] == first
 
 
 def test_equal_runtimes_are_the_median_and_lie_inside_the_interval() -> None:
-    found = nightly_table(log(*(job(day, 600.0) for day in range(60))), SETTINGS)
+    found = table(log(*(job(day, 600.0) for day in range(60))))
     assert np.allclose(found[1:, 1], 600.0)
     assert (found[1:, 0] <= 600.0).all()
     assert (found[1:, 3] >= 600.0 - 1e-6).all()
@@ -50,27 +49,27 @@ def test_equal_runtimes_are_the_median_and_lie_inside_the_interval() -> None:
 
 def test_a_row_without_request_is_a_ratio_of_it() -> None:
     jobs = [job(day, 900.0, requested_s=3600.0, procs=4) for day in range(5)]
-    found = nightly_table(log(*jobs, job(6, 1.0, requested_s=7200.0, procs=8)), SETTINGS)
+    found = table(log(*jobs, job(6, 1.0, requested_s=7200.0, procs=8)))
     assert found[-1, 1] == pytest.approx(1800.0)
 
 
 def test_the_median_is_at_most_the_request_and_upper_quantiles_may_be_more() -> None:
     jobs = [job(day, 7200.0 + day) for day in range(40)]
-    found = nightly_table(log(*jobs), SETTINGS)
+    found = table(log(*jobs))
     assert (found[1:, :2] <= 3600.0).all()
     assert (found[20:, 4] > 3600.0).all()
 
 
 def test_a_log_without_requests_is_answered_in_seconds() -> None:
     jobs = [job(day, 600.0, requested_s=None) for day in range(10)]
-    found = nightly_table(log(*jobs, job(11, 1.0, requested_s=None, procs=64, user="bob")), SETTINGS)
+    found = table(log(*jobs, job(11, 1.0, requested_s=None, procs=64, user="bob")))
     assert np.isfinite(found[1:]).all()
     assert found[-1, 1] == pytest.approx(600.0)
 
 
 def test_a_user_who_never_gave_a_request_is_answered_in_seconds_too() -> None:
     jobs = [job(day, 600.0, requested_s=None) for day in range(10)]
-    found = nightly_table(log(*jobs, job(11, 1.0, requested_s=1200.0), job(11, 1.0, requested_s=300.0)), SETTINGS)
+    found = table(log(*jobs, job(11, 1.0, requested_s=1200.0), job(11, 1.0, requested_s=300.0)))
     assert found[-2, 1] == pytest.approx(600.0)
     assert found[-1, 1] == 300.0
 
@@ -78,25 +77,28 @@ def test_a_user_who_never_gave_a_request_is_answered_in_seconds_too() -> None:
 @pytest.mark.parametrize("unknown", ["user", "application", "queue"])
 def test_unknown_values_are_passed_over_like_rows_that_are_absent(unknown: str) -> None:
     jobs = [job(day, 600.0) for day in range(5)] + [job(6, 1.0, **{unknown: None})]
-    answer = nightly_table(log(*jobs), SETTINGS)[-1, 1]
+    answer = table(log(*jobs))[-1, 1]
     assert answer == pytest.approx(600.0)
 
 
 def test_every_row_has_quantiles_that_ascend_and_one_key() -> None:
-    rows = table_rows(state_at(made_log()), SETTINGS)
+    past = made_log()
+    rows = table_rows(state_at(past), past)
     seconds = np.stack([rows[f"runtime_s_{name}"] for name in NAMES], axis=1)
     assert np.isfinite(seconds).all()
     assert (np.diff(seconds, axis=1) >= 0).all()
-    published = estimates(rows, "here", "run")
+    published = estimates_table(rows, "here", "run")
     assert ESTIMATES.check(published).num_rows == len(seconds)
+    size = "procs+gpus+gpu_type"
     assert set(published.column("template").to_pylist()) == {
-        "who+what+queue+requested_s+procs", "who+what+requested_s+procs", "who+requested_s+procs",
-        "who+what+requested_s", "who+requested_s", "who+procs", "who", "requested_s", "all",
+        f"who+what+queue+requested_s+{size}", f"who+what+requested_s+{size}", f"who+requested_s+{size}",
+        "who+what+requested_s", "who+requested_s", f"who+{size}", "who", "requested_s", "all",
     }  # fmt: skip
 
 
 def test_ratios_stand_in_rows_without_request_alone() -> None:
-    published = estimates(table_rows(state_at(made_log()), SETTINGS), "here", "run")
+    past = made_log()
+    published = estimates_table(table_rows(state_at(past), past), "here", "run")
     has_request = np.array(["requested_s" in one for one in published.column("template").to_pylist()])
     has_ratio = published.column("ratio_q50").is_valid().to_numpy()
     assert has_ratio.any() and not (has_ratio & has_request).any()
@@ -105,8 +107,8 @@ def test_ratios_stand_in_rows_without_request_alone() -> None:
 def test_one_line_of_sql_looks_a_job_up() -> None:
     duckdb = pytest.importorskip("duckdb")
     past = made_log()
-    rows = table_rows(state_at(past), SETTINGS)
-    published = estimates(rows, "here", "run")
+    rows = table_rows(state_at(past), past)
+    published = estimates_table(rows, "here", "run")
     asked = past.take(np.arange(0, len(past), 40))
     wanted = look_up(rows, asked)
     with duckdb.connect() as database:
@@ -123,6 +125,7 @@ def sql_median(database: object, asked: History, place: int) -> float:
         SELECT least(coalesce(nullif($r, 0) * ratio_q50, runtime_s_q50), nullif($r, 0)) FROM estimates
         WHERE (who IS NULL OR who = $who) AND (what IS NULL OR what = $what) AND (queue IS NULL OR queue = $queue)
           AND (requested_s IS NULL OR requested_s = $r) AND (procs IS NULL OR procs = $p)
+          AND coalesce(gpus, 0) = 0 AND gpu_type IS NULL
         ORDER BY chain_rank LIMIT 1"""
     return float(database.execute(query, values).fetchone()[0])  # type: ignore[attr-defined]
 
@@ -131,15 +134,15 @@ def test_what_ages_out_goes() -> None:
     old = job(0, 600.0, user="old", procs=3)
     past = log(old, *(job(day, 600.0) for day in (0, 400, 800, int(KEPT_DAYS))))
     at_s = (KEPT_DAYS + 1) * DAY_S
-    assert "old" not in table_rows(state_at(past, at_s), SETTINGS)["who"]
-    assert "old" in table_rows(state_at(past, at_s - 2 * DAY_S), SETTINGS)["who"]
+    assert "old" not in table_rows(state_at(past, at_s), past)["who"]
+    assert "old" in table_rows(state_at(past, at_s - 2 * DAY_S), past)["who"]
 
 
 def test_each_row_counts_the_ended_jobs_of_its_key() -> None:
     past = made_log()
-    rows = table_rows(state_at(past), SETTINGS)
-    values = {"requested_s": np.nan_to_num(past.requested_s), "procs": past.procs}
-    for name in ("who", "what", "queue"):
+    rows = table_rows(state_at(past), past)
+    values = {"requested_s": np.nan_to_num(past.requested_s), "procs": past.procs, "gpus": np.zeros(len(past))}
+    for name in ("who", "what", "queue", "gpu_type"):
         values[name] = np.array([*past.names[name], None], object)[past.codes[name]]
     for place in range(0, len(rows["n_jobs"]), 40):
         named = rows["template"][place].split("+") if rows["template"][place] != "all" else []
@@ -147,29 +150,17 @@ def test_each_row_counts_the_ended_jobs_of_its_key() -> None:
         assert rows["n_jobs"][place] == (np.all(is_own, axis=0).sum() if named else len(past))
 
 
-def test_each_row_counts_the_ended_jobs_of_its_user_and_application_and_0_where_it_rests_on_others() -> None:
-    past = made_log()
-    rows = table_rows(state_at(past), SETTINGS)
-    who, what = (np.array([*past.names[name], None], object)[past.codes[name]] for name in ("who", "what"))
-    for place in range(0, len(rows["n_own_jobs"]), 10):
-        is_own = who == rows["who"][place]
-        if rows["what"][place] is not None:
-            is_own &= what == rows["what"][place]
-        assert rows["n_own_jobs"][place] == (0 if rows["who"][place] is None else is_own.sum())
-    assert ((rows["n_own_jobs"] == 0) == [name in ("requested_s", "all") for name in rows["template"]]).all()
-
-
 def test_no_job_and_one_job_have_answers_of_the_right_shape() -> None:
     past = made_log(50)
     for n_jobs in (0, 1):
         few = past.take(np.arange(n_jobs))
-        assert nightly_table(few, SETTINGS).shape == (n_jobs, 6)
-        assert look_up(table_rows(state_at(few), SETTINGS), past).shape == (50, 6)
+        assert table(few).shape == (n_jobs, 6)
+        assert look_up(table_rows(state_at(few), few), past).shape == (50, 6)
 
 
 def test_coverage_of_a_made_log_is_what_the_quantiles_say() -> None:
     past = made_log(8000, days=300, stale_days=1.0)
-    found = nightly_table(past, SETTINGS)
+    found = table(past)
     late = (np.arange(len(past)) > len(past) // 3) & ~np.isnan(found[:, 1])
     inside = (past.runtime_s >= found[:, 0]) & (past.runtime_s <= found[:, 3])
     assert 0.77 <= inside[late].mean() <= 0.83
