@@ -8,7 +8,7 @@ from typing import Any
 
 from docs.tools.markdown_table import page, table
 from flows.services.published.browse import described_tables
-from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
+from pipeline.evaluate.methods import AT_MIDNIGHT, ESTIMATORS
 from pipeline.laws import AVERAGED, LAWS
 from pipeline.laws.law import Law, Parameter
 from pipeline.run import PUBLISHED
@@ -38,10 +38,10 @@ FUNCTIONS = (
     "pipeline.scaling.stage.fit",
     "pipeline.scaling.anomalies.screen",
     "pipeline.scaling.patterns.find_patterns",
-    "pipeline.scaling.predictions.predict",
+    "pipeline.scaling.group_runs.predict",
     "pipeline.scaling.scalability",
     "pipeline.estimate.stage.learn_state",
-    "pipeline.estimate.walltime.estimate",
+    "pipeline.estimate.state.estimate",
     "pipeline.evaluate.backtest",
     "pipeline.evaluate.evaluate_scaling",
     "pipeline.publish.load_manifest",
