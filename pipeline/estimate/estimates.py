@@ -46,16 +46,17 @@ def table_rows(state: State, log: History) -> Rows:
     """The rows of a State's table in order of kind; `log` has the jobs that the State has learnt."""
     ended = np.flatnonzero((log.end_s <= state.as_of_s) & log.has_run & log.is_learnt)
     ended = ended[np.argsort(log.end_s[ended], kind="stable")][::-1]
-    found = list[dict[str, Array]]()
+    found = list[Rows]()
     for rank in range(len(KEYS)):
         digest = _digests(log, rank)[ended]
         own, digest = ended[digest >= 0], digest[digest >= 0]
         _, first, number = np.unique(digest, return_index=True, return_inverse=True)
         newest, longest_s = own[first], np.zeros(len(first))
         np.maximum.at(longest_s, number, log.runtime_s[own])
-        rows = {"job": newest, "n_jobs": np.bincount(number, minlength=len(first)), "longest_s": longest_s}
+        of_kind: Rows = {"job": newest, "n_jobs": np.bincount(number, minlength=len(first)), "longest_s": longest_s}
+        of_kind["rank"] = np.full(len(first), rank)
         is_kept = log.end_s[newest] >= state.as_of_s - DAY_S * KEPT_DAYS
-        found.append({name: column[is_kept] for name, column in rows.items()} | {"rank": np.full(is_kept.sum(), rank)})
+        found.append({name: column[is_kept] for name, column in of_kind.items()})
     rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
     return rows | _keys(log, rows["job"], rows["rank"]) | _answers(state, log, rows["job"], rows["rank"])
 
@@ -138,7 +139,30 @@ def _newest_alike(log: History) -> tuple[Ints, Ints]:
 
 
 def make_estimates(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.Table, Report]:
-    """ESTIMATES of a State, as of its time: a row per key that is present; `jobs` are JOBS of the State's log."""
+    """ESTIMATES of a State, as of its time: a row per key that is present; `jobs` are JOBS of the State's log.
+
+    Parameters
+    ----------
+    state : pa.Table
+        STATE of a site.
+    jobs : pa.Table or StoredTable
+        JOBS that the STATE was learnt from.
+    run_id : str
+        Id of the run, written to every row.
+
+    Returns
+    -------
+    table : pa.Table
+        ESTIMATES: a row per key that is present, runtimes in s, ratios to the request.
+    report : Report
+        Number of rows, by template.
+
+    Examples
+    --------
+    >>> table, report = make_estimates(tables["state"], tables["jobs"], "r1")
+    >>> table.num_rows == tables["estimates"].num_rows, set(table.column("run_id").to_pylist())
+    (True, {'r1'})
+    """
     held = loaded_state(state, "the state")
     newest, _ = newest_jobs(jobs, READ, LEARN_JOBS)
     rows = table_rows(held, history(newest, held.site["timezone"]))
@@ -157,7 +181,30 @@ def estimates_table(rows: Rows, site: str, run_id: str) -> pa.Table:
 
 
 def make_memory(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.Table, Report]:
-    """MEMORY of a MEMORY_STATE, as `make_estimates` makes ESTIMATES; KiB per processor; none of one without rows."""
+    """MEMORY of a MEMORY_STATE, as `make_estimates` makes ESTIMATES; KiB per processor; none of one without rows.
+
+    Parameters
+    ----------
+    state : pa.Table
+        MEMORY_STATE of a site.
+    jobs : pa.Table or StoredTable
+        JOBS that it was learnt from.
+    run_id : str
+        Id of the run, written to every row.
+
+    Returns
+    -------
+    table : pa.Table
+        MEMORY: a row per key that is present, memory in KiB per processor.
+    report : Report
+        Number of rows.
+
+    Examples
+    --------
+    >>> table, report = make_memory(tables["memory_state"], tables["jobs"], "r1")
+    >>> table.num_rows == report.kept.rows, table.num_rows > 0
+    (True, True)
+    """
     if not state.num_rows:
         return MEMORY.empty(), Report("memory", "row", Tally(), Tally())
     held = loaded_state(state, "the state of memory")
@@ -195,11 +242,29 @@ def look_up(rows: Rows, jobs: History) -> Floats:
     """(jobs, 6) quantiles, s, from each job's first row that is present; NaN where none is.
 
     Of its row the ratios times the request where both are known, else the seconds; q10 and q50 at most the request.
+
+    Parameters
+    ----------
+    rows : Rows
+        Columns of ESTIMATES by name, as `table_rows` and `published_rows` make them.
+    jobs : History
+        n jobs.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
+
+    Examples
+    --------
+    >>> log = history(tables["jobs"])
+    >>> look_up(published_rows(tables["estimates"]), log).shape == (len(log), 6)
+    True
     """
     places: dict[tuple[object, ...], int] = {}
     columns = {name: rows[name].tolist() for name in LETTERS}
-    for place, rank in enumerate(rows["chain_rank"].tolist()):
-        places[rank, *(columns[name][place] for name in KEYS[rank])] = place
+    for row, rank in enumerate(rows["chain_rank"].tolist()):
+        places[rank, *(columns[name][row] for name in KEYS[rank])] = row
     values = _values(jobs)
     own = {name: values[name].tolist() for name in LETTERS if name not in CODED}
     for name in CODED:

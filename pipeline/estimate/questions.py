@@ -82,6 +82,12 @@ def questions_of(
     ------
     InputError
         If a job tells nodes and no processors, and the processors of a node are unknown.
+
+    Examples
+    --------
+    >>> questions = questions_of([{"user": "ada", "procs": 4}], np.array([0.0]), "UTC")
+    >>> questions.procs, questions.requested_s
+    (array([4.]), array([nan]))
     """
     n, never_s, gpus = len(jobs), np.full(len(jobs), np.inf), _numbers(jobs, "gpus")
     procs, nodes = _numbers(jobs, "procs"), _numbers(jobs, "nodes")
@@ -130,6 +136,26 @@ def completed(state: State, questions: History) -> History:
     """The questions with the usual type of GPUs, processors and memory where they are unknown.
 
     Each is that of the newest remembered job alike: see `_newest_alike`.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs, as `questions_of` makes them.
+
+    Returns
+    -------
+    History
+        The n jobs.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.state import loaded_state
+    >>> state = loaded_state(tables["state"], "the sample's state")
+    >>> found = completed(state, questions_of([{"user": "nobody"}], np.array([0.0]), "UTC"))
+    >>> bool(found.procs[0] >= 1)
+    True
     """
     procs, memory_kib = questions.procs.copy(), questions.requested_mem_kib.copy()
     known, values = list(state.names.texts["gpu_type"]), state.jobs.values
@@ -173,7 +199,27 @@ def _known(state: State, questions: History, job: int, name: str) -> int:
 
 
 def basis_of(state: State, questions: History) -> Basis:
-    """What the State has learnt about the questions' users and kinds of jobs: counts, requests and runtimes in s."""
+    """What the State has learnt about the questions' users and kinds of jobs: counts, requests and runtimes in s.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs, as `questions_of` makes them.
+
+    Returns
+    -------
+    Basis
+        Arrays of n values: counts of jobs; requests and runtimes, s.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.state import loaded_state
+    >>> state = loaded_state(tables["state"], "the sample's state")
+    >>> basis_of(state, questions_of([{"user": "nobody", "procs": 1}], np.array([0.0]), "UTC")).is_known
+    array([False])
+    """
     jobs, _ = jobs_of(questions, state.names, registers=False)
     memory, codes = state.ages[0.0].memory, jobs.codes
     rows = [_of_user(state, user, limit_s) for user, limit_s in zip(codes[:, USER], jobs.values[:, LIMIT], strict=True)]

@@ -58,6 +58,12 @@ def learn_state(
         STATE, one row per array.
     report : Report
         Jobs learnt from and left out, by reason.
+
+    Examples
+    --------
+    >>> state, report = learn_state(tables["jobs"], settings.site)
+    >>> report.seen.rows == tables["jobs"].num_rows, report.facts["n_open"]
+    (True, 1)
     """
     jobs, older = newest_jobs(jobs, target.columns, LEARN_JOBS, np.inf if as_of_s is None else as_of_s)
     log = target.history(jobs, site.timezone)
@@ -72,6 +78,28 @@ def learn_memory(jobs: LargeTable, site: SiteSettings, names: str = "") -> tuple
     """MEMORY_STATE of a log, as `learn_state` makes STATE; no row where no job's memory is known.
 
     Its runtimes and requests are memory, KiB per processor.
+
+    Parameters
+    ----------
+    jobs : pa.Table or StoredTable
+        JOBS of one site.
+    site : SiteSettings
+        Name and time zone of the site.
+    names : str
+        Digest of the key that hashed the names, empty for plain names.
+
+    Returns
+    -------
+    table : pa.Table
+        MEMORY_STATE.
+    report : Report
+        Jobs learnt from and left out, by reason; nothing where no job's memory is known.
+
+    Examples
+    --------
+    >>> state, report = learn_memory(tables["jobs"], settings.site)
+    >>> state.num_rows > 0, report.facts["n_scored"]
+    (True, 69.0)
     """
     if not knows(jobs, "used_mem_kib"):
         return MEMORY_STATE.empty(), Report("learn_memory", "job", Tally(), Tally())
@@ -102,6 +130,15 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
         STATE as of the later time.
     report : Report
         Jobs learnt from and left out, by reason.
+
+    Examples
+    --------
+    >>> jobs = tables["jobs"]
+    >>> middle_s = float(np.nanmedian(jobs.column("submit_s").to_numpy()))
+    >>> early, _ = learn_state(jobs, settings.site, as_of_s=middle_s)
+    >>> state, report = update_state(early, jobs)
+    >>> state.num_rows == early.num_rows, report.facts["n_new"] > 0
+    (True, True)
     """
     state = loaded_state(earlier, "the state to update")
     later = history(jobs, state.site["timezone"])

@@ -135,7 +135,34 @@ def learn(
     history: History, as_of_s: float = np.inf, ids: Sequence[str] | None = None, ages_s: Sequence[float] = AGES_S,
     found: dict[float, list[Floats]] | None = None,
 ) -> State:  # fmt: skip
-    """The State of a log at a time; `found` gets, by age, the (jobs, 7) quantiles, s, that each job was answered with."""
+    """The State of a log at a time; `found` gets, by age, the (jobs, 7) quantiles, s, that each job was answered with.
+
+    Parameters
+    ----------
+    history : History
+        n jobs in order of submit.
+    as_of_s : float
+        Time up to which events are learnt, s since 1970.
+    ids : sequence of str, optional
+        Id of each job's record.
+    ages_s : sequence of float
+        Ages, s, at which answers will be read.
+    found : dict, optional
+        Gets, by age, arrays of quantiles, s, one row a job.
+
+    Returns
+    -------
+    State
+        The state at `as_of_s`.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> state = learn(log, as_of_s=float(log.submit_s[-1]))
+    >>> state.names.n_submits == len(log)
+    True
+    """
     return update(no_state(ages_s), history, ids, as_of_s, found)
 
 
@@ -146,6 +173,34 @@ def update(
     """The State after jobs that were submitted later, and later records of jobs that were open; see FATES.
 
     It equals what `learn` makes of the whole log, to the bit, where every record came in time.
+
+    Parameters
+    ----------
+    state : State
+        The earlier state; it is not changed.
+    later : History
+        Jobs submitted since, and new records of jobs that were not over.
+    ids : sequence of str, optional
+        Id of each job's record.
+    as_of_s : float
+        Time up to which events are learnt, s since 1970.
+    found : dict, optional
+        Gets, by age, arrays of quantiles, s, one row a job.
+
+    Returns
+    -------
+    State
+        The state at `as_of_s`.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> ids = [str(row) for row in log.row]
+    >>> middle_s, last_s = float(np.median(log.submit_s)), float(log.submit_s[-1])
+    >>> both, whole = update(learn(log, middle_s, ids), log, ids, last_s), learn(log, last_s, ids)
+    >>> bool((both.ages[0.0].memory.users == whole.ages[0.0].memory.users).all())
+    True
     """
     known = later.known_by(as_of_s) if np.isfinite(as_of_s) else later
     named = texts(str(row) for row in known.row) if ids is None else texts(ids[: len(known)])
@@ -371,6 +426,29 @@ def estimate(state: State, questions: History) -> Floats:
 
     What is known is as old as the State: a job that is submitted a day later is answered as one was that read a table
     of the day before.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs to estimate, as `questions_of` makes them.
+
+    Returns
+    -------
+    Floats
+        float64[n, 7], s: quantiles at 10, 50, 80, 90, 95 and 99%, ascending in each row, and at 2.5%.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> from pipeline.estimate.questions import questions_of
+    >>> log = history_of(tables["jobs"])
+    >>> now_s = float(log.submit_s[-1])
+    >>> job = {"user": "1", "requested_s": 3600.0, "procs": 4}
+    >>> quantiles_s = estimate(learn(log, now_s), questions_of([job], np.array([now_s]), "UTC"))
+    >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
+    ((1, 7), True)
     """
     found = np.full((len(questions), len(LEVELS)), np.nan)
     of_age = np.searchsorted(sorted(state.ages), questions.submit_s - state.as_of_s - SAME_S)
