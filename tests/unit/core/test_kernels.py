@@ -105,21 +105,20 @@ assert n.tolist() == [9] and np.allclose(np.exp(shape[0]), 5.0), shape
 assert np.isclose(shape[1, 0], np.median(np.abs(np.log(runtime_s) - np.log(5.0)))), shape
 """,
     "estimate": """
-from pipeline.estimate.blend import weighted_median
-from pipeline.kernels import entry_kernel
-@entry_kernel
-def median(values, weight):
-    return weighted_median(values, weight)
-assert median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0])) == 2.0
+from pipeline.estimate.answer import _weighted_median, sort_numbers
+values = np.array([3.0, 1.0, 2.0])
+assert _weighted_median(values, np.array([1.0, 1.0, 5.0]), np.empty(3)) == 2.0
+sort_numbers(values)
+assert values.tolist() == [1, 2, 3]
 """,
-    "neighbours": """
-from tests.unit.estimate.test_methods import test_neighbours_are_the_nearest_by_request as test
+    "baselines": """
+from tests.unit.estimate.test_baselines import test_quantiles_of_the_last_fifty_and_of_everybody as test
 test()
 """,
 }
 
 
-@pytest.mark.parametrize("order", [("clean", "neighbours", "estimate"), ("neighbours", "estimate", "clean")])
+@pytest.mark.parametrize("order", [("clean", "baselines", "estimate"), ("baselines", "estimate", "clean")])
 def test_processes_that_compile_into_one_cache_agree(tmp_path: Path, order: tuple[str, ...]) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     whole = "\n".join(SORTS[name] for name in order)
