@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.answer import sort_numbers
 from pipeline.estimate.history import History
 from pipeline.estimate.jobs import mixed
@@ -33,7 +33,9 @@ def latest(
     """
     codes, n_keys = np.empty((len(keys), len(history)), np.int64), 0
     for level, key in enumerate(keys):
-        columns = [history.codes.get(name, getattr(history, name, None)) for name in key]
+        columns: list[Array] = [
+            history.codes[name] if name in history.codes else getattr(history, name) for name in key
+        ]
         digests = mixed(np.zeros(len(history), np.int64), *(np.nan_to_num(column) for column in columns))
         distinct, code = np.unique(digests, return_inverse=True)
         is_known = np.all([np.ones(len(history)), *(history.codes[name] >= 0 for name in key if name in NEEDED)], 0)
