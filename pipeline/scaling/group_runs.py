@@ -5,7 +5,7 @@ At the beginning of a week it looks at each cell that runs in this week: the med
 quantiles of their distances from the median. It notes between which knots the runs of the week fall. When these runs
 have ended they count in the cell's record. The ends of an interval are the places among the knots below which 2.5, 10,
 90 and 97.5% of the cell's later runs fell; few of them are shrunk towards cells that ran in about as many weeks. The
-rows of the table are answered in the same way at the end, and then joined with the law.
+rows of the table are answered in the same way at the end; at counts that never ran the law is the median.
 """
 
 import math
@@ -24,31 +24,34 @@ from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
 from pipeline.tables import PREDICTIONS
 
+# Time for which a table is made; age at which the weight of a run is a half.
 WEEK_S, HALF_S = 7 * 86_400.0, 180 * 86_400.0
-"""Time for which a table is made; age at which the weight of a run is a half."""
+# Newest runs of a log that are used; runs that an answer is made of (of more every k-th); newest runs of a cell that
+# are used at any age; distances of later runs from their medians that are kept of the log.
 MOST_RUNS, WIDTH, LEAST, RING = 2_000_000, 256, 20, 64
-"""Newest runs of a log that are used; runs that an answer is made of (of more every k-th); newest runs of a cell that
-are used at any age; distances that are kept of a group and of the log."""
 
+# Columns of an answer: distances (log) from the median at these levels, and the median itself (log s).
 LEVELS = np.array((0.025, 0.1, 0.5, 0.9, 0.975))
 LO95, LO80, MIDDLE, HI80, HI95 = range(5)
-"""Columns of an answer: distances (log) from the median at these levels, and the median itself (log s)."""
 KNOT_LEVELS = np.array((0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99))
-BEYOND, LEAST_GAP, MOST_GAP, SAME = 4, 0.02, 0.7, 1e-6
-"""More knots on either side, each as far from the next as the outermost two, within bounds (log); equal runtimes."""
-N_KNOTS = len(KNOT_LEVELS) + 2 * BEYOND
+# More knots stand on either side, at these distances (log) from the outermost.
+FAR = np.array((0.1, 0.4, 1.0, 2.5))
+N_FAR, N_KNOTS = len(FAR), len(KNOT_LEVELS) + 2 * len(FAR)
+# Runtimes are equal up to this (log).
+SAME = 1e-6
 
+# Classes of cells by the number of weeks in which they ran: up to these. What ran in one week is often one campaign.
 CLASSES = np.array((1, 2, 4, 1_000))
-"""Cells by the number of weeks in which they ran: up to these numbers. What ran in one week is often one campaign."""
-OF_GROUP, OF_LOG, OF_LAW = 1.0, 0.5, 1.0
-"""How many runs the distances of the group and of the log count as, and the law at most."""
-OF_CLASS, OF_UNIFORM, KEEPS = 5.0, 30.0, 0.97
-"""How many later runs of a cell its class counts as, and of a class the levels of knots; what a week leaves of them."""
+# How many runs of a cell the distances of the log count as.
+OF_LOG = 0.5
+# How many later runs of a cell its class counts as, and of a class the levels of knots; what a week leaves of them.
+OF_CLASS, OF_UNIFORM, KEEPS = 3.0, 30.0, 0.97
 
+# A row is kept where its 80% interval contained 70 to 90% of at least 20 later runs, of which the newest count most; it
+# is ok where the interval spans at most 2.5 times.
 ENOUGH, KEEPS_OF_ROW, LEAST_KEPT, MOST_KEPT, MOST_SPAN = 20, 0.99, 0.7, 0.9, 2.5
-"""A row is kept where its 80% interval contained 70 to 90% of at least 20 later runs, of which the newest count most;
-it is ok where the interval spans at most 2.5 times."""
 
+# The words of reliability, and a sentence for each; the law's own advice is used instead for ok, far and broken.
 ADVICE = {
     "ok": "", "wide": "The 80% interval contained as many later runs as it should, but it is wide.",
     "missed": "The 80% interval contained {share:.0%} of the latest {n} later runs; it should contain 80%.",
@@ -56,7 +59,6 @@ ADVICE = {
     "far": "Beyond the counts that ran: only the law of the group tells.",
     "broken": "No law comes close to what ran, and no run on this count is known.",
 }  # fmt: skip
-"""The words of reliability, and a sentence for each; the law's own advice is used instead for ok, far and broken."""
 
 
 class Runs(NamedTuple):
@@ -72,7 +74,6 @@ class Runs(NamedTuple):
 class Learnt(NamedTuple):
     """What the walk has learnt. By cell, but for the last two."""
 
-    group: Ints
     # Place of the first run; how many have ended; when the cell was last looked at.
     first: Ints
     n_known: Ints
@@ -89,8 +90,8 @@ class Learnt(NamedTuple):
     # By cell, then by class: week of the newest end, decayed number of later runs between two knots.
     week: Ints
     later: Floats
-    # By group, the last of the log: distances of the newest later runs from their medians; how many there were.
-    rings: Floats
+    # Of the log: distances of the newest later runs from their medians; how many there were.
+    ring: Floats
     n_in_ring: Ints
 
 
@@ -125,14 +126,14 @@ def predict(
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
-    runs, group, row_cell = _runs_and_cells(curves, grouped_jobs, groups, as_of_s)
+    runs, n_cells, row_cell = _runs_and_cells(curves, grouped_jobs, groups, as_of_s)
     as_of_s = min(as_of_s, float(runs.end_s.max(initial=0.0)))
-    learnt, of_runs = _nothing(runs, group), np.empty((len(row_cell), len(LEVELS)))
+    learnt, of_runs = _nothing(runs, n_cells), np.empty((len(row_cell), len(LEVELS)))
     by_submit, by_end = (np.argsort(one, kind="stable") for one in (runs.submit_s, runs.end_s))
     _walk(runs, learnt, by_submit, by_end, row_cell, as_of_s, of_runs)
     n_effective, has_run = learnt.n_effective[row_cell], learnt.n_known[row_cell] > 0
     law = np.log(np.stack([floats(curves, name) for name in _ENDS], axis=1))
-    found = np.exp(_with_law(of_runs, law, n_effective))
+    found = np.exp(_with_law(of_runs, law, has_run))
     words, sentences, record = _reliability(curves, found, has_run, learnt.record[row_cell])
     speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], n_effective)
     table = PREDICTIONS.build(
@@ -158,7 +159,7 @@ def _walk(
     """Go through the log week by week, then set the answers to the rows."""
     n, n_ended, answer = len(by_submit), 0, np.empty(len(LEVELS))
     bin_of, inside = np.full(n, -1, np.int8), np.ones((n, 4), np.bool_)
-    room, codes = np.empty((3, WIDTH + 2 * RING)), np.empty(WIDTH + 2 * RING, np.int64)
+    room, codes = np.empty((3, WIDTH + RING)), np.empty(WIDTH + RING, np.int64)
     for asked in range(n + len(row_cell)):
         is_row = asked >= n
         run = -1 if is_row else by_submit[asked]
@@ -190,7 +191,7 @@ def _walk(
 def _look(cell: int, known_s: float, runs: Runs, learnt: Learnt, room: Floats, codes: Ints) -> None:
     """Set median, effective runs, class and knots of a cell from the runs that are known."""
     values, weights, bounds = room
-    knots = learnt.knots[cell, BEYOND:-BEYOND]
+    knots = learnt.knots[cell, N_FAR:-N_FAR]
     # 1. The runs of the newest nine months, of many every k-th; the newest few at any age. Runs of a week are effective
     # as their root.
     after = learnt.first[cell] + learnt.n_known[cell]
@@ -206,63 +207,51 @@ def _look(cell: int, known_s: float, runs: Runs, learnt: Learnt, room: Floats, c
         values[n], bounds[n], weights[n] = runs.log_s[run], runs.is_bound[run], 1 / (1 + (age_s / HALF_S) ** 8)
         n_effective += weights[n] * (math.sqrt(n_of_week + step) - math.sqrt(n_of_week))
         n, n_of_week = n + 1, n_of_week + step
-    # 2. The weight of a stopped run goes to longer ones (Kaplan and Meier), at the end to the longest.
-    _set_order(values[:n], bounds[:n], codes[:n])
-    at_risk, surviving = weights[:n].sum(), 1.0
-    for code in codes[:n]:
-        place = code & 511
-        left = surviving if bounds[place] else surviving * max(1 - weights[place] / at_risk, 0.0)
-        at_risk = max(at_risk - weights[place], 1e-300)
-        weights[place], surviving = n_effective * (surviving - left), left
+    weights[:n] *= n_effective / max(weights[:n].sum(), 1e-300)
+    # 2. Their median.
     if n:
-        weights[codes[n - 1] & 511] += n_effective * surviving
-        _set_quantiles(values, weights, codes[:n], LEVELS[MIDDLE : MIDDLE + 1], learnt.median[cell : cell + 1])
-        values[:n] -= learnt.median[cell]
-    # 3. Knots: distances of the cell's runs from the median, and some of the group's and of the log's later runs.
-    for ring, worth in ((learnt.group[cell], OF_GROUP), (len(learnt.rings) - 1, OF_LOG)):
-        more = min(learnt.n_in_ring[ring], RING)
-        values[n : n + more], weights[n : n + more] = learnt.rings[ring, :more], worth / max(more, 1)
-        n += more
+        median = learnt.median[cell : cell + 1]
+        _set_quantiles(values[:n], weights[:n], bounds[:n], codes[:n], LEVELS[MIDDLE : MIDDLE + 1], median)
+        values[:n] -= median
+    # 3. Knots: distances of the cell's runs from the median, and some of the log's later runs from theirs.
+    more = min(learnt.n_in_ring[0], RING)
+    values[n : n + more], weights[n : n + more] = learnt.ring[:more], OF_LOG / max(more, 1)
+    n += more
     bounds[:n] = 0.0
-    _set_order(values[:n], bounds[:n], codes[:n])
-    _set_quantiles(values, weights, codes[:n], KNOT_LEVELS, knots)
-    low = min(max(knots[1] - knots[0], LEAST_GAP), MOST_GAP)
-    high = min(max(knots[-1] - knots[-2], LEAST_GAP), MOST_GAP)
-    for k in range(BEYOND):
-        learnt.knots[cell, BEYOND - 1 - k] = knots[0] - (k + 1) * low
-        learnt.knots[cell, N_KNOTS - BEYOND + k] = knots[-1] + (k + 1) * high
+    _set_quantiles(values[:n], weights[:n], bounds[:n], codes[:n], KNOT_LEVELS, knots)
+    learnt.knots[cell, :N_FAR], learnt.knots[cell, -N_FAR:] = knots[0] - FAR[::-1], knots[-1] + FAR
     learnt.of_class[cell] = np.searchsorted(CLASSES, n_weeks) if n_weeks else len(CLASSES) - 1
     learnt.n_effective[cell], learnt.looked_s[cell] = n_effective, known_s
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_order(values: Floats, bounds: Floats, codes: Ints) -> None:
-    """Set `codes` so that their last nine bits are places by value, of equal values the runs to an end first."""
-    # Bits of positive floats are ordered as the floats are.
+def _set_quantiles(values: Floats, weights: Floats, bounds: Floats, codes: Ints, levels: Floats, found: Floats) -> None:
+    """Set quantiles by Kaplan and Meier. The weight of a bound goes to longer values, or to the longest."""
+    # Bits of positive floats are ordered as the floats are. The last ten become the place; bounds follow equal values.
     shifted = values + 100.0
     bits = shifted.view(np.int64)
     for place in range(len(values)):
         codes[place] = (bits[place] & ~1023) | (512 if bounds[place] else 0) | place
     sort_numbers(codes)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _set_quantiles(values: Floats, weights: Floats, codes: Ints, levels: Floats, found: Floats) -> None:
-    """Set the values below or at which these shares of the weight lie."""
-    total, passed, k = 0.0, 0.0, 0
+    total = at_risk = weights.sum()
+    surviving, k = 1.0, 0
     for code in codes:
-        total += weights[code & 511]
-    for code in codes:
-        passed += weights[code & 511]
-        while k < len(levels) and passed >= levels[k] * total * (1 - 1e-12):
-            found[k], k = values[code & 511], k + 1
+        place, before = code & 511, surviving
+        if not bounds[place]:
+            surviving *= max(1 - weights[place] / at_risk, 0.0)
+        if code == codes[-1]:
+            surviving = 0.0
+        at_risk = max(at_risk - weights[place], 1e-300)
+        weights[place] = total * (before - surviving)
+        while k < len(levels) and 1 - surviving >= levels[k] - 1e-12:
+            found[k], k = values[place], k + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
     """Set the median, and the distances from it below which shares of the later runs of cell and class fell."""
     knots, of_cell = learnt.knots[cell], learnt.later[cell]
-    of_class = learnt.later[len(learnt.group) + learnt.of_class[cell]]
+    of_class = learnt.later[len(learnt.first) + learnt.of_class[cell]]
     share = OF_CLASS / of_class.sum()
     total, passed, k = of_cell.sum() + OF_CLASS, 0.0, 0
     for between in range(N_KNOTS - 1):
@@ -285,14 +274,13 @@ def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Ints, inside: Bools) ->
     if bin_of[run] >= 0:
         # The runs of a cell in a week count as their root.
         root, root_before = math.sqrt(n_before + 1), math.sqrt(n_before)
-        for at in (len(learnt.group) + learnt.of_class[cell], cell):
+        for at in (len(learnt.first) + learnt.of_class[cell], cell):
             learnt.later[at] *= KEEPS ** (week - learnt.week[at])
             learnt.later[at, bin_of[run]] += root - root_before
             learnt.week[at] = week
         if math.floor(root) > math.floor(root_before):
-            for ring in (learnt.group[cell], len(learnt.rings) - 1):
-                learnt.rings[ring, learnt.n_in_ring[ring] % RING] = runs.log_s[run] - learnt.median[cell]
-                learnt.n_in_ring[ring] += 1
+            learnt.ring[learnt.n_in_ring[0] % RING] = runs.log_s[run] - learnt.median[cell]
+            learnt.n_in_ring[0] += 1
         record = learnt.record[cell]
         record[:3] *= KEEPS_OF_ROW
         record += inside[run]
@@ -301,8 +289,8 @@ def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Ints, inside: Bools) ->
 
 def _runs_and_cells(
     curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, as_of_s: float
-) -> tuple[Runs, Ints, Ints]:
-    """The newest ended runs of the groups of `curves`; the group of each cell; the cell of each row."""
+) -> tuple[Runs, int, Ints]:
+    """The newest ended runs of the groups of `curves`; the number of cells; the cell of each row."""
     code, ids = category_codes(curves, "group_id")
     axis = dict(zip(*(groups.column(name).to_pylist() for name in ("group_id", "axis")), strict=True))
     number = {name: place for place, name in enumerate(ids)}
@@ -315,7 +303,7 @@ def _runs_and_cells(
     row_cell, cell = cell[: len(code)], cell[len(code) :]
     order = np.argsort(cell, kind="stable")
     kept = newest[order]
-    return Runs(cell[order], log_s[kept], is_bound[kept], submit_s[kept], end_s[kept]), distinct // base, row_cell
+    return Runs(cell[order], log_s[kept], is_bound[kept], submit_s[kept], end_s[kept]), len(distinct), row_cell
 
 
 def _ended(part: pa.Table, number: dict[str, int], axis: dict[str, str | None], as_of_s: float) -> tuple[Array, ...]:
@@ -335,29 +323,24 @@ def _ended(part: pa.Table, number: dict[str, int], axis: dict[str, str | None], 
     return tuple(column[rows] for column in (group, count, log_s, lower_bounds(part), submit_s, end_s))
 
 
-def _nothing(runs: Runs, group: Ints) -> Learnt:
-    n, n_groups, n_classes = len(group), int(group.max(initial=-1)) + 1, len(CLASSES)
-    later = np.zeros((n + n_classes, N_KNOTS - 1))
-    later[n:, BEYOND - 1 : -BEYOND + 1] = OF_UNIFORM * np.diff(KNOT_LEVELS, prepend=0.0, append=1.0)
-    week = np.full(n + n_classes, runs.end_s.min(initial=4e9) // WEEK_S, np.int64)
+def _nothing(runs: Runs, n: int) -> Learnt:
+    later = np.zeros((n + len(CLASSES), N_KNOTS - 1))
+    later[n:, N_FAR - 1 : -N_FAR + 1] = OF_UNIFORM * np.diff(KNOT_LEVELS, prepend=0.0, append=1.0)
     return Learnt(
-        group, np.searchsorted(runs.cell, np.arange(n)), np.zeros(n, np.int64), np.full(n, np.nan), np.full(n, np.nan),
-        np.zeros(n), np.zeros((n, N_KNOTS)), np.zeros(n, np.int64), np.zeros((n, 4)), np.zeros(n), week, later,
-        np.zeros((n_groups + 1, RING), np.float32), np.zeros(n_groups + 1, np.int64),
+        first=np.searchsorted(runs.cell, np.arange(n)), n_known=np.zeros(n, np.int64), looked_s=np.full(n, np.nan),
+        median=np.full(n, np.nan), n_effective=np.zeros(n), knots=np.zeros((n, N_KNOTS)),
+        of_class=np.zeros(n, np.int64), record=np.zeros((n, 4)), n_of_week=np.zeros(n),
+        week=np.full(len(later), runs.end_s.min(initial=4e9) // WEEK_S, np.int64), later=later, ring=np.zeros(RING),
+        n_in_ring=np.zeros(1, np.int64),
     )  # fmt: skip
 
 
-def _with_law(of_runs: Floats, law: Floats, n_effective: Floats) -> Floats:
-    """Quantiles (log s): at counts that ran the law counts as at most one run; elsewhere its spread is added to it."""
-    off, of_law = of_runs.copy(), law - law[:, [MIDDLE]]
-    width, law_width = (one[:, HI80] - one[:, LO80] for one in (off, of_law))
-    of_one = np.where(law_width > 0, np.fmin((width / np.fmax(law_width, 1e-3)) ** 2, OF_LAW), 0.0)
-    has_run = n_effective > 0
-    share = np.where(has_run & np.isfinite(of_one), of_one / np.fmax(n_effective + of_one, 1e-9), ~has_run)
-    middle = np.where(share < 1, (1 - share) * of_runs[:, MIDDLE], 0.0) + np.where(share > 0, share * law[:, MIDDLE], 0)
-    off[:, MIDDLE] = 0.0
-    off[~has_run] = (np.sign(LEVELS - 0.5) * np.hypot(off, of_law))[~has_run]
-    return np.asarray(middle[:, None] + off)
+def _with_law(of_runs: Floats, law: Floats, has_run: Bools) -> Floats:
+    """Quantiles (log s): at counts that never ran the median is the law's, with the spread of law and runs."""
+    off = np.where(LEVELS == 0.5, 0.0, of_runs)
+    off_law = np.sign(LEVELS - 0.5) * np.hypot(off, law - law[:, [MIDDLE]])
+    found: Floats = np.where(has_run[:, None], of_runs[:, [MIDDLE]] + off, law[:, [MIDDLE]] + off_law)
+    return found
 
 
 def _note(counted: Counter[str]) -> tuple[str, ...]:
@@ -379,7 +362,7 @@ def _reliability(
     share = np.divide(record[:, 0], record[:, 2], out=np.full(len(n), np.nan), where=n > 0)
     is_kept = (share >= LEAST_KEPT) & (share <= MOST_KEPT)
     cases = {
-        "broken": ~has_run & (broken.to_numpy() | np.isnan(found).any(axis=1)),
+        "broken": ~has_run & (broken.to_numpy() | np.isnan(found[:, MIDDLE])),
         "far": ~has_run & curves.column("is_extrapolated").to_numpy(), "few": n < ENOUGH, "missed": ~is_kept,
         "wide": ~(found[:, HI80] <= MOST_SPAN * found[:, LO80]),
     }  # fmt: skip

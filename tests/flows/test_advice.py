@@ -160,11 +160,11 @@ def test_what_is_not_there_is_said_in_one_sentence(
 
 def test_nothing_reliable_is_said_everywhere(unreliable: Path, tmp_path: Path, walltime: Walltime) -> None:
     sentence = unreliability_note(load_manifest(unreliable))
-    assert sentence.startswith("No prediction is ok: ") and sentence.count("rows)") == 2
+    assert sentence.startswith("No prediction is ok (") and " few" in sentence
     assert "group.template" in sentence and "problem_size_rules" in sentence
     assert walltime("report", "--from", unreliable, "--out", tmp_path).code == 0
     pages = [path.read_text() for path in tmp_path.iterdir() if path.name != "site.html"]
-    assert len(pages) == 2 and all("No prediction is ok: " in page for page in pages)
+    assert len(pages) == 2 and all("No prediction is ok (" in page for page in pages)
     assert sentence in summarize_version(load_manifest(unreliable))["notes"]
     asked = ("--from", unreliable, "--user", "ada", "--application", "solver.sh")
     assert sentence in walltime("scaling", "advise", *asked).out

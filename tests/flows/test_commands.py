@@ -124,6 +124,8 @@ def test_the_summary_says_how_many_predictions_are_ok_and_for_how_many_jobs(conf
     ok = {(row["group_id"], row["procs"]) for row in rows["predictions"] if row["reliability"] == "ok"}
     jobs = sum(row["n_jobs"] for row in rows["observations"] if (row["group_id"], row["procs"]) in ok)
     assert (summary["predictions_ok"], summary["predictions_ok_jobs"]) == (len(ok), jobs)
+    words = [row["reliability"] for row in rows["predictions"]]
+    assert {word: n for word, n in summary["reliability"].items() if n} == {word: words.count(word) for word in words}
     assert jobs < summary["kept"]["jobs"]
 
 

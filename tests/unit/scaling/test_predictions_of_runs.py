@@ -112,18 +112,6 @@ def test_runs_that_were_stopped_early_raise_the_median_of_longer_ones() -> None:
     assert row["runtime_s"] == pytest.approx(5_000, rel=0.15)
 
 
-def test_a_burst_is_one_campaign_in_what_runs_tell_against_the_law() -> None:
-    runtime_s = 50 * np.exp(np.random.default_rng(7).normal(0, 0.3, 400))
-    law = curves_of(np.array([500.0]), 1.5, np.array([1]))
-    alone, spread = (
-        predicted(log_of(runtime_s, np.ones(400), times), law, 101 * DAY_S)[0][0]
-        for times in (np.arange(400), np.arange(400) * 0.25 * DAY_S)
-    )
-    # The law counts for more beside one campaign than beside runs on 100 days.
-    assert alone["runtime_s"] > spread["runtime_s"]
-    assert alone["runtime_s"] == pytest.approx(50, rel=0.2)
-
-
 def test_the_newest_half_year_counts_most() -> None:
     submit_s = np.linspace(0, 730 * DAY_S, 2_000)
     draw = np.random.default_rng(3)
@@ -175,6 +163,25 @@ def test_words_tell_kept_narrow_wide_and_few_rows_apart_and_the_report_counts_th
     assert sum(facts[f"predictions_{word}"] for word in ("ok", "wide", "few", "missed", "far", "broken")) == 5
     assert facts["past_jobs"] > 1_500 and 0.75 < facts["in_80_later"] < 0.85
     assert rows[0]["advice"] == f"{rows[0]['n_later']} later runs have been compared with this row; 20 are needed."
+
+
+def test_what_ran_in_one_week_is_wide_where_the_next_campaigns_differ() -> None:
+    draw, parts, rows_of_law = np.random.default_rng(8), [], []
+
+    def campaigns(name: str, weeks: Sequence[int], sd: float) -> None:
+        times = np.concatenate([week * 7 * DAY_S + np.sort(draw.uniform(0, 6 * DAY_S, 30)) for week in weeks])
+        level = np.repeat(draw.normal(0, sd, len(weeks)), 30)
+        runtime_s = 1_000 * np.exp(level + draw.normal(0, 0.1, len(times)))
+        parts.append(log_of(runtime_s, np.ones(len(times)), times, group=[name] * len(times)))
+        rows_of_law.append(curves_of(np.array([1_000.0]), 3.0, np.array([1]), group=name))
+
+    for number in range(30):
+        campaigns(f"differs{number:02d}", (2 * number, 2 * number + 20), 2.0)
+    campaigns("once", (90,), 0.1)
+    campaigns("steady", range(70, 91), 0.1)
+    rows, _ = predicted(pa.concat_tables(parts), pa.concat_tables(rows_of_law), 91 * 7 * DAY_S)
+    spans = {row["group_id"]: row["runtime_s_hi80"] / row["runtime_s_lo80"] for row in rows}
+    assert spans["steady"] < 2 and spans["once"] > 3 * spans["steady"]
 
 
 def test_what_ended_later_changes_nothing() -> None:
