@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Array, Bools, Floats, Ints, Value, offset_s
+from pipeline.arrays import Bools, Floats, Ints, Value, offset_s
 from pipeline.axes import UNTOLD
 from pipeline.errors import InputError
 from pipeline.estimate.answer import (

@@ -26,7 +26,9 @@ def test_the_log_is_hard_enough() -> None:
     """A fifth of the jobs stopped at their limit; jobs that wait, are cancelled, ask for no time or have no user."""
     assert 0.15 < PAST.is_lower_bound[PAST.has_run].mean() < 0.3
     assert (~PAST.has_run).any() and np.isnan(PAST.requested_s).any() and (PAST.codes["user"] < 0).any()
-    assert (PAST.start_s[PAST.has_run] > PAST.submit_s[PAST.has_run]).any() and len(np.unique(PAST.submit_s)) < len(PAST)
+    assert (PAST.start_s[PAST.has_run] > PAST.submit_s[PAST.has_run]).any() and len(np.unique(PAST.submit_s)) < len(
+        PAST
+    )
 
 
 def as_of(past: History, place: int) -> Floats:
@@ -114,7 +116,10 @@ def test_a_log_without_requests_has_finite_medians() -> None:
 
 def test_a_job_that_never_started_is_no_run() -> None:
     """Two hundred jobs that leave the queue after a second change no answer."""
-    rows = [{"submit_s": 10_000 * k, "start_s": 10_000 * k, "end_s": 10_000 * k + 900, "runtime_s": 900.0} for k in range(60)]
+    rows = [
+        {"submit_s": 10_000 * k, "start_s": 10_000 * k, "end_s": 10_000 * k + 900, "runtime_s": 900.0}
+        for k in range(60)
+    ]
     never = {"start_s": None, "runtime_s": None, "state": "CANCELLED"}
     gone = [{"submit_s": 590_001 + k, "end_s": 590_002 + k} | never for k in range(200)]
     asked = {"submit_s": 600_000, "start_s": 600_000, "end_s": 600_001, "runtime_s": 1.0}

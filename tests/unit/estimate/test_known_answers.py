@@ -162,7 +162,7 @@ def test_the_last_answers_of_a_log_that_was_cut_do_not_rest_on_survivors_alone()
     random = np.random.default_rng(5)
     n = 4000
     runtime_s = 3600 * np.exp(random.normal(0, 1.2, n))
-    rows = plain(runtime_s, gap_s=120.0, user=[f"u{k}" for k in random.integers(0, 20, n)], requested_s=10 * DAY_S * 1.0)
+    rows = plain(runtime_s, gap_s=120.0, user=[f"u{k}" for k in random.integers(0, 20, n)], requested_s=10.0 * DAY_S)
     last_s = rows[-1]["submit_s"]
     survivors = [row for row in rows if row["end_s"] > last_s]
     assert len(survivors) > 20 and np.median([row["runtime_s"] for row in survivors]) > 2 * 3600
@@ -193,4 +193,4 @@ def test_the_campaign_under_way_answers_for_its_next_job() -> None:
     runtime_s = np.minimum(600 * level, 900) * noise(480, 0.05)
     found = told(plain(runtime_s, submit_s=submit_s, requested_s=86_400.0))
     error = np.abs(np.log(found[:, 1] / runtime_s)).reshape(80, 6)[40:]
-    assert error[:, 3:].mean() < 0.15 < 0.3 < error[:, 0].mean()
+    assert error[:, 3:].mean() < 0.15 and error[:, 0].mean() > 0.3

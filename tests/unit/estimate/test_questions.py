@@ -37,7 +37,9 @@ def test_an_answer_says_how_many_jobs_it_rests_on() -> None:
     assert asked(state, user="ada", application="another", procs=4).n_kind[0] == 0
 
 
-@pytest.mark.parametrize(("requested_s", "is_unusual"), [(1700.0, True), (1900.0, False), (7000.0, False), (7300.0, True)])
+@pytest.mark.parametrize(
+    ("requested_s", "is_unusual"), [(1700.0, True), (1900.0, False), (7000.0, False), (7300.0, True)]
+)
 def test_a_request_more_than_twice_outside_the_user_s_is_unusual(requested_s: float, is_unusual: bool) -> None:
     found = asked(state_of(), user="ada", application="solver", procs=4, requested_s=requested_s)
     assert found.is_unusual_request[0] == is_unusual and found.n_near_request[0] == (0 if is_unusual else 40)
@@ -79,4 +81,6 @@ def test_every_job_of_a_log_can_be_asked_again() -> None:
     past = history(ingest([SAMPLE], SiteSettings(), IngestSettings())[0])
     state = learn(past, float(past.submit_s[-1]))
     found = estimate(state, questions(past, state, np.arange(len(past))))
-    assert np.isfinite(found).all() and (np.diff(found[:, :6], axis=1) >= 0).all() and (found[:, 6] <= found[:, 0]).all()
+    assert (
+        np.isfinite(found).all() and (np.diff(found[:, :6], axis=1) >= 0).all() and (found[:, 6] <= found[:, 0]).all()
+    )

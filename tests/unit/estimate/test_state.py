@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.arrays import list_values, lists
 from pipeline.errors import InputError
 from pipeline.estimate import state as state_module
 from pipeline.estimate.history import history
@@ -47,23 +46,6 @@ def test_the_state_of_no_log_is_a_table_too() -> None:
     table = state_table(no_state())
     state = as_loaded(table)
     assert state.as_of_s == -np.inf and not differing(table, state_table(state))
-
-
-@given(st.lists(st.none() | st.lists(st.floats(width=64), max_size=4)))
-def test_lists_of_numbers_come_back_bit_for_bit(rows: list[list[float] | None]) -> None:
-    given_rows = [None if row is None else np.array(row, np.float64) for row in rows]
-    found = list_values(lists(given_rows, pa.float64()))
-    assert [row if row is None else row.tobytes() for row in found] == [
-        row if row is None else row.tobytes() for row in given_rows
-    ]
-
-
-@given(st.lists(st.none() | st.lists(st.booleans(), max_size=9)), st.lists(st.none() | st.lists(st.text(max_size=3))))
-def test_lists_of_truths_and_texts_come_back(flags: list[list[bool] | None], words: list[list[str] | None]) -> None:
-    for rows, dtype, kind in ((flags, np.bool_, pa.bool_()), (words, object, pa.string())):
-        encodable = [row for row in rows if row is None or all(str(one).isascii() for one in row)]
-        found = list_values(lists([None if row is None else np.array(row, dtype) for row in encodable], kind))
-        assert [None if row is None else row.tolist() for row in found] == encodable
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pipeline.estimate.estimates import KEPT_DAYS, NAMES, estimates_table, look_
 from pipeline.estimate.history import History, history
 from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
-from tests.unit.estimate.table_log import DAY_S, made_log, midnight_s, state_at
+from tests.unit.estimate.table_log import DAY_S, made_log, state_at
 
 NOON_S = DAY_S // 2
 
@@ -156,13 +156,3 @@ def test_no_job_and_one_job_have_answers_of_the_right_shape() -> None:
         few = past.take(np.arange(n_jobs))
         assert table(few).shape == (n_jobs, 6)
         assert look_up(table_rows(state_at(few), few), past).shape == (50, 6)
-
-
-def test_coverage_of_a_made_log_is_what_the_quantiles_say() -> None:
-    past = made_log(8000, days=300, stale_days=1.0)
-    found = table(past)
-    late = (np.arange(len(past)) > len(past) // 3) & ~np.isnan(found[:, 1])
-    inside = (past.runtime_s >= found[:, 0]) & (past.runtime_s <= found[:, 3])
-    assert 0.77 <= inside[late].mean() <= 0.83
-    assert 0.93 <= (past.runtime_s <= found[:, 4])[late].mean() <= 0.97
-    assert (midnight_s(past)[late] >= past.submit_s[0]).all()

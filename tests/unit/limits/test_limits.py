@@ -7,11 +7,11 @@ import pytest
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.history import History, history
+from pipeline.evaluate import check_no_look_ahead
+from pipeline.evaluate.limit_advice import limit_figures, limits_read, outcomes, second_half
 from pipeline.limits.limit_choice import LimitSettings, no_books
 from pipeline.limits.limits import held_of, limits, limits_table, make_limits, nights, rows_at, within_most
 from pipeline.limits.own_jobs import LEAST_JOBS, TEMPLATES, names_tell
-from pipeline.evaluate import check_no_look_ahead
-from pipeline.evaluate.limit_advice import limit_figures, limits_read, outcomes, second_half
 from pipeline.settings import SiteSettings
 from pipeline.tables import LimitStatus
 from tests.rows import jobs_of
