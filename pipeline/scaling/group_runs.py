@@ -225,7 +225,9 @@ def _look(cell: int, known_s: float, runs: Runs, learnt: Learnt, room: Floats, c
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_quantiles(values: Floats, weights: Floats, bounds: Floats, codes: Ints, levels: Floats, found: Floats) -> None:
+def _set_quantiles(
+    values: Floats, weights: Floats, bounds: Floats, codes: Array, levels: Floats, found: Floats
+) -> None:
     """Set quantiles by Kaplan and Meier. The weight of a bound goes to longer values, or to the longest."""
     # Bits of positive floats are ordered as the floats are. The last ten become the place; bounds follow equal values.
     shifted = values + 100.0
@@ -266,7 +268,7 @@ def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Ints, inside: Bools) -> None:
+def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Array, inside: Bools) -> None:
     """Learn from a run that has ended."""
     cell, week = runs.cell[run], math.floor(runs.end_s[run] / WEEK_S)
     n_before = learnt.n_of_week[cell] if week == learnt.week[cell] else 0.0
