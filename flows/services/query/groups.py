@@ -77,10 +77,12 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
 
 
 def _curve(manifest: Manifest, group: Mapping[str, Any], names_program: bool, is_kind: bool) -> Curve | None:
-    columns = ("group_id", "procs", *ENDS, "method", "advice")
+    columns = ("group_id", "procs", *ENDS, "method", "reliability", "advice")
     table = rows_where(manifest.path(PREDICTIONS.name), PREDICTIONS, "group_id", group["group_id"], columns)
     order = np.argsort(floats(table, "procs"), kind="stable")
-    order = order[floats(table, "runtime_s")[order] > 0]
+    # A law that comes close to no run gives no ratio.
+    told = [one != "broken" for one in table.column("reliability").to_pylist()]
+    order = order[(floats(table, "runtime_s") > 0)[order] & np.array(told, np.bool_)[order]]
     if not len(order):
         return None
     lo80_s, q50_s, hi80_s, hi95_s = (floats(table, name)[order] for name in ENDS)
