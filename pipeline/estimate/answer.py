@@ -77,7 +77,7 @@ class Ring(NamedTuple):
     """Per key the last jobs that were put in; a key of one job has no row."""
 
     heads: Ints
-    """(keys + 1, 3) the newest job, the number of jobs, the row of `jobs`; the blank row's ROW is how many there are."""
+    """(keys + 1, 3) the newest job, the number of jobs, the row of `jobs`; of the blank row, the number of rows."""
     jobs: Ints
     """(rows, width) places of jobs."""
 
@@ -418,7 +418,7 @@ def _median(values: Floats) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _set_shares(users: Floats, user: int, shares: Floats) -> None:
-    """Set weights by errors of the user's jobs and of some of everybody's, in multiples of the mean of all estimates."""
+    """Set weights by errors of the user's jobs and of some of everybody's, in multiples of their mean."""
     of_all, of_user, n_own = users[-1, :N_ESTIMATES], users[user, :N_ESTIMATES], users[user, N_ERRORS]
     all_s, own_s = of_all.sum() / N_ESTIMATES, of_user.sum() / N_ESTIMATES
     for k in range(N_ESTIMATES):
@@ -606,7 +606,7 @@ def _put_ended(ring: Ring, user: int, job: int, codes: Ints) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_numbers(values: Floats) -> None:
-    """Sort up to about a thousand numbers in place by insertion with shrinking gaps (Shell 1959; gaps of Ciura 2001)."""
+    """Sort up to about a thousand numbers in place: insertion with shrinking gaps (Shell 1959, Ciura 2001)."""
     for gap in (301, 132, 57, 23, 10, 4, 1):
         for place in range(gap, len(values)):
             value, to = values[place], place
