@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Floats, Ints
 
 LEVELS = np.array((0.10, 0.50, 0.80, 0.90, 0.95, 0.99, 0.025))
 """The quantiles of an answer: those that are published, and the lower end of a 95% interval."""
@@ -26,21 +26,22 @@ N_KNOTS, MIDDLE = len(KNOT_LEVELS) + 4, 4
 FIRST_PLACES = np.array((3.0, 5.0, 7.5, 9.0, 10.0, 12.0, 1.2))
 """Place of each of LEVELS among the knots before any error is known."""
 
-RECENT, LONG, FLAT, LAST_TWO, LAST_50, OF_EVERYBODY, OF_EVERYBODY_SIZE, OF_SESSION = range(8)
-N_ESTIMATES, N_CHOICES = 8, 3
-"""Estimates of the middle, and the choices between their weighted median, the plain median of four, and the mean."""
+RECENT, LONG, FLAT, LAST_TWO, LAST_50, OF_EVERYBODY, OF_SESSION = range(7)
+N_ESTIMATES = 7
+"""Estimates of the middle."""
 
-WIDTHS = {"ended": 96, "running": 24, "kind": 16, "same": 50, "everybody": 200, "everybody_size": 50, "request": 64}
+WIDTHS = {"ended": 96, "running": 24, "kind": 16, "same": 50, "everybody": 100, "request": 64}
 """Jobs remembered per key: a user's ended and running ones; (user, program, processors, memory, problem size), the same
-with its request; all users' of (program, request), the same with its processors; all users' of a request, key 0: any."""
+with its request; all users' of (program, request); all users' of a request, key 0: any."""
 
 N_SAMPLE = 512
-RUNTIME, LIMIT, LOG_RUNTIME, LOG_LIMIT, LOG_SIZE, SUBMIT, START, END, STOPPED, LEARNT, LOG_PLACE, PROCS, GPUS, MEMORY = range(14)
+RUNTIME, LIMIT, LOG_RUNTIME, LOG_LIMIT, LOG_SIZE, SUBMIT, START, END = range(8)
+STOPPED, LEARNT, LOG_PLACE, PROCS, GPUS, MEMORY = range(8, 14)
 """Columns of Jobs.values. LIMIT is 0 and LOG_LIMIT NaN without a requested runtime, MEMORY (KiB) NaN without a request.
 STOPPED: 1 where the job was stopped at its limit and a full run would be longer. LEARNT: 1 for a job to learn from.
 LOG_PLACE: log(1 + earlier jobs of the burst). The last three are for questions."""
 N_TRAITS, PROGRAM, GPU_TYPE = 10, 0, 8
-USER, KIND, SAME, EVERYBODY, EVERYBODY_SIZE, REQUEST, BURST, SESSION, WHO = range(N_TRAITS, N_TRAITS + 9)
+USER, KIND, SAME, EVERYBODY, REQUEST, BURST, SESSION, WHO = range(N_TRAITS, N_TRAITS + 8)
 """Columns of Jobs.codes: traits; numbers of keys (a job without a user has its queue's and partition's); the places of
 the first jobs of its burst and session; the number of the user's name or -1."""
 
@@ -59,16 +60,15 @@ MOST_SCALED, MARGIN = 2.0, 0.25
 runtimes at other requests need before requests are not followed."""
 
 STEP, OFFSET_STEP, OVERSHOOT, WAITING = 0.005, 4.0, 3.0, 3.0
-"""Move of a quantile's place per ended job, in knots; factor for the offsets of new users and kinds; how far places move
+"""Move of a quantile's place per ended job, in knots; factor for the offsets of new users; how far places move
 beyond the knots; and, over the number of answers whose jobs have not ended, the largest move. Ends that are known late
 would move a place far past where it should be: the errors of a week of jobs are of one and the same place."""
-NEW_USER, NEW_KIND, MOST_OFFSET = 10.0, 5.0, 4.0
+NEW_USER, MOST_OFFSET = 10.0, 4.0
 GRACE_S, NEARLY, OFTEN_BEYOND = 300.0, 0.98, 0.2
 """Jobs are stopped up to so long after their request; a knot above this share of it is the request and that time; where
 so many of the log's jobs run beyond, knots lie at 5 and 20 times the request."""
 
-ERROR_POWER, CHOICE_POWER, KEPT_OF_ALL, KEPT_OF_USER, OTHERS_JOBS = 8.0, 30.0, 0.9995, 0.97, 50.0
-
+ERROR_POWER, KEPT_OF_ALL, KEPT_OF_USER, OTHERS_JOBS = 8.0, 0.9995, 0.97, 50.0
 
 NEWEST, COUNT, ROW = range(3)
 
@@ -77,7 +77,7 @@ class Ring(NamedTuple):
     """Per key the last jobs that were put in; a key of one job has no row."""
 
     heads: Ints
-    """(keys + 1, 3) the newest job, the number of jobs, the row of `jobs`; the blank row's ROW is the number of rows."""
+    """(keys + 1, 3) the newest job, the number of jobs, the row of `jobs`; of the blank row, the number of rows."""
     jobs: Ints
     """(rows, width) places of jobs."""
 
@@ -90,12 +90,11 @@ class Rings(NamedTuple):
     kind: Ring
     same: Ring
     everybody: Ring
-    everybody_size: Ring
     request: Ring
 
 
 KEY_OF_RING = {"ended": USER, "running": USER, "kind": KIND, "same": SAME, "everybody": EVERYBODY,
-               "everybody_size": EVERYBODY_SIZE, "request": REQUEST}  # fmt: skip
+               "request": REQUEST}  # fmt: skip
 """The column of Jobs.codes that has a ring's key."""
 
 
@@ -106,7 +105,9 @@ class Jobs(NamedTuple):
     codes: Ints
 
 
-N_ERRORS, N_ENDED, FOLLOWS, OF_FOLLOWS, N_OF_USER = range(N_ESTIMATES + N_CHOICES, N_ESTIMATES + N_CHOICES + 5)
+N_ERRORS, N_ENDED, FOLLOWS, OF_FOLLOWS, N_OF_USER = range(N_ESTIMATES, N_ESTIMATES + 5)
+"""Columns of Memory.users behind the sums of errors of the estimates."""
+N_OVER, BEYOND, N_WAITING = range(3)
 
 
 class Memory(NamedTuple):
@@ -114,23 +115,23 @@ class Memory(NamedTuple):
 
     rings: Rings
     users: Floats
-    """Per user decayed sums of errors, s, of estimates and choices, and their number; ended jobs; how much better (log)
+    """Per user decayed sums of the estimates' errors, s, and their number; ended jobs; how much better (log)
     runtimes follow the request than stay, and its weight. The blank row: sums of errors and FOLLOWS of all jobs."""
     kinds: Floats
     """(kinds + 1, 2) FOLLOWS and its weight."""
     places: Floats
-    """(3, levels) place of each level among the knots; offsets of new users and of new kinds."""
+    """(2, levels) place of each level among the knots; offsets of new users."""
     pairs: Floats
-    """(traits + 1, 2) decayed sum of log differences of pairs that differ in a trait alone, or in none; their number."""
-    typical: Floats
-    """Log of the log's typical runtime; jobs that ended; share of jobs that run beyond their requests; submits between
-    a job's own and when its end is known."""
+    """(traits + 1, 2) decayed sum of log differences of pairs that differ in a trait alone, or in none; the number."""
+    log: Floats
+    """Jobs that ended; share of jobs that run beyond their requests; usual number of submits between a job's own and
+    when its end is known."""
 
 
-FIRST_ESTIMATE, FIRST_NEW = len(LEVELS), len(LEVELS) + N_ESTIMATES + N_CHOICES
-N_ANSWER = FIRST_NEW + 3
-"""An answer: quantiles, s; estimates and choices, s; 1, 1 for a new user, 1 for a new kind. It is compared with the
-runtime when the job has ended."""
+FIRST_ESTIMATE, IS_NEW = len(LEVELS), len(LEVELS) + N_ESTIMATES
+N_ANSWER = IS_NEW + 1
+"""An answer: quantiles, s; estimates of the middle, s; 2 for a new user, else 1, and 0 without an answer. It is
+compared with the runtime when the job has ended."""
 
 TIME, WEIGHT, BOUND, WORK = 0, 1, 4, 5
 """Rows of Room.sample: runtime, s; three weights; 1 for a lower bound; room for a few numbers."""
@@ -193,17 +194,11 @@ def begun_s(values: Floats, job: int) -> float:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats, room: Room) -> None:
     """Set the answer to a job from what is remembered."""
-    values, users, user = jobs.values, memory.users, jobs.codes[job, USER]
-    limit_s = values[job, LIMIT] if values[job, LIMIT] > 0 else np.inf
-    is_new = answer[FIRST_NEW:]
-    is_new[0] = 1.0
-    is_new[1] = users[user, N_ENDED] < NEW_USER
-    is_new[2] = memory.rings.kind.heads[jobs.codes[job, KIND], COUNT] < NEW_KIND
+    users, user, knots_s = memory.users, jobs.codes[job, USER], room.knots_s
+    limit_s = jobs.values[job, LIMIT] if jobs.values[job, LIMIT] > 0 else np.inf
+    estimates, sampled_s, work = answer[FIRST_ESTIMATE:IS_NEW], knots_s[1 : 1 + len(KNOT_LEVELS)], room.sample[WORK]
     # 1. A sample of remembered runtimes, weighted by likeness and recency in three ways.
     size = _sample(job, known_s, jobs, memory, room)
-    found = answer[FIRST_ESTIMATE:FIRST_NEW]
-    estimates, choices, knots_s = found[:N_ESTIMATES], found[N_ESTIMATES:], room.knots_s
-    sampled_s, work = knots_s[1 : 1 + len(KNOT_LEVELS)], room.sample[WORK]
     if size == 0:
         estimates[:] = limit_s if limit_s < np.inf else 3600.0
         sampled_s[:] = estimates[0]
@@ -216,25 +211,16 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats
         for nth in (LONG, FLAT):
             _quantiles(order, room.sample, nth, limit_s, HALF, estimates[nth : nth + 1])
         _last_ones(job, jobs, memory.rings, work, limit_s, estimates)
-    # 3. Their weighted median, the plain median of four, the mean of both: the one with the least errors answers.
-    _set_shares(users, user, 0, N_ESTIMATES, ERROR_POWER, room.shares)
-    choices[0] = _weighted_median(estimates, room.shares, work)
-    work[0], work[1], work[2], work[3] = estimates[RECENT], estimates[LONG], estimates[OF_EVERYBODY], estimates[OF_SESSION]
-    sort_numbers(work[:4])
-    choices[1] = 0.5 * (work[1] + work[2])
-    choices[2] = 0.5 * (choices[0] + choices[1])
-    if users[user, N_ENDED] == 0 and memory.typical[1] > 0:
-        choices[2] = math.exp(memory.typical[0])
-    _set_shares(users, user, N_ESTIMATES, N_CHOICES, CHOICE_POWER, room.shares)
-    middle_s = min(_weighted_median(choices, room.shares, work), limit_s)
+    # 3. Their weighted median.
+    _set_shares(users, user, room.shares)
+    middle_s = min(_weighted_median(estimates, room.shares, work), limit_s)
     # 4. Knots around it, and beyond the request.
-    _set_knots(knots_s, middle_s, limit_s, memory.typical[2])
+    _set_knots(knots_s, middle_s, limit_s, memory.log[BEYOND])
     # 5. Quantiles at their places among the knots.
+    is_new = users[user, N_ENDED] < NEW_USER
+    answer[IS_NEW] = 2.0 if is_new else 1.0
     for level in range(len(LEVELS)):
-        place = 0.0
-        for which in range(3):
-            place += is_new[which] * memory.places[which, level]
-        answer[level] = _at(knots_s, place)
+        answer[level] = _at(knots_s, memory.places[0, level] + (memory.places[1, level] if is_new else 0.0))
     answer[1] = middle_s
     answer[0] = min(answer[0], middle_s)
     answer[6] = min(answer[6], answer[0])
@@ -366,6 +352,8 @@ def _quantiles(order: Ints, sample: Floats, nth: int, limit_s: float, levels: Fl
             while k < len(levels) and 1 - surviving >= levels[k] - 1e-9:
                 found[k] = min(reached_s, limit_s)
                 k += 1
+            if k == len(levels):
+                return
         at_risk = max(at_risk - weight[place], 1e-300)
     found[k:] = limit_s if limit_s < np.inf else 1.5 * reached_s
 
@@ -374,11 +362,9 @@ def _quantiles(order: Ints, sample: Floats, nth: int, limit_s: float, levels: Fl
 def _last_ones(job: int, jobs: Jobs, rings: Rings, work: Floats, limit_s: float, estimates: Floats) -> None:
     """Set the estimates that are medians or means of the last jobs; one that has no job stays as it is."""
     values, codes = jobs.values, jobs.codes
-    for nth in range(2):
-        ring = rings.everybody_size if nth else rings.everybody
-        n = _gather(ring, codes[job, EVERYBODY_SIZE] if nth else codes[job, EVERYBODY], values, work)
-        if n >= 3:
-            estimates[OF_EVERYBODY + nth : OF_EVERYBODY_SIZE + 1] = min(_median(work[:n]), limit_s)
+    n = _gather(rings.everybody, codes[job, EVERYBODY], values, work)
+    if n >= 3:
+        estimates[OF_EVERYBODY] = min(_median(work[:n]), limit_s)
     # The most specific of five keys that has two ended jobs.
     for level in range(5):
         if level == 0:
@@ -415,9 +401,11 @@ def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -
             is_alike = codes[other, PROGRAM] == codes[job, PROGRAM] and codes[other, GPU_TYPE] == codes[job, GPU_TYPE]
         if level == 2:
             is_alike = is_alike and values[other, LIMIT] == values[job, LIMIT]
-        if is_alike and n < (3 if level == 5 else 50):
+        if is_alike:
             found[n] = values[other, RUNTIME]
             n += 1
+            if n == (3 if level == 5 else 50):
+                break
     return n
 
 
@@ -429,15 +417,14 @@ def _median(values: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_shares(users: Floats, user: int, first: int, n: int, power: float, shares: Floats) -> None:
-    """Set weights by errors of the user's jobs and of some of everybody's, as multiples of the mean of all estimates."""
-    of_all, of_user = users[-1, first : first + n], users[user, first : first + n]
-    # An unknown user's row is everybody's.
-    all_s, own_s, n_own = of_all.sum() / n, of_user.sum() / n, users[user, N_ERRORS]
-    for k in range(n):
+def _set_shares(users: Floats, user: int, shares: Floats) -> None:
+    """Set weights by errors of the user's jobs and of some of everybody's, in multiples of their mean."""
+    of_all, of_user, n_own = users[-1, :N_ESTIMATES], users[user, :N_ESTIMATES], users[user, N_ERRORS]
+    all_s, own_s = of_all.sum() / N_ESTIMATES, of_user.sum() / N_ESTIMATES
+    for k in range(N_ESTIMATES):
         error = OTHERS_JOBS * (of_all[k] / all_s if all_s > 0 else 1.0)
         error += n_own * of_user[k] / own_s if n_own > 0 and own_s > 0 else 0.0
-        shares[k] = max(error, 1e-9) ** -power
+        shares[k] = max(error, 1e-9) ** -ERROR_POWER
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -481,7 +468,7 @@ def _set_knots(knots_s: Floats, middle_s: float, limit_s: float, beyond: float) 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _at(knots_s: Floats, place: float) -> float:
-    low = min(max(int(math.floor(place)), 0), len(knots_s) - 2)
+    low = int(min(max(np.floor(place), 0), len(knots_s) - 2))
     part = min(max(place - low, 0.0), 1.0)
     return knots_s[low] ** (1 - part) * knots_s[low + 1] ** part
 
@@ -489,18 +476,16 @@ def _at(knots_s: Floats, place: float) -> float:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: int) -> None:
     """Learn from a job whose end has become known, `n_since` submits after its own."""
-    values, codes, rings, users, typical = jobs.values, jobs.codes[job], memory.rings, memory.users, memory.typical
+    values, codes, rings, users, log = jobs.values, jobs.codes[job], memory.rings, memory.users, memory.log
     runtime_s, user = values[job, RUNTIME], codes[USER]
-    if answers[job, FIRST_NEW] > 0:
-        _count_errors(answers[job, FIRST_ESTIMATE:FIRST_NEW], runtime_s, user, users)
-        _move_places(answers[job], runtime_s, values[job, LOG_PLACE], memory.places, typical[3])
-    typical[1] += 1
-    typical[3] += (n_since - typical[3]) * max(1 / typical[1], 0.01)
-    off = values[job, LOG_RUNTIME] - typical[0]
-    typical[0] += off if typical[1] == 1 else np.sign(off) * max(1 / typical[1], 0.003)
+    if answers[job, IS_NEW] > 0:
+        _count_errors(answers[job, FIRST_ESTIMATE:IS_NEW], runtime_s, user, users)
+        _move_places(answers[job], runtime_s, values[job, LOG_PLACE], memory.places, log[N_WAITING])
+    log[N_OVER] += 1
+    log[N_WAITING] += (n_since - log[N_WAITING]) * max(1 / log[N_OVER], 0.01)
     if values[job, LIMIT] > 0:
         is_beyond = runtime_s > values[job, LIMIT] + GRACE_S
-        typical[2] = KEPT_OF_ALL * typical[2] + (1 - KEPT_OF_ALL) * is_beyond
+        log[BEYOND] = KEPT_OF_ALL * log[BEYOND] + (1 - KEPT_OF_ALL) * is_beyond
     _compare_traits(job, jobs, rings.ended, memory.pairs)
     if values[job, LIMIT] > 0:
         _compare_requests(job, jobs, rings.kind, users, memory.kinds)
@@ -509,7 +494,6 @@ def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: int) 
     _put(rings.kind, codes[KIND], job)
     _put(rings.same, codes[SAME], job)
     _put(rings.everybody, codes[EVERYBODY], job)
-    _put(rings.everybody_size, codes[EVERYBODY_SIZE], job)
     _put(rings.request, 0, job)
     if codes[REQUEST] > 0:
         _put(rings.request, codes[REQUEST], job)
@@ -526,22 +510,22 @@ def _count_errors(estimates: Floats, runtime_s: float, user: int, users: Floats)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _move_places(answer: Floats, runtime_s: float, log_place: float, places: Floats, n_waiting: float) -> None:
-    """Move each level's place towards covering its share."""
-    is_new = answer[FIRST_NEW:]
+    """Move each level's place towards covering its share; of a new user the offset, too."""
+    is_new = answer[IS_NEW] > 1
+    step = min(STEP, WAITING / max(n_waiting, 1.0))
+    # The root of the place in the burst: a burst of a new user is not many new users.
+    of_offset = OFFSET_STEP * math.exp(-0.5 * log_place)
     for level in range(len(LEVELS)):
-        quantile_s, share, place = answer[level], LEVELS[level], 0.0
+        quantile_s, share = answer[level], LEVELS[level]
         # A runtime equal to either end lies within the interval.
         is_above = runtime_s > quantile_s or (share < 0.5 and runtime_s == quantile_s)
-        for which in range(3):
-            place += is_new[which] * places[which, level]
-        up = min(STEP, WAITING / max(n_waiting, 1.0)) * ((1.0 if is_above else 0.0) - (1 - share))
-        for which in range(3):
-            if is_new[which] > 0:
-                # The root of the place in the burst: a burst of a new user is not many new users.
-                own = up if which == 0 else OFFSET_STEP * up * math.exp(-0.5 * log_place)
-                own = min(max(own, -OVERSHOOT - place), N_KNOTS - 1 + OVERSHOOT - place)
-                most = np.inf if which == 0 else MOST_OFFSET
-                places[which, level] = min(max(places[which, level] + own, -most), most)
+        move = step * ((1.0 if is_above else 0.0) - (1 - share))
+        place = places[0, level] + (places[1, level] if is_new else 0.0)
+        least, most = -OVERSHOOT - place, N_KNOTS - 1 + OVERSHOOT - place
+        places[0, level] += min(max(move, least), most)
+        if is_new:
+            offset = places[1, level] + min(max(of_offset * move, least), most)
+            places[1, level] = min(max(offset, -MOST_OFFSET), MOST_OFFSET)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -622,7 +606,7 @@ def _put_ended(ring: Ring, user: int, job: int, codes: Ints) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_numbers(values: Floats) -> None:
-    """Sort up to about a thousand numbers in place: insertion with shrinking gaps (Shell 1959; the gaps are Ciura's)."""
+    """Sort up to about a thousand numbers in place: insertion with shrinking gaps (Shell 1959, Ciura 2001)."""
     for gap in (301, 132, 57, 23, 10, 4, 1):
         for place in range(gap, len(values)):
             value, to = values[place], place

@@ -19,7 +19,7 @@ NAMED_JOBS, MOST_NEW = 100, 0.5
 BURST_GAP_S, SESSION_GAP_S = 600.0, 1200.0
 
 
-KEYS = ("user", "kind", "same", "everybody", "everybody_size", "request")
+KEYS = ("user", "kind", "same", "everybody", "request")
 """Keys of jobs, in the order of their columns in Jobs.codes."""
 
 
@@ -76,7 +76,7 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
     kind = number("kind", user, program, size, memory, codes["problem_size"])
     keys = (
         user, kind, number("same", kind, limit_s), number("everybody", program, limit_s),
-        number("everybody_size", program, limit_s, size), np.where(limit_s > 0, 1 + number("request", limit_s), 0),
+        np.where(limit_s > 0, 1 + number("request", limit_s), 0),
     )  # fmt: skip
     runtime_s = np.where(history.runtime_s > 0, history.runtime_s, np.nan)
     with np.errstate(divide="ignore"):

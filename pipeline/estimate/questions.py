@@ -224,9 +224,10 @@ def basis_of(state: State, questions: History) -> Basis:
     memory, codes = state.ages[0.0].memory, jobs.codes
     rows = [_of_user(state, user, limit_s) for user, limit_s in zip(codes[:, USER], jobs.values[:, LIMIT], strict=True)]
     who = np.array([_known(state, questions, job, "who") for job in range(len(questions))])
+    n_ended, rings = memory.users[codes[:, USER], N_ENDED].astype(np.int64), memory.rings
     return Basis(
-        who >= 0, memory.users[codes[:, USER], N_ENDED].astype(np.int64), memory.rings.kind.heads[codes[:, KIND], COUNT],
-        memory.rings.everybody.heads[codes[:, EVERYBODY], COUNT], *(np.array(column) for column in zip(*rows, strict=True)),
+        who >= 0, n_ended, rings.kind.heads[codes[:, KIND], COUNT], rings.everybody.heads[codes[:, EVERYBODY], COUNT],
+        *(np.array(column) for column in zip(*rows, strict=True)),
     )
 
 

@@ -144,7 +144,8 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     later = history(jobs, state.site["timezone"])
     until_s = max(newest_s(jobs, later.row), state.as_of_s) if as_of_s is None else float(as_of_s)
     if until_s < state.as_of_s:
-        raise InputError("the state to update", f"a state as of {state.as_of_s:.0f} s", f"none later than {until_s:.0f} s")
+        found = f"a state as of {state.as_of_s:.0f} s"
+        raise InputError("the state to update", found, f"none later than {until_s:.0f} s")
     ids, known = ids_of(jobs, later), later.known_by(until_s)
     fate = np.full(len(later), -1)
     fate[: len(known)] = fates_of(state, known, np.array(ids[: len(known)], object))[0]
@@ -182,4 +183,5 @@ def _report(
         "n_kinds": len(state.names.keys["kind"]), "n_open": int((~state.ages[0.0].is_over).sum()),
     }  # fmt: skip
     seen = Tally(jobs.num_rows, float(work_s.sum())) + older
-    return Report(stage, "job", seen, kept, tally, known | counts | score_of(state.record.runtime_s, state.record.quantiles_s))
+    facts = known | counts | score_of(state.record.runtime_s, state.record.quantiles_s)
+    return Report(stage, "job", seen, kept, tally, facts)

@@ -117,16 +117,16 @@ def no_state(ages_s: Sequence[float] = AGES_S) -> State:
     """Nothing learnt."""
     none, jobs = np.empty(0, np.int64), Jobs(np.empty((0, MEMORY + 1)), np.empty((0, WHO + 1), np.int32))
     return State(
-        no_names(), jobs, none, np.empty(0, object), np.full(1, -1), none, np.empty(0), {age_s: _no_age() for age_s in ages_s},
-        Record(np.empty(0), np.empty((0, len(LEVELS))), np.empty(0)),
+        no_names(), jobs, none, np.empty(0, object), np.full(1, -1), none, np.empty(0),
+        {age_s: _no_age() for age_s in ages_s}, Record(np.empty(0), np.empty((0, len(LEVELS))), np.empty(0)),
     )  # fmt: skip
 
 
 def _no_age() -> Age:
     rings = (Ring(np.array([[-1, 0, 0]], np.int32), np.empty((0, WIDTHS[name]), np.int32)) for name in Rings._fields)
-    places = np.vstack([FIRST_PLACES, np.zeros((2, len(LEVELS)))])
+    places = np.vstack([FIRST_PLACES, np.zeros((1, len(LEVELS)))])
     memory = Memory(
-        Rings(*rings), np.zeros((1, N_OF_USER)), np.zeros((1, 2)), places, np.zeros((N_TRAITS + 1, 2)), np.zeros(4)
+        Rings(*rings), np.zeros((1, N_OF_USER)), np.zeros((1, 2)), places, np.zeros((N_TRAITS + 1, 2)), np.zeros(3)
     )
     return Age(memory, np.empty((0, N_ANSWER)), np.empty(0, np.bool_), np.empty(0, np.bool_))
 
@@ -274,8 +274,8 @@ def _extended(
     has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
     starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
     ages, record = {}, state.record
-    for age_s, age in state.ages.items():
-        age = _with_room(age, n, n_keys)
+    for age_s, earlier in state.ages.items():
+        age = _with_room(earlier, n, n_keys)
         by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s - age_s)
         by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s - age_s)
         memory = _with_rows(age.memory, len(by_start), len(by_end))
@@ -317,7 +317,8 @@ def _with_room(age: Age, n_jobs: int, n_keys: list[int]) -> Age:
         ring._replace(heads=_grown(ring.heads, n_keys[KEY_OF_RING[name] - USER], (-1, 0, -1)))
         for name, ring in held.rings._asdict().items()
     )
-    memory = held._replace(rings=Rings(*rings), users=_grown(held.users, n_keys[0]), kinds=_grown(held.kinds, n_keys[1]))
+    users, kinds = _grown(held.users, n_keys[0]), _grown(held.kinds, n_keys[1])
+    memory = held._replace(rings=Rings(*rings), users=users, kinds=kinds)
     begun, over = (np.concatenate([one, more]) for one in (age.has_begun, age.is_over))
     return Age(memory, answers, begun, over)
 
@@ -356,8 +357,8 @@ def compacted(state: State) -> State:
     ages = {}
     for age_s, age in state.ages.items():
         rings = Rings(*(
-            Ring(np.column_stack([number[ring.heads[:, 0]], ring.heads[:, 1:]]), number[ring.jobs[: ring.heads[-1, ROW]]])
-            for ring in age.memory.rings
+            Ring(np.column_stack([number[heads[:, 0]], heads[:, 1:]]), number[places[: heads[-1, ROW]]])
+            for heads, places in age.memory.rings
         ))  # fmt: skip
         held = (age.answers, age.has_begun, age.is_over)
         ages[age_s] = Age(age.memory._replace(rings=rings), *(one[kept] for one in held))
@@ -490,8 +491,8 @@ def _copied(age: Age) -> Age:
     return found
 
 
-FORMAT = 17
-"""Raised when the arrays change their meaning: a State of another format is refused, and the next run learns it anew."""
+FORMAT = 18
+"""Raised when the arrays change their meaning: a State of another format is refused; the next run learns it anew."""
 AGAIN = "run again: a run learns the state from its logs"
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
 """Which of numpy's kinds of values a column holds."""
@@ -568,7 +569,8 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Array]]:
 
 def _state(arrays: Mapping[str, Array]) -> State:
     keys = dict.fromkeys(name.split(".")[1] for name in arrays if name.startswith("keys."))
-    known = {name[6:]: {text: code for code, text in enumerate(arrays[name])} for name in arrays if name[:6] == "names."}
+    named = {name[6:]: values for name, values in arrays.items() if name.startswith("names.")}
+    known = {name: {text: code for code, text in enumerate(values)} for name, values in named.items()}
     numbered = {name: _tuple(Numbered, f"keys.{name}", arrays) for name in keys}
     return State(
         names=Names(known, numbered, int(arrays["n_submits"][0])),
