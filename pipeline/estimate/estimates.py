@@ -2,8 +2,9 @@
 
 A job is answered by the first of these rows that is present, for its user u, application a, queue q, requested runtime
 r, and processors, GPUs and their type p: uaqrp, uarp, urp, uar, ur, up, u, r, all. A row answers as if the newest ended
-job of its key were submitted again, a day after the State's time. Rows of a key without a request have ratios to the
-request of that job; the median of a job is at most its request.
+job of its key were submitted again, a day after the State's time; a row for any program, or any processors, as if these
+were new. Rows of a key without a request have ratios to the request of that job; the median of a job is at most its
+request.
 """
 
 from dataclasses import replace
@@ -26,6 +27,8 @@ ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
 KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind and kind != "all") for kind in ROW_KEYS)
 CODED = ("who", "what", "queue", "gpu_type")
 NAMES = tuple(f"q{100 * share:.0f}" for share in QUANTILES)
+ANOTHER_SIZE = 1 + 1e-6
+"""Factor of the processors of a row for any: jobs that read it have a program or processors that are new to its user."""
 KEPT_DAYS = 182.0
 """A key without an ended job for so long has no row."""
 
@@ -93,11 +96,13 @@ def _keys(log: History, jobs: Ints, rank: Ints) -> Rows:
 def _answers(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
     """What the rows' jobs are answered with, and ratios where a row has no request and its job one."""
     asked = log.as_submitted().take(jobs)
-    is_anyones = np.array(["who" not in key for key in KEYS])[rank]
-    codes = asked.codes | {"who": np.where(is_anyones, -1, asked.codes["who"])}
+    is_any = {name: np.array([name not in key for key in KEYS])[rank] for name in LETTERS}
+    codes = asked.codes | {name: np.where(is_any[name], -1, asked.codes[name]) for name in ("who", "what")}
+    procs = np.where(is_any["procs"], ANOTHER_SIZE * asked.procs, asked.procs)
     half_a_day_on = np.full(len(jobs), state.as_of_s + DAY_S / 2)
-    quantiles_s = estimate(state, replace(asked, submit_s=half_a_day_on, codes=codes))[:, :N_QUANTILES]
-    has_ratios = np.array(["requested_s" not in key for key in KEYS])[rank] & (asked.requested_s > 0)
+    asked = replace(asked, submit_s=half_a_day_on, codes=codes, procs=procs)
+    quantiles_s = estimate(state, asked)[:, :N_QUANTILES]
+    has_ratios = is_any["requested_s"] & (asked.requested_s > 0)
     ratios = quantiles_s / np.where(has_ratios, asked.requested_s, np.nan)[:, None]
     seconds = {f"runtime_s_{name}": quantiles_s[:, k] for k, name in enumerate(NAMES)}
     return seconds | {f"ratio_{name}": ratios[:, k] for k, name in enumerate(NAMES)}
