@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.advice import matching_groups
-from flows.services.published.published_folder import CONTINUES, continued, live_path, rows_of_groups
+from flows.services.published.published_folder import CONTINUES, continued, live_path
 from flows.services.query.answers import LoadedState, answering_state
+from flows.services.query.groups import Curve, curves_of
 from flows.services.query.jobs import as_ingested
 from flows.services.schedulers import Node, PendingJob, Scheduler
 from pipeline.arrays import Floats, Value
-from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import NOT_ENDED, READ, History, history
 from pipeline.estimate.score import QUANTILES
@@ -36,7 +35,7 @@ from pipeline.schedule.starts import LEVELS, figures
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
 from pipeline.storage import check_seal, read_metadata, read_table, sealed, write_table
-from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STATE
+from pipeline.tables import JOBS, STATE
 
 RECORD = "waits.parquet"
 """Beside the live State: what was learnt of waits."""
@@ -91,16 +90,25 @@ class Site:
     place: dict[str, int]
     """By job id its place in the log; of an array that of its first task that waits."""
     found: QueueRecord | None
+    choices: Sequence[Mapping[str, Value]]
+    """The hypothetical job, and what it is compared with."""
+    curve: Curve | None
+    """That of the largest group of the job's user and application."""
 
 
-def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()) -> Site:
-    """The site of a published folder; `extra` are hypothetical jobs, which stand last in the log and do not wait."""
+def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None) -> Site:
+    """The site of a published folder; a hypothetical job stands last in the log, with its choices, and does not wait.
+    """
     with reading(published) as manifest:
         loaded = answering_state(manifest)
         timezone = loaded.state.site["timezone"]
         path = manifest.path(JOBS.name)
         found = _record(published, loaded, _pools(now))
         past = newest_jobs(StoredTable(path, JOBS), READ, NEWEST_JOBS)[0]
+        curve = None
+        if asked and asked.get("user") and asked.get("application"):
+            curve = curves_of(manifest)(as_ingested(loaded.state, manifest.settings, None)(asked), None)
+        extra = _choices(asked, curve) if asked else []
     # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
     for column, of_open in (("state", NOT_ENDED), ("flag", ("unfinished",))):
         is_open = pc.is_in(past.column(column).cast(pa.string()), pa.array(of_open))
@@ -118,7 +126,8 @@ def site_of(published: Path, now: Now, extra: Sequence[Mapping[str, Value]] = ()
         priority[place[job.job_id]] = job.priority
     held = {job.job_id for job in now.jobs if job.held}
     told = sorted(place[name] for name in ids[: len(ids) - len(extra)] if name not in held)
-    return Site(now, loaded, log, queue_now(log, now.at_s, np.array(told, np.int64), priority), place, found)
+    queue = queue_now(log, now.at_s, np.array(told, np.int64), priority)
+    return Site(now, loaded, log, queue, place, found, extra, curve)
 
 
 def _rows(
@@ -260,19 +269,17 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
 
     The runtime on another size is that of the job, scaled by the published curve. InputError: nothing is published.
     """
-    curve = _curve(published, job)
-    choices = _choices(job, curve)
-    site = site_of(published, now, choices)
+    site = site_of(published, now, job)
     own, procs_asked = site.place["#0"], int(job.get("procs") or 1)
     runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[own])
     rows = []
-    for nth, choice in enumerate(choices):
+    for nth, choice in enumerate(site.choices):
         place, procs = site.place[f"#{nth}"], int(choice.get("procs") or 1)
         if nth and site.log.past.procs[place] > site.log.capacity[site.log.pool[place]]:
             continue
         asked = with_another(site.queue, place)
         (start_s,), (way,) = starts(asked, np.array([len(asked.waits) - 1]), site.found)
-        run_s = runtime_s if procs == procs_asked else runtime_s * _at(curve, procs) / _at(curve, procs_asked)
+        run_s = runtime_s * (site.curve.ratio(procs, procs_asked) if site.curve else 1.0)
         longer = np.interp(np.log(site.log.limit_s[place]), site.log.ladder[own], SHARES)
         rows.append({
             "procs": procs, "requested_s": choice.get("requested_s"), "answered_by": way, "is_asked": nth == 0,
@@ -281,39 +288,16 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
             **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, run_s, strict=True)},
             "end_s_q50": now.at_s + float(start_s[1] + run_s[1]),
         })  # fmt: skip
-    return facts_of(site) | {"choices": rows, "has_curve": bool(curve)}
+    return facts_of(site) | {"choices": rows, "has_curve": site.curve is not None}
 
 
-def _curve(published: Path, job: Mapping[str, Value]) -> dict[int, float]:
-    """Runtimes (s) by processors of the largest published group of the submitter and application; empty: unknown."""
-    wanted = {name: str(job[name]) for name in ("user", "application") if job.get(name)}
-    with reading(published) as manifest:
-        if len(wanted) < 2 or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
-            return {}
-        try:
-            groups = matching_groups(manifest, read_table(manifest.path(GROUPS.name), GROUPS), wanted)
-        except InputError:
-            return {}
-        largest = max(groups.select(["n_jobs", "group_id"]).to_pylist(), key=lambda row: int(row["n_jobs"]))["group_id"]
-        rows = rows_of_groups(manifest, PREDICTIONS, [largest]).get(largest, [])
-    return {
-        row["procs"]: row["runtime_s"]
-        for row in rows
-        if row["runtime_s"] and row["axis"] == Axis.PROCS and not row["is_extrapolated"]
-    }
-
-
-def _at(curve: Mapping[int, float], procs: int) -> float:
-    """The runtime that a curve has, interpolated in logarithms, s."""
-    return float(np.exp(np.interp(np.log(procs), np.log(list(curve)), np.log(list(curve.values())))))
-
-
-def _choices(job: Mapping[str, Value], curve: Mapping[int, float]) -> list[dict[str, Value]]:
-    """The job itself, then with shorter requests, then on other numbers of processors within the curve."""
+def _choices(job: Mapping[str, Value], curve: Curve | None) -> list[dict[str, Value]]:
+    """The job itself, then with shorter requests, then on other numbers of processors between those that ran."""
     found = [dict(job)]
     if asked_s := job.get("requested_s"):
         found += [dict(job) | {"requested_s": float(asked_s) * share} for share in (0.5, 0.25, 1 / 6)]
     procs = int(job.get("procs") or 1)
     sizes = {max(round(procs * factor), 1) for factor in (0.25, 0.5, 2, 4)} - {procs}
-    least, most = min(curve, default=math.inf), max(curve, default=0)
+    ran = curve.counts[curve.has_run].tolist() if curve else []
+    least, most = min(ran, default=math.inf), max(ran, default=0)
     return [*found, *(dict(job) | {"procs": size} for size in sorted(sizes) if least <= size <= most)]

@@ -51,10 +51,14 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "n_sizes": 4,
         "template": "user",
     }
-    never = {"group_id": "g", "axis": "procs", "method": "law", "run_id": "run", "reliability": "ok"}
+    row = {"group_id": "g", "axis": "procs", "run_id": "run", "reliability": "ok"}
     curve = [
-        never | {"procs": procs, "runtime_s": 7200.0 / procs, "is_extrapolated": procs > 8} for procs in (1, 4, 8, 16)
-    ]
+        row | {
+            "procs": procs, "runtime_s": 7200.0 / procs, "is_extrapolated": procs > 8,
+            "method": "law" if procs > 8 else "runs",
+        }
+        for procs in (1, 4, 8, 16)
+    ]  # fmt: skip
     for kind, rows in ((GROUPS, [group]), (PREDICTIONS, curve)):
         made = pa.Table.from_pylist(rows, schema=kind.empty().schema)
         staged[kind.name] = write_table(folder / f"{kind.name}.parquet", made, kind)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flows.services.published.published_folder import read_columns, rows_where
-from pipeline.arrays import Floats, Value, floats, matching_places
+from pipeline.arrays import Bools, Floats, Value, floats, matching_places
 from pipeline.axes import Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.history import WHO
@@ -34,7 +34,7 @@ class Curve(NamedTuple):
     counts: Floats
     # (counts, 6) quantiles, s; NaN: open.
     quantiles_s: Floats
-    has_run: list[bool]
+    has_run: Bools
     advice: list[str | None]
 
     def ratio(self, count: float, other: float) -> float:
@@ -93,7 +93,7 @@ def _curve(manifest: Manifest, group: Mapping[str, Any], names_program: bool, is
     methods, advice = ([table.column(name)[int(place)].as_py() for place in order] for name in ("method", "advice"))
     return Curve(
         group["label"], group["axis"] == Axis.GPUS, names_program, is_kind, floats(table, "procs")[order],
-        quantiles_s, [one == "runs" for one in methods], advice,
+        quantiles_s, np.array([one == "runs" for one in methods]), advice,
     )  # fmt: skip
 
 
