@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.published.published_folder import rows_of_groups, unreliability_note
+from flows.services.query.answers import state_of
+from flows.services.query.jobs import as_ingested
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.scaling.advice import with_published_answer
@@ -88,10 +90,6 @@ def matching_groups(
 
 
 def _ingested(manifest: Manifest, wanted: Mapping[str, str], key_file: Path | None) -> dict[str, str]:
-    # A State needs compiled kernels, which names as they are written do not.
-    from flows.services.query.answers import state_of
-    from flows.services.query.jobs import as_ingested
-
     state = state_of(manifest).state
     job = as_ingested(state, manifest.settings, key_file)(wanted)
     return {name: str(job[name]) for name in wanted}
