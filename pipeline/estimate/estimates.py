@@ -28,7 +28,7 @@ KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind an
 CODED = ("who", "what", "queue", "gpu_type")
 NAMES = tuple(f"q{100 * share:.0f}" for share in QUANTILES)
 ANOTHER_SIZE = 1 + 1e-6
-"""Factor of the processors of a row for any: jobs that read it have a program or processors that are new to its user."""
+"""Factor of the processors of a row for any: jobs that read it have a program or processors new to their user."""
 KEPT_DAYS = 182.0
 """A key without an ended job for so long has no row."""
 
