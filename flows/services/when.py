@@ -24,6 +24,7 @@ from flows.services.schedulers import Node, PendingJob, Scheduler
 from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import NOT_ENDED, READ, History, history
+from pipeline.estimate.questions import completed
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
@@ -191,7 +192,8 @@ def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
     """(jobs, 6): the runtimes expected of the jobs in the queue, s; NaN of those that have ended."""
     found = np.full((len(past), len(QUANTILES)), np.nan)
     rows = np.flatnonzero(past.row >= n_ended)
-    asked = past.take(rows).as_submitted()
+    # As in a query, a job whose memory is not told has its kind's usual one.
+    asked = completed(loaded.state, past.take(rows).as_submitted())
     asked = replace(asked, submit_s=np.maximum(asked.submit_s, loaded.state.as_of_s))
     order = np.argsort(asked.submit_s, kind="stable")
     found[rows[order]] = estimate(loaded.state, asked.take(order))[:, : len(QUANTILES)]
