@@ -36,10 +36,11 @@ with its request; all users' of (program, request); all users' of a request, key
 
 N_SAMPLE = 512
 RUNTIME, LIMIT, LOG_RUNTIME, LOG_LIMIT, LOG_SIZE, SUBMIT, START, END = range(8)
-STOPPED, LEARNT, LOG_PLACE, PROCS, GPUS, MEMORY = range(8, 14)
+STOPPED, LEARNT, LOG_PLACE, NTH, PROCS, GPUS, MEMORY = range(8, 15)
 """Columns of Jobs.values. LIMIT is 0 and LOG_LIMIT NaN without a requested runtime, MEMORY (KiB) NaN without a request.
 STOPPED: 1 where the job was stopped at its limit and a full run would be longer. LEARNT: 1 for a job to learn from.
-LOG_PLACE: log(1 + earlier jobs of the burst). The last three are for questions."""
+LOG_PLACE: log(1 + earlier jobs of the burst). NTH: the number of the submit in the log. The last three are for
+questions."""
 N_TRAITS, PROGRAM, GPU_TYPE = 10, 0, 8
 USER, KIND, SAME, EVERYBODY, REQUEST, BURST, SESSION, WHO = range(N_TRAITS, N_TRAITS + 8)
 """Columns of Jobs.codes: traits; numbers of keys (a job without a user has its queue's and partition's); the places of
@@ -180,7 +181,8 @@ def advance(
             over = by_end[n_over]
             n_over += 1
             if values[over, LEARNT]:
-                _learn(over, jobs, memory, answers, (len(values) if is_last else asked[nth]) - over)
+                newest = values[len(values) - 1, NTH] + 1 if is_last else values[asked[nth], NTH]
+                _learn(over, jobs, memory, answers, newest - values[over, NTH])
         if not is_last:
             _answer(asked[nth], known_s, jobs, memory, answers[asked[nth]], room)
 
@@ -212,7 +214,8 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats
             _quantiles(order, room.sample, nth, limit_s, HALF, estimates[nth : nth + 1])
         _last_ones(job, jobs, memory.rings, work, limit_s, estimates)
     # 3. Their weighted median.
-    _set_shares(users, user, room.shares)
+    # The jobs of a queue are no one's: what erred least lately says little.
+    _set_shares(users, user if jobs.codes[job, WHO] >= 0 else len(users) - 1, room.shares)
     middle_s = min(_weighted_median(estimates, room.shares, work), limit_s)
     # 4. Knots around it, and beyond the request.
     _set_knots(knots_s, middle_s, limit_s, memory.log[BEYOND])
@@ -262,17 +265,19 @@ def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) ->
 @njit(cache=True, nogil=True, error_model="numpy")
 def _with_everybody(job: int, size: int, jobs: Jobs, ring: Ring, sample: Floats) -> int:
     """Add all users' last jobs with the request, or of any; together they weigh as much as OF_OTHERS says."""
-    values, key, first, total = jobs.values, jobs.codes[job, REQUEST], size, 0.0
+    values, key, first, total, longest_s = jobs.values, jobs.codes[job, REQUEST], size, 0.0, 0.0
     if ring.heads[key, COUNT] < 4:
         key = 0
     for back in range(_n_held(ring, key)):
         other = _nth(ring, key, back)
+        longest_s = max(longest_s, values[other, RUNTIME])
         sample[TIME, size] = values[other, RUNTIME] * _ratio(job, other, values)
         sample[BOUND, size] = values[other, STOPPED]
         sample[WEIGHT, size] = math.exp(-back / 140.0)
         total += sample[WEIGHT, size]
         size += 1
     for place in range(first, size):
+        sample[TIME, place] = min(sample[TIME, place], MOST_SCALED * longest_s)
         share = sample[WEIGHT, place] / total
         for nth in range(3):
             sample[WEIGHT + nth, place] = OF_OTHERS[nth] * share
@@ -474,7 +479,7 @@ def _at(knots_s: Floats, place: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: int) -> None:
+def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: float) -> None:
     """Learn from a job whose end has become known, `n_since` submits after its own."""
     values, codes, rings, users, log = jobs.values, jobs.codes[job], memory.rings, memory.users, memory.log
     runtime_s, user = values[job, RUNTIME], codes[USER]

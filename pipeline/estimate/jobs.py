@@ -85,7 +85,8 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
     values = np.column_stack([
         runtime_s, limit_s, np.log(runtime_s), log_limit, log_size + np.log(np.maximum(gpus, 1.0)),
         history.submit_s, history.start_s, history.end_s, history.is_lower_bound,
-        history.is_learnt & ~np.isnan(runtime_s), blank, history.procs, gpus, history.requested_mem_kib,
+        history.is_learnt & ~np.isnan(runtime_s), blank, names.n_submits + np.arange(len(history)), history.procs, gpus,
+        history.requested_mem_kib,
     ])  # fmt: skip
     own = np.column_stack([what, *(codes[name] for name in TRAITS[1:]), memory, *keys, blank, blank, codes["who"]])
     jobs = Jobs(values, own.astype(np.int32))

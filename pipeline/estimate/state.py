@@ -491,7 +491,7 @@ def _copied(age: Age) -> Age:
     return found
 
 
-FORMAT = 18
+FORMAT = 19
 """Raised when the arrays change their meaning: a State of another format is refused; the next run learns it anew."""
 AGAIN = "run again: a run learns the state from its logs"
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
