@@ -87,6 +87,26 @@ def test_a_message_of_sacct_is_skipped_and_said(tmp_path: Path, place: int, n_me
     assert any("stderr" in note for note in report.notes)
 
 
+DOCUMENT = (
+    '{"meta": {"plugin": {"type": "openapi/dbv0.0.39"}}, "jobs": [{"job_id": 7, "name": "relax", "user": "ann", '
+    '"state": {"current": ["COMPLETED"]}, "time": {"submission": 1772438400, "start": 1772438700, '
+    '"end": 1772442300, "elapsed": 3600}, "tres": {"allocated": [{"type": "cpu", "count": 16}]}, "steps": []}]}'
+)
+
+
+@pytest.mark.parametrize("before", [f"{ERROR}\n", f"{ERROR}\r\n\n{ERROR}\n ", f"sacct: fatal: {{x\n{ERROR}\n"])
+def test_messages_before_a_document_are_skipped_and_said(tmp_path: Path, before: str) -> None:
+    jobs, reasons, report = read(tmp_path / "jobs.json", before + DOCUMENT)
+    assert [(job["job_id"], job["runtime_s"], job["source_line"]) for job in jobs] == [
+        ("7", 3600.0, before.count("\n") + 1)
+    ]
+    assert reasons == [] and report.set_aside["comment"].rows == before.count("sacct: ")
+    assert any("stderr" in note for note in report.notes)
+    plain, _, report = read(tmp_path / "plain.json", DOCUMENT)
+    assert len(plain) == 1 and "comment" not in report.set_aside
+    assert not any("stderr" in note for note in report.notes)
+
+
 def test_a_message_within_a_name_of_two_lines_is_no_part_of_it(tmp_path: Path) -> None:
     text = "\n".join([HEADER, row(1, name="two"), ERROR, "lines", row(2)]) + "\n"
     jobs, reasons, report = read(tmp_path / "dump.txt", text)
