@@ -59,6 +59,16 @@ def test_a_single_name_with_a_blank_among_many_without_may_be_two_parts(tmp_path
     assert (len(jobs), reasons) == (199, ["cut_short"])
 
 
+@pytest.mark.parametrize("column", ["user", "group", "queue"])
+@pytest.mark.parametrize("name", ["bob gro.srv;user=bob", "bob.srv;user=bob", 'bob g"x=1'])
+def test_a_record_that_begins_within_a_name_is_damage_however_often_it_does(
+    tmp_path: Path, column: str, name: str
+) -> None:
+    lines = [ended(number, **{column: name if number < 6 else "plain"}) for number in range(1, 10)]
+    jobs, reasons, _ = read(tmp_path / "20260302", "".join(lines), max_damaged=1)
+    assert (len(jobs), reasons) == (4, ["cut_short"] * 5)
+
+
 def test_a_rare_name_that_comes_again_is_a_name_and_a_single_one_with_a_date_is_damage(tmp_path: Path) -> None:
     plain = "".join(ended(number) for number in range(1, 200))
     twice = ended(200, group="g1/20/2026") + ended(201, group="g1/20/2026")
