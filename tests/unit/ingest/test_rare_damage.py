@@ -69,6 +69,23 @@ def test_a_record_that_begins_within_a_name_is_damage_however_often_it_does(
     assert (len(jobs), reasons) == (4, ["cut_short"] * 5)
 
 
+def queued(number: int, user: str) -> str:
+    """A Q record of OpenPBS, with what names its user."""
+    times = "ctime=1772438400 qtime=1772438400 etime=1772438400"
+    return f"03/02/2026 08:00:00;Q;{number}.srv;{user} jobname=relax queue=batch {times} Resource_List.ncpus=4\n"
+
+
+def test_a_name_that_swallowed_the_group_is_damage_though_it_comes_twice(tmp_path: Path) -> None:
+    plain = "".join(queued(number, "user=ann group=users") for number in range(1, 60))
+    jobs, reasons, _ = read(
+        tmp_path / "damaged", plain + queued(60, "user=bob grousers") + queued(61, "user=bob grousers")
+    )
+    assert (len(jobs), reasons) == (59, ["cut_short"] * 2)
+    names = ["user=bob smith group=users", "user=bob smith group=users", "user=cy"]
+    jobs, reasons, _ = read(tmp_path / "whole", "".join(queued(number, name) for number, name in enumerate(names * 20)))
+    assert (len(jobs), reasons) == (60, [])
+
+
 def test_a_rare_name_that_comes_again_is_a_name_and_a_single_one_with_a_date_is_damage(tmp_path: Path) -> None:
     plain = "".join(ended(number) for number in range(1, 200))
     twice = ended(200, group="g1/20/2026") + ended(201, group="g1/20/2026")

@@ -51,8 +51,8 @@ _ALL = range(1, N_FIELDS + 1)
 _MINUS_ZERO = re.compile(rb"-0+(?![\d.eE])")
 """No program writes it for a whole number: a digit was lost."""
 
-_WHOLE = re.compile(rb"[+-]?\d+")
-_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WHOLE = re.compile(rb"(?!-0+\Z)[+-]?\d+")
+_NUMBER = re.compile(rb"(?!-0+\Z)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _LEADING_DIGITS = Context(prec=MAX_DIGITS, rounding=ROUND_DOWN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
@@ -248,8 +248,6 @@ def _row(line: bytes, width: int) -> tuple[int, int, list[int], list[float]]:
 
 def _number(token: bytes) -> tuple[int, int, float]:
     """Reason or 0; the value floored; the value if it has a fraction, else 0. Digits after the 18th count as zeros."""
-    if _MINUS_ZERO.fullmatch(token):
-        return _NOT_A_NUMBER, 0, 0.0
     if _WHOLE.fullmatch(token):
         digits = token.lstrip(b"+-").lstrip(b"0")
         if len(digits) > MAX_DIGITS:
