@@ -120,7 +120,7 @@ def _regular_lines(text: Bytes, starts: Ints, ends: Ints, width: int) -> tuple[I
     n_fields = np.add.reduceat(begins, starts, dtype=np.int64)
     is_plain = (np.add.reduceat(_IS_STRANGE[text], starts, dtype=np.int64) == 0) & (n_fields >= MIN_FIELDS)
     is_plain &= ends - starts <= MAX_LINE_BYTES
-    is_plain[[np.searchsorted(ends, found.start()) for found in _MINUS_ZERO.finditer(text)]] = False
+    is_plain[[np.searchsorted(ends, found.start()) for found in _MINUS_ZERO.finditer(text.data)]] = False
     if not width and (counted := n_fields[_begin_with_a_number(text, begins, starts) & (n_fields >= MIN_FIELDS)]).size:
         # Of two that are as common the larger one: a line is cut more often than it gets a field.
         width = int(counted.max() - np.bincount(counted)[::-1].argmax())
