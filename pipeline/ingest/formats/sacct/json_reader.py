@@ -320,9 +320,7 @@ class _Batch:
             self._set_aside(self.element_of[row], records.REASONS[bad[row] - 1])
         self.unreadable.sort(key=lambda row: float(row["byte_offset"]))
         unreadable = unreadable_table(self.unreadable)
-        lines = {"step": n_steps}
-        if self.remarks["messages"]:
-            lines["comment"] = self.remarks["messages"]
+        lines = {"step": n_steps} | ({"comment": n} if (n := self.remarks["messages"]) else {})
         n_records = jobs.num_rows + sum(lines.values()) + unreadable.num_rows
         return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks)
 
