@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.sources import ARROW, DAMAGED, PARQUET, Source, head, text_of, unpacked, unreadable
+from pipeline.ingest.sources import ARROW, DAMAGED, PARQUET, Reading, Source, head, text_of, unpacked, unreadable
 
 BLOCKSIZE = tarfile.BLOCKSIZE
 """The first bytes of a file, by which a tar is known."""
@@ -160,7 +160,7 @@ class _Tar:
                 info = next(self._infos)
             self._at, self._is_past, self._start = number, False, bytearray()
             self._file = cast(BinaryIO, self._tar.extractfile(info))
-        return unpacked(io.BufferedReader(_View(self)))
+        return unpacked(io.BufferedReader(Reading(self.read)))
 
     def read(self, at: int, n_bytes: int) -> bytes:
         """Bytes of the member that was opened last."""
@@ -171,19 +171,3 @@ class _Tar:
         if not self._is_past:
             self._start += data
         return data
-
-
-class _View(io.RawIOBase):
-    """One reading of a tar's member."""
-
-    def __init__(self, tar: _Tar) -> None:
-        self._tar, self._at = tar, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._tar.read(self._at, len(buffer))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)

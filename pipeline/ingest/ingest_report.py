@@ -239,7 +239,8 @@ def _indistinct(combined: Combined) -> int:
 
 def _record_notes(account: Account) -> Iterator[str]:
     if n := account.n_superseded:
-        yield f"{n} records were read before (overlapping logs): the later-ending of each is kept"
+        said = ", but of two final ones that of these logs, not of the earlier table" if account.n_earlier else ""
+        yield f"{n} records were read before (overlapping logs): the later-ending of each is kept{said}"
     if n := account.n_reused_ids:
         yield f"{n} job ids stand for several jobs or executions, told apart by restart"
     if n := account.n_indistinct:

@@ -6,7 +6,6 @@ have foreseen cannot occur in one: 0x1f with random letters behind it. The last 
 a name can look like a row's end.
 """
 
-import io
 import os
 import selectors
 import signal
@@ -17,10 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.sources import Source
+from pipeline.ingest.sources import Reading, Source
 from pipeline.settings import IngestSettings, SiteSettings
 
 SACCT_TIMEOUT_S = 900.0
@@ -150,9 +149,19 @@ class Output:
         self._said, self._is_over = b"", False
         self._others: list[Output] = []
 
-    def view(self) -> "View":
-        """The output from its first byte on."""
-        return View(self)
+    def view(self) -> Reading:
+        """The output from its first byte on; closing it leaves the program alone."""
+        output = self
+
+        def read(place: int, size: int) -> bytes:
+            nonlocal output
+            data = output.bytes_at(place, size)
+            if data is None:
+                output = output.anew(place)
+                data = output.bytes_at(place, size)
+            return data or b""
+
+        return Reading(read)
 
     def bytes_at(self, place: int, size: int) -> bytes | None:
         """Up to `size` bytes from `place`, fewer only at the end; None where these are read and gone."""
@@ -249,23 +258,3 @@ class Output:
         said = printable(" ".join(self._said.decode("utf-8", "replace").split()), 300)
         found = f"{found} and '{said}'" if said else found
         return InputError(printable(self._command[0]), found, "records and exit code 0", self._do)
-
-
-class View(io.RawIOBase):
-    """An output as a stream; closing it leaves the program alone."""
-
-    def __init__(self, output: Output) -> None:
-        self._output, self._place = output, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fills the buffer but for the end; how many bytes."""
-        data = self._output.bytes_at(self._place, len(buffer))
-        if data is None:
-            self._output = self._output.anew(self._place)
-            data = self._output.bytes_at(self._place, len(buffer)) or b""
-        buffer[: len(data)] = data
-        self._place += len(data)
-        return len(data)

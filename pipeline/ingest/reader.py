@@ -130,7 +130,8 @@ class Reader:
     settle: a table of jobs finished with what only the whole input tells (its summed remarks), row by row, with the
     PART column. notes: sentences on the dialect; they may quote the log only where nothing of it is personal.
     reasons: why a line may be unreadable, in the report's order. same_record: columns that, equal for one job_id, make
-    two records the same one read twice (of two, the later-ending is kept, then the one with the longer runtime).
+    two records the same one read twice (of two in the same logs, the later-ending is kept, then the one with the longer
+    runtime; of two final ones in an earlier table and in the logs, that of the logs).
     layout: for `walltime ingest --dry-run`. refusal: for a named source that no reader knows, what it lacks as one of
     this format, where its first bytes resemble that. told: what first bytes tell of a job, for those that may be of
     another format as well; None where they can be of no other. advice: what to do about a source of which no

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -104,6 +104,23 @@ def head(source: Source, *, is_empty_ok: bool = False) -> bytes:
     if not start and not is_empty_ok:
         raise empty_source(source)
     return start.removeprefix(_BOM)
+
+
+class Reading(RawIOBase):
+    """A stream of what is read by place and size, from the first byte on; fewer bytes are given only at the end."""
+
+    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+        self._bytes_at, self._place = read, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills the buffer but for the end; how many bytes."""
+        data = self._bytes_at(self._place, len(buffer))
+        buffer[: len(data)] = data
+        self._place += len(data)
+        return len(data)
 
 
 def empty_source(source: Source) -> InputError:

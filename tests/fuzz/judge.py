@@ -24,6 +24,9 @@ TEXTS = ("user", "account", "job_name", "job_id")
 _PLACE = re.compile(r"\d+@")
 """What the id of a row begins with in a table without a column of ids."""
 
+_RECORD_END = re.compile(r"\n(?![ \t]*[A-Za-z_.]+=)")
+"""PBS wraps a record over lines, of which the later ones begin with a key."""
+
 _TOKEN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:Z|[-+]\d\d:?\d\d)?|[^|;,\s=\"{}\[\]]+")
 _SWF = {0: "job_id", 1: "submit_s", 3: "runtime_s", 4: "procs", 7: "requested_procs", 8: "requested_s", 11: "user"}
 _PBS = {
@@ -201,13 +204,14 @@ def unsaid_by(name: str, data: bytes, jobs: Sequence[Mapping[str, Any]], places:
         wrong = unsaid(job, JUDGES[name](own, lines[0]), own, zeros)
         if wrong:
             # What a record does not tell comes from another one of the job.
-            others = "\n".join(one for one in lines if re.split("[_+]", job["job_id"])[0] in one)
+            records = _RECORD_END.split(text) if name == "pbs" else lines
+            others = [one for one in records if re.split("[_+]", job["job_id"])[0] in one]
             # An element of JSON may end in the line in which the next one begins.
-            others += "\n" + "\n".join(lines[line - 1 : ends.get(line, line + 1)]) if name == "sacct_json" else ""
-            found_in = [JUDGES[name](one, lines[0]) for one in (own, *others.split("\n"))]
+            others += lines[line - 1 : ends.get(line, line + 1)] if name == "sacct_json" else []
+            found_in = [JUDGES[name](one, lines[0]) for one in (own, *others)]
             columns = {column for one in found_in for column in one}
             said = {column: [text for one in found_in for text in one.get(column, ())] for column in columns}
-            still = unsaid(job, said, others, zeros)
+            still = unsaid(job, said, "\n".join(others), zeros)
             wrong = [what for what in wrong if what in still]
         found += [f"line {line}: {what}" for what in wrong]
     return found

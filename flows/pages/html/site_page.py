@@ -41,17 +41,13 @@ def _waits(value: float | None) -> str:
     return "" if value is None else span(value)
 
 
-def _share(value: float | None) -> str:
-    return percent(value)
-
-
 APPLICATIONS = (
     text("application", lambda row: row["name"] or "jobs of no known application"),
     Column("processor-hours", "proc_hours"),
     Column("jobs", "n_jobs"),
     Column("kept", "n_kept"),
     Column("groups", "n_groups"),
-    Column("reliable", "reliable_share", _share),
+    Column("reliable", "reliable_share", percent),
     Column("best count", "best_procs"),
     text("advice", lambda row: row["advice"] or "no kept job to learn from", limit=500),
 )
@@ -106,17 +102,17 @@ WEEKS = (
     text("week from", "week"),
     Column("jobs", "n_jobs"),
     Column("without an estimate", "n_unanswered"),
-    Column("in 80%", "coverage_80", _share),
-    Column("under q80", "coverage_q80", _share),
-    Column("under q95", "coverage_q95", _share),
+    Column("in 80%", "coverage_80", percent),
+    Column("under q80", "coverage_q80", percent),
+    Column("under q95", "coverage_q95", percent),
     Column("mean error over mean runtime", "mae_over_mean"),
 )
 PROMISE = (
     text("week from", "week"),
     Column("jobs", "n_jobs"),
-    Column("in 80%", "coverage_80", _share),
-    Column("at least", "lo95", _share),
-    Column("at most", "hi95", _share),
+    Column("in 80%", "coverage_80", percent),
+    Column("at least", "lo95", percent),
+    Column("at most", "hi95", percent),
 )
 LIMITS = (
     text("user", lambda row: row["user"] or "all"),
@@ -124,7 +120,7 @@ LIMITS = (
     Column("jobs limited", "n_limited"),
     Column("processor-hours freed", "freed_proc_hours"),
     Column("ended at the limit, or ran longer", "n_beyond"),
-    Column("within", "kept_share", _share),
+    Column("within", "kept_share", percent),
 )
 FIGURES = {"jobs": "jobs", "set_aside": "set aside", "groups": "groups", "predictions": "predictions",
            "reliable": "reliable", "estimates": "estimates"}  # fmt: skip
@@ -134,7 +130,7 @@ NIGHTS = (
     text("newest job (UTC)", "newest_job", form=minute),
     *(Column(heading, name) for name, heading in FIGURES.items()),
     *(Column(f"change of {FIGURES[name]}", partial(_change_of, name), _changed) for name in CHANGES),
-    Column("in 80% later", "in_80_later", _share),
+    Column("in 80% later", "in_80_later", percent),
     text("template", lambda row: f"{row['template'] or ''}{' (new)' if row['new_template'] else ''}"),
 )
 STEPS = (text("step"), Column("seconds"), Column("rows"))

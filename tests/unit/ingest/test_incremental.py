@@ -236,3 +236,4 @@ def test_a_corrected_record_replaces_the_earlier_one_though_that_ends_later(tmp_
     assert [job["restart"] for job in content(out)] == [0, 0]
     assert (report.facts["changed_jobs"], report.facts["newer_in_earlier_jobs"]) == (times == 1, 0)
     assert any("read otherwise in these logs, whose word is kept: 5" in note for note in report.notes) == (times == 1)
+    assert any("of two final ones that of these logs" in note for note in report.notes)

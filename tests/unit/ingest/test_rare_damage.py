@@ -59,6 +59,33 @@ def test_a_single_name_with_a_blank_among_many_without_may_be_two_parts(tmp_path
     assert (len(jobs), reasons) == (199, ["cut_short"])
 
 
+@pytest.mark.parametrize("column", ["user", "group", "queue"])
+@pytest.mark.parametrize("name", ["bob gro.srv;user=bob", "bob.srv;user=bob", 'bob g"x=1'])
+def test_a_record_that_begins_within_a_name_is_damage_however_often_it_does(
+    tmp_path: Path, column: str, name: str
+) -> None:
+    lines = [ended(number, **{column: name if number < 6 else "plain"}) for number in range(1, 10)]
+    jobs, reasons, _ = read(tmp_path / "20260302", "".join(lines), max_damaged=1)
+    assert (len(jobs), reasons) == (4, ["cut_short"] * 5)
+
+
+def queued(number: int, user: str) -> str:
+    """A Q record of OpenPBS, with what names its user."""
+    times = "ctime=1772438400 qtime=1772438400 etime=1772438400"
+    return f"03/02/2026 08:00:00;Q;{number}.srv;{user} jobname=relax queue=batch {times} Resource_List.ncpus=4\n"
+
+
+def test_a_name_that_swallowed_the_group_is_damage_though_it_comes_twice(tmp_path: Path) -> None:
+    plain = "".join(queued(number, "user=ann group=users") for number in range(1, 60))
+    jobs, reasons, _ = read(
+        tmp_path / "damaged", plain + queued(60, "user=bob grousers") + queued(61, "user=bob grousers")
+    )
+    assert (len(jobs), reasons) == (59, ["cut_short"] * 2)
+    names = ["user=bob smith group=users", "user=bob smith group=users", "user=cy"]
+    jobs, reasons, _ = read(tmp_path / "whole", "".join(queued(number, name) for number, name in enumerate(names * 20)))
+    assert (len(jobs), reasons) == (60, [])
+
+
 def test_a_rare_name_that_comes_again_is_a_name_and_a_single_one_with_a_date_is_damage(tmp_path: Path) -> None:
     plain = "".join(ended(number) for number in range(1, 200))
     twice = ended(200, group="g1/20/2026") + ended(201, group="g1/20/2026")
@@ -85,6 +112,26 @@ def test_a_message_of_sacct_is_skipped_and_said(tmp_path: Path, place: int, n_me
     assert [(job["job_id"], job["job_name"]) for job in jobs] == [(str(n), "relax") for n in (1, 2, 3)]
     assert reasons == [] and report.set_aside["comment"].rows == n_messages
     assert any("stderr" in note for note in report.notes)
+
+
+DOCUMENT = (
+    '{"meta": {"plugin": {"type": "openapi/dbv0.0.39"}}, "jobs": [{"job_id": 7, "name": "relax", "user": "ann", '
+    '"state": {"current": ["COMPLETED"]}, "time": {"submission": 1772438400, "start": 1772438700, '
+    '"end": 1772442300, "elapsed": 3600}, "tres": {"allocated": [{"type": "cpu", "count": 16}]}, "steps": []}]}'
+)
+
+
+@pytest.mark.parametrize("before", [f"{ERROR}\n", f"{ERROR}\r\n\n{ERROR}\n ", f"sacct: fatal: {{x\n{ERROR}\n"])
+def test_messages_before_a_document_are_skipped_and_said(tmp_path: Path, before: str) -> None:
+    jobs, reasons, report = read(tmp_path / "jobs.json", before + DOCUMENT)
+    assert [(job["job_id"], job["runtime_s"], job["source_line"]) for job in jobs] == [
+        ("7", 3600.0, before.count("\n") + 1)
+    ]
+    assert reasons == [] and report.set_aside["comment"].rows == before.count("sacct: ")
+    assert any("stderr" in note for note in report.notes)
+    plain, _, report = read(tmp_path / "plain.json", DOCUMENT)
+    assert len(plain) == 1 and "comment" not in report.set_aside
+    assert not any("stderr" in note for note in report.notes)
 
 
 def test_a_message_within_a_name_of_two_lines_is_no_part_of_it(tmp_path: Path) -> None:

@@ -113,7 +113,9 @@ class _Doubtful:
         for sign, column in enumerate(NAMED.values(), len(TOLD)):
             # Two records do not run together in the same bytes: a name that comes again is a name.
             names = parts[column].cast(pa.string())
-            self._odd[sign] &= pc.is_in(names, value_set=_once(names.filter(arrow(self._odd[sign])))).to_numpy()
+            counted = pc.value_counts(names.filter(arrow(self._odd[sign])))
+            once = counted.field("values").filter(pc.equal(counted.field("counts"), 1))
+            self._odd[sign] &= pc.is_in(names, value_set=once).to_numpy()
         bad = self._signs.are_damaged(integers(parts["kind"])[0], self._odd)
         if len(self.rows) > MOST_DOUBTFUL:
             bad[:] = False
@@ -121,11 +123,6 @@ class _Doubtful:
         return Chunk(
             jobs_table(0), unreadable_table(rows), {}, len(self.rows), 0, parts=parts.filter(arrow(~bad))
         )  # fmt: skip
-
-
-def _once(names: pa.ChunkedArray) -> pa.Array:
-    counted = pc.value_counts(names)
-    return counted.field("values").filter(pc.equal(counted.field("counts"), 1))
 
 
 def _last_record(data: bytes) -> int:

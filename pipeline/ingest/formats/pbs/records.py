@@ -65,8 +65,9 @@ TOLD = tuple(key for keys in TOGETHER for key in keys)
 _GROUP = np.repeat(np.arange(len(TOGETHER)), [len(keys) for keys in TOGETHER])
 NAMED = {"user": "user", "group": "user_group", "queue": "queue"}
 """By key, the column of a name."""
-IN_OTHER_PARTS, IN_NO_NAME = r"[=;\s]|/\d", r"^\s|[\x00-\x1f]"
-"""What stands in other parts of a record (dates, hosts, blanks) and is rare in names; and what no directory has in one.
+IN_OTHER_PARTS, IN_NO_NAME = r"[=;\s]|/\d", r"^\s|[\x00-\x1f]|[;\s]\S*="
+"""What stands in other parts of a record (dates, hosts, blanks) and is rare in names; and what no directory has in one,
+such as another key behind a semicolon or a blank: there a record begins in the name.
 """
 
 N_SIGNS = len(TOLD) + len(NAMED) + 2
@@ -90,6 +91,8 @@ def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]
     has = np.array([span_of(key)[1] > 0 for key in TOLD])
     is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])[_GROUP]
     could, lacks = np.isin(scanned.kind, (_S, _E)) & is_told, ~has
+    # Where any record names its user, its group stands behind that.
+    could[TOLD.index("group")] |= has[TOLD.index("user")]
     named = np.array([_matches(said[key], IN_OTHER_PARTS) for key in NAMED])
     within = np.logical_or.reduce([_ends_within_a_time(scanned, *span_of(key)) for key in _DURATIONS])
     bracket = _lacks_its_bracket(scanned, *span_of("exec_vnode"))

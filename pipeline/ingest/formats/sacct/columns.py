@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-STAMP_CHARS = 19
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 """A time as Slurm writes it, which is no name of a user, an account, a partition or a quality of service."""
 

@@ -76,7 +76,10 @@ class _Window:
             yield Element(None, TOO_LONG, self._line, self._offset, self._data[:_RAW_BYTES])
             self._is_inside = False
         if not self._is_inside:
-            self._advance(max(0, len(self._data) - _OVERLAP_BYTES))
+            n_bytes = max(0, len(self._data) - _OVERLAP_BYTES)
+            self._line += self._data.count(b"\n", 0, n_bytes)
+            self._offset += n_bytes
+            self._data = self._data[n_bytes:]
 
     def end(self) -> Iterator[Element]:
         if self._is_inside:
@@ -102,11 +105,6 @@ class _Window:
             key = re.escape(first[1])
             self._begins = re.compile(rb'(?:\}\s*,\s*|"jobs"\s*:\s*\[\s*)(?=\{\s*' + key + b")")
         return [match.end() for match in self._begins.finditer(self._data)] if self._begins else []
-
-    def _advance(self, n_bytes: int) -> None:
-        self._line += self._data.count(b"\n", 0, n_bytes)
-        self._offset += n_bytes
-        self._data = self._data[n_bytes:]
 
 
 def _parsed(data: bytes, line: int, offset: int, progress: Progress, *, is_last: bool) -> Iterator[Element]:

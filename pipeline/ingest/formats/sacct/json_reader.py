@@ -7,13 +7,15 @@ to 22.05 writes return code 0 for every process that exited, whatever its code. 
 
 The report counts records instead of lines, because a document may be a single line: an element of "jobs" is one, a step
 in it another. `source_line` is the line the element starts in. An element that is no JSON, or no job, is set aside, and
-the elements behind it are read; a document that ends in the middle is said to.
+the elements behind it are read; a document that ends in the middle is said to. Lines that sacct wrote to stderr before
+the document are skipped, and said.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from pipeline.ingest.formats.sacct.json_elements import (
     elements,
     encoded,
 )
+from pipeline.ingest.formats.sacct.layout import first_line, is_message
 from pipeline.ingest.formats.sacct.records import Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
 from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, as_whole, unreadable_row, unreadable_table
@@ -261,8 +264,7 @@ def _memory(job: Json, requested: Mapping[str, int], procs: int | None) -> Cells
 
 def looks_right(head: bytes) -> bool:
     """Whether a source's first bytes are an object with a list of jobs, or Slurm's heading of one."""
-    start = head.lstrip()
-    return start.startswith(b"{") and (ARRAY.search(start) is not None or b'"meta"' in start)
+    return first_line(head).lstrip().startswith(b"{") and (ARRAY.search(head) is not None or b'"meta"' in head)
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -274,7 +276,8 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         if batch.n_jobs >= CHUNK_JOBS or (not settings.max_damaged and batch.unreadable):
             yield batch.chunk(progress.n_bytes - n_bytes)
             n_bytes, batch = progress.n_bytes, _Batch(context)
-    batch.remarks.update({"files": 1, _CUT: int(progress.is_cut)})
+    before = takewhile(lambda line: not line.lstrip().startswith(b"{"), head(source).split(b"\n"))
+    batch.remarks.update({"files": 1, _CUT: int(progress.is_cut), "messages": sum(map(is_message, before))})
     yield batch.chunk(progress.n_bytes - n_bytes)
 
 
@@ -317,8 +320,9 @@ class _Batch:
             self._set_aside(self.element_of[row], records.REASONS[bad[row] - 1])
         self.unreadable.sort(key=lambda row: float(row["byte_offset"]))
         unreadable = unreadable_table(self.unreadable)
-        n_records = jobs.num_rows + n_steps + unreadable.num_rows
-        return Chunk(jobs, unreadable, {"step": n_steps}, n_records, n_bytes, self.remarks)
+        lines = {"step": n_steps} | ({"comment": n} if (n := self.remarks["messages"]) else {})
+        n_records = jobs.num_rows + sum(lines.values()) + unreadable.num_rows
+        return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks)
 
     def _rows(self) -> Rows:
         slot = {what: place for place, what in enumerate(COLUMNS)}

@@ -158,9 +158,7 @@ def told(head: bytes) -> set[str]:
 
 def first_line(head: bytes) -> bytes:
     """The first line that is neither blank nor a message of sacct."""
-    return next(
-        (line.rstrip(b"\r") for line in head.split(b"\n") if line.strip() and not is_message(line)), b""
-    ).lstrip(b" ")
+    return next(iter(_lines(head)), b"").lstrip(b" ")
 
 
 def is_message(line: bytes) -> bool:
@@ -213,8 +211,12 @@ def _told(fields: Sequence[str], asked: bytes | None, lines: Sequence[bytes]) ->
 
 
 def _whole_lines(head: bytes) -> list[bytes]:
-    whole = head[: head.rfind(b"\n") + 1] or head
-    return [line.rstrip(b"\r") for line in whole.split(b"\n") if line.strip() and not is_message(line)]
+    return _lines(head[: head.rfind(b"\n") + 1] or head)
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines that are neither blank nor a message of sacct."""
+    return [line.rstrip(b"\r") for line in text.split(b"\n") if line.strip() and not is_message(line)]
 
 
 def _fits_xdmod(line: bytes) -> bool:

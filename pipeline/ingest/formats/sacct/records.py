@@ -85,7 +85,8 @@ class Fields:
             return pa.nulls(len(rows), CATEGORY)
         found = spans.category(rows.data, *rows.span(what))
         if COLUMNS[what].kind is Kind.NAME:
-            self.mark(by_word(found, lambda word: word in STATES or _is_stamp(word)) == 1, "shifted_fields")
+            is_other = by_word(found, lambda word: word in STATES or _STAMP.fullmatch(word) is not None) == 1
+            self.mark(is_other, "shifted_fields")
         return found
 
     def text(self, what: str) -> pa.Array:
@@ -265,10 +266,6 @@ def _used_kib(fields: Fields) -> Floats:
 
 _SHORT_DIGITS = 8
 _STAMP = re.compile(columns.STAMP)
-
-
-def _is_stamp(word: str) -> bool:
-    return len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None
 
 
 def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -> pa.Array:

@@ -7,8 +7,8 @@ that start with `;` are comments, some of them `Key: value` headers; -1 is unkno
 What is read although the standard does not say so: fields past the 18th, of the dialects that fields.py knows (others
 are left alone); fewer than 18, but at least 5, where most lines have no more (the others are null); fractions and
 exponents; CRLF; blank lines; comments in mid-file. A line with another number of fields than most lines of its file was
-cut or spliced, and is unreadable; so is one whose id is its own and the next line's. A last line without a line end may
-have been cut: it is set aside unless it is surely whole.
+cut or spliced, and is unreadable; so is one whose id is its own and the next line's, and one with a whole number -0. A
+last line without a line end may have been cut: it is set aside unless it is surely whole.
 
 A line that cannot be read is set aside, and reading goes on; unless `max_damaged` is 0. But a source is not SWF at
 all, and InputError says so, where none of its first 100 lines other than comments and blanks can be read, or none of
@@ -232,17 +232,12 @@ def _typed(
     return pa.concat_tables(parts) if parts else jobs_table(0)
 
 
-def _typed_memory(per_processor_kib: pa.Array) -> pa.Array:
-    """Requested memory as typed: the format's field is per processor by definition."""
-    kib = floats_of(pa.chunked_array([per_processor_kib]))
-    return requested_memory(kib, np.full(len(kib), PROCESSOR, np.int8))
-
-
 def _jobs(
     fields: Fields, header: Header, source: Source, site: SiteSettings, first_line: int, given: Columns
 ) -> pa.Table:
     n_rows, zero_s = fields.rows.stop - fields.rows.start, header.zero_s(fields.submits())
     reals = {name: fields.real(name) for name in REALS}
+    kib = floats_of(pa.chunked_array([reals["requested_mem_kib"]]))
     counts = {name: fields.whole(name) for name in COUNTS}
     plain = {name: fields.category(name) for name in PLAIN_CATEGORIES}
     named = {name: fields.category(name, short_names(header.names[key])) for name, key in NAMED_CATEGORIES.items()}
@@ -256,7 +251,8 @@ def _jobs(
         start_s=fields.instant(zero_s, "submit_s", "wait_s"),
         end_s=fields.instant(zero_s, "submit_s", "wait_s", "runtime_s"),
         preceding_job_id=fields.text("preceding_job_id"),
-        requested_memory=_typed_memory(reals["requested_mem_kib"]),
+        # By the format's definition the field is per processor.
+        requested_memory=requested_memory(kib, np.full(n_rows, PROCESSOR, np.int8)),
         exit_code=fields.whole("status"),
         source_file=constant(source.label, n_rows),
         source_line=arrow(fields.scanned.line[fields.rows] + first_line),

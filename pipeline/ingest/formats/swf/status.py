@@ -49,17 +49,13 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
     numbers = jobs["exit_code"].combine_chunks()
     status, is_null = integers(jobs["exit_code"])
     is_code = _rows_of_exit_codes(jobs, remarks, settings)
-    state = categories(numbers, _exit_code_state if is_code.all() else _standard_state)
+    state = categories(numbers, _exit_code_state if is_code.all() else lambda number: STATES.get(number, str(number)))
     if is_code.any() and not is_code.all():
         of_code = categories(numbers, _exit_code_state).cast(pa.string())
         state = pc.if_else(arrow(is_code), of_code, state.cast(pa.string())).dictionary_encode()
     part = np.where(~is_null & ~is_code & (status >= 2) & (status <= 4), status, 0).astype(np.int32)
     jobs = replaced(jobs, "exit_code", arrow(status, is_null | ~is_code))
     return replaced(jobs, "state", state).append_column(PART, arrow(part))
-
-
-def _standard_state(number: int) -> str:
-    return STATES.get(number, str(number))
 
 
 def _exit_code_state(number: int) -> str:
@@ -135,6 +131,7 @@ def _key(*parts: str) -> str:
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times and states."""
     n_jobs = remarks["jobs"]
+    moves = ", ".join(f"{name} = {number}" for name, number in sorted(settings.columns.items()))
     said = [
         (remarks["jobs_with_bad_start_time"], "a UnixStartTime header is no number and is left alone"),
         (
@@ -156,7 +153,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         (remarks["short_lines"], f"{remarks['short_lines']} lines have fewer than 18 fields: the missing are unknown"),
         (remarks["floored"], f"{remarks['floored']} instants, counts or ids have a fraction and are floored"),
         (remarks["no_line_end"], NO_LINE_END),
-        (settings.columns, f"fields read by a dialect: {_moves(settings)}"),
+        (moves, f"fields read by a dialect: {moves}"),
     ]
     return [
         *status_notes(remarks, settings),
@@ -172,7 +169,3 @@ def _dialect_note(dialect: Dialect, remarks: Remarks) -> str:
         f"{', '.join(dialect.columns)}; {dialect.without_column} have no column and are left out; "
         f"{', '.join(dialect.left_out)} are unknown, because their fields hold something else in this dialect"
     )
-
-
-def _moves(settings: IngestSettings) -> str:
-    return ", ".join(f"{name} = {number}" for name, number in sorted(settings.columns.items()))

@@ -48,9 +48,10 @@ class Part:
 def names_in(start: bytes, settings: IngestSettings | None = None) -> list[str]:
     """The columns that the first bytes of a CSV or JSON name; none where they name none."""
     first = first_line(start)
-    if first.startswith((b"{", b"[")):
-        value = _object(first) if first.startswith(b"{") else _first_element(start)
-        return list(value) if value else []
+    if first.startswith(b"{"):
+        return list(_object(first) or ())
+    if first.startswith(b"["):
+        return list(next(iter(_leading_objects(start.decode("utf-8", "replace").lstrip()[1:])[0]), ()))
     try:
         names = next(csv.reader([_utf8(first).decode()], delimiter=_delimiter(first, settings)), [])
     except csv.Error:
@@ -199,11 +200,6 @@ def _leading_objects(text: str) -> tuple[list[dict[str, Any]], str]:
             break
         objects.append(value)
     return objects, text[begin:]
-
-
-def _first_element(start: bytes) -> dict[str, Any] | None:
-    objects, _ = _leading_objects(start.decode("utf-8", "replace").lstrip().removeprefix("["))
-    return objects[0] if objects else None
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
