@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from pipeline.arrays import Floats
 from pipeline.clean.stage import clean_stored
-from pipeline.estimate.estimates import make_estimates, make_memory
 from pipeline.estimate.baselines import last_two
+from pipeline.estimate.estimates import make_estimates, make_memory
 from pipeline.estimate.history import LEARN_JOBS, READ, History, history
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.stage import learn_memory, learn_state

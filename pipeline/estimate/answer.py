@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from pipeline.arrays import Floats, Ints
+from pipeline.sorting import sort_numbers
 
 LEVELS = np.array((0.10, 0.50, 0.80, 0.90, 0.95, 0.99, 0.025))
 """The quantiles of an answer: those that are published, and the lower end of a 95% interval."""
@@ -607,15 +608,3 @@ def _put_ended(ring: Ring, user: int, job: int, codes: Ints) -> None:
         ring.jobs[ring.heads[user, ROW], oldest] = job
     else:
         _put(ring, user, job)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sort_numbers(values: Floats) -> None:
-    """Sort up to about a thousand numbers in place: insertion with shrinking gaps (Shell 1959, Ciura 2001)."""
-    for gap in (301, 132, 57, 23, 10, 4, 1):
-        for place in range(gap, len(values)):
-            value, to = values[place], place
-            while to >= gap and values[to - gap] > value:
-                values[to] = values[to - gap]
-                to -= gap
-            values[to] = value

@@ -4,10 +4,10 @@ import numpy as np
 from numba import njit
 
 from pipeline.arrays import Array, Floats, Ints
-from pipeline.estimate.answer import sort_numbers
 from pipeline.estimate.history import History
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import QUANTILES, points
+from pipeline.sorting import sort_numbers
 
 PROGRAM = ("what", "gpu_type")
 SIZE = ("procs", "gpus", "requested_mem_kib")

@@ -19,9 +19,9 @@ from numba import njit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
 from pipeline.axes import MOST_EFFICIENCY, Axis
-from pipeline.estimate.answer import sort_numbers
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
+from pipeline.sorting import sort_numbers
 from pipeline.tables import PREDICTIONS
 
 # Time for which a table is made; age at which the weight of a run is a half.
@@ -220,7 +220,10 @@ def _look(cell: int, known_s: float, runs: Runs, learnt: Learnt, room: Floats, c
     bounds[:n] = 0.0
     _set_quantiles(values[:n], weights[:n], bounds[:n], codes[:n], KNOT_LEVELS, knots)
     learnt.knots[cell, :N_FAR], learnt.knots[cell, -N_FAR:] = knots[0] - FAR[::-1], knots[-1] + FAR
-    learnt.of_class[cell] = np.searchsorted(CLASSES, n_weeks) if n_weeks else len(CLASSES) - 1
+    learnt.of_class[cell] = len(CLASSES) - 1
+    for of_class in range(len(CLASSES) - 1, -1, -1):
+        if 0 < n_weeks <= CLASSES[of_class]:
+            learnt.of_class[cell] = of_class
     learnt.n_effective[cell], learnt.looked_s[cell] = n_effective, known_s
 
 

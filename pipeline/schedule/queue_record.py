@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.history import READ, History, history
-from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.jobs import texts
+from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State, arrays_in, arrays_table
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.schedule.queues import Log, usual_capacity

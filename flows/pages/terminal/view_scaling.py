@@ -8,7 +8,6 @@ import numpy as np
 
 from flows.pages.formats import between, fixed, number, plain
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
-from flows.services.published.advice import omitted_groups_line
 from pipeline.axes import Axis, plural
 from pipeline.report import Report
 from pipeline.scaling.advice import axis_of_series
@@ -242,4 +241,10 @@ def view_advice(found: Row) -> Iterator[Block]:
         jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
         yield Lead(group["label"], f" ({jobs} at {sizes}; group {group['group_id']})")
         yield from (f"  {line}" for line in group["answer"] or ["No runtime is known on any count."])
-    yield from filter(None, (omitted_groups_line(found["groups"], found["n_groups"]), *found["notes"]))
+    yield from filter(None, (_omitted_line(found["groups"], found["n_groups"]), *found["notes"]))
+
+
+def _omitted_line(listed: Rows, n_all: int) -> str:
+    """A line on the matching groups that are not listed; empty where all are."""
+    left = n_all - len(listed)
+    return f"{left:,} more groups match; name more of their values, or --group ID." if left > 0 else ""

@@ -111,9 +111,3 @@ def _no_match(groups: pa.Table, wanted: Mapping[str, str]) -> tuple[str, str]:
             return f"no group whose {name} is {printable(value, 60)}", expected
     pairs = " and ".join(f"{name} {printable(value, 60)}" for name, value in wanted.items())
     return f"no group with {pairs} together", "values that one group has"
-
-
-def omitted_groups_line(found: Sequence[Any], n_all: int) -> str:
-    """A line on the matching groups that are not listed; empty where all are."""
-    left = n_all - len(found)
-    return f"{left:,} more groups match; name more of their values, or --group ID." if left > 0 else ""
