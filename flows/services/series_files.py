@@ -16,7 +16,6 @@ from flows.services.quantities import chosen_names
 from pipeline.arrays import Floats
 from pipeline.axes import Axis
 from pipeline.errors import InputError, nearest_name, printable
-from pipeline.evaluate import evaluate_scaling
 from pipeline.group.observations import aggregate
 from pipeline.report import Report
 from pipeline.scaling.curves import PREDICTORS
@@ -170,6 +169,9 @@ def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
 
 def evaluate_files(paths: Sequence[Path], names: Sequence[str]) -> tuple[pa.Table, Report]:
     """SCALING_ERRORS of these predictors (none: all) over the series of all files, and the report on the series."""
+    # It loads numba, which a fit of a few rows does without.
+    from pipeline.evaluate import evaluate_scaling  # noqa: PLC0415
+
     predictors = {name: PREDICTORS[name] for name in chosen_names(names, PREDICTORS, "--predictor")}
     observations, applications = read_all(paths)
     table, report = evaluate_scaling(observations, applications, predictors)
