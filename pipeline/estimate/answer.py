@@ -43,9 +43,10 @@ STOPPED: 1 where the job was stopped at its limit and a full run would be longer
 LOG_PLACE: log(1 + earlier jobs of the burst). NTH: the number of the submit in the log. The last three are for
 questions."""
 N_TRAITS, PROGRAM, GPU_TYPE = 10, 0, 8
-USER, KIND, SAME, EVERYBODY, REQUEST, BURST, SESSION, WHO = range(N_TRAITS, N_TRAITS + 8)
-"""Columns of Jobs.codes: traits; numbers of keys (a job without a user has its queue's and partition's); the places of
-the first jobs of its burst and session; the number of the user's name or -1."""
+USER, KIND, SAME, EVERYBODY, REQUEST, QUEUE, BURST, SESSION, WHO = range(N_TRAITS, N_TRAITS + 9)
+"""Columns of Jobs.codes: traits; numbers of keys (QUEUE: the number that stands for the jobs of its queue and partition
+among users; a job without a user has it as USER); the places of the first jobs of its burst and session; the number of
+the user's name or -1."""
 
 RANK_SCALE, RANK_POWERS, SESSION_S = 6.5, np.array((1.33, 0.5, 0.0)), 3000.0
 IN_SESSION, OF_OTHERS = np.array((3.5, 1.5, 1.0)), np.array((0.5, 1.5, 1.5))
@@ -70,7 +71,7 @@ GRACE_S, NEARLY, OFTEN_BEYOND = 300.0, 0.98, 0.2
 """Jobs are stopped up to so long after their request; a knot above this share of it is the request and that time; where
 so many of the log's jobs run beyond, knots lie at 5 and 20 times the request."""
 
-ERROR_POWER, KEPT_OF_ALL, KEPT_OF_USER, OTHERS_JOBS = 8.0, 0.9995, 0.97, 50.0
+ERROR_POWER, NOBODYS_POWER, KEPT_OF_ALL, KEPT_OF_USER, OTHERS_JOBS = 8.0, 30.0, 0.9995, 0.97, 50.0
 
 NEWEST, COUNT, ROW = range(3)
 
@@ -109,7 +110,7 @@ class Jobs(NamedTuple):
 
 N_ERRORS, N_ENDED, FOLLOWS, OF_FOLLOWS, N_OF_USER = range(N_ESTIMATES, N_ESTIMATES + 5)
 """Columns of Memory.users behind the sums of errors of the estimates."""
-N_OVER, BEYOND, N_WAITING = range(3)
+N_OVER, BEYOND, N_WAITING, TYPICAL = range(4)
 
 
 class Memory(NamedTuple):
@@ -127,7 +128,7 @@ class Memory(NamedTuple):
     """(traits + 1, 2) decayed sum of log differences of pairs that differ in a trait alone, or in none; the number."""
     log: Floats
     """Jobs that ended; share of jobs that run beyond their requests; usual number of submits between a job's own and
-    when its end is known."""
+    when its end is known; log of the typical runtime."""
 
 
 FIRST_ESTIMATE, IS_NEW = len(LEVELS), len(LEVELS) + N_ESTIMATES
@@ -215,8 +216,12 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats
             _quantiles(order, room.sample, nth, limit_s, HALF, estimates[nth : nth + 1])
         _last_ones(job, jobs, memory.rings, work, limit_s, estimates)
     # 3. Their weighted median.
-    # The jobs of a queue are no one's: what erred least lately says little.
-    _set_shares(users, user if jobs.codes[job, WHO] >= 0 else len(users) - 1, room.shares)
+    if jobs.codes[job, WHO] >= 0:
+        _set_shares(users, user, ERROR_POWER, room.shares)
+    else:
+        # The jobs of a queue are no one's: a session says nothing, and what erred least lately little.
+        estimates[OF_SESSION] = min(math.exp(memory.log[TYPICAL]), limit_s) if memory.log[N_OVER] > 0 else estimates[0]
+        _set_shares(users, len(users) - 1, NOBODYS_POWER, room.shares)
     middle_s = min(_weighted_median(estimates, room.shares, work), limit_s)
     # 4. Knots around it, and beyond the request.
     _set_knots(knots_s, middle_s, limit_s, memory.log[BEYOND])
@@ -236,7 +241,7 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats
 def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) -> int:
     """Fill the sample; its size. The user's ended jobs, those of the kind, running ones; and everybody's."""
     values, codes, rings, sample = jobs.values, jobs.codes, memory.rings, room.sample
-    user, size, longest_s = codes[job, USER], 0, 0.0
+    user, size, longest_s = _remembered(job, codes, rings.ended), 0, 0.0
     for trait in range(N_TRAITS):
         room.log_trait[trait] = _log_trait(memory.pairs, trait)
     follows = _follows(memory.users, memory.kinds, user, codes[job, KIND]) > -MARGIN
@@ -261,6 +266,12 @@ def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) ->
             _weigh(job, other, back, RUNNING, size, values, codes, sample, room.log_trait)
             size += 1
     return _with_everybody(job, size, jobs, rings.request, sample)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _remembered(job: int, codes: Ints, ended: Ring) -> int:
+    """Whose ended jobs a job is answered from: its user's, of a user without any those of its queue."""
+    return codes[job, USER] if ended.heads[codes[job, USER], COUNT] > 0 else codes[job, QUEUE]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -399,7 +410,7 @@ def _gather(ring: Ring, key: int, values: Floats, found: Floats) -> int:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -> int:
     """The user's last runtimes: 2 of the program and request, 3 of the program, 4 of any, 5 of the session (three)."""
-    values, codes, n, key = jobs.values, jobs.codes, 0, jobs.codes[job, USER]
+    values, codes, n, key = jobs.values, jobs.codes, 0, _remembered(job, jobs.codes, ring)
     for back in range(_n_held(ring, key)):
         other = _nth(ring, key, back)
         is_alike = level == 4 or (level == 5 and codes[other, SESSION] == codes[job, SESSION])
@@ -423,14 +434,14 @@ def _median(values: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_shares(users: Floats, user: int, shares: Floats) -> None:
+def _set_shares(users: Floats, user: int, power: float, shares: Floats) -> None:
     """Set weights by errors of the user's jobs and of some of everybody's, in multiples of their mean."""
     of_all, of_user, n_own = users[-1, :N_ESTIMATES], users[user, :N_ESTIMATES], users[user, N_ERRORS]
     all_s, own_s = of_all.sum() / N_ESTIMATES, of_user.sum() / N_ESTIMATES
     for k in range(N_ESTIMATES):
         error = OTHERS_JOBS * (of_all[k] / all_s if all_s > 0 else 1.0)
         error += n_own * of_user[k] / own_s if n_own > 0 and own_s > 0 else 0.0
-        shares[k] = max(error, 1e-9) ** -ERROR_POWER
+        shares[k] = max(error, 1e-9) ** -power
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -488,6 +499,8 @@ def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: float
         _count_errors(answers[job, FIRST_ESTIMATE:IS_NEW], runtime_s, user, users)
         _move_places(answers[job], runtime_s, values[job, LOG_PLACE], memory.places, log[N_WAITING])
     log[N_OVER] += 1
+    off = values[job, LOG_RUNTIME] - log[TYPICAL]
+    log[TYPICAL] += off if log[N_OVER] == 1 else np.sign(off) * max(1 / log[N_OVER], 0.003)
     log[N_WAITING] += (n_since - log[N_WAITING]) * max(1 / log[N_OVER], 0.01)
     if values[job, LIMIT] > 0:
         is_beyond = runtime_s > values[job, LIMIT] + GRACE_S
@@ -496,6 +509,8 @@ def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: float
     if values[job, LIMIT] > 0:
         _compare_requests(job, jobs, rings.kind, users, memory.kinds)
     _put_ended(rings.ended, user, job, jobs.codes)
+    if user != codes[QUEUE]:
+        _put_ended(rings.ended, codes[QUEUE], job, jobs.codes)
     users[user, N_ENDED] += 1
     _put(rings.kind, codes[KIND], job)
     _put(rings.same, codes[SAME], job)

@@ -59,7 +59,7 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
     numbered = dict(names.keys)
 
     def number(name: str, *columns: Array) -> Ints:
-        digests = mixed(np.zeros(len(history), np.int64), *columns)
+        digests = mixed(np.zeros(len(columns[0]), np.int64), *columns)
         if registers:
             numbered[name] = with_new(numbered[name], digests)
         return numbers(numbered[name], digests)
@@ -68,15 +68,18 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
     gpus = np.where(history.gpus > 0, history.gpus, 0.0)
     memory = number("memory", np.where(history.requested_mem_kib > 0, history.requested_mem_kib, -1.0))
     size = number("size", history.procs, gpus)
-    is_named = (codes["who"] >= 0).astype(np.int64)
-    user = number(
-        "user", is_named, np.where(is_named, codes["who"], codes["queue"]), np.where(is_named, 0, codes["partition"])
-    )
+    # Side by side, so that the numbers do not depend on how many jobs come at a time.
+    of_user = [np.ones(len(history), np.int64), codes["who"], np.zeros(len(history), np.int64)]
+    of_queue = [np.zeros(len(history), np.int64), codes["queue"], codes["partition"]]
+    is_named = codes["who"] >= 0
+    both = (np.column_stack(pair).ravel() for pair in zip(of_user, of_queue, strict=True))
+    user, queue = number("user", *both).reshape(-1, 2).T
+    user = np.where(is_named, user, queue)
     program = 64 * what + codes["gpu_type"]
     kind = number("kind", user, program, size, memory, codes["problem_size"])
     keys = (
         user, kind, number("same", kind, limit_s), number("everybody", program, limit_s),
-        np.where(limit_s > 0, 1 + number("request", limit_s), 0),
+        np.where(limit_s > 0, 1 + number("request", limit_s), 0), queue,
     )  # fmt: skip
     runtime_s = np.where(history.runtime_s > 0, history.runtime_s, np.nan)
     with np.errstate(divide="ignore"):

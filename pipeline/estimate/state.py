@@ -126,7 +126,7 @@ def _no_age() -> Age:
     rings = (Ring(np.array([[-1, 0, 0]], np.int32), np.empty((0, WIDTHS[name]), np.int32)) for name in Rings._fields)
     places = np.vstack([FIRST_PLACES, np.zeros((1, len(LEVELS)))])
     memory = Memory(
-        Rings(*rings), np.zeros((1, N_OF_USER)), np.zeros((1, 2)), places, np.zeros((N_TRAITS + 1, 2)), np.zeros(3)
+        Rings(*rings), np.zeros((1, N_OF_USER)), np.zeros((1, 2)), places, np.zeros((N_TRAITS + 1, 2)), np.zeros(4)
     )
     return Age(memory, np.empty((0, N_ANSWER)), np.empty(0, np.bool_), np.empty(0, np.bool_))
 
@@ -333,7 +333,8 @@ def _with_rows(memory: Memory, n_starts: int, n_ends: int) -> Memory:
     """The memory with a free row in each ring for each event."""
     rings = {}
     for name, ring in memory.rings._asdict().items():
-        room = min(n_starts if name == "running" else n_ends, len(ring.heads))
+        # An ended job is put in for its user and queue, and for its request and any.
+        room = min({"running": n_starts, "ended": 2 * n_ends, "request": 2 * n_ends}.get(name, n_ends), len(ring.heads))
         more = np.full((max(int(ring.heads[-1, ROW]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int32)
         rings[name] = ring._replace(jobs=np.concatenate([ring.jobs, more]))
     return memory._replace(rings=Rings(**rings))
@@ -491,7 +492,7 @@ def _copied(age: Age) -> Age:
     return found
 
 
-FORMAT = 19
+FORMAT = 20
 """Raised when the arrays change their meaning: a State of another format is refused; the next run learns it anew."""
 AGAIN = "run again: a run learns the state from its logs"
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
