@@ -153,8 +153,9 @@ Array = npt.NDArray[Any]
 
 def floats(table: pa.Table, name: str) -> Floats:
     """A numeric column as float64, null as NaN."""
-    # Integers beyond 2^53 are rounded.
-    return floats_of(table.column(name).cast(pa.float64(), safe=False))
+    column = table.column(name)
+    # A cast loads Arrow's computations, which a query does without. Integers beyond 2^53 are rounded.
+    return floats_of(column if column.type == pa.float64() else column.cast(pa.float64(), safe=False))
 
 
 def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:

@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import warnings
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -14,7 +15,9 @@ from flows.services.files.process_guards import deny_world_writing
 SHORT_COMMANDS = ("query", "ingest")
 """Commands that run for seconds at most and do no linear algebra."""
 
-COMPUTATIONS = "pyarrow.compute"
+USED_SELDOM = ("pyarrow.compute", "scipy.linalg.cython_blas")
+"""Modules that a query needs at most where a model over inputs answers. numba loads the second one for products of
+matrices, which takes a fifth of a query's time."""
 
 
 def main() -> NoReturn:
@@ -27,7 +30,8 @@ def main() -> NoReturn:
     if is_short:
         _set_libraries()
     if arguments[:1] == ["query"]:
-        _load_computations_at_use()
+        for name in USED_SELDOM:
+            _load_at_use(name)
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     exit_after(arguments)
@@ -56,16 +60,14 @@ def _set_libraries() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
-def _load_computations_at_use() -> None:
-    """Let `pyarrow.compute` load at the first use of a name in it: a query uses none."""
-    unloaded = ModuleType(COMPUTATIONS)
+def _load_at_use(module: str) -> None:
+    """Let a module load at the first use of a name in it."""
+    unloaded = ModuleType(module)
 
     def of_loaded(name: str) -> Any:
-        if sys.modules[COMPUTATIONS] is unloaded:
-            del sys.modules[COMPUTATIONS]
-        import pyarrow.compute
-
-        return getattr(pyarrow.compute, name)
+        if sys.modules[module] is unloaded:
+            del sys.modules[module]
+        return getattr(import_module(module), name)
 
     unloaded.__getattr__ = of_loaded  # type: ignore[method-assign]
-    sys.modules[COMPUTATIONS] = unloaded
+    sys.modules[module] = unloaded

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +79,12 @@ def test_a_name_with_inputs_is_answered_by_their_model_and_another_by_the_estima
         assert json.loads(walltime(*given, "--job-name", name).out)["answered_by"] == "walltime"
     said = walltime(*given[:-1], "--job-name", "heat_n800_step300").out
     assert "A model over the inputs that the job's texts name answered" in said
+
+
+def test_a_model_answers_in_a_process_that_has_loaded_nothing_else(published: Path) -> None:
+    given = ("--from", str(published), "--user", "ada", "--procs", "4", "--job-name", "heat_n800_step300", "--json")
+    said = subprocess.check_output([sys.executable, "-m", "flows.cli", "query", *given], text=True)
+    assert json.loads(said)["answered_by"] == "inputs"
 
 
 @pytest.mark.parametrize(

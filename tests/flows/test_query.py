@@ -4,6 +4,8 @@ import csv
 import io
 import itertools
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +24,7 @@ from flows.services.query.answers import answers, load_state
 from flows.services.query.groups import scaled
 from flows.services.run.running import run_and_publish
 from pipeline.errors import InputError
+from pipeline.estimate.answer import LIMIT
 from pipeline.estimate.history import history
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state import estimate, loaded_state
@@ -276,9 +279,36 @@ def test_a_kind_of_runs_is_answered_by_its_published_prediction(sample: Path, wa
     assert min(ends) <= between["runtime_s"] <= max(ends)
     shown = walltime("query", "--from", sample, "--application", kind["application"], "--procs", ran[0]).out
     assert "this is the published prediction of the group" in shown and "kept so far" not in shown
-    for more in (("--user", largest["user"]), ("--requested", "10h"), ("--application", "nosuch")):
+    of_user = ("--application", kind["application"], "--procs", ran[0], "--user", largest["user"])
+    assert asked(walltime, sample, *of_user)["answered_by"] == "predictions"
+    assert "No request is given" in walltime("query", "--from", sample, *of_user).out
+    for more in (("--requested", "10h"), ("--application", "nosuch")):
         given = ("--application", kind["application"], "--procs", ran[0], *more)
         assert asked(walltime, sample, *given)["answered_by"] == "walltime"
+
+
+def test_a_user_s_job_without_a_request_is_the_estimator_s_where_no_job_has_one(sample: Path) -> None:
+    loaded = load_state(sample)
+    values = loaded.state.jobs.values.copy()
+    values[:, LIMIT] = 0
+    without = replace(loaded, state=replace(loaded.state, jobs=loaded.state.jobs._replace(values=values)))
+    row = max(rows_of(sample, "groups"), key=lambda row: row["n_jobs"])
+    job = {name: row[name] for name in ("user", "application", "requested_mem_kib")}
+    assert [answers(one, [job])[0]["answered_by"] for one in (loaded, without)] == ["predictions", "walltime"]
+
+
+def test_a_query_waits_for_no_linear_algebra(sample: Path) -> None:
+    """numba loads scipy's with its first kernel, which takes a fifth of a second."""
+    script = f"""
+import atexit, sys
+from flows.cli import main
+names = ("scipy.linalg", "pandas", "duckdb", "prefect", "pydantic", "matplotlib")
+atexit.register(lambda: print("loaded:", *(name for name in names if name in sys.modules)))
+sys.argv[1:] = ["query", "--from", {str(sample)!r}, "--user", "17", "--procs", "4", "--requested", "4h"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded:"
 
 
 def test_a_count_that_the_kind_never_ran_is_the_nearest_one_s_answer_times_the_curve_s_ratio(

@@ -10,6 +10,7 @@ from flows.services.quantities import LATER, instant, memory_text
 from pipeline.axes import UNTOLD, Axis, counted
 from pipeline.limits.own_jobs import LEAST_JOBS
 
+SUBMITTERS = ("user", "account", "user_group")
 PERCENT = (10, 50, 80, 90, 95, 99)
 QUANTILES = (
     text("jobs done by then", "percent", form="{}%".format),
@@ -75,7 +76,9 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
         model = "A model over the inputs that the job's texts name answered"
         yield f"{model}; the sentences below are of the method walltime."
     if found["answered_by"] == "predictions":
-        yield f"No user and no request are given: this is the published prediction of the group {found['group']}."
+        has_submitter = any(found["job"].get(name) for name in SUBMITTERS)
+        missing = "No request is" if has_submitter else "No user and no request are"
+        yield f"{missing} given: this is the published prediction of the group {found['group']}."
         yield from filter(None, [found["advice"]])
     else:
         yield from _of_the_estimate(found)
@@ -144,7 +147,7 @@ def _basis(found: Mapping[str, Any]) -> str:
     is_compared = bool(found["job"].get("requested_s"))
     everybody = f"{_jobs(found['n_everybody'])} of all submitters with the same application and requested time"
     among = f", among them {everybody}" if is_compared else ""
-    column = next((name for name in ("user", "account", "user_group") if found["job"].get(name)), None)
+    column = next((name for name in SUBMITTERS if found["job"].get(name)), None)
     who = f"{column} {found['job'][column]}" if column else ""
     if not column:
         return f"No submitter is given: the answer rests on the jobs of all submitters{among}."

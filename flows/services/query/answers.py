@@ -17,6 +17,7 @@ from flows.services.query.groups import Curve, curves_of, scaled
 from flows.services.query.jobs import as_ingested
 from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError
+from pipeline.estimate.answer import LIMIT
 from pipeline.estimate.estimates import PROMISE, price_now, recommended_kib
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.questions import Basis, basis_of, completed, first_text, questions_of
@@ -136,6 +137,7 @@ def _runtimes(
             procs[place] = max(round(procs[place] * ran[place] / counts[place]), 1)
             gpus[place] = ran[place] if curve.is_of_gpus else gpus[place]
     quantiles_s = estimate(loaded.state, replace(questions, procs=procs, gpus=gpus))[:, :N_QUANTILES]
+    has_requests = float(np.mean(loaded.state.jobs.values[:, LIMIT] > 0)) > 0.5
     found = []
     for place, (job, curve) in enumerate(zip(known, curves, strict=True)):
         about: dict[str, Any] = {"answered_by": METHOD, "group": None, "scaled_from": None, "advice": None}
@@ -143,7 +145,7 @@ def _runtimes(
         if curve and place in ran:
             own = scaled(own, curve.ratio(counts[place], ran[place]), float(questions.requested_s[place]))
             about |= {"group": curve.label, "scaled_from": int(ran[place])}
-        predicted = _of_kind(job, curve, counts[place])
+        predicted = _of_kind(job, curve, counts[place], has_requests=has_requests)
         if predicted:
             own, facts = predicted
             about |= facts
@@ -154,9 +156,14 @@ def _runtimes(
     return found
 
 
-def _of_kind(job: Mapping[str, Value], curve: Curve | None, count: float) -> tuple[Floats, dict[str, Any]] | None:
-    """The prediction of a kind of runs, which has a program and neither a user nor a request; None: no kind."""
-    if curve is None or not curve.is_kind or first_text(job, WHO) or job.get("requested_s"):
+def _of_kind(
+    job: Mapping[str, Value], curve: Curve | None, count: float, *, has_requests: bool
+) -> tuple[Floats, dict[str, Any]] | None:
+    """The prediction of a kind of runs, which has a program and no request; None: no kind.
+
+    Where most of the log's jobs have none, a job of a user is the estimator's.
+    """
+    if curve is None or not curve.is_kind or job.get("requested_s") or (first_text(job, WHO) and not has_requests):
         return None
     place = curve.nearest(count)
     assert place is not None  # nosec B101 # for the type checker

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flows.services.published.published_folder import read_columns, rows_where
-from pipeline.arrays import Bools, Floats, Value, floats, matching_places
+from pipeline.arrays import Bools, Floats, Value, floats, integers, matching_places
 from pipeline.axes import Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.history import WHO
@@ -65,7 +65,7 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
         key = tuple(wanted.items())
         if key not in held:
             places = matching_places(groups, wanted)
-            n_jobs = floats(groups, "n_jobs")[places]
+            n_jobs = integers(groups.column("n_jobs"))[0][places]
             place = int(places[np.argmax(n_jobs)]) if len(places) else None
             names_program = bool(set(PROGRAMS) & set(wanted))
             is_kind = names_program or (len(wanted) > 1 and not set(WHO) & set(filled))
@@ -79,7 +79,8 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
 def _curve(manifest: Manifest, group: Mapping[str, Any], names_program: bool, is_kind: bool) -> Curve | None:
     columns = ("group_id", "procs", *ENDS, "method", "reliability", "advice")
     table = rows_where(manifest.path(PREDICTIONS.name), PREDICTIONS, "group_id", group["group_id"], columns)
-    order = np.argsort(floats(table, "procs"), kind="stable")
+    counts = integers(table.column("procs"))[0].astype(np.float64)
+    order = np.argsort(counts, kind="stable")
     # A law that comes close to no run gives no ratio.
     told = [one != "broken" for one in table.column("reliability").to_pylist()]
     order = order[(floats(table, "runtime_s") > 0)[order] & np.array(told, np.bool_)[order]]
@@ -92,7 +93,7 @@ def _curve(manifest: Manifest, group: Mapping[str, Any], names_program: bool, is
     ])  # fmt: skip
     methods, advice = ([table.column(name)[int(place)].as_py() for place in order] for name in ("method", "advice"))
     return Curve(
-        group["label"], group["axis"] == Axis.GPUS, names_program, is_kind, floats(table, "procs")[order],
+        group["label"], group["axis"] == Axis.GPUS, names_program, is_kind, counts[order],
         quantiles_s, np.array([one == "runs" for one in methods]), advice,
     )  # fmt: skip
 
