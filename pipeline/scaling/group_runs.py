@@ -47,9 +47,10 @@ OF_LOG = 0.5
 # How many later runs of a cell its class counts as, and of a class the levels of knots; what a week leaves of them.
 OF_CLASS, OF_UNIFORM, KEEPS = 3.0, 30.0, 0.97
 
-# A row is kept where its 80% interval contained 70 to 90% of at least 20 later runs, of which the newest count most; it
-# is ok where the interval spans at most 2.5 times.
-ENOUGH, KEEPS_OF_ROW, LEAST_KEPT, MOST_KEPT, MOST_SPAN = 20, 0.99, 0.7, 0.9, 2.5
+# A row is kept where its 80% interval contained 70 to 90% of at least 20 later runs, of which the newest count most, or
+# more than 90% where it spans at most 1.1 times: runs of one length are all in it. It is ok where the interval spans at
+# most 2.5 times.
+ENOUGH, KEEPS_OF_ROW, LEAST_KEPT, MOST_KEPT, MOST_SPAN, NARROW_SPAN = 20, 0.99, 0.7, 0.9, 2.5, 1.1
 
 # The words of reliability, and a sentence for each; the law's own advice is used instead for ok, far and broken.
 ADVICE = {
@@ -365,11 +366,12 @@ def _reliability(
     """Per row the word and the advice; the share of later runs in its 80% interval, and their number."""
     n, broken = record[:, 3], pc.match_substring(curves.column("reliability").cast(pa.string()), "high_error")
     share = np.divide(record[:, 0], record[:, 2], out=np.full(len(n), np.nan), where=n > 0)
-    is_kept = (share >= LEAST_KEPT) & (share <= MOST_KEPT)
+    span = found[:, HI80] / found[:, LO80]
+    is_kept = (share >= LEAST_KEPT) & ((share <= MOST_KEPT) | (span <= NARROW_SPAN))
     cases = {
         "broken": ~has_run & (broken.to_numpy() | np.isnan(found[:, MIDDLE])),
         "far": ~has_run & curves.column("is_extrapolated").to_numpy(), "few": n < ENOUGH, "missed": ~is_kept,
-        "wide": ~(found[:, HI80] <= MOST_SPAN * found[:, LO80]),
+        "wide": ~(span <= MOST_SPAN),
     }  # fmt: skip
     words = np.select(list(cases.values()), list(cases), "ok").tolist()
     sentences = []

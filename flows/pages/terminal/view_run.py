@@ -112,7 +112,7 @@ def _reliability(summary: Mapping[str, Any]) -> Iterator[tuple[str, object, str]
         "count",
     )  # fmt: skip
     kept = counts["ok"] + counts["wide"]
-    yield "kept", kept, "predictions, ok or wide, whose 80% interval contained 70 to 90% of later runs"
+    yield "kept", kept, "predictions, ok or wide, whose 80% interval contained its share of later runs"
     others = {word: n for word, n in counts.items() if word not in ("ok", "wide")}
     words = ", ".join(f"{number(n)} {word}" for word, n in others.items())
     yield "doubtful", sum(others.values()), f"predictions: {words}"

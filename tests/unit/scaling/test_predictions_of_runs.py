@@ -165,6 +165,14 @@ def test_words_tell_kept_narrow_wide_and_few_rows_apart_and_the_report_counts_th
     assert rows[0]["advice"] == f"{rows[0]['n_later']} later runs have been compared with this row; 20 are needed."
 
 
+def test_a_row_of_runs_of_one_length_is_kept_although_its_interval_contains_all_of_them() -> None:
+    draw, n = np.random.default_rng(7), 400
+    jobs = log_of(600 + draw.integers(0, 3, n), np.ones(n), np.sort(draw.uniform(0, 730 * DAY_S, n)))
+    (row,), _ = predicted(jobs, curves_of(np.array([600.0]), 3.0, np.array([1])))
+    assert row["kept_share"] > 0.9 and row["runtime_s_hi80"] < 1.1 * row["runtime_s_lo80"]
+    assert (row["reliability"], row["advice"]) == ("ok", None)
+
+
 def test_what_ran_in_one_week_is_wide_where_the_next_campaigns_differ() -> None:
     draw, parts, rows_of_law = np.random.default_rng(8), [], []
 
