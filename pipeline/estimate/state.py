@@ -68,7 +68,7 @@ class Age(NamedTuple):
 
     memory: Memory
     answers: Floats
-    """(jobs, N_ANSWER)."""
+    """(open jobs, N_ANSWER); what has ended has been compared."""
     has_begun: Bools
     is_over: Bools
 
@@ -212,11 +212,15 @@ def update(
     known, named = known.take(fresh), named[fresh]
     # A job that was reported late counts as submitted now: what it would have changed has been answered.
     known = replace(known, submit_s=np.maximum(known.submit_s, state.as_of_s))
+    n_kept = len(state.ids)
     for start in range(0, max(len(known), 1), PART_JOBS):
         rows = np.arange(start, min(start + PART_JOBS, len(known)))
         is_last = len(known) <= start + PART_JOBS
         until_s = float(as_of_s if is_last else known.submit_s[rows[-1]])
-        state = compacted(_extended(state, known.take(rows), named[rows], until_s, found))
+        state = _extended(state, known.take(rows), named[rows], until_s, found)
+        if is_last or len(state.ids) > 2 * n_kept:
+            state = compacted(state)
+            n_kept = len(state.ids)
     return state
 
 
@@ -271,19 +275,15 @@ def _extended(
     last = _grown(state.last, n_keys[0], -1)
     set_bursts(jobs, last, first, array, True)
     asked, room = np.arange(first, n), new_room(n)
-    has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
-    starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
     ages, record = {}, state.record
     for age_s, earlier in state.ages.items():
         age = _with_room(earlier, n, n_keys)
-        by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s - age_s)
-        by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s - age_s)
-        memory = _with_rows(age.memory, len(by_start), len(by_end))
+        by_start, by_end, memory = _events(jobs, age, until_s - age_s)
         advance(jobs, memory, age.answers, room, asked, by_start, by_end, age_s, until_s - age_s)
         age.has_begun[by_start], age.is_over[by_end] = True, True
         # Jobs that left the queue unstarted are over.
         age.is_over[jobs.values[:, END] <= until_s - age_s] = True
-        ages[age_s] = age._replace(memory=memory)
+        ages[age_s] = age._replace(memory=memory, answers=age.answers[~age.is_over])
         room.seen[:] = -1
         if age_s == 0:
             record = _recorded(record, jobs, age.answers, by_end[jobs.values[by_end, LEARNT] > 0])
@@ -311,8 +311,8 @@ def _joined(first: Jobs, second: Jobs) -> Jobs:
 
 def _with_room(age: Age, n_jobs: int, n_keys: list[int]) -> Age:
     """The age with a row for each job, and for each user and kind."""
-    n_new, held = n_jobs - len(age.is_over), age.memory
-    answers, more = np.concatenate([age.answers, np.zeros((n_new, N_ANSWER))]), np.zeros(n_new, np.bool_)
+    held, more, answers = age.memory, np.zeros(n_jobs - len(age.is_over), np.bool_), np.zeros((n_jobs, N_ANSWER))
+    answers[np.flatnonzero(~age.is_over)] = age.answers
     rings = (
         ring._replace(heads=_grown(ring.heads, n_keys[KEY_OF_RING[name] - USER], (-1, 0, -1)))
         for name, ring in held.rings._asdict().items()
@@ -361,8 +361,7 @@ def compacted(state: State) -> State:
             Ring(np.column_stack([number[heads[:, 0]], heads[:, 1:]]), number[places[: heads[-1, ROW]]])
             for heads, places in age.memory.rings
         ))  # fmt: skip
-        held = (age.answers, age.has_begun, age.is_over)
-        ages[age_s] = Age(age.memory._replace(rings=rings), *(one[kept] for one in held))
+        ages[age_s] = Age(age.memory._replace(rings=rings), age.answers, age.has_begun[kept], age.is_over[kept])
     jobs = Jobs(*(one[kept] for one in state.jobs))
     # Bursts and sessions are named by a job's place: by that of their first job that is kept.
     for column in (BURST, SESSION):
@@ -466,20 +465,27 @@ SAME_S = 3600.0
 
 
 def _asked(state: State, age_s: float, questions: History) -> Floats:
-    jobs, age, until_s, nothing = state.jobs, _copied(state.ages[age_s]), state.as_of_s, np.empty(0, np.int64)
+    # What has happened by the State's time and has not been learnt at this age is learnt before the questions join the
+    # jobs: their number must not change it.
+    jobs, until_s, nothing, first = state.jobs, state.as_of_s, np.empty(0, np.int64), len(state.ids)
+    age = _with_room(_copied(state.ages[age_s]), first, _n_keys(state.names))
+    by_start, by_end, memory = _events(jobs, age, until_s)
+    advance(jobs, memory, age.answers, new_room(first), nothing, by_start, by_end, 0.0, until_s)
+    fresh, _ = jobs_of(questions, state.names, registers=False)
+    jobs, n = _joined(jobs, fresh), first + len(questions)
+    set_bursts(jobs, state.last, first, np.concatenate([state.array, np.zeros(len(questions), np.int64)]), False)
+    answers = np.zeros((n, N_ANSWER))
+    advance(jobs, memory, answers, new_room(n), np.arange(first, n), nothing, nothing, 0.0, until_s)
+    return answers[first:, : len(LEVELS)]
+
+
+def _events(jobs: Jobs, age: Age, until_s: float) -> tuple[Ints, Ints, Memory]:
+    """The jobs whose start, and those whose end, an age has not learnt and knows by a time; the memory with room."""
     starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
     has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
     by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s)
     by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s)
-    memory = _with_rows(age.memory, len(by_start), len(by_end))
-    # Before the questions join the jobs: their number must not change what is learnt.
-    advance(jobs, memory, age.answers, new_room(len(jobs.values)), nothing, by_start, by_end, 0.0, until_s)
-    fresh, _ = jobs_of(questions, state.names, registers=False)
-    first, n = len(jobs.values), len(jobs.values) + len(questions)
-    jobs, age = _joined(jobs, fresh), _with_room(age._replace(memory=memory), n, _n_keys(state.names))
-    set_bursts(jobs, state.last, first, np.concatenate([state.array, np.zeros(len(questions), np.int64)]), False)
-    advance(jobs, memory, age.answers, new_room(n), np.arange(first, n), nothing, nothing, 0.0, until_s)
-    return age.answers[first:, : len(LEVELS)]
+    return by_start, by_end, _with_rows(age.memory, len(by_start), len(by_end))
 
 
 def _copied(age: Age) -> Age:
@@ -492,7 +498,7 @@ def _copied(age: Age) -> Age:
     return found
 
 
-FORMAT = 20
+FORMAT = 21
 """Raised when the arrays change their meaning: a State of another format is refused; the next run learns it anew."""
 AGAIN = "run again: a run learns the state from its logs"
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
