@@ -19,10 +19,10 @@ import numpy as np
 
 from flows.services.files.os_errors import config_settings
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.estimate.estimates import table
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import DAY_S, walltime
+from pipeline.evaluate.table_reading import table
 from pipeline.ingest import ingest
 
 ROOT = Path(__file__).parents[1]

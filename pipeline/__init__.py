@@ -11,11 +11,12 @@ Where do I go to ...
     add a reason to set jobs aside?             schema.py, and one mask in clean/ with a line in RULES of clean/stage.py
     change what "similar" means?                [group] template in the config; group/
     add a scaling law?                          laws/: one declaration, one line in __init__.py
-    change an interval?                         estimate/predictions.py, estimate/law_curves.py
+    change an interval?                         estimate/answer.py (one job), scaling/group_runs.py (a kind)
     see how a long log fits into memory?        large_tables.py
+    see how arrays become a table?              stored_arrays.py
     find who writes files?                      storage.py (Parquet), publish/ (versions, manifest)
     see which versions stay on disk?            publish/versions.py
-    answer for one job?                         estimate/walltime.py (flows/services/query/answers.py asks)
+    answer for one job?                         estimate/answer.py (flows/services/query/answers.py asks)
     hand estimates to a scheduler?              export/, and a line in flows/services/exporting.py
     see how good estimates are?                 evaluate/ (backtest.py, and methods.py against looking ahead)
     replay a log under a policy?                schedule/engine.py (compared: what_if.py)

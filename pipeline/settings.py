@@ -263,6 +263,7 @@ class LogInputSettings(Section):
 
 Mode = Literal["off", "warn", "block"]
 
+
 class BlockingCheck(Section):
     """A check whose failure is a fault of the log or its export."""
 

@@ -235,4 +235,3 @@ def application(arguments: Sequence[str] = ()) -> typer.Typer:
 
 def _common(version: bool = VERSION) -> None:
     """Predicts job runtimes, with intervals, from a cluster's accounting log."""
-

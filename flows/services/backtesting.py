@@ -213,4 +213,3 @@ def scores_as_dicts(found: dict[float, Scored]) -> list[dict[str, Any]]:
     return [
         {"days": days, **{name: figures(part) for name, part in subsets_of(one).items()}} for days, one in found.items()
     ]
-

@@ -64,9 +64,7 @@ def _whole(value: Any) -> Any:
 
 def _with_earlier(fresh: list[dict[str, Any]], earlier: list[dict[str, Any]], now: Now) -> list[dict[str, Any]]:
     """The first answer of each job, and its newest one."""
-    started_s = {
-        job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)
-    }
+    started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
     answered = {row["job_id"] for row in fresh}
     kept = [row for row in earlier if row["made_s"] > now.at_s - KEPT_S and row["made_s"] < int(now.at_s)]
     first: dict[str, int] = {}

@@ -98,8 +98,7 @@ class Site:
 
 
 def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None) -> Site:
-    """The site of a published folder; a hypothetical job stands last in the log, with its choices, and does not wait.
-    """
+    """The site of a published folder; a hypothetical job, with its choices, stands last in the log and never waits."""
     with reading(published) as manifest:
         loaded = answering_state(manifest)
         timezone = loaded.state.site["timezone"]

@@ -17,7 +17,7 @@ from pipeline.estimate.history import LEARN_JOBS, READ, History, history
 from pipeline.estimate.history import MEMORY as MEMORY_TARGET
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import N_QUANTILES, QUANTILES
-from pipeline.estimate.state import DAY_S, RECORD_JOBS, Record, State, estimate, loaded_state, nights
+from pipeline.estimate.state import DAY_S, Record, State, estimate, loaded_state
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES, MEMORY
@@ -51,7 +51,7 @@ def table_rows(state: State, log: History) -> Rows:
     ended = ended[np.argsort(log.end_s[ended], kind="stable")][::-1]
     found = list[Rows]()
     for rank in range(len(KEYS)):
-        digest = _digests(log, rank)[ended]
+        digest = digests_of(log, rank)[ended]
         own, digest = ended[digest >= 0], digest[digest >= 0]
         _, first, number = np.unique(digest, return_index=True, return_inverse=True)
         newest, longest_s = own[first], np.zeros(len(first))
@@ -61,27 +61,27 @@ def table_rows(state: State, log: History) -> Rows:
         is_kept = log.end_s[newest] >= state.as_of_s - DAY_S * KEPT_DAYS
         found.append({name: column[is_kept] for name, column in of_kind.items()})
     rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
-    return rows | _keys(log, rows["job"], rows["rank"]) | _answers(state, log, rows["job"], rows["rank"])
+    return rows | _keys(log, rows["job"], rows["rank"]) | answers_of(state, log, rows["job"], rows["rank"])
 
 
-def _digests(log: History, rank: int) -> Ints:
+def digests_of(log: History, rank: int) -> Ints:
     """Per job a hash of its values of a kind of row; -1 where one is unknown."""
-    values = _values(log)
+    values = values_of(log)
     is_known = np.all([np.ones(len(log), np.bool_), *(values[name] >= 0 for name in KEYS[rank] if name in CODED)], 0)
     digests = mixed(np.zeros(len(log), np.int64), *(np.ascontiguousarray(values[name]) for name in KEYS[rank]))
     return np.where(is_known, digests, -1)
 
 
-def _values(log: History) -> dict[str, Array]:
-    plain = {"requested_s": np.where(log.requested_s > 0, log.requested_s, 0.0), "procs": log.procs}
-    return plain | {"gpus": np.where(log.gpus > 0, log.gpus, 0.0)} | {
-        name: log.codes[name] + (name == "gpu_type") for name in CODED
-    }
+def values_of(log: History) -> dict[str, Array]:
+    """Per job the values that keys are of, the texts as codes from 0."""
+    numbers = {"requested_s": log.requested_s, "gpus": log.gpus}
+    found = {name: np.where(values > 0, values, 0.0) for name, values in numbers.items()} | {"procs": log.procs}
+    return found | {name: log.codes[name] + (name == "gpu_type") for name in CODED}
 
 
 def _keys(log: History, jobs: Ints, rank: Ints) -> Rows:
     """The values that each row is for."""
-    values, found = _values(log), Rows()
+    values, found = values_of(log), Rows()
     for name in LETTERS:
         is_named = np.array([name in key for key in KEYS])[rank]
         if name in CODED:
@@ -93,7 +93,7 @@ def _keys(log: History, jobs: Ints, rank: Ints) -> Rows:
     return found | {"chain_rank": rank, "newest_end_s": log.end_s[jobs].astype(np.int64)}
 
 
-def _answers(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
+def answers_of(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
     """What the rows' jobs are answered with, and ratios where a row has no request and its job one."""
     asked = log.as_submitted().take(jobs)
     is_any = {name: np.array([name not in key for key in KEYS])[rank] for name in LETTERS}
@@ -106,41 +106,6 @@ def _answers(state: State, log: History, jobs: Ints, rank: Ints) -> Rows:
     ratios = quantiles_s / np.where(has_ratios, asked.requested_s, np.nan)[:, None]
     seconds = {f"runtime_s_{name}": quantiles_s[:, k] for k, name in enumerate(NAMES)}
     return seconds | {f"ratio_{name}": ratios[:, k] for k, name in enumerate(NAMES)}
-
-
-def table(history: History) -> Floats:
-    """(jobs, 6) quantiles, s, that each job finds in the table of the last midnight that is `stale_s` old.
-
-    Of a midnight's table only the rows that its jobs find are answered: each is answered by itself.
-    """
-    log = replace(history, stale_s=history.stale_s or 0.0)
-    rank, newest = _newest_alike(log)
-    found = np.full((len(log), N_QUANTILES), np.nan)
-    for state, reading in nights(log, (0.0, DAY_S)):
-        own = reading[rank[reading] >= 0]
-        row, place = np.unique(np.stack([rank[own], newest[own]]), axis=1, return_inverse=True)
-        found[own] = _told(_answers(state, log, row[1], row[0]), place.ravel(), log.requested_s[own])
-    return found
-
-
-def _newest_alike(log: History) -> tuple[Ints, Ints]:
-    """Per job the first kind of row that the table it reads has for it, and the newest job of that row; -1: none."""
-    ended = np.flatnonzero(log.has_run & log.is_learnt)
-    ended = ended[np.argsort(log.end_s[ended], kind="stable")]
-    n_known = np.searchsorted(log.end_s[ended], log.known_s, side="right")
-    rank, newest = np.full((2, len(log)), -1)
-    for kind in range(len(KEYS) if len(ended) else 0):
-        digest = _digests(log, kind)
-        _, code = np.unique(digest, return_inverse=True)
-        first = code * (len(ended) + 1)
-        nth = first[ended] + np.arange(len(ended))
-        by_key = np.argsort(nth)
-        before = np.searchsorted(nth[by_key], first + n_known) - 1
-        job = ended[by_key[np.maximum(before, 0)]]
-        is_found = (rank < 0) & (digest >= 0) & (before >= 0) & (code[job] == code)
-        is_found &= log.end_s[job] >= log.known_s - DAY_S * KEPT_DAYS
-        rank[is_found], newest[is_found] = kind, job[is_found]
-    return rank, newest
 
 
 def make_estimates(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.Table, Report]:
@@ -235,64 +200,6 @@ def make_memory(state: pa.Table, jobs: LargeTable, run_id: str) -> tuple[pa.Tabl
     return found, Report("memory", "row", Tally(n), Tally(n))
 
 
-def published_rows(table: pa.Table) -> Rows:
-    """The rows of ESTIMATES as `look_up` takes them."""
-    plain = {name: table.column(name) for name in table.column_names}
-    # The dictionary of a column without any text has no place that numpy could take.
-    plain |= {name: plain[name].cast(pa.string()) for name in CODED}
-    return {name: column.to_numpy(zero_copy_only=False) for name, column in plain.items()}
-
-
-def look_up(rows: Rows, jobs: History) -> Floats:
-    """(jobs, 6) quantiles, s, from each job's first row that is present; NaN where none is.
-
-    Of its row the ratios times the request where both are known, else the seconds; q10 and q50 at most the request.
-
-    Parameters
-    ----------
-    rows : Rows
-        Columns of ESTIMATES by name, as `table_rows` and `published_rows` make them.
-    jobs : History
-        n jobs.
-
-    Returns
-    -------
-    Floats
-        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
-
-    Examples
-    --------
-    >>> log = history(tables["jobs"])
-    >>> look_up(published_rows(tables["estimates"]), log).shape == (len(log), 6)
-    True
-    """
-    places: dict[tuple[object, ...], int] = {}
-    columns = {name: rows[name].tolist() for name in LETTERS}
-    for row, rank in enumerate(rows["chain_rank"].tolist()):
-        places[rank, *(columns[name][row] for name in KEYS[rank])] = row
-    values = _values(jobs)
-    own = {name: values[name].tolist() for name in LETTERS if name not in CODED}
-    for name in CODED:
-        texts: Array = np.array([*jobs.names[name], None], np.object_)
-        own[name] = texts[jobs.codes[name]].tolist()
-    place = np.full(len(jobs), -1)
-    for job in range(len(jobs)):
-        chain = ((rank, *(own[name][job] for name in key)) for rank, key in enumerate(KEYS))
-        place[job] = next((places[key] for key in chain if key in places), -1)
-    return _told(rows, place, jobs.requested_s)
-
-
-def _told(rows: Rows, place: Ints, requested_s: Floats) -> Floats:
-    """(jobs, 6) quantiles, s, that the rows at these places give jobs with these requests; NaN where there is none."""
-    requested_s = np.where(requested_s > 0, requested_s, np.nan)
-    found, known = np.full((len(place), N_QUANTILES), np.nan), place >= 0
-    seconds, ratios = (np.stack([rows[f"{unit}_{name}"] for name in NAMES], axis=1) for unit in ("runtime_s", "ratio"))
-    scaled_s = ratios[place[known]] * requested_s[known][:, None]
-    found[known] = np.where(np.isnan(scaled_s), seconds[place[known]], scaled_s)
-    found[known, :2] = np.fmin(found[known, :2], requested_s[known][:, None])
-    return found
-
-
 LEVELS = (0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
 """Shares of jobs like one that stay under an amount, of the amounts that may be recommended for it: a larger chance of
 too little than a tenth would lose its user too many jobs."""
@@ -372,16 +279,3 @@ def price_of(needed: Floats, promise: float = PROMISE) -> float:
 def price_now(record: Record) -> float:
     """The price at the promise of the jobs that a MEMORY_STATE has ended last."""
     return price_of(prices(record.runtime_s, record.quantiles_s[:, :N_QUANTILES], record.procs))
-
-
-def recommended_as_of(past: History, quantiles_kib: Floats, promise: float) -> Floats:
-    """(jobs,) what is recommended at each job's submit, KiB per processor, at the price of the midnight before."""
-    needed, by_end, found = np.zeros(len(past)), past.by_end, np.full(len(past), np.nan)
-    by_end = by_end[~np.isnan(quantiles_kib[by_end, 1])]
-    needed[by_end] = prices(past.runtime_s[by_end], quantiles_kib[by_end], past.procs[by_end])
-    day = np.floor(past.submit_s / DAY_S)
-    for at in np.unique(day):
-        known = by_end[: np.searchsorted(past.end_s[by_end], at * DAY_S, side="right")][-RECORD_JOBS:]
-        own = np.flatnonzero(day == at)
-        found[own], _ = recommended_kib(quantiles_kib[own], past.procs[own], price_of(needed[known], promise))
-    return found

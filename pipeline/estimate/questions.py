@@ -9,23 +9,8 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints, Value, offset_s
 from pipeline.axes import UNTOLD
 from pipeline.errors import InputError
-from pipeline.estimate.answer import (
-    COUNT,
-    EVERYBODY,
-    GPU_TYPE,
-    GPUS,
-    KIND,
-    LIMIT,
-    MEMORY,
-    N_ENDED,
-    PROCS,
-    PROGRAM,
-    RUNTIME,
-    USER,
-    WHO,
-)
-from pipeline.estimate.history import WHAT, History
-from pipeline.estimate.history import WHO as WHO_COLUMNS
+from pipeline.estimate import answer
+from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.jobs import TRAITS, jobs_of
 from pipeline.estimate.state import State
 
@@ -37,9 +22,8 @@ class Basis(NamedTuple):
     """Per question: whether its user is known, and numbers of ended jobs.
 
     These are the jobs of the user; of these the ones of the same program, processors and memory; and the jobs of all
-    users of the program with the same request. The last columns are of the user's remembered jobs with a request: how
-    many requested half to twice as much, whether the request lies outside theirs by more than twice, their least and
-    largest request and median runtime, s.
+    users of the program with the same request. The last columns are of the user's remembered jobs with a request:
+    whether the request lies outside theirs by more than twice, their least and largest request and median runtime, s.
     """
 
     is_known: Bools
@@ -47,7 +31,6 @@ class Basis(NamedTuple):
     n_kind: Ints
     n_everybody: Ints
     n_remembered: Ints
-    n_near_request: Ints
     is_unusual_request: Bools
     least_requested_s: Floats
     most_requested_s: Floats
@@ -95,7 +78,7 @@ def questions_of(
         do = "set procs_per_node in [site], or give the processors"
         raise InputError("nodes", "a job with nodes and no processors", "a site whose nodes are known", do)
     texts = {
-        "who": [first_text(job, WHO_COLUMNS) for job in jobs], "what": [first_text(job, WHAT) for job in jobs],
+        "who": [first_text(job, WHO) for job in jobs], "what": [first_text(job, WHAT) for job in jobs],
         **{name: [_text(job, name) for job in jobs] for name in (*TRAITS[1:], "array_id")},
     }  # fmt: skip
     texts["gpu_type"] = [
@@ -167,12 +150,12 @@ def completed(state: State, questions: History) -> History:
             procs[job] = 1.0 if np.isnan(procs[job]) else procs[job]
             continue
         if has_gpus and names[codes[job]] == UNTOLD and UNTOLD not in known:
-            codes[job] = len(questions.names["gpu_type"]) + state.jobs.codes[place, GPU_TYPE]
+            codes[job] = len(questions.names["gpu_type"]) + state.jobs.codes[place, answer.GPU_TYPE]
         if np.isnan(procs[job]):
-            each = values[place, PROCS] / values[place, GPUS] if has_gpus else values[place, PROCS]
+            each = values[place, answer.PROCS] / values[place, answer.GPUS] if has_gpus else values[place, answer.PROCS]
             procs[job] = max(np.round(each * (questions.gpus[job] if has_gpus else 1.0)), 1.0)
-        if np.isnan(memory_kib[job]) and values[place, MEMORY] > 0:
-            memory_kib[job] = values[place, MEMORY]
+        if np.isnan(memory_kib[job]) and values[place, answer.MEMORY] > 0:
+            memory_kib[job] = values[place, answer.MEMORY]
     return replace(
         questions, procs=procs, requested_mem_kib=memory_kib, codes={**questions.codes, "gpu_type": codes},
         names={**questions.names, "gpu_type": names},
@@ -182,10 +165,10 @@ def completed(state: State, questions: History) -> History:
 def _newest_alike(state: State, questions: History, job: int, *, has_gpus: bool) -> int:
     """The place of the newest remembered job of the user and program, else of the user, else of the program, else of
     any; -1: none."""
-    codes, chosen = state.jobs.codes, (state.jobs.values[:, GPUS] > 0) == has_gpus
+    codes, chosen = state.jobs.codes, (state.jobs.values[:, answer.GPUS] > 0) == has_gpus
     who, what = (_known(state, questions, job, name) for name in ("who", "what"))
-    own = chosen & (codes[:, WHO] == who)
-    same = chosen & (codes[:, PROGRAM] == what)
+    own = chosen & (codes[:, answer.WHO] == who)
+    same = chosen & (codes[:, answer.PROGRAM] == what)
     for one in (own & same, own, same, chosen):
         places = np.flatnonzero(one)
         if len(places):
@@ -221,27 +204,24 @@ def basis_of(state: State, questions: History) -> Basis:
     array([False])
     """
     jobs, _ = jobs_of(questions, state.names, registers=False)
-    memory, codes = state.ages[0.0].memory, jobs.codes
-    rows = [_of_user(state, user, limit_s) for user, limit_s in zip(codes[:, USER], jobs.values[:, LIMIT], strict=True)]
-    who = np.array([_known(state, questions, job, "who") for job in range(len(questions))])
-    n_ended, rings = memory.users[codes[:, USER], N_ENDED].astype(np.int64), memory.rings
-    return Basis(
-        who >= 0, n_ended, rings.kind.heads[codes[:, KIND], COUNT], rings.everybody.heads[codes[:, EVERYBODY], COUNT],
-        *(np.array(column) for column in zip(*rows, strict=True)),
-    )
+    memory, users = state.ages[0.0].memory, jobs.codes[:, answer.USER]
+    rows = [_of_user(state, *one) for one in zip(users, jobs.values[:, answer.LIMIT], strict=True)]
+    is_known = np.array([_known(state, questions, job, "who") >= 0 for job in range(len(questions))])
+    n_kind = memory.rings.kind.heads[jobs.codes[:, answer.KIND], answer.COUNT]
+    n_everybody = memory.rings.everybody.heads[jobs.codes[:, answer.EVERYBODY], answer.COUNT]
+    n_ended = memory.users[users, answer.N_ENDED].astype(np.int64)
+    return Basis(is_known, n_ended, n_kind, n_everybody, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _of_user(state: State, user: int, limit_s: float) -> tuple[int, int, bool, float, float, float]:
+def _of_user(state: State, user: int, limit_s: float) -> tuple[int, bool, float, float, float]:
     """The last columns of Basis of one question."""
     ring = state.ages[0.0].memory.rings.ended
     newest, n, row = ring.heads[user]
     values = state.jobs.values[ring.jobs[row][: min(n, ring.jobs.shape[1])] if n > 1 else [newest] * n]
-    values = values[values[:, LIMIT] > 0]
+    values = values[values[:, answer.LIMIT] > 0]
     if not len(values):
-        return 0, 0, False, np.nan, np.nan, np.nan
-    limits_s, runtimes_s = values[:, LIMIT], np.sort(values[:, RUNTIME])
-    near = (limits_s <= NEAR * limit_s) & (limits_s * NEAR >= limit_s)
-    is_unusual = limit_s > 0 and (limit_s > NEAR * limits_s.max() or limit_s * NEAR < limits_s.min())
-    usual_s = float(runtimes_s[(len(runtimes_s) - 1) // 2])
-    return len(values), int(near.sum()), bool(is_unusual), float(limits_s.min()), float(limits_s.max()), usual_s
-
+        return 0, False, np.nan, np.nan, np.nan
+    limits_s, runtimes_s = values[:, answer.LIMIT], np.sort(values[:, answer.RUNTIME])
+    least_s, most_s = float(limits_s.min()), float(limits_s.max())
+    is_unusual = limit_s > 0 and not least_s / NEAR <= limit_s <= NEAR * most_s
+    return len(values), bool(is_unusual), least_s, most_s, float(runtimes_s[(len(runtimes_s) - 1) // 2])

@@ -4,7 +4,7 @@ A State has a Memory for each age at which answers are read. What is learnt for 
 read a day after it was made is answered by what was known a day before, and its errors are learnt from such answers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -12,56 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Array, Bools, Floats, Ints, list_values, lists
+from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.errors import InputError
-from pipeline.estimate.answer import (
-    BURST,
-    END,
-    FIRST_PLACES,
-    KEY_OF_RING,
-    LEARNT,
-    LEVELS,
-    LOG_RUNTIME,
-    MEMORY,
-    N_ANSWER,
-    N_OF_USER,
-    N_TRAITS,
-    PROCS,
-    ROW,
-    RUNTIME,
-    SESSION,
-    START,
-    STOPPED,
-    SUBMIT,
-    USER,
-    WHO,
-    WIDTHS,
-    Jobs,
-    Memory,
-    Ring,
-    Rings,
-    advance,
-    new_room,
-)
+from pipeline.estimate import answer
+from pipeline.estimate.answer import Jobs, Memory, Ring, Rings, advance, new_room
 from pipeline.estimate.history import History
-from pipeline.estimate.jobs import (
-    KEYS,
-    Names,
-    Numbered,
-    hashes_of_names,
-    jobs_of,
-    no_names,
-    set_bursts,
-    texts,
-)
+from pipeline.estimate.jobs import KEYS, Names, Numbered, hashes_of_names, jobs_of, no_names, set_bursts, texts
 from pipeline.estimate.score import N_QUANTILES
-from pipeline.tables import JOBS, STATE
+from pipeline.stored_arrays import arrays_in, arrays_of, arrays_table, copied, tuple_of
+from pipeline.tables import JOBS
 
 DAY_S = 86_400.0
 AGES_S = (0.0, DAY_S, 7 * DAY_S)
 """Ages of answers: at the submit, of a table of the night before, of one that is a week old."""
 PART_JOBS = 50_000
 """Submits processed at a time: the memory of a pass grows with this, not with the log."""
+
 
 class Age(NamedTuple):
     """One age: what it remembers, its answers to jobs, and which jobs' starts and ends it has learnt."""
@@ -115,20 +81,20 @@ class State:
 
 def no_state(ages_s: Sequence[float] = AGES_S) -> State:
     """Nothing learnt."""
-    none, jobs = np.empty(0, np.int64), Jobs(np.empty((0, MEMORY + 1)), np.empty((0, WHO + 1), np.int32))
+    none, jobs = np.empty(0, np.int64), Jobs(np.empty((0, answer.MEMORY + 1)), np.empty((0, answer.WHO + 1), np.int32))
     return State(
         no_names(), jobs, none, np.empty(0, object), np.full(1, -1), none, np.empty(0),
-        {age_s: _no_age() for age_s in ages_s}, Record(np.empty(0), np.empty((0, len(LEVELS))), np.empty(0)),
+        {age_s: _no_age() for age_s in ages_s}, Record(np.empty(0), np.empty((0, len(answer.LEVELS))), np.empty(0)),
     )  # fmt: skip
 
 
 def _no_age() -> Age:
-    rings = (Ring(np.array([[-1, 0, 0]], np.int32), np.empty((0, WIDTHS[name]), np.int32)) for name in Rings._fields)
-    places = np.vstack([FIRST_PLACES, np.zeros((1, len(LEVELS)))])
-    memory = Memory(
-        Rings(*rings), np.zeros((1, N_OF_USER)), np.zeros((1, 2)), places, np.zeros((N_TRAITS + 1, 2)), np.zeros(4)
-    )
-    return Age(memory, np.empty((0, N_ANSWER)), np.empty(0, np.bool_), np.empty(0, np.bool_))
+    widths = [answer.WIDTHS[name] for name in Rings._fields]
+    rings = Rings(*(Ring(np.array([[-1, 0, 0]], np.int32), np.empty((0, width), np.int32)) for width in widths))
+    places = np.vstack([answer.FIRST_PLACES, np.zeros((1, len(answer.LEVELS)))])
+    users, pairs = np.zeros((1, answer.N_OF_USER)), np.zeros((answer.N_TRAITS + 1, 2))
+    memory = Memory(rings, users, np.zeros((1, 2)), places, pairs, np.zeros(4))
+    return Age(memory, np.empty((0, answer.N_ANSWER)), np.empty(0, np.bool_), np.empty(0, np.bool_))
 
 
 def learn(
@@ -206,7 +172,7 @@ def update(
     named = texts(str(row) for row in known.row) if ids is None else texts(ids[: len(known)])
     fate, place = fates_of(state, known, named)
     # The kernels work in place, and the State that is continued stays as it is.
-    state = replace(state, last=state.last.copy(), ages={age_s: _copied(age) for age_s, age in state.ages.items()})
+    state = replace(state, last=state.last.copy(), ages={age_s: copied(age) for age_s, age in state.ages.items()})
     state = _with_events(state, known, place)
     fresh = np.flatnonzero(fate >= LATE)
     known, named = known.take(fresh), named[fresh]
@@ -255,11 +221,12 @@ def _with_events(state: State, records: History, place: Ints) -> State:
     rows = np.flatnonzero(place >= 0)
     at, jobs = place[rows], state.jobs._replace(values=state.jobs.values.copy())
     runtime_s = np.where(records.runtime_s > 0, records.runtime_s, np.nan)[rows]
-    for column, values in ((START, records.start_s[rows]), (END, records.end_s[rows]), (RUNTIME, runtime_s)):
-        jobs.values[at, column] = values
-    jobs.values[at, LOG_RUNTIME] = np.log(runtime_s)
-    jobs.values[at, STOPPED] = records.is_lower_bound[rows]
-    jobs.values[at, LEARNT] = records.is_learnt[rows] & ~np.isnan(runtime_s)
+    jobs.values[at, answer.START] = records.start_s[rows]
+    jobs.values[at, answer.END] = records.end_s[rows]
+    jobs.values[at, answer.RUNTIME] = runtime_s
+    jobs.values[at, answer.LOG_RUNTIME] = np.log(runtime_s)
+    jobs.values[at, answer.STOPPED] = records.is_lower_bound[rows]
+    jobs.values[at, answer.LEARNT] = records.is_learnt[rows] & ~np.isnan(runtime_s)
     return replace(state, jobs=jobs)
 
 
@@ -278,17 +245,18 @@ def _extended(
     ages, record = {}, state.record
     for age_s, earlier in state.ages.items():
         age = _with_room(earlier, n, n_keys)
-        by_start, by_end, memory = _events(jobs, age, until_s - age_s)
+        by_start, by_end = _in_order(jobs, age, until_s - age_s)
+        memory = _with_rows(age.memory, len(by_start), len(by_end))
         advance(jobs, memory, age.answers, room, asked, by_start, by_end, age_s, until_s - age_s)
         age.has_begun[by_start], age.is_over[by_end] = True, True
         # Jobs that left the queue unstarted are over.
-        age.is_over[jobs.values[:, END] <= until_s - age_s] = True
+        age.is_over[jobs.values[:, answer.END] <= until_s - age_s] = True
         ages[age_s] = age._replace(memory=memory, answers=age.answers[~age.is_over])
         room.seen[:] = -1
         if age_s == 0:
-            record = _recorded(record, jobs, age.answers, by_end[jobs.values[by_end, LEARNT] > 0])
+            record = _recorded(record, jobs, age.answers, by_end[jobs.values[by_end, answer.LEARNT] > 0])
         if found is not None:
-            found.setdefault(age_s, []).append(age.answers[first:, : len(LEVELS)].copy())
+            found.setdefault(age_s, []).append(age.answers[first:, : len(answer.LEVELS)].copy())
     return replace(
         state, names=names, jobs=jobs, array=array, ids=np.concatenate([state.ids, ids]), last=last, ages=ages,
         record=record, as_of_s=max(until_s, state.as_of_s),
@@ -296,13 +264,21 @@ def _extended(
 
 
 def _recorded(record: Record, jobs: Jobs, answers: Floats, over: Ints) -> Record:
-    newer = Record(jobs.values[over, RUNTIME], answers[over, : len(LEVELS)], jobs.values[over, PROCS])
+    values = jobs.values[over]
+    newer = Record(values[:, answer.RUNTIME], answers[over, : len(answer.LEVELS)], values[:, answer.PROCS])
     return Record(*(np.concatenate(both)[-RECORD_JOBS:] for both in zip(record, newer, strict=True)))
 
 
-def _in_order(times_s: Floats, chosen: Bools, until_s: float) -> Ints:
-    places = np.flatnonzero(chosen & (times_s <= until_s))
-    return places[np.argsort(times_s[places], kind="stable")]
+def _in_order(jobs: Jobs, age: Age, until_s: float) -> tuple[Ints, Ints]:
+    """Places of the jobs whose starts, and of those whose ends, an age has to learn until a time, in order of these."""
+    starts_s = np.maximum(jobs.values[:, answer.START], jobs.values[:, answer.SUBMIT] + 1.0)
+    ends_s = np.where(np.isnan(jobs.values[:, answer.RUNTIME]), np.inf, jobs.values[:, answer.END])
+
+    def fresh(times_s: Floats, is_known: Bools) -> Ints:
+        places = np.flatnonzero(np.isfinite(times_s) & (times_s <= until_s) & ~is_known)
+        return places[np.argsort(times_s[places], kind="stable")]
+
+    return fresh(starts_s, age.has_begun), fresh(ends_s, age.is_over)
 
 
 def _joined(first: Jobs, second: Jobs) -> Jobs:
@@ -311,10 +287,10 @@ def _joined(first: Jobs, second: Jobs) -> Jobs:
 
 def _with_room(age: Age, n_jobs: int, n_keys: list[int]) -> Age:
     """The age with a row for each job, and for each user and kind."""
-    held, more, answers = age.memory, np.zeros(n_jobs - len(age.is_over), np.bool_), np.zeros((n_jobs, N_ANSWER))
+    held, more, answers = age.memory, np.zeros(n_jobs - len(age.is_over), np.bool_), np.zeros((n_jobs, answer.N_ANSWER))
     answers[np.flatnonzero(~age.is_over)] = age.answers
     rings = (
-        ring._replace(heads=_grown(ring.heads, n_keys[KEY_OF_RING[name] - USER], (-1, 0, -1)))
+        ring._replace(heads=_grown(ring.heads, n_keys[answer.KEY_OF_RING[name] - answer.USER], (-1, 0, -1)))
         for name, ring in held.rings._asdict().items()
     )
     users, kinds = _grown(held.users, n_keys[0]), _grown(held.kinds, n_keys[1])
@@ -335,7 +311,8 @@ def _with_rows(memory: Memory, n_starts: int, n_ends: int) -> Memory:
     for name, ring in memory.rings._asdict().items():
         # An ended job is put in for its user and queue, and for its request and any.
         room = min({"running": n_starts, "ended": 2 * n_ends, "request": 2 * n_ends}.get(name, n_ends), len(ring.heads))
-        more = np.full((max(int(ring.heads[-1, ROW]) + room - len(ring.jobs), 0), WIDTHS[name]), -1, np.int32)
+        n_more = max(int(ring.heads[-1, answer.ROW]) + room - len(ring.jobs), 0)
+        more = np.full((n_more, ring.jobs.shape[1]), -1, np.int32)
         rings[name] = ring._replace(jobs=np.concatenate([ring.jobs, more]))
     return memory._replace(rings=Rings(**rings))
 
@@ -344,7 +321,7 @@ def compacted(state: State) -> State:
     """The State without jobs that nothing refers to any more, and without free rows; its answers stay the same."""
     fresh = np.flatnonzero(state.ages[0.0].is_over & (state.ids != ""))
     over = np.concatenate([state.over, hashes_of_names(state.ids[fresh].tolist())[:-1]])
-    over_s = np.concatenate([state.over_s, state.jobs.values[fresh, END]])
+    over_s = np.concatenate([state.over_s, state.jobs.values[fresh, answer.END]])
     by_id = np.argsort(over, kind="stable")
     by_id = by_id[over_s[by_id] > state.as_of_s - RECOGNISED_S]
     kept = np.zeros(len(state.jobs.values), np.bool_)
@@ -352,19 +329,20 @@ def compacted(state: State) -> State:
     for age in state.ages.values():
         kept |= ~age.is_over
         for ring in age.memory.rings:
-            for places in (ring.heads[:, 0], ring.jobs[: ring.heads[-1, ROW]]):
+            for places in (ring.heads[:, 0], ring.jobs[: ring.heads[-1, answer.ROW]]):
                 kept[places[places >= 0]] = True
-    number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
+    number: Array = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
     ages = {}
     for age_s, age in state.ages.items():
         rings = Rings(*(
-            Ring(np.column_stack([number[heads[:, 0]], heads[:, 1:]]), number[places[: heads[-1, ROW]]])
+            Ring(np.column_stack([number[heads[:, 0]], heads[:, 1:]]), number[places[: heads[-1, answer.ROW]]])
             for heads, places in age.memory.rings
         ))  # fmt: skip
-        ages[age_s] = Age(age.memory._replace(rings=rings), age.answers, age.has_begun[kept], age.is_over[kept])
-    jobs = Jobs(*(one[kept] for one in state.jobs))
+        memory = age.memory._replace(rings=rings)
+        ages[age_s] = Age(memory, age.answers, age.has_begun[kept], age.is_over[kept])
+    jobs = Jobs(state.jobs.values[kept], state.jobs.codes[kept])
     # Bursts and sessions are named by a job's place: by that of their first job that is kept.
-    for column in (BURST, SESSION):
+    for column in (answer.BURST, answer.SESSION):
         jobs.codes[:, column] = _renamed(jobs.codes[:, column])
     return replace(
         state, jobs=jobs, array=state.array[kept], ids=np.where(ages[0.0].is_over, "", state.ids[kept]),
@@ -451,7 +429,7 @@ def estimate(state: State, questions: History) -> Floats:
     >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
     ((1, 7), True)
     """
-    found = np.full((len(questions), len(LEVELS)), np.nan)
+    found = np.full((len(questions), len(answer.LEVELS)), np.nan)
     of_age = np.searchsorted(sorted(state.ages), questions.submit_s - state.as_of_s - SAME_S)
     for nth, age_s in enumerate(sorted(state.ages)):
         own = np.flatnonzero(np.minimum(of_age, len(state.ages) - 1) == nth)
@@ -468,74 +446,27 @@ def _asked(state: State, age_s: float, questions: History) -> Floats:
     # What has happened by the State's time and has not been learnt at this age is learnt before the questions join the
     # jobs: their number must not change it.
     jobs, until_s, nothing, first = state.jobs, state.as_of_s, np.empty(0, np.int64), len(state.ids)
-    age = _with_room(_copied(state.ages[age_s]), first, _n_keys(state.names))
-    by_start, by_end, memory = _events(jobs, age, until_s)
+    age = _with_room(copied(state.ages[age_s]), first, _n_keys(state.names))
+    by_start, by_end = _in_order(jobs, age, until_s)
+    memory = _with_rows(age.memory, len(by_start), len(by_end))
     advance(jobs, memory, age.answers, new_room(first), nothing, by_start, by_end, 0.0, until_s)
     fresh, _ = jobs_of(questions, state.names, registers=False)
     jobs, n = _joined(jobs, fresh), first + len(questions)
     set_bursts(jobs, state.last, first, np.concatenate([state.array, np.zeros(len(questions), np.int64)]), False)
-    answers = np.zeros((n, N_ANSWER))
+    answers = np.zeros((n, answer.N_ANSWER))
     advance(jobs, memory, answers, new_room(n), np.arange(first, n), nothing, nothing, 0.0, until_s)
-    return answers[first:, : len(LEVELS)]
-
-
-def _events(jobs: Jobs, age: Age, until_s: float) -> tuple[Ints, Ints, Memory]:
-    """The jobs whose start, and those whose end, an age has not learnt and knows by a time; the memory with room."""
-    starts_s = np.maximum(jobs.values[:, START], jobs.values[:, SUBMIT] + 1.0)
-    has_end = np.isfinite(jobs.values[:, END]) & ~np.isnan(jobs.values[:, RUNTIME])
-    by_start = _in_order(starts_s, np.isfinite(starts_s) & ~age.has_begun, until_s)
-    by_end = _in_order(jobs.values[:, END], has_end & ~age.is_over, until_s)
-    return by_start, by_end, _with_rows(age.memory, len(by_start), len(by_end))
-
-
-def _copied(age: Age) -> Age:
-    """The age with arrays of its own."""
-
-    def copy(value: Any) -> Any:
-        return type(value)(*map(copy, value)) if isinstance(value, tuple) else value.copy()
-
-    found: Age = copy(age)
-    return found
+    return answers[first:, : len(answer.LEVELS)]
 
 
 FORMAT = 21
 """Raised when the arrays change their meaning: a State of another format is refused; the next run learns it anew."""
 AGAIN = "run again: a run learns the state from its logs"
-VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
-"""Which of numpy's kinds of values a column holds."""
-
-PARTS: dict[Any, dict[str, Any]] = {
-    State: {"jobs": Jobs, "record": Record}, Age: {"memory": Memory}, Memory: {"rings": Rings},
-    Rings: dict.fromkeys(Rings._fields, Ring),
-}  # fmt: skip
-"""By tuple, those of its fields that are tuples themselves."""
-NARROW = (".codes", ".heads", ".jobs")
-"""Ends of the names of arrays of 32-bit integers."""
 PLAIN = ("array", "ids", "last", "over", "over_s")
 
 
 def state_table(state: State) -> pa.Table:
     """STATE: equal States give equal rows."""
     return arrays_table(dict(_arrays(state)))
-
-
-def arrays_table(arrays: Mapping[str, Array]) -> pa.Table:
-    """STATE of named arrays."""
-    return STATE.build(
-        array=list(arrays),
-        shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
-        **{name: _column(arrays.values(), name) for name in VALUE_KINDS},
-    )
-
-
-def arrays_in(table: pa.Table) -> dict[str, Array]:
-    """The arrays of a STATE by name; they can be written."""
-    names, shapes = table.column("array").to_pylist(), list_values(table.column("shape"))
-    by_kind = zip(*(list_values(table.column(name)) for name in VALUE_KINDS), strict=True)
-    held = [next(values for values in row if values is not None) for row in by_kind]
-    found = {name: one.reshape(shape).copy() for name, shape, one in zip(names, shapes, held, strict=True)}
-    # A table has one type of integers; a kernel is compiled for one type of each of its arrays.
-    return found | {name: found[name].astype(np.int32) for name in names if name.endswith(NARROW)}
 
 
 def loaded_state(table: pa.Table, where: str) -> State:
@@ -559,45 +490,24 @@ def _arrays(state: State) -> Iterator[tuple[str, Array]]:
     for name, numbered in state.names.keys.items():
         yield from ((f"keys.{name}.{part}", values) for part, values in numbered._asdict().items())
     yield from ((name, getattr(state, name)) for name in PLAIN)
-    yield from _flat("jobs", state.jobs)
-    yield from _flat("record", state.record)
+    yield from arrays_of("jobs", state.jobs)
+    yield from arrays_of("record", state.record)
     yield "ages_s", np.array(list(state.ages))
     for nth, age in enumerate(state.ages.values()):
-        yield from _flat(f"age{nth}", age)
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Array]]:
-    if isinstance(value, tuple):
-        for key, one in value._asdict().items():  # type: ignore[attr-defined]
-            yield from _flat(f"{name}.{key}", one)
-    else:
-        yield name, value
+        yield from arrays_of(f"age{nth}", age)
 
 
 def _state(arrays: Mapping[str, Array]) -> State:
     keys = dict.fromkeys(name.split(".")[1] for name in arrays if name.startswith("keys."))
     named = {name[6:]: values for name, values in arrays.items() if name.startswith("names.")}
     known = {name: {text: code for code, text in enumerate(values)} for name, values in named.items()}
-    numbered = {name: _tuple(Numbered, f"keys.{name}", arrays) for name in keys}
+    numbered = {name: tuple_of(Numbered, f"keys.{name}", arrays) for name in keys}
     return State(
         names=Names(known, numbered, int(arrays["n_submits"][0])),
-        ages={age_s: _tuple(Age, f"age{nth}", arrays) for nth, age_s in enumerate(arrays["ages_s"].tolist())},
+        ages={age_s: tuple_of(Age, f"age{nth}", arrays) for nth, age_s in enumerate(arrays["ages_s"].tolist())},
         as_of_s=float(arrays["as_of_s"][0]),
         site=dict(zip(arrays["site.facts"], arrays["site.values"], strict=True)),
-        **{name: _tuple(kind, name, arrays) for name, kind in PARTS[State].items()},
+        jobs=tuple_of(Jobs, "jobs", arrays),
+        record=tuple_of(Record, "record", arrays),
         **{name: arrays[name] for name in PLAIN},
     )
-
-
-def _tuple(kind: Any, name: str, arrays: Mapping[str, Array]) -> Any:
-    inner = PARTS.get(kind, {})
-    return kind(*(
-        _tuple(inner[key], f"{name}.{key}", arrays) if key in inner else arrays[f"{name}.{key}"] for key in kind._fields
-    ))  # fmt: skip
-
-
-def _column(arrays: Iterable[Array], name: str) -> pa.Array:
-    """The values of the arrays that stand in a column, one row an array."""
-    values = [array.ravel() if array.dtype.kind == VALUE_KINDS[name] else None for array in arrays]
-    return lists(values, STATE.schema().field(name).type.value_type)
-

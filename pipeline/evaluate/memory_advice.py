@@ -11,9 +11,9 @@ import numpy as np
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.baselines import MAX, OWN, latest
-from pipeline.estimate.estimates import recommended_as_of
+from pipeline.estimate.estimates import price_of, prices, recommended_kib
 from pipeline.estimate.history import History
-from pipeline.estimate.state import walltime
+from pipeline.estimate.state import DAY_S, RECORD_JOBS, walltime
 from pipeline.evaluate.limit_advice import other_payer, shares_of_submitters, usual_kinds
 from pipeline.limits.limit_harm import MANY_JOBS
 
@@ -151,3 +151,16 @@ def _kinds(past: History, codes: Ints, wanted_kib: Floats, first: int) -> dict[i
         ]
         for code, own in kinds.items()
     }  # fmt: skip
+
+
+def recommended_as_of(past: History, quantiles_kib: Floats, promise: float) -> Floats:
+    """(jobs,) what is recommended at each job's submit, KiB per processor, at the price of the midnight before."""
+    needed, by_end, found = np.zeros(len(past)), past.by_end, np.full(len(past), np.nan)
+    by_end = by_end[~np.isnan(quantiles_kib[by_end, 1])]
+    needed[by_end] = prices(past.runtime_s[by_end], quantiles_kib[by_end], past.procs[by_end])
+    day = np.floor(past.submit_s / DAY_S)
+    for at in np.unique(day):
+        known = by_end[: np.searchsorted(past.end_s[by_end], at * DAY_S, side="right")][-RECORD_JOBS:]
+        own = np.flatnonzero(day == at)
+        found[own], _ = recommended_kib(quantiles_kib[own], past.procs[own], price_of(needed[known], promise))
+    return found

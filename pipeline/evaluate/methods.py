@@ -18,9 +18,9 @@ from pipeline.estimate.baselines import (
     recent_median,
     request,
 )
-from pipeline.estimate.estimates import table
 from pipeline.estimate.history import History
 from pipeline.estimate.state import walltime
+from pipeline.evaluate.table_reading import table
 from pipeline.inputs.log_estimates import as_of_quantiles
 from pipeline.limits.limits import limits
 from pipeline.run import submitted_runs

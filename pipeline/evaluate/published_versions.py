@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, floats, lower_bounds
 from pipeline.errors import InputError
-from pipeline.estimate.estimates import look_up, published_rows
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import N_QUANTILES, scores
 from pipeline.estimate.state import State, estimate
 from pipeline.evaluate.later_scores import NUMBERS, Scored, figures, keys_of
+from pipeline.evaluate.table_reading import look_up, published_rows
 from pipeline.group import assign_groups, with_chosen
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import Manifest

@@ -136,9 +136,7 @@ def key_columns(template: str) -> "tuple[str, ...]":
     return () if template == ALL else tuple(template.split("+"))
 
 
-def row_of(
-    line_of: "Callable[[str], str | None]", kind: str, template: str, job: "Mapping[str, Any]"
-) -> "str | None":
+def row_of(line_of: "Callable[[str], str | None]", kind: str, template: str, job: "Mapping[str, Any]") -> "str | None":
     """The text behind the key of a job; None where the key is absent, or a value of it is unknown."""
     values = [job[name] for name in key_columns(template)]
     return None if None in values else line_of(key_of(kind, values))
@@ -158,9 +156,7 @@ def limit_among(
     return None
 
 
-def decided(
-    row: "Limit | None", job: "Mapping[str, Any]", n_limited: "Counter[Any]", n_tasks: int = 1
-) -> Decided:
+def decided(row: "Limit | None", job: "Mapping[str, Any]", n_limited: "Counter[Any]", n_tasks: int = 1) -> Decided:
     """What a row means for a submit; counts the submitter's limited jobs of this file.
 
     An array has `n_tasks`, which may all fail: the file has to allow them all.

@@ -59,9 +59,7 @@ Row = tuple[str, str | None]
 """Kind and name; a name of None: the log does not say."""
 
 
-def waste(
-    jobs: LargeTable, site: str, run_id: str, *, counts_every_request: bool = False
-) -> tuple[pa.Table, Report]:
+def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: bool = False) -> tuple[pa.Table, Report]:
     """WASTE of a log's jobs: a row for all, and one for each application, account and user.
 
     Parameters

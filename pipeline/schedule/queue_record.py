@@ -10,12 +10,13 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate.history import READ, History, history
 from pipeline.estimate.jobs import texts
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.state import State, arrays_in, arrays_table
+from pipeline.estimate.state import State
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.schedule.queues import Log, usual_capacity
 from pipeline.schedule.start_cases import Cases, cases_at
 from pipeline.schedule.starts import LEAST_CASES, MOST_CASES, Record, record_of
 from pipeline.schedule.time_left import Outcomes, outcomes_of
+from pipeline.stored_arrays import arrays_in, arrays_of, arrays_table, tuple_of
 
 FORMAT = 1
 NEWEST_JOBS = 50_000
@@ -125,8 +126,7 @@ def table_of(found: QueueRecord) -> pa.Table:
         "format": np.array([FORMAT]), "as_of_s": np.array([found.as_of_s]), "queues": texts(found.queues),
         "said_s": found.record.said_s,
     }  # fmt: skip
-    arrays |= {f"cases.{name}": column for name, column in found.cases._asdict().items()}
-    return arrays_table(arrays | {f"outcomes.{name}": column for name, column in found.outcomes._asdict().items()})
+    return arrays_table(arrays | dict(arrays_of("cases", found.cases)) | dict(arrays_of("outcomes", found.outcomes)))
 
 
 def record_in(table: pa.Table) -> QueueRecord | None:
@@ -134,8 +134,7 @@ def record_in(table: pa.Table) -> QueueRecord | None:
     arrays = arrays_in(table)
     if arrays["format"].tolist() != [FORMAT]:
         return None
-    cases = Cases(*(arrays[f"cases.{name}"] for name in Cases._fields))
-    outcomes = Outcomes(*(arrays[f"outcomes.{name}"] for name in Outcomes._fields))
+    cases, outcomes = tuple_of(Cases, "cases", arrays), tuple_of(Outcomes, "outcomes", arrays)
     said_s, as_of_s = arrays["said_s"], float(arrays["as_of_s"][0])
     record = Record(cases.take(slice(len(cases.at_s) - said_s.shape[1], None)), said_s)
     return QueueRecord(as_of_s, arrays["queues"].tolist(), cases, record, outcomes)

@@ -129,9 +129,7 @@ def figures(record: Record, at_s: float) -> dict[str, float]:
     return {"n_scored": len(wait_s), "held_q80": held[2], "held_q95": held[3], "median_error_s": error_s}
 
 
-def answers(
-    record: Record, asked: Cases, said_s: Callable[[int, Ints], Floats], at_s: float
-) -> tuple[Floats, Ints]:
+def answers(record: Record, asked: Cases, said_s: Callable[[int, Ints], Floats], at_s: float) -> tuple[Floats, Ints]:
     """(questions, LEVELS) calibrated times left to wait, and the place among WAYS of the one that answers.
 
     `said_s` gives what a way says of some questions, (questions, GRID). Of the record only what was known at the

@@ -60,8 +60,6 @@ def test_the_generated_pages_are_those_of_the_code(page: str) -> None:
     assert page not in differing(), f"docs/{page} is older than the code: `make reference` writes it"
 
 
-
-
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_is_in_a_guide(name: str) -> None:
     assert any(f"walltime {name}" in text for text in TEXTS.values())

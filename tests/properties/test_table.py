@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.estimate.estimates import look_up, make_estimates, published_rows, table, table_rows
+from pipeline.estimate.estimates import make_estimates, table_rows
 from pipeline.estimate.history import History, history
 from pipeline.estimate.stage import learn_state
+from pipeline.evaluate.table_reading import look_up, published_rows, table
 from pipeline.ingest import ingest
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table, write_table

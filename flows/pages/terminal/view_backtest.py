@@ -175,4 +175,3 @@ def view_later(found: Sequence[Row]) -> Iterator[Block]:
             if name != "days" and part["jobs"]
         ]  # fmt: skip
         yield Grid(f"{one['log']}: predictions on later jobs", LATER, rows)
-

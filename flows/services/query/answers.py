@@ -259,9 +259,7 @@ def _named(questions: History, attribute: str, place: int) -> str | None:
     return questions.names[attribute][code] if code >= 0 else None
 
 
-def memory_answers(
-    manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History
-) -> list[dict[str, Any]]:
+def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History) -> list[dict[str, Any]]:
     """Per job the quantiles of its memory and what to ask for, KiB per processor; {} where the log knows no memory.
 
     Beside these: nodes (None: unknown), the request per processor (None: not given), the promised share, and how often

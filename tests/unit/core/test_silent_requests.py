@@ -1,6 +1,5 @@
 """Requests that say nothing of runtimes are found in a log, listed, and count as none in waste and replays."""
 
-
 from pipeline.scaling.waste import waste
 from pipeline.schedule.workload import Convention, workload_of_jobs
 from pipeline.settings import CleanSettings

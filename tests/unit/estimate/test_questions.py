@@ -30,7 +30,7 @@ def test_an_answer_says_how_many_jobs_it_rests_on() -> None:
     state = state_of()
     found = asked(state, user="ada", application="solver", procs=4, requested_s=3600.0)
     assert (found.is_known[0], found.n_submitter[0], found.n_kind[0], found.n_everybody[0]) == (True, 40, 40, 50)
-    assert found.n_near_request[0] == found.n_remembered[0] == 40 and not found.is_unusual_request[0]
+    assert found.n_remembered[0] == 40 and not found.is_unusual_request[0]
     assert found.least_requested_s[0] == found.most_requested_s[0] == 3600 and found.usual_runtime_s[0] == 119
     new = asked(state, user="carl", application="solver", procs=4, requested_s=3600.0)
     assert (new.is_known[0], new.n_submitter[0], new.n_kind[0], new.n_everybody[0]) == (False, 0, 0, 50)
@@ -42,7 +42,7 @@ def test_an_answer_says_how_many_jobs_it_rests_on() -> None:
 )
 def test_a_request_more_than_twice_outside_the_user_s_is_unusual(requested_s: float, is_unusual: bool) -> None:
     found = asked(state_of(), user="ada", application="solver", procs=4, requested_s=requested_s)
-    assert found.is_unusual_request[0] == is_unusual and found.n_near_request[0] == (0 if is_unusual else 40)
+    assert found.is_unusual_request[0] == is_unusual
 
 
 def test_what_a_job_leaves_unknown_is_that_of_the_newest_job_alike() -> None:

@@ -238,4 +238,4 @@ def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
 TABLE = Reader(
     "table", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout, refusal=refusal,
     told=told,
-)
+)  # fmt: skip
