@@ -192,7 +192,7 @@ def advance(
 @njit(cache=True, nogil=True, error_model="numpy")
 def begun_s(values: Floats, job: int) -> float:
     """When a start is known: no job is known to run at its own submit."""
-    return max(values[job, START], values[job, SUBMIT] + 1.0)
+    return float(max(values[job, START], values[job, SUBMIT] + 1.0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -271,7 +271,7 @@ def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) ->
 @njit(cache=True, nogil=True, error_model="numpy")
 def _remembered(job: int, codes: Ints, ended: Ring) -> int:
     """Whose ended jobs a job is answered from: its user's, of a user without any those of its queue."""
-    return codes[job, USER] if ended.heads[codes[job, USER], COUNT] > 0 else codes[job, QUEUE]
+    return int(codes[job, USER] if ended.heads[codes[job, USER], COUNT] > 0 else codes[job, QUEUE])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -330,9 +330,9 @@ def _log_trait(pairs: Floats, trait: int) -> float:
     """The log weight of a job whose trait differs."""
     n, n_alike = pairs[trait, 1], pairs[N_TRAITS, 1]
     if n == 0 or n_alike == 0:
-        return OTHER_TRAIT[trait]
+        return float(OTHER_TRAIT[trait])
     learnt = 2.0 * min(pairs[N_TRAITS, 0] / n_alike - pairs[trait, 0] / n, 0.0)
-    return (n * learnt + PRIOR_PAIRS * OTHER_TRAIT[trait]) / (n + PRIOR_PAIRS)
+    return float((n * learnt + PRIOR_PAIRS * OTHER_TRAIT[trait]) / (n + PRIOR_PAIRS))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -340,7 +340,7 @@ def _follows(users: Floats, kinds: Floats, user: int, kind: int) -> float:
     """How much better (log) runtimes follow the request than stay: of the kind, shrunk towards its user and all."""
     found = users[-1, FOLLOWS] / (users[-1, OF_FOLLOWS] + 1)
     found = (users[user, FOLLOWS] + 10 * found) / (users[user, OF_FOLLOWS] + 10)
-    return (kinds[kind, 0] + 10 * found) / (kinds[kind, 1] + 10)
+    return float((kinds[kind, 0] + 10 * found) / (kinds[kind, 1] + 10))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -430,7 +430,7 @@ def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -
 def _median(values: Floats) -> float:
     """The upper median; the values are sorted."""
     sort_numbers(values)
-    return values[len(values) // 2]
+    return float(values[len(values) // 2])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -457,8 +457,8 @@ def _weighted_median(values: Floats, shares: Floats, room: Floats) -> float:
         for k in range(len(values)):
             below += shares[k] if values[k] <= value else 0.0
         if below >= 0.5 * total * (1 - 1e-12):
-            return value
-    return ordered[-1]
+            return float(value)
+    return float(ordered[-1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -487,7 +487,7 @@ def _set_knots(knots_s: Floats, middle_s: float, limit_s: float, beyond: float) 
 def _at(knots_s: Floats, place: float) -> float:
     low = int(min(max(np.floor(place), 0), len(knots_s) - 2))
     part = min(max(place - low, 0.0), 1.0)
-    return knots_s[low] ** (1 - part) * knots_s[low + 1] ** part
+    return float(knots_s[low] ** (1 - part) * knots_s[low + 1] ** part)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -588,15 +588,15 @@ def _count_gain(row: Floats, gain: float, keeps: float) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _n_held(ring: Ring, key: int) -> int:
-    return min(ring.heads[key, COUNT], ring.jobs.shape[1])
+    return int(min(ring.heads[key, COUNT], ring.jobs.shape[1]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _nth(ring: Ring, key: int, back: int) -> int:
     """The job that was put in `back` jobs before the newest one."""
     if ring.heads[key, ROW] < 0:
-        return ring.heads[key, NEWEST]
-    return ring.jobs[ring.heads[key, ROW], (ring.heads[key, COUNT] - 1 - back) % ring.jobs.shape[1]]
+        return int(ring.heads[key, NEWEST])
+    return int(ring.jobs[ring.heads[key, ROW], (ring.heads[key, COUNT] - 1 - back) % ring.jobs.shape[1]])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
