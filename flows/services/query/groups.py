@@ -9,7 +9,6 @@ from flows.services.published.published_folder import read_columns, rows_where
 from pipeline.arrays import Bools, Floats, Value, floats, integers, matching_places
 from pipeline.axes import Axis
 from pipeline.columns import TEMPLATE_COLUMNS
-from pipeline.estimate.history import WHO
 from pipeline.publish import Manifest
 from pipeline.tables import GROUPS, PREDICTIONS
 
@@ -30,7 +29,7 @@ class Curve(NamedTuple):
     is_of_gpus: bool
     names_program: bool
     is_kind: bool
-    """Whether the group is told by a program, or by anything where the log knows no user."""
+    """Whether the job tells the group's program, or all that groups are told apart by."""
     counts: Floats
     # (counts, 6) quantiles, s; NaN: open.
     quantiles_s: Floats
@@ -68,7 +67,7 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
             n_jobs = integers(groups.column("n_jobs"))[0][places]
             place = int(places[np.argmax(n_jobs)]) if len(places) else None
             names_program = bool(set(PROGRAMS) & set(wanted))
-            is_kind = names_program or (len(wanted) > 1 and not set(WHO) & set(filled))
+            is_kind = names_program or (bool(filled) and set(filled) <= set(wanted))
             of_group = None if place is None else groups.slice(place, 1).to_pylist()[0]
             held[key] = of_group and _curve(manifest, of_group, names_program, is_kind)
         return held[key]
