@@ -258,16 +258,9 @@ def _extended(
         if found is not None:
             found.setdefault(age_s, []).append(age.answers[first:, : len(answer.LEVELS)].copy())
     return replace(
-        state,
-        names=names,
-        jobs=jobs,
-        array=array,
-        ids=np.concatenate([state.ids, ids]),
-        last=last,
-        ages=ages,
-        record=record,
-        as_of_s=max(until_s, state.as_of_s),
-    )
+        state, names=names, jobs=jobs, array=array, ids=np.concatenate([state.ids, ids]), last=last, ages=ages,
+        record=record, as_of_s=max(until_s, state.as_of_s),
+    )  # fmt: skip
 
 
 def _recorded(record: Record, jobs: Jobs, answers: Floats, over: Ints) -> Record:
