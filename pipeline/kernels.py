@@ -166,6 +166,11 @@ def cached(function: F, **options: Any) -> F:
         return _entry(function, **options)
 
 
+def cached_kernel(function: F) -> F:
+    """The same of a kernel of plain njit functions, in which a division by zero gives inf or NaN as in numpy."""
+    return cached(function, error_model="numpy")
+
+
 def uncounted(function: F) -> F:
     """The same of a function that makes no array, and neither do those it calls: references to arrays are not counted,
     which takes longer than what is done with a few bytes of them."""

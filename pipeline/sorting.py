@@ -5,7 +5,7 @@ from numba import njit
 from pipeline.arrays import Array
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def sort_numbers(values: Array) -> None:
     """Sort up to about a thousand numbers in place: insertion with shrinking gaps (Shell 1959, Ciura 2001)."""
     for gap in (301, 132, 57, 23, 10, 4, 1):

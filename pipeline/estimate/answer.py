@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from pipeline.arrays import Floats, Ints
+from pipeline.kernels import cached_kernel
 from pipeline.sorting import sort_numbers
 
 LEVELS = np.array((0.10, 0.50, 0.80, 0.90, 0.95, 0.99, 0.025))
@@ -59,8 +60,8 @@ PRIOR_PAIRS, PAIR_KEEPS, COMPARED, LEAST_APART = 200.0, 0.9999, 6, 0.03
 BURST_JOBS = 4
 """Ended jobs of one burst that a user's memory keeps: thousands of one submit would replace all earlier ones."""
 MOST_SCALED, MARGIN = 2.0, 0.25
-"""A runtime scaled by the ratio of requests is at most twice the longest remembered one; and the lead (log) that equal
-runtimes at other requests need before requests are not followed."""
+"""A request counts as at most twice the largest remembered one, a runtime scaled by the ratio of requests as at most
+twice the longest; and the lead (log) that equal runtimes at other requests need before requests are not followed."""
 
 STEP, OFFSET_STEP, OVERSHOOT, WAITING = 0.005, 4.0, 3.0, 3.0
 """Move of a quantile's place per ended job, in knots; factor for the offsets of new users; how far places move
@@ -136,8 +137,8 @@ N_ANSWER = IS_NEW + 1
 """An answer: quantiles, s; estimates of the middle, s; 2 for a new user, else 1, and 0 without an answer. It is
 compared with the runtime when the job has ended."""
 
-TIME, WEIGHT, BOUND, WORK = 0, 1, 4, 5
-"""Rows of Room.sample: runtime, s; three weights; 1 for a lower bound; room for a few numbers."""
+TIME, WEIGHT, BOUND, WORK, STOPPED_RUN, RUNNING_JOB = 0, 1, 4, 5, 1.0, 2.0
+"""Rows of Room.sample: runtime, s; three weights; 0, or of a lower bound which; room for a few numbers."""
 
 
 class Room(NamedTuple):
@@ -163,7 +164,7 @@ def new_room(n_jobs: int) -> Room:
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@cached_kernel
 def advance(
     jobs: Jobs, memory: Memory, answers: Floats, room: Room, asked: Ints, by_start: Ints, by_end: Ints, age_s: float,
     until_s: float,
@@ -189,20 +190,21 @@ def advance(
             _answer(asked[nth], known_s, jobs, memory, answers[asked[nth]], room)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def begun_s(values: Floats, job: int) -> float:
     """When a start is known: no job is known to run at its own submit."""
     return float(max(values[job, START], values[job, SUBMIT] + 1.0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats, room: Room) -> None:
     """Set the answer to a job from what is remembered."""
     users, user, knots_s = memory.users, jobs.codes[job, USER], room.knots_s
     limit_s = jobs.values[job, LIMIT] if jobs.values[job, LIMIT] > 0 else np.inf
     estimates, sampled_s, work = answer[FIRST_ESTIMATE:IS_NEW], knots_s[1 : 1 + len(KNOT_LEVELS)], room.sample[WORK]
     # 1. A sample of remembered runtimes, weighted by likeness and recency in three ways.
-    size = _sample(job, known_s, jobs, memory, room)
+    meant_s = _meant_s(job, jobs, memory.rings.ended)
+    size = _sample(job, known_s, meant_s, jobs, memory, room)
     if size == 0:
         estimates[:] = limit_s if limit_s < np.inf else 3600.0
         sampled_s[:] = estimates[0]
@@ -237,8 +239,8 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats
         answer[level] = max(answer[level], answer[level - 1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) -> int:
+@njit(nogil=True, error_model="numpy")
+def _sample(job: int, known_s: float, meant_s: float, jobs: Jobs, memory: Memory, room: Room) -> int:
     """Fill the sample; its size. The user's ended jobs, those of the kind, running ones; and everybody's."""
     values, codes, rings, sample = jobs.values, jobs.codes, memory.rings, room.sample
     user, size, longest_s = _remembered(job, codes, rings.ended), 0, 0.0
@@ -253,8 +255,9 @@ def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) ->
             if room.seen[other] != job:
                 room.seen[other] = job
                 longest_s = max(longest_s, values[other, RUNTIME])
-                sample[TIME, size] = values[other, RUNTIME] * (_ratio(job, other, values) if follows else 1.0)
-                sample[BOUND, size] = values[other, STOPPED]
+                ratio = _ratio(meant_s, values[other, LIMIT]) if follows else 1.0
+                sample[TIME, size] = values[other, RUNTIME] * ratio
+                sample[BOUND, size] = STOPPED_RUN * values[other, STOPPED]
                 _weigh(job, other, back, 1.0, size, values, codes, sample, room.log_trait)
                 size += 1
     for place in range(size):
@@ -262,20 +265,30 @@ def _sample(job: int, known_s: float, jobs: Jobs, memory: Memory, room: Room) ->
     for back in range(_n_held(rings.running, user)):
         other = _nth(rings.running, user, back)
         if values[other, END] > known_s:
-            sample[TIME, size], sample[BOUND, size] = max(known_s - values[other, START], 1.0), 1.0
+            sample[TIME, size], sample[BOUND, size] = max(known_s - values[other, START], 1.0), RUNNING_JOB
             _weigh(job, other, back, RUNNING, size, values, codes, sample, room.log_trait)
             size += 1
-    return _with_everybody(job, size, jobs, rings.request, sample)
+    return _with_everybody(job, meant_s, size, jobs, rings.request, sample)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
+def _meant_s(job: int, jobs: Jobs, ended: Ring) -> float:
+    """The request, at most MOST_SCALED times the largest remembered one: a year says no more. Infinite without one."""
+    values, key, largest_s = jobs.values, _remembered(job, jobs.codes, ended), 0.0
+    for back in range(_n_held(ended, key)):
+        largest_s = max(largest_s, values[_nth(ended, key, back), LIMIT])
+    limit_s = values[job, LIMIT] if values[job, LIMIT] > 0 else np.inf
+    return float(min(limit_s, MOST_SCALED * largest_s) if largest_s > 0 else limit_s)
+
+
+@njit(nogil=True, error_model="numpy")
 def _remembered(job: int, codes: Ints, ended: Ring) -> int:
     """Whose ended jobs a job is answered from: its user's, of a user without any those of its queue."""
     return int(codes[job, USER] if ended.heads[codes[job, USER], COUNT] > 0 else codes[job, QUEUE])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _with_everybody(job: int, size: int, jobs: Jobs, ring: Ring, sample: Floats) -> int:
+@njit(nogil=True, error_model="numpy")
+def _with_everybody(job: int, meant_s: float, size: int, jobs: Jobs, ring: Ring, sample: Floats) -> int:
     """Add all users' last jobs with the request, or of any; together they weigh as much as OF_OTHERS says."""
     values, key, first, total, longest_s = jobs.values, jobs.codes[job, REQUEST], size, 0.0, 0.0
     if ring.heads[key, COUNT] < 4:
@@ -283,8 +296,8 @@ def _with_everybody(job: int, size: int, jobs: Jobs, ring: Ring, sample: Floats)
     for back in range(_n_held(ring, key)):
         other = _nth(ring, key, back)
         longest_s = max(longest_s, values[other, RUNTIME])
-        sample[TIME, size] = values[other, RUNTIME] * _ratio(job, other, values)
-        sample[BOUND, size] = values[other, STOPPED]
+        sample[TIME, size] = values[other, RUNTIME] * (1.0 if key > 0 else _ratio(meant_s, values[other, LIMIT]))
+        sample[BOUND, size] = STOPPED_RUN * values[other, STOPPED]
         sample[WEIGHT, size] = math.exp(-back / 140.0)
         total += sample[WEIGHT, size]
         size += 1
@@ -296,14 +309,13 @@ def _with_everybody(job: int, size: int, jobs: Jobs, ring: Ring, sample: Floats)
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _ratio(job: int, other: int, values: Floats) -> float:
+@njit(nogil=True, error_model="numpy")
+def _ratio(meant_s: float, other_s: float) -> float:
     """The ratio of the requests, 1 where one has none."""
-    has_both = values[job, LIMIT] > 0 and values[other, LIMIT] > 0
-    return values[job, LIMIT] / values[other, LIMIT] if has_both else 1.0
+    return meant_s / other_s if meant_s < np.inf and other_s > 0 else 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _weigh(
     job: int, other: int, back: int, factor: float, place: int, values: Floats, codes: Ints, sample: Floats,
     log_trait: Floats,
@@ -325,7 +337,7 @@ def _weigh(
         sample[WEIGHT + nth, place] = likeness * BY_RANK[nth, back] * (IN_SESSION[nth] if is_session else 1.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _log_trait(pairs: Floats, trait: int) -> float:
     """The log weight of a job whose trait differs."""
     n, n_alike = pairs[trait, 1], pairs[N_TRAITS, 1]
@@ -335,7 +347,7 @@ def _log_trait(pairs: Floats, trait: int) -> float:
     return float((n * learnt + PRIOR_PAIRS * OTHER_TRAIT[trait]) / (n + PRIOR_PAIRS))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _follows(users: Floats, kinds: Floats, user: int, kind: int) -> float:
     """How much better (log) runtimes follow the request than stay: of the kind, shrunk towards its user and all."""
     found = users[-1, FOLLOWS] / (users[-1, OF_FOLLOWS] + 1)
@@ -343,7 +355,7 @@ def _follows(users: Floats, kinds: Floats, user: int, kind: int) -> float:
     return float((kinds[kind, 0] + 10 * found) / (kinds[kind, 1] + 10))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _set_order(order: Ints, sample: Floats) -> None:
     """Set `order` to the sample's places by runtime, of equal ones the runs to an end first.
 
@@ -355,15 +367,15 @@ def _set_order(order: Ints, sample: Floats) -> None:
     sort_numbers(order)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _quantiles(order: Ints, sample: Floats, nth: int, limit_s: float, levels: Floats, found: Floats) -> None:
     """Kaplan and Meier's quantiles over weights, s; the weight of a lower bound goes to longer runs and the request."""
-    weight, at_risk, surviving, reached_s, k = sample[WEIGHT + nth], 0.0, 1.0, 0.0, 0
+    weight, at_risk, surviving, reached_s, k, is_stopped = sample[WEIGHT + nth], 0.0, 1.0, 0.0, 0, False
     for place in range(len(order)):
         at_risk += weight[place]
     for code in order:
         place = code & 511
-        reached_s = sample[TIME, place]
+        reached_s, is_stopped = sample[TIME, place], sample[BOUND, place] == STOPPED_RUN
         if not sample[BOUND, place]:
             surviving *= max(1 - weight[place] / at_risk, 0.0)
             while k < len(levels) and 1 - surviving >= levels[k] - 1e-9:
@@ -372,10 +384,13 @@ def _quantiles(order: Ints, sample: Floats, nth: int, limit_s: float, levels: Fl
             if k == len(levels):
                 return
         at_risk = max(at_risk - weight[place], 1e-300)
-    found[k:] = limit_s if limit_s < np.inf else 1.5 * reached_s
+    # Beyond the longest: a run that was stopped says how far, as it ended at its own request.
+    found[k:] = (
+        min(limit_s, MOST_SCALED * reached_s) if is_stopped else limit_s if limit_s < np.inf else 1.5 * reached_s
+    )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _last_ones(job: int, jobs: Jobs, rings: Rings, work: Floats, limit_s: float, estimates: Floats) -> None:
     """Set the estimates that are medians or means of the last jobs; one that has no job stays as it is."""
     values, codes = jobs.values, jobs.codes
@@ -399,7 +414,7 @@ def _last_ones(job: int, jobs: Jobs, rings: Rings, work: Floats, limit_s: float,
         estimates[OF_SESSION] = min(_median(work[:n]), limit_s)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _gather(ring: Ring, key: int, values: Floats, found: Floats) -> int:
     n = _n_held(ring, key)
     for back in range(n):
@@ -407,7 +422,7 @@ def _gather(ring: Ring, key: int, values: Floats, found: Floats) -> int:
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -> int:
     """The user's last runtimes: 2 of the program and request, 3 of the program, 4 of any, 5 of the session (three)."""
     values, codes, n, key = jobs.values, jobs.codes, 0, _remembered(job, jobs.codes, ring)
@@ -426,14 +441,14 @@ def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _median(values: Floats) -> float:
     """The upper median; the values are sorted."""
     sort_numbers(values)
     return float(values[len(values) // 2])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _set_shares(users: Floats, user: int, power: float, shares: Floats) -> None:
     """Set weights by errors of the user's jobs and of some of everybody's, in multiples of their mean."""
     of_all, of_user, n_own = users[-1, :N_ESTIMATES], users[user, :N_ESTIMATES], users[user, N_ERRORS]
@@ -444,7 +459,7 @@ def _set_shares(users: Floats, user: int, power: float, shares: Floats) -> None:
         shares[k] = max(error, 1e-9) ** -power
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _weighted_median(values: Floats, shares: Floats, room: Floats) -> float:
     """The least value up to which there is half of the weight."""
     ordered, total = room[: len(values)], 0.0
@@ -461,7 +476,7 @@ def _weighted_median(values: Floats, shares: Floats, room: Floats) -> float:
     return float(ordered[-1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _set_knots(knots_s: Floats, middle_s: float, limit_s: float, beyond: float) -> None:
     """Put the sample's quantiles around the middle, and knots beyond the request, or beyond all that was seen."""
     n, last = len(KNOT_LEVELS), len(knots_s) - 4
@@ -483,14 +498,14 @@ def _set_knots(knots_s: Floats, middle_s: float, limit_s: float, beyond: float) 
         knots_s[k] = max(knots_s[k], knots_s[k - 1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _at(knots_s: Floats, place: float) -> float:
     low = int(min(max(np.floor(place), 0), len(knots_s) - 2))
     part = min(max(place - low, 0.0), 1.0)
     return float(knots_s[low] ** (1 - part) * knots_s[low + 1] ** part)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: float) -> None:
     """Learn from a job whose end has become known, `n_since` submits after its own."""
     values, codes, rings, users, log = jobs.values, jobs.codes[job], memory.rings, memory.users, memory.log
@@ -520,7 +535,7 @@ def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: float
         _put(rings.request, codes[REQUEST], job)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _count_errors(estimates: Floats, runtime_s: float, user: int, users: Floats) -> None:
     for k in range(len(estimates)):
         error_s = abs(estimates[k] - runtime_s)
@@ -529,7 +544,7 @@ def _count_errors(estimates: Floats, runtime_s: float, user: int, users: Floats)
     users[user, N_ERRORS] = KEPT_OF_USER * users[user, N_ERRORS] + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _move_places(answer: Floats, runtime_s: float, log_place: float, places: Floats, n_waiting: float) -> None:
     """Move each level's place towards covering its share; of a new user the offset, too."""
     is_new = answer[IS_NEW] > 1
@@ -549,7 +564,7 @@ def _move_places(answer: Floats, runtime_s: float, log_place: float, places: Flo
             places[1, level] = min(max(offset, -MOST_OFFSET), MOST_OFFSET)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _compare_traits(job: int, jobs: Jobs, ring: Ring, pairs: Floats) -> None:
     """Learn from pairs of the user's jobs what a trait changes."""
     values, codes, user = jobs.values, jobs.codes, jobs.codes[job, USER]
@@ -564,7 +579,7 @@ def _compare_traits(job: int, jobs: Jobs, ring: Ring, pairs: Floats) -> None:
             pairs[differs, 1] = PAIR_KEEPS * pairs[differs, 1] + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _compare_requests(job: int, jobs: Jobs, ring: Ring, users: Floats, kinds: Floats) -> None:
     """Learn from the newest pair of a kind with unlike requests whether runtimes follow requests."""
     values, user, kind = jobs.values, jobs.codes[job, USER], jobs.codes[job, KIND]
@@ -580,18 +595,18 @@ def _compare_requests(job: int, jobs: Jobs, ring: Ring, users: Floats, kinds: Fl
             break
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _count_gain(row: Floats, gain: float, keeps: float) -> None:
     row[0] = keeps * row[0] + gain
     row[1] = keeps * row[1] + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _n_held(ring: Ring, key: int) -> int:
     return int(min(ring.heads[key, COUNT], ring.jobs.shape[1]))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _nth(ring: Ring, key: int, back: int) -> int:
     """The job that was put in `back` jobs before the newest one."""
     if ring.heads[key, ROW] < 0:
@@ -599,7 +614,7 @@ def _nth(ring: Ring, key: int, back: int) -> int:
     return int(ring.jobs[ring.heads[key, ROW], (ring.heads[key, COUNT] - 1 - back) % ring.jobs.shape[1]])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _put(ring: Ring, key: int, job: int) -> None:
     head, width = ring.heads[key], ring.jobs.shape[1]
     if head[COUNT] == 1:
@@ -612,7 +627,7 @@ def _put(ring: Ring, key: int, job: int) -> None:
     head[COUNT] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _put_ended(ring: Ring, user: int, job: int, codes: Ints) -> None:
     """Put an ended job in; of a burst the newest BURST_JOBS stay."""
     n_same, oldest, width = 0, -1, ring.jobs.shape[1]

@@ -1,12 +1,12 @@
 """Simple methods that the estimator is compared with in backtests: statistics of the latest jobs of a key."""
 
 import numpy as np
-from numba import njit
 
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.history import History
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import QUANTILES, points
+from pipeline.kernels import cached_kernel
 from pipeline.sorting import sort_numbers
 
 PROGRAM = ("what", "gpu_type")
@@ -46,7 +46,7 @@ def latest(
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@cached_kernel
 def _latest(
     codes: Ints, values: Floats, by_end: Ints, ended: Ints, n_keys: int, n_latest: int, statistic: int, least: int,
     shares: Floats, found: Floats,

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.answer import BURST, LIMIT, LOG_PLACE, LOG_SIZE, SESSION, SUBMIT, USER, Jobs
 from pipeline.estimate.history import History
+from pipeline.kernels import cached_kernel
 
 TRAITS = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
 """Attributes that jobs are compared by; the last trait is the requested memory."""
@@ -115,7 +115,7 @@ def _known_programs(what: Ints, n_before: int, n_submits: int) -> Ints:
     return np.where((nth >= NAMED_JOBS) & (n_names > MOST_NEW * nth), -1, what)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@cached_kernel
 def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints, registers: bool) -> None:
     """Set burst and session of the jobs from `first` on; `last`: per user the place of the last submit.
 
