@@ -69,5 +69,7 @@ def _load_at_use(module: str) -> None:
             del sys.modules[module]
         return getattr(import_module(module), name)
 
+    # What looks through the files of all modules does not use this one.
+    unloaded.__file__ = None
     unloaded.__getattr__ = of_loaded  # type: ignore[method-assign]
     sys.modules[module] = unloaded
