@@ -55,7 +55,11 @@ def jobs_of(history: History, names: Names, *, registers: bool) -> tuple[Jobs, N
     texts = {name: dict(known) for name, known in names.texts.items()}
     n_before = len(texts["what"])
     codes = {name: _recoded(history, name, texts[name], registers) for name in texts}
-    what = _known_programs(codes["what"], n_before, names.n_submits) if registers else codes["what"]
+    n_names, nth = np.maximum(codes["what"] + 1, n_before), np.full(len(history), names.n_submits + 1)
+    if registers:
+        # Each question is asked as the next submit, jobs of a log one after the other.
+        n_names, nth = np.maximum.accumulate(n_names), nth + np.arange(len(history))
+    what = _known_programs(codes["what"], n_names, nth)
     numbered = dict(names.keys)
 
     def number(name: str, *columns: Array) -> Ints:
@@ -108,10 +112,8 @@ def _recoded(history: History, name: str, known: dict[str, int], registers: bool
     return place[codes]
 
 
-def _known_programs(what: Ints, n_before: int, n_submits: int) -> Ints:
+def _known_programs(what: Ints, n_names: Ints, nth: Ints) -> Ints:
     """The programs, -1 where, as of the submit, most jobs have a name that no other job has: numbered scripts."""
-    n_names = np.maximum.accumulate(np.append(n_before - 1, what))[1:] + 1
-    nth = n_submits + 1 + np.arange(len(what))
     return np.where((nth >= NAMED_JOBS) & (n_names > MOST_NEW * nth), -1, what)
 
 

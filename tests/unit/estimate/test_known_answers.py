@@ -116,6 +116,15 @@ def test_programs_that_no_two_jobs_share_are_unknown() -> None:
     assert np.median(np.abs(np.log(numbered[200:, 1] / nameless[200:, 1]))) < 0.05
 
 
+def test_a_query_knows_as_the_backtest_does_that_names_of_programs_tell_nothing() -> None:
+    rows = plain(500 * noise(400, 0.3), application=[f"script {job}" for job in range(400)])
+    past = history(jobs_of(rows))
+    scored = walltime(past)
+    for job in (150, 399):
+        state = learn(past.take(np.arange(job)), float(past.submit_s[job]))
+        assert np.array_equal(estimate(state, past.as_submitted().take(np.array([job])))[0, :6], scored[job])
+
+
 def test_runs_that_were_stopped_are_lower_bounds() -> None:
     """Of 1,181 runs 1,117 were stopped at 3,492 s and 64 failed early: the answer is not the failures' runtime."""
     failed = np.random.default_rng(4).random(1181) < 64 / 1181
