@@ -53,32 +53,32 @@ LEAST_S = 1.0
 class History:
     """Arrays of equal length, one value a job, in order of submit (ties: of row); NaN and -1 are unknown."""
 
+    # The job's row in JOBS.
     row: Ints
-    """The job's row in JOBS."""
     submit_s: Floats
+    # Infinite where the job has not started.
     start_s: Floats
-    """Infinite where the job has not started."""
+    # When the runtime is known, or the job left the queue unstarted; infinite where neither has happened.
     end_s: Floats
-    """When the runtime is known, or the job left the queue unstarted; infinite where neither has happened."""
     runtime_s: Floats
     """NaN where the job has not run to an end. In a `memory_history` this is the memory used, and `requested_s` that
     asked for, KiB per processor."""
     requested_s: Floats
     requested_mem_kib: Floats
+    # GPUs allocated.
     gpus: Floats
-    """GPUs allocated."""
+    # Processors asked for (allocated ones where the log has no request).
     procs: Floats
-    """Processors asked for (allocated ones where the log has no request)."""
+    # Submit time as the site's clock showed it, s.
     local_s: Ints
-    """Submit time as the site's clock showed it, s."""
+    # Whether the job was killed at its limit: its full runtime would be longer.
     is_lower_bound: Bools
-    """Whether the job was killed at its limit: its full runtime would be longer."""
+    # Whether the runtime is one to learn from.
     is_learnt: Bools
-    """Whether the runtime is one to learn from."""
+    # Per attribute, and for `who`, `what` and OTHERS, codes from 0 in order of first submit; -1 unknown.
     codes: dict[str, Ints]
-    """Per attribute, and for `who`, `what` and OTHERS, codes from 0 in order of first submit; -1 unknown."""
+    # Per attribute, the text of each code.
     names: dict[str, list[str]] = field(default_factory=dict)
-    """Per attribute, the text of each code."""
     stale_s: float | None = None
     """None: an estimate knows all events up to its submit. A number: it knows those up to the last midnight (UTC) that
     is at least this many seconds before the submit."""

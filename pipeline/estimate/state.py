@@ -33,8 +33,8 @@ class Age(NamedTuple):
     """One age: what it remembers, its answers to jobs, and which jobs' starts and ends it has learnt."""
 
     memory: Memory
+    # (open jobs, N_ANSWER); what has ended has been compared.
     answers: Floats
-    """(open jobs, N_ANSWER); what has ended has been compared."""
     has_begun: Bools
     is_over: Bools
 
@@ -63,16 +63,16 @@ class State:
 
     names: Names
     jobs: Jobs
+    # Per job the hash of its array's id, 0 for none.
     array: Ints
-    """Per job the hash of its array's id, 0 for none."""
+    # Per job the id of its record.
     ids: Array
-    """Per job the id of its record."""
+    # Per user the place of the last submit.
     last: Ints
-    """Per user the place of the last submit."""
+    # Hashes of the ids of jobs that ended within RECOGNISED_S.
     over: Ints
-    """Hashes of the ids of jobs that ended within RECOGNISED_S."""
+    # When they ended.
     over_s: Floats
-    """When they ended."""
     ages: dict[float, Age]
     record: Record
     as_of_s: float = -np.inf
