@@ -17,11 +17,11 @@ hosts of exec_host. A project stands in for an account that is missing, unless i
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Ints, arrow, integers
 from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, TypedRecords, typed
@@ -112,10 +112,10 @@ class _Doubtful:
         parts = pa.concat_tables(self._parts)
         for sign, column in enumerate(NAMED.values(), len(TOLD)):
             # Two records do not run together in the same bytes: a name that comes again is a name.
-            names = parts[column].cast(pa.string())
-            counted = pc.value_counts(names.filter(arrow(self._odd[sign])))
-            once = counted.field("values").filter(pc.equal(counted.field("counts"), 1))
-            self._odd[sign] &= pc.is_in(names, value_set=once).to_numpy()
+            odd = self._odd[sign]
+            names = parts[column].cast(pa.string()).filter(arrow(odd)).to_pylist()
+            n_times = Counter(names)
+            odd[odd] = [n_times[name] == 1 for name in names]
         bad = self._signs.are_damaged(integers(parts["kind"])[0], self._odd)
         if len(self.rows) > MOST_DOUBTFUL:
             bad[:] = False
