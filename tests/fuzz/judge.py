@@ -97,7 +97,8 @@ def unsaid(job: Mapping[str, Any], said: Said, text: str, zeros: Sequence[float]
         texts = said[name] if name in said else [*_TOKEN.findall(text), *_dates(text)]
         if name in TEXTS:
             is_said = value in said[name] if name in said else _holds(text, value)
-            is_said = is_said or any(value == f"{one:.0f}" for own in said.get(name, ()) for one in numbers(own))
+            # A minus zero is zero.
+            is_said = is_said or any(value == f"{one + 0.0:.0f}" for own in said.get(name, ()) for one in numbers(own))
         else:
             from_s = zeros if name in INSTANTS else (0.0,)
             is_said = any(abs(value - zero - one) < 1e-6 for own in texts for one in READ[name](own) for zero in from_s)

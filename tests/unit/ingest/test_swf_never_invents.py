@@ -152,15 +152,3 @@ def test_a_file_of_zeros_is_one_clear_sentence(tmp_path: Path) -> None:
         InputError, match=r"^log, line 1: found nothing but zero bytes in its first 5000, expected a log"
     ):
         ingest([path], SiteSettings(name="s"), IngestSettings())
-
-
-@pytest.mark.parametrize("number", ["-0", "-00"])
-@pytest.mark.parametrize("field", ["user", "runtime_s", "procs"])
-@pytest.mark.parametrize("others", [[], ["12 x"]], ids=["whole", "damaged"])
-def test_a_minus_zero_is_no_number_that_a_program_writes(
-    tmp_path: Path, number: str, field: str, others: list[str]
-) -> None:
-    lines = [row(job_id=1), row(job_id=2, **{field: number}), row(job_id=3, runtime_s="-0.0"), *others]
-    jobs, unreadable, _ = read(tmp_path, "\n".join(lines) + "\n")
-    assert jobs["job_id"].to_pylist() == ["1", "3"]
-    assert unreadable["reason"].to_pylist()[:1] == ["not_a_number"] and unreadable.num_rows == 1 + len(others)

@@ -7,8 +7,8 @@ that start with `;` are comments, some of them `Key: value` headers; -1 is unkno
 What is read although the standard does not say so: fields past the 18th, of the dialects that fields.py knows (others
 are left alone); fewer than 18, but at least 5, where most lines have no more (the others are null); fractions and
 exponents; CRLF; blank lines; comments in mid-file. A line with another number of fields than most lines of its file was
-cut or spliced, and is unreadable; so is one whose id is its own and the next line's, and one with a whole number -0. A
-last line without a line end may have been cut: it is set aside unless it is surely whole.
+cut or spliced, and is unreadable; so is one whose id is its own and the next line's. A last line without a line end may
+have been cut: it is set aside unless it is surely whole.
 
 A line that cannot be read is set aside, and reading goes on; unless `max_damaged` is 0. But a source is not SWF at
 all, and InputError says so, where none of its first 100 lines other than comments and blanks can be read, or none of

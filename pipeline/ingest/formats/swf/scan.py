@@ -48,11 +48,8 @@ _IS_STRANGE = np.frombuffer(_PLAIN, np.uint8) == _STRANGE[0]
 _CACHE_BYTES = 1 << 18
 _EXACT = float(1 << 53)
 _ALL = range(1, N_FIELDS + 1)
-_MINUS_ZERO = re.compile(rb"-0+(?![\d.eE])")
-"""No program writes it for a whole number: a digit was lost."""
-
-_WHOLE = re.compile(rb"(?!-0+\Z)[+-]?\d+")
-_NUMBER = re.compile(rb"(?!-0+\Z)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WHOLE = re.compile(rb"[+-]?\d+")
+_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _LEADING_DIGITS = Context(prec=MAX_DIGITS, rounding=ROUND_DOWN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
@@ -120,7 +117,6 @@ def _regular_lines(text: Bytes, starts: Ints, ends: Ints, width: int) -> tuple[I
     n_fields = np.add.reduceat(begins, starts, dtype=np.int64)
     is_plain = (np.add.reduceat(_IS_STRANGE[text], starts, dtype=np.int64) == 0) & (n_fields >= MIN_FIELDS)
     is_plain &= ends - starts <= MAX_LINE_BYTES
-    is_plain[[np.searchsorted(ends, found.start()) for found in _MINUS_ZERO.finditer(text.data)]] = False
     if not width and (counted := n_fields[_begin_with_a_number(text, begins, starts) & (n_fields >= MIN_FIELDS)]).size:
         # Of two that are as common the larger one: a line is cut more often than it gets a field.
         width = int(counted.max() - np.bincount(counted)[::-1].argmax())
@@ -299,8 +295,7 @@ def _single_spaced(data: bytes) -> Bytes | None:
         if _STRANGE in parts[-1]:
             return None
         before = part[-1:]
-    spaced = b"".join(parts)
-    return None if b"-0" in spaced and _MINUS_ZERO.search(spaced) else np.frombuffer(spaced, np.uint8)
+    return np.frombuffer(b"".join(parts), np.uint8)
 
 
 def _without_loose_ends(spaced: Bytes) -> Bytes:
