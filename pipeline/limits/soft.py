@@ -1,0 +1,102 @@
+"""Soft limits: which limit a scheduler plans a job with, and how it is raised before the job reaches it.
+
+The plug-in, the guard and the replay use these formulas alone, so that what is replayed is what is done. A job that is
+planned with a limit shorter than its request never ends by it: the guard raises the limit while the job runs, at most
+to the request. All times are in s; functions take numbers or arrays of one shape.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Bools, Floats, Ints
+
+MINUTE_S = 60.0
+"""Slurm's limits are whole minutes."""
+
+OVER_TIME_LIMIT_S, MARGIN_WITH_OVER_TIME_S = 900.0, 180.0
+"""A Slurm with OverTimeLimit of at least the first lets jobs run on past their limits, so the second is enough."""
+
+
+class SoftRules(NamedTuple):
+    """The rules of a site."""
+
+    quantile: float = 0.5
+    """The quantile of the estimate that is the first limit (setting export.quantile)."""
+    margin_s: float = 900.0
+    """A job with less time left is extended: so long may the guard be away without a job ending."""
+    least_saved_s: float = 600.0
+    """A limit is set only where it is at least so much below the request,"""
+    least_saved_share: float = 0.25
+    """and at least this share of the request."""
+    increments_s: tuple[float, ...] = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0)
+    """Time added by the first extension, the second and so on; the last one repeats."""
+    round_s: float = 30.0
+    """Time between two rounds of the guard."""
+    patience_s: float = 3600.0
+    """A job waits too long that has not started so long after the start that was expected first,"""
+    patience_share: float = 0.1
+    """and this share of its request."""
+
+
+def margin_of(over_time_limit_s: float) -> float:
+    """The margin, s, with this OverTimeLimit (s) in slurm.conf."""
+    return MARGIN_WITH_OVER_TIME_S if over_time_limit_s >= OVER_TIME_LIMIT_S else SoftRules().margin_s
+
+
+def planned_limits(quantile_s: Floats, request_s: Floats, rules: SoftRules) -> Floats:
+    """The limits, s, that jobs are planned with first; NaN where the request stands.
+
+    Whole minutes, at least twice the margin. NaN also without a quantile (NaN) or a request (0 or NaN).
+    """
+    limit_s = np.maximum(np.ceil(np.asarray(quantile_s, np.float64) / MINUTE_S) * MINUTE_S, 2.0 * rules.margin_s)
+    saved_s = request_s - limit_s
+    is_worth_it = saved_s >= np.maximum(rules.least_saved_s, np.multiply(rules.least_saved_share, request_s))
+    return np.where(is_worth_it, limit_s, np.nan)
+
+
+def next_limits(
+    limit_s: Floats, request_s: Floats, n_extensions: Ints, median_left_s: Floats, rules: SoftRules
+) -> Floats:
+    """The limits, s, after one more extension.
+
+    Parameters
+    ----------
+    limit_s, request_s : Floats
+        The present limits and the requests, s.
+    n_extensions : Ints
+        Extensions so far (`extensions_of`).
+    median_left_s : Floats
+        The median of the time from the present limit to the end, for jobs that reach that limit, s; NaN: unknown.
+    rules : SoftRules
+
+    Returns
+    -------
+    Floats
+        The present limit and the next increment, or the median where that is longer; whole minutes, at most the
+        request.
+    """
+    steps_s = _steps_s(rules)
+    step_s = np.fmax(steps_s[np.minimum(n_extensions, len(steps_s) - 1)], median_left_s)
+    return np.minimum(np.ceil((limit_s + step_s) / MINUTE_S) * MINUTE_S, request_s)
+
+
+def extensions_of(limit_s: Floats, first_s: Floats, rules: SoftRules) -> Ints:
+    """How many increments lie between the first limits and the present ones (s): the guard keeps no count.
+
+    An extension by a median counts as the increments that it holds.
+    """
+    return np.searchsorted(np.cumsum(_steps_s(rules)), np.subtract(limit_s, first_s), side="right")
+
+
+def waits_too_long(now_s: Floats | float, expected_s: Floats, request_s: Floats, rules: SoftRules) -> Bools:
+    """Whether waiting jobs are too long past the start that was expected for them first.
+
+    `expected_s` are these starts (s since 1970, NaN: none was expected), `request_s` the jobs' requests (s).
+    """
+    return np.greater(now_s, expected_s + rules.patience_s + np.multiply(rules.patience_share, request_s))
+
+
+def _steps_s(rules: SoftRules) -> Floats:
+    """The increments, none shorter than the margin: after a shorter one the job would be near its limit at once."""
+    return np.maximum(rules.increments_s, rules.margin_s)
