@@ -216,6 +216,18 @@ LIMITS = TableKind(
     "`most_jobs` jobs of the submitter have been limited by one version of the table.",
 )  # fmt: skip
 
+ADVICE = TableKind(
+    "advice",
+    columns(
+        "site", "who", "what", "procs", "gpus", "gpu_type", "requested_s", "recommended_s", "chance_longer", "n_jobs",
+        "n_checked", "newest_end_s", "run_id",
+        never_null=("site", "procs", "recommended_s", "chance_longer"),
+    ),
+    ("site", "who", "what", "procs", "gpus", "gpu_type"),
+    "What to request: a time that about 3% of the later jobs of a kind (user, application, size) run longer than, "
+    "beside what its jobs usually request. Kinds for which this cannot be said have no row.",
+)  # fmt: skip
+
 MEMORY = TableKind(
     "memory",
     columns(
@@ -354,7 +366,7 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, ADVICE, LIMIT_HARM, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
         INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, ERRORS, REPLAY,
         *PHASE_TABLES,
     )
