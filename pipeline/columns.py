@@ -227,7 +227,11 @@ _DECLARED = (
     # advice
     seconds("recommended_s", "Time to request for jobs of this row.", positive=True),
     number("chance_longer", "Chance of a later job of this row to run longer than recommended.", minimum=0),
-    count("n_checked", "Later jobs that this chance rests on; those of one night count as at most 10, old ones less.", "jobs"),
+    count(
+        "n_checked",
+        "Later jobs that this chance rests on; those of one night count as at most 10, old ones less.",
+        "jobs",
+    ),
     # what limits did
     instant("week_s", "The Monday (UTC) at which the week of these jobs' ends begins."),
     count("n_limited", "Jobs that ended with a limit that Walltime had set.", "jobs"),

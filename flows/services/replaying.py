@@ -16,12 +16,12 @@ from pipeline.arrays import Floats, category_codes, floats
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History
 from pipeline.estimate.state import DAY_S
-from pipeline.evaluate.backtest import Way, past_of
+from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.methods import method_with_settings
-from pipeline.schedule.engine import Correction, Policy
+from pipeline.schedule.engine import Policy
 from pipeline.schedule.figures import Score
 from pipeline.schedule.verdict import ReplayResult
-from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, cases, policy_name, what_if
+from pipeline.schedule.what_if import METHOD, SOFT, WITH_METHOD, Case, Estimates, Subject, cases, policy_name, what_if
 from pipeline.schedule.workload import Convention, Shakes, Workload, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
 
@@ -45,7 +45,7 @@ class ReplayTask:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods of the registry whose estimates the cases need."""
-        return tuple(dict.fromkeys(METHODS[case.estimates] for case in self.cases if case.estimates in METHODS))
+        return (METHOD,) if any(case.estimates in WITH_METHOD for case in self.cases) else ()
 
     @property
     def n_stages(self) -> int:
@@ -57,13 +57,13 @@ Estimate = Callable[[History, ReplayTask, int], dict[str, Floats]]
 """Quantiles by method, as `quantiles` gives them."""
 
 
-def chosen_cases(policies: str, estimates: str, correction: str | None, guard: bool | None) -> tuple[Case, ...]:
-    """The cases of the command's options; InputError for an unknown name."""
+def chosen_cases(policies: str, estimates: str) -> tuple[Case, ...]:
+    """The cases of the command's options; `soft` is every soft case. InputError for an unknown name."""
     named = {policy_name(policy): policy for policy in Policy}
     chosen = [named[name] for name in chosen_names(words(policies) or [policies], named, "--policy")]
-    known = [str(one) for one in Estimates]
-    what = [Estimates(name) for name in chosen_names(words(estimates) or [estimates], known, "--estimates")]
-    return cases(chosen, what, None if correction is None else Correction[correction.upper()], guard)
+    known = [*map(str, Estimates), "soft"]
+    names = chosen_names(words(estimates) or [estimates], known, "--estimates")
+    return cases(chosen, [one for name in names for one in (SOFT if name == "soft" else [Estimates(name)])])
 
 
 def replay_task(given: Path, **how: Any) -> ReplayTask:
@@ -142,9 +142,8 @@ def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]
     """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
     found = {}
     for method in task.methods:
-        way = Way(DAY_S) if method == METHODS[Estimates.TABLE] else Way()
         with running_stage(f"{printable(task.log, 40)}: {method}"):
-            answers = method_with_settings(method, task.settings)(replace(past, stale_s=way.stale_s))
+            answers = method_with_settings(method, task.settings)(replace(past, stale_s=DAY_S))
         found[method] = np.full((n_rows, answers.shape[1]), np.nan)
         found[method][past.row] = answers
     return found

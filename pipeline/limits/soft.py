@@ -94,7 +94,12 @@ def waits_too_long(now_s: Floats | float, expected_s: Floats, request_s: Floats,
 
     `expected_s` are these starts (s since 1970, NaN: none was expected), `request_s` the jobs' requests (s).
     """
-    return np.greater(now_s, expected_s + rules.patience_s + np.multiply(rules.patience_share, request_s))
+    return np.greater(now_s, expected_s + patience_s(request_s, rules))
+
+
+def patience_s(request_s: Floats | Ints, rules: SoftRules) -> Floats:
+    """How long past that start jobs may wait, s."""
+    return rules.patience_s + np.multiply(rules.patience_share, request_s)
 
 
 def _steps_s(rules: SoftRules) -> Floats:

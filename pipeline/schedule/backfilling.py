@@ -5,19 +5,13 @@ submitted at that second, a convention of the simulator pyss.
 """
 
 from pipeline.kernels import inner_uncounted as kernel
-from pipeline.schedule.replay_state import ASKED, END, HELD, Replay, freed_by, start
+from pipeline.schedule.replay_state import END, HELD, Replay, freed_by, start
 
 FCFS, EASY, EASY_SJBF = 0, 1, 2
 """As in engine.Policy."""
 
 LINE_PROCS, LINE_JOB, LINE_PLANNED = 0, 1, 2
 """Rows of the line of candidates, which also has jobs that have started, until it is shortened."""
-
-LATEST_START_S, LEAST_DELAY_S = 60 * 3600, 8 * 3600
-"""With the guard a head is promised a start within 60 h of its submit, or within 8 h of the time it became the head.
-
-Plans with requests alone promise a start that is weeks away where requests are long or the queue is deep.
-"""
 
 
 @kernel
@@ -39,7 +33,7 @@ def join(job: int, time: int, r: Replay) -> bool:
     r.state.n_line += 1
     could_start = r.state.n_waiting == 1 or r.state.is_settled == 0
     if not could_start:
-        is_late = r.state.guard == 1 and time > r.jobs[r.state.head].promise
+        is_late = r.state.fair == 1 and waits_too_long(time, r)
         ends_now = r.state.n_running > 0 and r.ends[END, 0] <= time
         # Else nothing has changed since the last pass but the time, which lets no job start that could not start then.
         procs, duration = r.jobs[job].procs, r.jobs[job].request if is_late else r.jobs[job].planned
@@ -60,10 +54,10 @@ def start_all(time: int, r: Replay) -> None:
         if fits:
             start(r.state.head, time, r)
     shorten(r)
-    if r.state.n_waiting > 0 and r.state.guard == 1:
+    if r.state.n_waiting > 0 and r.state.fair == 1:
         note_promise(time, r)
     if r.state.n_waiting > 1 and r.state.policy != FCFS:
-        plan_head(ASKED if r.state.is_late == 1 else 0, r)
+        plan_head(r)
         fill(time, ending, r)
 
 
@@ -104,27 +98,29 @@ def shorten(r: Replay) -> None:
 
 @kernel
 def note_promise(time: int, r: Replay) -> None:
-    """Notes a new head's promised start, and whether the head is past its own.
-
-    A job that waited long in a deep queue, or whose plan with requests is days away, is promised an earlier start.
-    """
+    """Notes a new head's first planned start, and whether the head waits too long past its own."""
     head = r.state.head
     if r.jobs[head].promise < 0:
-        plan_head(ASKED, r)
-        latest = max(time + LEAST_DELAY_S, r.jobs[head].submit + LATEST_START_S)
-        r.jobs[head].promise = min(r.state.shadow, latest)
-    r.state.is_late = 1 if time > r.jobs[head].promise else 0
+        plan_head(r)
+        r.jobs[head].promise = r.state.shadow
+    r.state.is_late = 1 if waits_too_long(time, r) else 0
 
 
 @kernel
-def plan_head(base: int, r: Replay) -> None:
-    """The first time at which the head fits, if jobs end as the rows from `base` on say, and what is to spare then."""
+def waits_too_long(time: int, r: Replay) -> bool:
+    """As limits.soft.waits_too_long, of the head."""
+    return bool(time > r.jobs[r.state.head].promise + r.jobs[r.state.head].patience)
+
+
+@kernel
+def plan_head(r: Replay) -> None:
+    """The first time at which the head fits, if running jobs end as planned, and what is to spare then."""
     needed, free, place = r.jobs[r.state.head].procs, r.state.free, 0
     while free < needed:
-        free += r.ends[base + HELD, place]
+        free += r.ends[HELD, place]
         place += 1
-    r.state.shadow = r.ends[base + END, place - 1]
-    while place < r.state.n_running and r.ends[base + END, place] == r.state.shadow:
-        free += r.ends[base + HELD, place]
+    r.state.shadow = r.ends[END, place - 1]
+    while place < r.state.n_running and r.ends[END, place] == r.state.shadow:
+        free += r.ends[HELD, place]
         place += 1
     r.state.extra = free - needed

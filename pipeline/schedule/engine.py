@@ -13,13 +13,13 @@ import numpy as np
 from pipeline.arrays import Array, Bools, Ints
 from pipeline.kernels import inner_uncounted as kernel
 from pipeline.kernels import uncounted
+from pipeline.limits.soft import SoftRules, patience_s
 from pipeline.schedule.backfilling import join, start_all
 from pipeline.schedule.conservative import CONSERVATIVE, hold_longer, move_forward, reserve_submitted, start_planned
 from pipeline.schedule.replay_state import (
     END,
     JOB,
     JOBS,
-    N_ENDS_ROWS,
     NEVER,
     STATE,
     Replay,
@@ -51,6 +51,8 @@ class Correction(IntEnum):
     INCREMENTS = 1
     """The first prediction plus 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h in turn (Tsafrir et al. 2007)."""
     DOUBLING = 2
+    LIMITS = 3
+    """The next of the job's limits, when a round of the guard finds it nearer to its limit than the margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,10 @@ class ReplayOptions:
 
     policy: Policy = Policy.EASY
     correction: Correction = Correction.REQUEST
-    guard: bool = False
-    """Whether a head that is past its first promised start (planned with requests) is planned with requests from then
-    on, as are the jobs that would start before it. Without effect under FCFS and CONSERVATIVE."""
+    rules: SoftRules | None = None
+    """The guard's margin and rounds; and its fairness: while a head waits too long past the start that was planned
+    first for it, the jobs that would start before it are planned with their requests. Without effect under FCFS and
+    CONSERVATIVE. None: neither."""
     learns_last_two: bool = False
     """Whether predictions are the mean of the user's last two jobs that ended in the replay (Tsafrir et al. 2007),
     and the request until there are two; the predictions given are not used then."""
@@ -70,7 +73,7 @@ class ReplayOptions:
 EASY_PLUS_PLUS = ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, learns_last_two=True)
 """EASY++ of Tsafrir, Etsion and Feitelson (2007)."""
 
-GUARDED = (Policy.EASY, Policy.EASY_SJBF)
+WITH_HEAD = (Policy.EASY, Policy.EASY_SJBF)
 """The policies that have a head whose delay can be bounded."""
 
 
@@ -88,12 +91,16 @@ class Schedule:
     """The prediction at submit, s."""
     n_corrections: Ints
     promised_s: Ints
-    """With the guard: the first start promised to the job, planned with requests when it became the head; -1: it never
-    waited as the head. Without the guard always -1."""
+    """With rules: the first start planned for the job when it became the head; -1: it never waited as the head.
+    Without rules always -1."""
 
 
 def replay(
-    work: Workload, options: ReplayOptions, reservation_s: Array | None = None, order: Array | None = None
+    work: Workload,
+    options: ReplayOptions,
+    reservation_s: Array | None = None,
+    order: Array | None = None,
+    limits_s: Ints | None = None,
 ) -> Schedule:
     """The schedule of a workload.
 
@@ -102,13 +109,16 @@ def replay(
     work
         The jobs.
     options
-        Policy, correction of passed predictions, and guard.
+        Policy, correction of passed predictions, and the guard's rules.
     reservation_s
         (jobs,) in s: the predictions that planned starts and ends are computed from. They are rounded up to whole
         seconds, at least 1 and at most the request; NaN stands for the request. None: the requests.
     order
         (jobs,) under EASY_SJBF: later jobs are tried in ascending order of this, ties in order of submit; any unit,
         NaN last. None: the reservation's predictions.
+    limits_s
+        (jobs, steps) under LIMITS: each job's limits in turn, s, the last its request; the first is its prediction
+        instead of a reservation.
 
     Returns
     -------
@@ -121,10 +131,11 @@ def replay(
         Arrays are of different lengths; the workload is not one that `workload` makes (submits ascend, sizes from 1 to
         the capacity, runtimes from 1 to the request); or its times are too large.
     """
-    planned = predictions(work, reservation_s)
+    planned = predictions(work, reservation_s if limits_s is None else limits_s[:, 0])
     keys = planned.astype(np.float64) if order is None else np.asarray(order, np.float64)
     _check(work, reservation_s=planned, order=keys)
-    r = replay_arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf))
+    limits = np.empty((0, 1), np.int64) if limits_s is None else np.ascontiguousarray(limits_s, np.int64)
+    r = replay_arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf), limits=limits)
     run_draws(r, work.run_s[None], np.empty((1, len(work)), np.int64))
     return schedule_of(work, r, r.jobs["first"])
 
@@ -204,14 +215,14 @@ def run_events(until_started: int, r: Replay) -> None:
 def correct_passed(time: int, r: Replay) -> None:
     """Corrects the predictions passed by this time. No pass follows, so that the order among them does not matter."""
     place = 0
-    while place < r.state.n_running and r.ends[END, place] <= time:
+    while place < r.state.n_running and r.ends[END, place] <= time + r.state.margin:
         job, end = r.ends[JOB, place], r.ends[END, place]
         if is_passed(job, time, r):
             predict_longer(job, time, r)
             if r.state.policy == CONSERVATIVE:
                 hold_longer(job, end, r)
         else:
-            place += 1  # it ends at this very second
+            place += 1  # it ends at this very second, or its limit is its request
 
 
 def predictions(work: Workload, given_s: Array | None) -> Ints:
@@ -230,19 +241,22 @@ def replay_arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Repl
         JOBS, n, submit=work.submit_s - _zero_s(work), run=work.run_s, request=work.request_s, procs=work.procs,
         user=work.user, given=planned,
     )  # fmt: skip
-    is_guarded = options.guard and options.policy in GUARDED
+    rules, is_raised = options.rules or SoftRules(), options.correction is Correction.LIMITS
+    if options.rules is not None:
+        jobs["patience"] = np.floor(patience_s(work.request_s, rules))
     state = _records(
-        STATE, 1, policy=options.policy, correction=options.correction, guard=is_guarded,
-        learns=options.learns_last_two, free=capacity, n_steps=1, next_start=NEVER,
+        STATE, 1, policy=options.policy, correction=options.correction, learns=options.learns_last_two, free=capacity,
+        fair=options.rules is not None and options.policy in WITH_HEAD, margin=rules.margin_s if is_raised else 0,
+        round=rules.round_s, n_steps=1, next_start=NEVER,
     )[0]  # fmt: skip
     # At one second the jobs that end may still be there when as many have started.
     n_running = min(n, 2 * capacity) + 1
     profile = _ints(2, 4 * n + 16 if options.policy is Policy.CONSERVATIVE else 1)
     profile[:, 0] = 0, capacity
     return Replay(
-        jobs=jobs, ends=_ints(N_ENDS_ROWS, n_running), heap=_ints(n_running), started=_ints(n), ended=_ints(n),
+        jobs=jobs, ends=_ints(3, n_running), heap=_ints(n_running), started=_ints(n), ended=_ints(n),
         line=_ints(3, n), keys=np.empty(n), order=np.empty(0), last_two=np.full((work.user.max(initial=-1) + 1, 2), -1),
-        profile=profile, state=state,
+        profile=profile, limits=_ints(0, 1), state=state,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """What-if: every case over the same shaken logs, as the table REPLAY, and who would have waited less or longer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -11,7 +11,16 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import size_classes, size_name
-from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, ReplayOptions, Schedule, replay
+from pipeline.limits.soft import SoftRules, next_limits, planned_limits
+from pipeline.schedule.engine import (
+    EASY_PLUS_PLUS,
+    WITH_HEAD,
+    Correction,
+    Policy,
+    ReplayOptions,
+    Schedule,
+    replay,
+)
 from pipeline.schedule.figures import ReplayMetrics, Score, bounded_slowdown, metrics, scored, utilisation
 from pipeline.schedule.workload import Shakes, Workload, shaken
 from pipeline.tables import REPLAY
@@ -22,54 +31,67 @@ SHORTEST_S = 10.0
 AGEING_S = 24 * 3600.0
 """A job that was submitted this much earlier is tried as if its estimate were 1/e as long."""
 
-PLANNED_SHARE = 0.1
-"""The share of the median that a job is planned with until it has run so long, and its request from then on."""
-
 CONTROL_SHARE = 0.1
+
+MOST_LIMITS = 40
+"""Limits of a job; after the last increment but one comes its request."""
 
 
 class Estimates(StrEnum):
     """What the scheduler plans with."""
 
     REQUEST = "request"
+    ORDER = "order"
+    """The request; the order is by our median."""
+    SOFT_50 = "soft-50"
+    SOFT_80 = "soft-80"
+    SOFT_90 = "soft-90"
+    """Soft limits by this quantile of the table of estimates, as the plug-in sets and the guard raises them."""
     LAST2 = "last2"
     """The mean of the user's last two jobs that ended in the replay; with increments this is EASY++."""
-    CESNET = "cesnet"
-    """MetaCentrum's rule: the largest share of their requests that the user's last 15 jobs ran."""
-    TABLE = "table"
-    """The look-up table that is published nightly, at the age it is served."""
-    WALLTIME = "walltime"
-    """The estimator's State, as of each submit."""
     CONTROL = "control"
-    """A tenth of the request: no knowledge of runtimes. Estimates that do not beat it owe their gain to the rules."""
+    """Soft limits by a tenth of the request: no knowledge of runtimes. Estimates that do not beat it owe their gain to
+    the rules."""
     PERFECT = "perfect"
 
 
-METHODS = {Estimates.CESNET: "largest_of_15", Estimates.TABLE: "table", Estimates.WALLTIME: "walltime"}
-"""The estimates that a method of the registry makes."""
+SOFT = {Estimates.SOFT_50: 0.50, Estimates.SOFT_80: 0.80, Estimates.SOFT_90: 0.90}
+"""The quantile of each soft case (setting export.quantile)."""
+
+METHOD = "table"
+"""The method of the registry that soft limits and the order are from: the table that is published nightly."""
+
+WITH_METHOD = (*SOFT, Estimates.ORDER)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A policy with estimates."""
+    """A policy with estimates. Soft limits and their control are raised by the guard's rules, and fair."""
 
     policy: Policy
     estimates: Estimates
-    correction: Correction = Correction.REQUEST
-    guard: bool = True
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether limits are set and raised."""
+        return self.estimates in SOFT or self.estimates is Estimates.CONTROL
 
     @property
     def options(self) -> ReplayOptions:
         """What the replay of this case does."""
-        return ReplayOptions(self.policy, self.correction, self.guard, self.estimates is Estimates.LAST2)
+        if self.is_soft:
+            return ReplayOptions(self.policy, Correction.LIMITS, SoftRules(quantile=SOFT.get(self.estimates, 0.5)))
+        if self.estimates is Estimates.LAST2:
+            return replace(EASY_PLUS_PLUS, policy=self.policy)
+        return ReplayOptions(self.policy)
 
     @property
     def name(self) -> str:
-        """The case in words, as in `easy-sjbf, walltime`."""
+        """The case in words, as in `easy-sjbf, soft-50`."""
         return f"{policy_name(self.policy)}, {self.estimates}"
 
 
-TODAY = Case(Policy.EASY, Estimates.REQUEST, guard=False)
+TODAY = Case(Policy.EASY, Estimates.REQUEST)
 """EASY with requests: what a site without estimates has, and what every case is compared with."""
 
 
@@ -78,25 +100,19 @@ def policy_name(policy: Policy) -> str:
     return policy.name.lower().replace("_", "-")
 
 
-def cases(
-    policies: Iterable[Policy],
-    estimates: Iterable[Estimates],
-    correction: Correction | None = None,
-    guard: bool | None = None,
-) -> tuple[Case, ...]:
-    """TODAY, then every policy with every estimates, each once; FCFS plans nothing and is replayed once.
+def cases(policies: Iterable[Policy], estimates: Iterable[Estimates]) -> tuple[Case, ...]:
+    """TODAY, then every policy with every estimates, each once.
 
-    Without a choice of correction and guard, a passed prediction becomes the request and the guard is on, but EASY++
-    (EASY-SJBF with the last two) has increments and no guard, as it was published.
+    FCFS plans nothing and is replayed once; limits are raised under EASY and EASY-SJBF alone, and the order is one of
+    EASY-SJBF.
     """
-    found = [TODAY]
+    listed, found = list(estimates), [TODAY]
     for policy in policies:
-        for one in (Estimates.REQUEST,) if policy is Policy.FCFS else estimates:
-            is_published = policy is Policy.EASY_SJBF and one is Estimates.LAST2
-            usual = (EASY_PLUS_PLUS.correction, EASY_PLUS_PLUS.guard) if is_published else (Correction.REQUEST, True)
-            if (policy, one) != (TODAY.policy, TODAY.estimates):
-                found.append(Case(policy, one, usual[0] if correction is None else correction,
-                                  usual[1] if guard is None else guard))  # fmt: skip
+        for one in listed:
+            case = Case(policy, Estimates.REQUEST if policy is Policy.FCFS else one)
+            is_possible = policy in WITH_HEAD or not case.is_soft
+            if is_possible and (one is not Estimates.ORDER or policy in (Policy.FCFS, Policy.EASY_SJBF)):
+                found.append(case)
     return tuple(dict.fromkeys(found))
 
 
@@ -106,15 +122,17 @@ class Plan:
 
     reservation_s: Floats | None = None
     order: Floats | None = None
+    limits_s: Ints | None = None
+    """(jobs, steps): a job's limits in turn, s."""
 
 
-def plan(estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats]) -> Plan:
+def plan(case: Case, work: Workload, quantiles_s: Mapping[str, Floats]) -> Plan:
     """The plan of a workload.
 
     Parameters
     ----------
-    estimates
-        What the scheduler plans with.
+    case
+        The policy and what the scheduler plans with.
     work
         The jobs.
     quantiles_s
@@ -124,38 +142,57 @@ def plan(estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats]
     Returns
     -------
     Plan
-        Estimates with quantiles order the jobs by their expected runtimes, aged, and plan them with a share of their
-        medians: a plan so early lets short jobs pass, and the guard bounds what the head loses by it. A single number
-        is both the order and the plan, as in the published rules.
+        The order is by the median (of the control: the request) and ages. Under published estimates and rules it is
+        None, which is that of the reservation.
     """
-    request_s = work.request_s.astype(np.float64)
-    if estimates is Estimates.LAST2:
+    request_s, run_s = work.request_s.astype(np.float64), work.run_s.astype(np.float64)
+    if case.estimates in (Estimates.REQUEST, Estimates.LAST2):
         return Plan()
-    if estimates in METHODS:
-        found_s = answers(quantiles_s[METHODS[estimates]], work)
-        median_s = found_s[:, QUANTILES.index(0.50)]
-        if estimates is Estimates.CESNET:
-            return Plan(median_s)
-        return Plan(PLANNED_SHARE * median_s, aged(expected(found_s), work))
-    return Plan({
-        Estimates.REQUEST: request_s,
-        Estimates.CONTROL: CONTROL_SHARE * request_s,
-        Estimates.PERFECT: work.run_s.astype(np.float64),
-    }[estimates])  # fmt: skip
+    if case.estimates is Estimates.PERFECT:
+        return Plan(run_s, aged(run_s, work))
+    if case.estimates is Estimates.CONTROL:
+        tenth_s = np.repeat(CONTROL_SHARE * request_s[:, None], len(QUANTILES), axis=1)
+        return Plan(None, aged(request_s, work), soft_limits(tenth_s, request_s, case.options.rules or SoftRules()))
+    found_s = quantiles_s[METHOD][work.row]
+    median_s = found_s[:, QUANTILES.index(0.50)]
+    order = aged(np.where(np.isnan(median_s), request_s, median_s), work)
+    if case.estimates is Estimates.ORDER:
+        return Plan(None, order)
+    return Plan(None, order, soft_limits(found_s, request_s, case.options.rules or SoftRules()))
 
 
-def answers(quantiles_s: Floats, work: Workload) -> Floats:
-    """(jobs, 6): the quantiles of a workload's jobs, s; the request where there is no answer."""
-    found_s = quantiles_s[work.row]
-    return np.where(np.isnan(found_s), work.request_s[:, None], found_s)
+def soft_limits(quantiles_s: Floats, request_s: Floats, rules: SoftRules) -> Ints:
+    """(jobs, steps): the limit that each job is planned with first, s, and those that the guard raises it to in turn.
+
+    `quantiles_s` is (jobs, 6), s, at QUANTILES; NaN: no answer. The last limit is the request.
+    """
+    limit_s = planned_limits(quantiles_s[:, QUANTILES.index(rules.quantile)], request_s, rules)
+    limit_s = np.where(np.isnan(limit_s), request_s, limit_s)
+    found = [limit_s]
+    while (found[-1] < request_s).any() and len(found) < MOST_LIMITS:
+        nth = np.full(len(request_s), len(found) - 1)
+        found.append(next_limits(found[-1], request_s, nth, median_left_s(quantiles_s, found[-1]), rules))
+    return np.column_stack([*found, request_s]).astype(np.int64)
 
 
-def expected(quantiles_s: Floats) -> Floats:
-    """(jobs,): the mean runtimes, s, of distributions with these quantiles at QUANTILES, by the trapezoidal rule."""
-    levels = np.array([0.0, *QUANTILES, 1.0])
-    edges = np.concatenate([quantiles_s[:, :1], quantiles_s, quantiles_s[:, -1:]], axis=1)
-    mean_s: Floats = (np.diff(levels) * (edges[:, 1:] + edges[:, :-1]) / 2).sum(axis=1)
-    return mean_s
+def median_left_s(quantiles_s: Floats, limit_s: Floats) -> Floats:
+    """(jobs,): the median of the time from a limit to the end, s, of a job that runs so long; NaN: unknown.
+
+    Quantiles are joined by lines; nothing is known beyond the last one.
+    """
+    jobs, levels = np.arange(len(limit_s)), np.array([0.0, *QUANTILES])
+    knots_s = np.maximum.accumulate(np.column_stack([np.zeros(len(jobs)), quantiles_s]), axis=1)
+    below = np.minimum((knots_s <= limit_s[:, None]).sum(axis=1), len(levels) - 1)
+    low_s, high_s = knots_s[jobs, below - 1], knots_s[jobs, below]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reached = levels[below - 1] + (limit_s - low_s) / (high_s - low_s) * np.diff(levels)[below - 1]
+        # Half of the jobs that run so long run on to this level.
+        level = np.minimum((1.0 + reached) / 2.0, levels[-1])
+        above = np.searchsorted(levels, np.nan_to_num(level, nan=1.0)).clip(1, len(levels) - 1)
+        share = (level - levels[above - 1]) / np.diff(levels)[above - 1]
+        end_s = knots_s[jobs, above - 1] + share * (knots_s[jobs, above] - knots_s[jobs, above - 1])
+    left_s: Floats = np.where(knots_s[:, -1] > limit_s, end_s - limit_s, np.nan)
+    return left_s
 
 
 def aged(estimate_s: Floats, work: Workload) -> Floats:
@@ -180,7 +217,7 @@ class Subject:
     log: str
     work: Workload
     quantiles_s: Mapping[str, Floats]
-    """By method of the registry, as `cases.plan` takes them; one as-of pass serves all shakes."""
+    """By method of the registry, as `plan` takes them; one as-of pass serves all shakes."""
     user_names: Sequence[str]
     """The text of each user code."""
     convention: str
@@ -239,8 +276,8 @@ def what_if(subject: Subject, chosen: Sequence[Case], shakes: Shakes) -> pa.Tabl
     for nth in range(max(1, shakes.n)):
         work, places = shaken(subject.work, shakes, nth) if shakes.n else (subject.work, np.arange(len(subject.work)))
         for case in listed:
-            own = plan(case.estimates, work, subject.quantiles_s)
-            schedule = replay(work, case.options, own.reservation_s, own.order)
+            own = plan(case, work, subject.quantiles_s)
+            schedule = replay(work, case.options, own.reservation_s, own.order, own.limits_s)
             counted = _counted(subject, work, schedule, places)
             found[case].append([_whole(work, schedule, counted),
                                 *(_of_groups(work, schedule, counted, group, places) for group in groups)])  # fmt: skip
@@ -289,8 +326,8 @@ def _rows(
 ) -> list[dict[str, Any]]:
     about = {
         "log": subject.log, "policy": policy_name(case.policy), "estimates": str(case.estimates),
-        "correction": case.correction.name.lower(), "is_guarded": case.guard, "convention": subject.convention,
-        "n_shakes": shakes.n, "has_waits": subject.has_waits,
+        "correction": case.options.correction.name.lower(), "is_guarded": case.is_soft,
+        "convention": subject.convention, "n_shakes": shakes.n, "has_waits": subject.has_waits,
     }  # fmt: skip
     parts = [("all", [None], WHOLE), *((group.part, group.names, OF_GROUP) for group in groups)]
     rows: list[dict[str, Any]] = []

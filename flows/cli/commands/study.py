@@ -111,22 +111,16 @@ def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path
 def replay(
     given: list[Path] = argument("CONFIG|LOG...", "A TOML file, as for walltime run, or logs, each by itself."),
     policy: str = option(
-        "--policy A,B", "fcfs, easy, easy-sjbf, conservative, each compared with EASY with requests.", "easy-sjbf"
+        "--policy A,B", "fcfs, easy, easy-sjbf, conservative, each compared with EASY with requests.", "easy,easy-sjbf"
     ),
     estimates: str = option(
         "--estimates A,B",
-        "What is planned with: walltime, table, request, perfect, last2, cesnet, or control (a tenth of the request).",
-        "request,last2,cesnet,table,walltime,control,perfect",
+        "What is planned with: soft (limits by the quantiles soft-50, soft-80 and soft-90, raised by the guard), order "
+        "(requests, tried by our median), control (soft limits by a tenth of the request), perfect, request, last2.",
+        "soft,order,control,perfect",
     ),
     convention: Literal["natural", "pyss"] = option(
         "--convention", "natural: runtimes end at the request; pyss: as that simulator, also its score.", "natural"
-    ),
-    correction: Literal["request", "increments", "doubling"] | None = option(
-        "--correction", "What a passed prediction becomes; default: the request, for EASY++ increments."
-    ),
-    guard: bool | None = option(
-        "--guard/--no-guard",
-        "Plan with requests once the first waiting job is past its first promised start; default: except EASY++.",
     ),
     shakes: int = option(
         "--shakes", "Replays with shaken arrivals; 0: one of the log as it is.", 20, min=0, max=10_000
@@ -147,13 +141,13 @@ def replay(
     \b
     Examples:
       walltime replay my-site.toml --out replayed
-      walltime replay log.swf.gz --policy easy,easy-sjbf --estimates request,walltime --shakes 0
+      walltime replay log.swf.gz --policy easy --estimates soft --shakes 0
     """
     from flows.services.replaying import chosen_cases
     from pipeline.schedule.workload import Convention, Shakes
 
     return _replay(given, days, out, {
-        "cases": chosen_cases(policy, estimates, correction, guard),
+        "cases": chosen_cases(policy, estimates),
         "shakes": Shakes(shakes, seed, round(60 * jitter)),
         "convention": Convention(convention),
         "capacity": max_procs,

@@ -8,20 +8,22 @@ from itertools import count
 
 import numpy as np
 
-from pipeline.schedule.backfilling import LATEST_START_S, LEAST_DELAY_S
 from pipeline.schedule.engine import Correction, Policy, ReplayOptions
 from pipeline.schedule.workload import Workload
 
 STEPS_MIN = [1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000]
-EXPIRY, SUBMIT, END, PLANNED_START = range(4)
+EXPIRY, ROUND, SUBMIT, END, PLANNED_START = range(5)
 
 
 class PlainReplay:
     """The jobs, the queue of events, and FCFS, EASY and EASY_SJBF."""
 
-    def __init__(self, work: Workload, options: ReplayOptions, reservation_s=None, order=None) -> None:
+    def __init__(self, work: Workload, options: ReplayOptions, reservation_s=None, order=None, limits_s=None) -> None:
         self.submit, self.run = work.submit_s.tolist(), work.run_s.tolist()
         self.request, self.procs, self.user = work.request_s.tolist(), work.procs.tolist(), work.user.tolist()
+        self.limits, self.rules = limits_s, options.rules
+        if limits_s is not None:
+            reservation_s = limits_s[:, 0]
         given = self.request if reservation_s is None else np.ceil(reservation_s).astype(int).tolist()
         self.planned = [min(max(1, p), r) for p, r in zip(given, self.request, strict=True)]
         self.first = list(self.planned)
@@ -46,7 +48,9 @@ class PlainReplay:
             time, kind, _, job = heapq.heappop(self.events)
             if kind == EXPIRY:
                 self.correct(job, time)
-            if kind == EXPIRY or self.is_outdated(kind, job, time):
+            if kind == ROUND:
+                self.look(job, time)
+            if kind in (EXPIRY, ROUND) or self.is_outdated(kind, job, time):
                 continue
             if kind == SUBMIT:
                 self.arrive(job, time)
@@ -82,8 +86,20 @@ class PlainReplay:
         self.n_corrections[job] += 1
         self.expect_expiry(job)
 
+    def look(self, job, time):
+        """A round of the guard, for one job."""
+        if job in self.running and self.planned[job] < self.request[job]:
+            if self.start[job] + self.planned[job] - time < self.rules.margin_s:
+                self.n_corrections[job] += 1
+                steps = self.limits[job]
+                self.planned[job] = int(steps[min(self.n_corrections[job], len(steps) - 1)])
+            self.plan_event(time + int(self.rules.round_s), ROUND, job)
+
     def expect_expiry(self, job):
-        if self.planned[job] < self.run[job]:
+        if self.options.correction is Correction.LIMITS:
+            round_s, zero = int(self.rules.round_s), self.submit[0]
+            self.plan_event(zero + -(-(self.start[job] - zero) // round_s) * round_s, ROUND, job)
+        elif self.planned[job] < self.run[job]:
             self.plan_event(self.start[job] + self.planned[job], EXPIRY, job)
 
     def begin(self, job, time):
@@ -109,13 +125,13 @@ class PlainReplay:
         if not self.waiting:
             return
         head, lengths = self.waiting[0], self.planned
-        if self.options.guard:
-            latest = max(time + LEAST_DELAY_S, self.submit[head] + LATEST_START_S)
-            self.promise.setdefault(head, min(self.shadow(head, self.request)[0], latest))
-            lengths = self.request if time > self.promise[head] else self.planned
+        if self.rules is not None:
+            self.promise.setdefault(head, self.shadow(head, self.planned)[0])
+            patience_s = self.rules.patience_s + self.rules.patience_share * self.request[head]
+            lengths = self.request if time > self.promise[head] + patience_s else self.planned
         if self.options.policy is Policy.FCFS:
             return
-        shadow, spare = self.shadow(head, lengths)
+        shadow, spare = self.shadow(head, self.planned)
         by_key = self.options.policy is Policy.EASY_SJBF
         for job in sorted(self.waiting[1:], key=(lambda j: self.order[j]) if by_key else None):
             ends_in_time = time + lengths[job] <= shadow
@@ -183,7 +199,7 @@ class PlainConservative(PlainReplay):
                 del self.reserved[job]
 
 
-def plain_replay(work: Workload, options: ReplayOptions, reservation_s=None, order=None) -> PlainReplay:
+def plain_replay(work: Workload, options: ReplayOptions, reservation_s=None, order=None, limits_s=None) -> PlainReplay:
     """The replay, done: start, promise, backfilled, n_corrections and ended."""
     kind = PlainConservative if options.policy is Policy.CONSERVATIVE else PlainReplay
-    return kind(work, options, reservation_s, order).go()
+    return kind(work, options, reservation_s, order, limits_s).go()

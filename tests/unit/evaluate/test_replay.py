@@ -9,16 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.schedule.backfilling import LATEST_START_S, LEAST_DELAY_S
+from pipeline.limits.soft import SoftRules
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, ReplayOptions, Schedule, replay
 from pipeline.schedule.workload import Convention, Workload, workload, workload_of_jobs
 from tests.rows import jobs_of
 from tests.unit.evaluate.plain_replay import plain_replay
 
 BACKFILLING = (Policy.EASY, Policy.EASY_SJBF)
+RULES = SoftRules(patience_s=5, patience_share=0.1)
+PASSED = (Correction.REQUEST, Correction.INCREMENTS, Correction.DOUBLING)
 EVERY = [
-    *(ReplayOptions(policy=p, correction=c) for p, c in product(Policy, Correction)),
-    *(ReplayOptions(policy=p, correction=c, guard=True) for p, c in product(BACKFILLING, Correction)),
+    *(ReplayOptions(policy=p, correction=c) for p, c in product(Policy, PASSED)),
+    *(ReplayOptions(policy=p, correction=c, rules=RULES) for p, c in product(BACKFILLING, PASSED)),
     *(ReplayOptions(policy=p, correction=Correction.INCREMENTS, learns_last_two=True) for p in Policy),
 ]
 
@@ -51,13 +53,13 @@ def assert_same(work: Workload, options: ReplayOptions, **predictions: np.ndarra
     assert done.prediction_s.tolist() == plain.first
     assert done.is_backfilled.tolist() == [job in plain.backfilled for job in jobs]
     assert done.n_corrections.tolist() == [plain.n_corrections[job] for job in jobs]
-    if options.guard:
+    if options.rules:
         assert done.promised_s.tolist() == [plain.promise.get(job, -1) for job in jobs]
     return done
 
 
 @pytest.mark.parametrize(
-    "options", EVERY, ids=lambda o: f"{o.policy.name}-{o.correction.name}-{o.guard}-{o.learns_last_two}"
+    "options", EVERY, ids=lambda o: f"{o.policy.name}-{o.correction.name}-{o.rules is not None}-{o.learns_last_two}"
 )
 @pytest.mark.parametrize("step_s", [1, 600])
 def test_kernel_equals_plain_python_job_by_job(options: ReplayOptions, step_s: int) -> None:
@@ -107,7 +109,7 @@ def test_with_perfect_estimates_the_head_starts_when_it_was_first_promised(
     exact = workload(
         work.submit_s, work.run_s, work.run_s, work.procs, work.procs, work.user, work.capacity, Convention.NATURAL
     )
-    guarded = replay(exact, ReplayOptions(policy=policy, guard=True))
+    guarded = replay(exact, ReplayOptions(policy=policy, rules=RULES))
     waited = guarded.promised_s >= 0
     assert (guarded.start_s[waited] <= guarded.promised_s[waited]).all()
     # So the guard never acts: without it the schedule is the same.
@@ -149,7 +151,7 @@ def test_a_passed_prediction_is_corrected_and_kills_nobody() -> None:
     predicted = np.array([100, 20, 60, 40])  # the last job seems to end before the head's start at 100
     found = {
         correction: replay(four_jobs(), ReplayOptions(Policy.EASY_SJBF, correction), predicted)
-        for correction in Correction
+        for correction in PASSED
     }
     for done in found.values():
         assert done.start_s.tolist() == [0, 252, 2, 52]
@@ -160,8 +162,8 @@ def test_a_passed_prediction_is_corrected_and_kills_nobody() -> None:
     }  # fmt: skip
 
 
-def test_the_guard_bounds_the_heads_delay() -> None:
-    """A stream of small jobs that all claim to be short holds a wide job back for ever, but not with the guard."""
+def test_fairness_bounds_the_heads_delay() -> None:
+    """A stream of small jobs that all claim to be short holds a wide job back for ever, but not with fairness."""
     n = 200
     submit = np.concatenate([[0, 1], np.arange(2, n) * 10])
     run = np.concatenate([[50, 100], np.full(n - 2, 400)])
@@ -170,32 +172,41 @@ def test_the_guard_bounds_the_heads_delay() -> None:
     claimed = np.concatenate([[50, 100], np.full(n - 2, 5)])
     starts = [
         replay(
-            work, ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, guard=guard), claimed
+            work, ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, rules=rules), claimed
         ).start_s[1]
-        for guard in (False, True)
+        for rules in (None, RULES)
     ]
     assert starts[0] > 1000
-    # Promised for 50; what started before then ends 400 s after 50 at the latest.
-    assert starts[1] <= 450
+    # Planned for 50, and 15 s of patience; what started before then ends 400 s later at the latest.
+    assert starts[1] <= 465
 
 
-def test_a_head_is_promised_a_start_within_days_however_long_the_requests_before_it() -> None:
-    """Requests of 60 days that run for hours: planned with them the head would wait for months."""
-    day_s = 86_400
-    submit = np.concatenate([[0, 1], np.arange(2, 300) * 3600])
-    run = np.concatenate([[3600, 3600], np.full(298, 7200)])
-    size = np.concatenate([[3, 4], np.ones(298, int)])
-    work = workload(submit, run, np.full(300, 60 * day_s), size, size, np.zeros(300, int), 4)
-    done = replay(work, ReplayOptions(policy=Policy.EASY_SJBF, guard=True), np.full(300, 5.0))
-    assert done.promised_s[1] == 1 + LATEST_START_S == 1 + 2.5 * day_s
-    assert done.start_s[1] <= done.promised_s[1] + 7200
-    # In a deep queue a job that waited for days before it became the head is promised hours.
-    wide = workload([0, 1, 2], [5 * day_s, 9, 9], np.full(3, 60 * day_s), [4, 4, 4], [4] * 3, [0] * 3, 4)
-    promised = replay(wide, ReplayOptions(policy=Policy.EASY_SJBF, guard=True)).promised_s
-    assert promised[1] == 1 + LATEST_START_S
-    queued = workload([0, 1, 2], [5 * day_s] * 3, np.full(3, 60 * day_s), [4, 4, 4], [4] * 3, [0] * 3, 4)
-    done = replay(queued, ReplayOptions(policy=Policy.EASY_SJBF, guard=True))
-    assert done.promised_s[2] == done.start_s[1] + LEAST_DELAY_S
+def soft_limits(work: Workload, first_s: np.ndarray, step_s: int) -> np.ndarray:
+    """From a first limit in equal steps to the request."""
+    found = first_s[:, None] + step_s * np.arange(60)[None, :]
+    return np.minimum(np.append(found, np.full((len(work), 1), 2**40), axis=1), work.request_s[:, None]).astype(int)
+
+
+@given(small_workloads(), st.sampled_from(BACKFILLING), st.sampled_from([(4, 3), (2, 1), (1, 7)]))
+@settings(max_examples=150)
+def test_limits_are_raised_by_the_guards_rounds(
+    drawn: tuple[Workload, np.ndarray], policy: Policy, times: tuple[int, int]
+) -> None:
+    work, predicted = drawn
+    rules = SoftRules(margin_s=times[0], round_s=times[1], patience_s=5)
+    first_s = np.minimum(np.maximum(predicted, times[0] + times[1]), work.request_s)
+    options = ReplayOptions(policy, Correction.LIMITS, rules)
+    assert_same(work, options, limits_s=soft_limits(work, first_s, times[0] + times[1]), order=predicted)
+
+
+def test_a_limit_is_raised_before_it_is_reached_and_the_plan_follows() -> None:
+    one = workload([0.0, 3650.0], [4000, 10], [9000, 9000], [1, 1], [1, 1], [0, 0], 1)
+    limits_s = soft_limits(one, np.array([1800, 1800]), 900)
+    done = replay(one, ReplayOptions(correction=Correction.LIMITS, rules=SoftRules()), limits_s=limits_s)
+    assert done.n_corrections.tolist() == [4, 0] and done.prediction_s.tolist() == [1800, 1800]
+    assert done.start_s.tolist() == [0, 4000]
+    # Planned for the end of the limit at its submit: 1800 s, and 900 s more at 930, 1830, 2730 and 3630 s.
+    assert done.promised_s.tolist() == [-1, 5400]
 
 
 @pytest.mark.parametrize("n_stated", [40, 60])
