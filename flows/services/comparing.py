@@ -27,12 +27,12 @@ from pipeline.evaluate.published_versions import estimate_figures, later_jobs, p
 from pipeline.publish import Manifest, reading
 from pipeline.publish.version_store import stored_versions
 from pipeline.schedule.engine import Policy
-from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, what_if
+from pipeline.schedule.what_if import METHOD, Case, Estimates, Subject, what_if
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.storage import read_table
 from pipeline.tables import FITS, GROUPS, JOBS
 
-CASE = Case(Policy.EASY_SJBF, Estimates.WALLTIME)
+CASE = Case(Policy.EASY_SJBF, Estimates.SOFT_10)
 FIGURES = ("slowdown_mean", "slowdown_change", "wait_mean_s")
 
 
@@ -131,7 +131,7 @@ def _replayed(
     users = category_codes(jobs, "user")[1]
     rows = []
     for loaded in states:
-        quantiles_s = {METHODS[CASE.estimates]: _planned_s(loaded, jobs, later)}
+        quantiles_s = {METHOD: _planned_s(loaded, jobs, later)}
         subject = Subject("", work, quantiles_s, users, Convention.NATURAL, since_s=after_s)
         rows.append(_figures(subject, shakes))
     whole = rows[0]["today"]

@@ -5,7 +5,7 @@ submitted at that second, a convention of the simulator pyss.
 """
 
 from pipeline.kernels import inner_uncounted as kernel
-from pipeline.schedule.replay_state import END, HELD, Replay, freed_by, start
+from pipeline.schedule.replay_state import END, HELD, JOB, Replay, freed_by, insert, remove, start
 
 FCFS, EASY, EASY_SJBF = 0, 1, 2
 """As in engine.Policy."""
@@ -56,6 +56,8 @@ def start_all(time: int, r: Replay) -> None:
     shorten(r)
     if r.state.n_waiting > 0 and r.state.fair == 1:
         note_promise(time, r)
+        if r.state.is_late == 1:
+            raise_all(time, r)
     if r.state.n_waiting > 1 and r.state.policy != FCFS:
         plan_head(r)
         fill(time, ending, r)
@@ -104,6 +106,24 @@ def note_promise(time: int, r: Replay) -> None:
         plan_head(r)
         r.jobs[head].promise = r.state.shadow
     r.state.is_late = 1 if waits_too_long(time, r) else 0
+
+
+@kernel
+def raise_all(time: int, r: Replay) -> None:
+    """Gives all running jobs their requests, so that the head is planned as if no limit had been set.
+
+    Planned with limits the head would seem to start soon for hours, and nothing could be started before it.
+    """
+    place, n = 0, r.state.n_running
+    while place < n:
+        job = r.ends[JOB, place]
+        planned, request = r.jobs[job].planned, r.jobs[job].request
+        if planned < request and r.ends[END, place] > time:
+            remove(r.ends, n, r.jobs[job].start + planned, job)
+            r.jobs[job].planned = request
+            insert(r.ends, n - 1, r.jobs[job].start + request, job, r.jobs[job].procs)
+        else:
+            place += 1
 
 
 @kernel

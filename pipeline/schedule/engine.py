@@ -63,8 +63,8 @@ class ReplayOptions:
     correction: Correction = Correction.REQUEST
     rules: SoftRules | None = None
     """The guard's margin and rounds; and its fairness: while a head waits too long past the start that was planned
-    first for it, the jobs that would start before it are planned with their requests. Without effect under FCFS and
-    CONSERVATIVE. None: neither."""
+    first for it, running jobs get their requests, and those that would start before it are planned with theirs. Without
+    effect under FCFS and CONSERVATIVE. None: neither."""
     learns_last_two: bool = False
     """Whether predictions are the mean of the user's last two jobs that ended in the replay (Tsafrir et al. 2007),
     and the request until there are two; the predictions given are not used then."""

@@ -43,9 +43,9 @@ class Estimates(StrEnum):
     REQUEST = "request"
     ORDER = "order"
     """The request; the order is by our median."""
+    SOFT_10 = "soft-10"
     SOFT_50 = "soft-50"
     SOFT_80 = "soft-80"
-    SOFT_90 = "soft-90"
     """Soft limits by this quantile of the table of estimates, as the plug-in sets and the guard raises them."""
     LAST2 = "last2"
     """The mean of the user's last two jobs that ended in the replay; with increments this is EASY++."""
@@ -55,7 +55,7 @@ class Estimates(StrEnum):
     PERFECT = "perfect"
 
 
-SOFT = {Estimates.SOFT_50: 0.50, Estimates.SOFT_80: 0.80, Estimates.SOFT_90: 0.90}
+SOFT = {Estimates.SOFT_10: 0.10, Estimates.SOFT_50: 0.50, Estimates.SOFT_80: 0.80}
 """The quantile of each soft case (setting export.quantile)."""
 
 METHOD = "table"

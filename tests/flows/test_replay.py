@@ -69,18 +69,18 @@ def test_the_same_seed_gives_the_same_json(tmp_path: Path, walltime: Walltime) -
 
 
 def test_estimates_of_the_registry_are_made_as_of_each_submit(tmp_path: Path, walltime: Walltime) -> None:
-    asked = ("--estimates", "walltime,table,cesnet,last2", "--shakes", "0", "--json", "--policy", "easy,easy-sjbf,fcfs")
+    asked = ("--estimates", "soft,order,last2", "--shakes", "0", "--json", "--policy", "easy,easy-sjbf,fcfs")
     shown = walltime("replay", swf(tmp_path / "a.swf"), *asked)
     assert shown.code == 0, shown.err
     (found,) = json.loads(shown.out)["logs"]
     whole = [(row["policy"], row["estimates"]) for row in found["rows"] if row["part"] == "all"]
+    soft = ("soft-10", "soft-50", "soft-80")
     assert whole == [
-        ("easy", "request"),
-        *(("easy", one) for one in ("walltime", "table", "cesnet", "last2")),
-        *(("easy-sjbf", one) for one in ("walltime", "table", "cesnet", "last2")),
-        ("fcfs", "request"),
-    ]
+        ("easy", "request"), *(("easy", one) for one in (*soft, "last2")),
+        *(("easy-sjbf", one) for one in (*soft, "order", "last2")), ("fcfs", "request"),
+    ]  # fmt: skip
     assert all(row["statistic"] == "single" for row in found["rows"])
+    assert "the best export.quantile here is the first of" in " ".join(found["sentences"])
 
 
 def test_a_log_without_waits_is_flagged_and_kept_out_of_averages(tmp_path: Path, walltime: Walltime) -> None:
@@ -139,7 +139,7 @@ def test_hostile_names_are_escaped(tmp_path: Path, walltime: Walltime) -> None:
     ("options", "words"),
     [
         (("--policy", "easy-sjfb"), ("--policy", "easy-sjfb", "did you mean easy-sjbf?")),
-        (("--estimates", "walltimes"), ("--estimates", "walltimes", "did you mean walltime?")),
+        (("--estimates", "controls"), ("--estimates", "controls", "did you mean control?")),
         (("--whole-nodes",), ("--whole-nodes", "procs_per_node")),
         (("--policy", ","), ("--policy", "no policy ,")),
     ],

@@ -115,7 +115,7 @@ def replay(
     ),
     estimates: str = option(
         "--estimates A,B",
-        "What is planned with: soft (limits by the quantiles soft-50, soft-80 and soft-90, raised by the guard), order "
+        "What is planned with: soft (limits by the quantiles soft-10, soft-50 and soft-80, raised by the guard), order "
         "(requests, tried by our median), control (soft limits by a tenth of the request), perfect, request, last2.",
         "soft,order,control,perfect",
     ),

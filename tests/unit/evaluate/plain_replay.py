@@ -46,7 +46,7 @@ class PlainReplay:
     def go(self) -> "PlainReplay":
         while self.events:
             time, kind, _, job = heapq.heappop(self.events)
-            if kind == EXPIRY:
+            if kind == EXPIRY and self.start[job] + self.planned[job] == time:
                 self.correct(job, time)
             if kind == ROUND:
                 self.look(job, time)
@@ -128,7 +128,11 @@ class PlainReplay:
         if self.rules is not None:
             self.promise.setdefault(head, self.shadow(head, self.planned)[0])
             patience_s = self.rules.patience_s + self.rules.patience_share * self.request[head]
-            lengths = self.request if time > self.promise[head] + patience_s else self.planned
+            if time > self.promise[head] + patience_s:
+                lengths = self.request
+                for job in self.running:
+                    if self.start[job] + self.planned[job] > time:
+                        self.planned[job] = self.request[job]
         if self.options.policy is Policy.FCFS:
             return
         shadow, spare = self.shadow(head, self.planned)

@@ -150,8 +150,7 @@ def test_fcfs_easy_and_order_by_hand() -> None:
 def test_a_passed_prediction_is_corrected_and_kills_nobody() -> None:
     predicted = np.array([100, 20, 60, 40])  # the last job seems to end before the head's start at 100
     found = {
-        correction: replay(four_jobs(), ReplayOptions(Policy.EASY_SJBF, correction), predicted)
-        for correction in PASSED
+        correction: replay(four_jobs(), ReplayOptions(Policy.EASY_SJBF, correction), predicted) for correction in PASSED
     }
     for done in found.values():
         assert done.start_s.tolist() == [0, 252, 2, 52]
