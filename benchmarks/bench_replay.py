@@ -4,7 +4,7 @@ python benchmarks/bench_replay.py [LOG.swf --procs N] [--peer 1500] [--shakes 20
 
 Without a log the sample is replayed, repeated until it has 80,000 jobs. Times are CPU times of this process, after
 compilation; --compile measures that too, in a process with an empty cache. --shakes: seconds for so many replays of
-four policies (EASY, EASY-SJBF with a tenth of the request, corrected to the request, with the guard, and perfect
+four policies (EASY, EASY-SJBF with a tenth of the request, corrected to the request, with fairness, and perfect
 estimates under both).
 """
 
@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pipeline.ingest import ingest  # noqa: E402
+from pipeline.limits.soft import SoftRules  # noqa: E402
 from pipeline.schedule.engine import (  # noqa: E402
     EASY_PLUS_PLUS,
     Policy,
@@ -39,13 +40,13 @@ from pipeline.settings import IngestSettings, SiteSettings  # noqa: E402
 from tests.unit.evaluate.plain_replay import plain_replay  # noqa: E402
 
 SAMPLE, SAMPLE_PROCS, LEAST_JOBS = ROOT / "data_samples" / "riverbend.swf.gz", 512, 80_000
-GUARDED = ReplayOptions(policy=Policy.EASY_SJBF, guard=True)
+FAIR = ReplayOptions(policy=Policy.EASY_SJBF, rules=SoftRules())
 CASES: dict[str, tuple[ReplayOptions, float | None]] = {
     "FCFS": (ReplayOptions(policy=Policy.FCFS), None),
     "EASY": (ReplayOptions(), None),
     "EASY-SJBF": (ReplayOptions(policy=Policy.EASY_SJBF), None),
     "EASY++": (EASY_PLUS_PLUS, None),
-    "EASY-SJBF, a tenth of the request, guard": (GUARDED, 0.1),
+    "EASY-SJBF, a tenth of the request, fair": (FAIR, 0.1),
     "conservative": (ReplayOptions(policy=Policy.CONSERVATIVE), None),
 }
 """Per name the options, and the prediction as a share of the request (None: the request)."""
@@ -110,7 +111,7 @@ def shaken(work: Workload, n: int) -> None:
         arrays = {name: getattr(work, name)[order] for name in ARRAYS}
         one = replace(work, **arrays | {"submit_s": moved[order]})
         replay(one, ReplayOptions())
-        replay(one, GUARDED, 0.1 * one.request_s)
+        replay(one, FAIR, 0.1 * one.request_s)
         replay(one, ReplayOptions(), one.run_s)
         replay(one, ReplayOptions(policy=Policy.EASY_SJBF), one.run_s)
 

@@ -144,7 +144,7 @@ def start_chosen(time: int, r: Replay, offer: Offer) -> None:
             start(r.state.head, time, r)
     shorten(r)
     if r.state.n_waiting > 1:
-        plan_head(0, r)
+        plan_head(r)
         fill_chosen(time, ending, r, offer)
 
 

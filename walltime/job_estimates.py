@@ -322,8 +322,8 @@ def replay(
     log: Any,
     procs: int | None = None,
     *,
-    policies: Sequence[str] = ("easy-sjbf",),
-    estimates: Sequence[str] = ("request", "last2", "walltime", "perfect"),
+    policies: Sequence[str] = ("easy", "easy-sjbf"),
+    estimates: Sequence[str] = ("soft", "order", "control", "perfect"),
     days: float | None = None,
     shakes: int = 20,
     seed: int = 1,
@@ -342,7 +342,8 @@ def replay(
     policies : sequence of str
         Of "fcfs", "easy", "easy-sjbf" and "conservative"; each is compared with EASY with requests.
     estimates : sequence of str
-        What is planned with: of "request", "last2", "cesnet", "table", "walltime", "control" and "perfect".
+        What is planned with: of "soft" (or one of "soft-10", "soft-50" and "soft-80"), "order", "control", "perfect",
+        "request" and "last2".
     days : float, optional
         Score the jobs of this many last days; by default all.
     shakes : int
@@ -379,7 +380,7 @@ def replay(
         found = "no size of the machine" if capacity is None else f"procs = {capacity}"
         raise InputError("replay", found, "processors", 'give procs=, or site={"max_procs": ...}')
     policies, estimates = (names if isinstance(names, str) else ",".join(names) for names in (policies, estimates))
-    cases = chosen_cases(policies, estimates, None, None)
+    cases = chosen_cases(policies, estimates)
     task = ReplayTask(settings.site.name, (), settings, cases, Shakes(shakes, seed), capacity=capacity, days=days)
     subject, _ = subject_of_jobs(task, flagged(given, settings))
     table = what_if(subject, task.cases, task.shakes)

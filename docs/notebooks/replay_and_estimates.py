@@ -38,10 +38,12 @@ figures[figures["part"] == "all"][["estimator", "n_jobs", "mae_s"]]
 
 # %% [markdown]
 # A replay starts the same jobs under another policy. `request` plans with the user's request, `perfect` with the true
-# runtime. Means of one replay of a short log differ by chance: with `shakes=20` the table has medians and quartiles.
+# runtime, `soft-10` with soft limits by the 10% quantile of our estimates, `control` with soft limits by a tenth of the
+# request. `order` plans with requests, and tries jobs with shorter medians first. Means of one replay of a short log
+# differ by chance: with `shakes=20` the table has medians and quartiles.
 
 # %%
-replayed = wt.replay(jobs, estimates=["request", "last2", "walltime", "perfect"], shakes=0, site=site)
+replayed = wt.replay(jobs, estimates=["soft-10", "order", "control", "perfect"], shakes=0, site=site)
 whole = replayed[replayed["part"] == "all"]
 whole[["policy", "estimates", "wait_mean_s", "slowdown_mean"]]
 

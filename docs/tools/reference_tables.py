@@ -12,7 +12,8 @@ from pipeline.evaluate.methods import AT_MIDNIGHT, ESTIMATORS
 from pipeline.laws import AVERAGED, LAWS
 from pipeline.laws.law import Law, Parameter
 from pipeline.run import PUBLISHED
-from pipeline.schedule.engine import Correction, Policy
+from pipeline.schedule.engine import Policy
+from pipeline.schedule.what_if import Estimates
 from pipeline.schema import Flag
 
 FUNCTIONS = (
@@ -102,13 +103,13 @@ def laws() -> str:
 
 
 def methods() -> str:
-    """Every estimator, and the policies and corrections of a replay."""
+    """Every estimator, and the policies and estimates of a replay."""
     intro = "These methods estimate a job at its submit. `walltime backtest --methods A,B` scores some of them."
     rows = [(f"`{name}`", _meaning(one), "yes" if name in AT_MIDNIGHT else "no") for name, one in ESTIMATORS.items()]
     later = "The last column says whether a method can answer with what an earlier midnight knew (`--staleness`)."
     policies = ", ".join(f"`{one.name.lower().replace('_', '-')}`" for one in Policy)
-    corrections = ", ".join(f"`{one.name.lower()}`" for one in Correction)
-    replay = f"`walltime replay --policy` takes {policies}; `--correction` takes {corrections}."
+    estimates = ", ".join(f"`{one}`" for one in Estimates)
+    replay = f"`walltime replay --policy` takes {policies}; `--estimates` takes {estimates}, and `soft`."
     source = "[Estimators](../explanations/estimators.md) and [replay](../explanations/replay.md) explain them."
     head = ("method", "estimate", "at an earlier midnight")
     return page("Methods", intro, table(head, rows), later, "## Replays", replay, source)

@@ -63,7 +63,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=folder,
     )  # fmt: skip
     _walltime(
-        "replay", ROOT / "data_samples" / "millrace.swf", "--estimates", "request,last2", "--shakes", "2",
+        "replay", ROOT / "data_samples" / "millrace.swf", "--estimates", "soft-10,order", "--shakes", "2",
         "--out", "pages", "--quiet", cwd=folder,
     )  # fmt: skip
     runs = "".join(f"{procs},{100 / procs + 5}\n" for procs in (1, 2, 4, 8, 16))
