@@ -1,6 +1,6 @@
 """What a site sets, with type, bounds and default; configs/all.toml says what each means. All else is a constant."""
 
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from typing import Annotated, Literal, Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -295,33 +295,39 @@ class CheckSettings(Section):
     newest_job: NewestJob = NewestJob()
 
 
-class OptOut(Section):
-    """Whose jobs are never changed."""
+class Whose(Section):
+    """Whose jobs are meant: of any of these users, accounts and partitions."""
 
     users: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
 
 
+QUANTILES = (0.1, 0.5, 0.8, 0.9, 0.95, 0.99)
+"""The quantiles of ESTIMATES."""
+
+
+def _known_quantile(value: float) -> float:
+    if value not in QUANTILES:
+        raise ValueError(f"one of {', '.join(map(str, QUANTILES))}")
+    return value
+
+
 class ExportSettings(Section):
-    """What a scheduler is told, and whose jobs are left alone."""
+    """What a scheduler plans jobs with, and whose jobs are left alone."""
 
-    mode: Literal["dry_run", "limit", "priority"] = "dry_run"
+    mode: Literal["off", "dry_run", "limit"] = "dry_run"
+    quantile: Annotated[float, AfterValidator(_known_quantile)] = 0.5
+    order: Switch = False
     max_age_days: float = Field(7.0, gt=0, allow_inf_nan=False)
-    opt_out: OptOut = OptOut()
-    limits_again: dict[str, Day] = Field(default_factory=dict)
-
-    @property
-    def again_s(self) -> dict[str, float]:
-        """The same days as s since 1970, at midnight UTC."""
-        return {user: datetime.combine(day, time(), UTC).timestamp() for user, day in self.limits_again.items()}
+    opt_out: Whose = Whose()
+    opt_in: Whose = Whose()
 
 
-class ApplySettings(Section):
-    """How pending jobs are changed; which runtime they are told is in the settings of export."""
+class GuardSettings(Section):
+    """The scheduler whose jobs are watched."""
 
     scheduler: Literal["slurm", "pbs"] = "slurm"
-    most_changes: Count = Field(500, ge=1)
 
 
 class ExecutionSettings(Section):
@@ -453,7 +459,7 @@ class RunSettings(Section):
     scaling: ScalingSettings = ScalingSettings()
     publish: PublishSettings = PublishSettings()
     export: ExportSettings = ExportSettings()
-    apply: ApplySettings = ApplySettings()
+    guard: GuardSettings = GuardSettings()
     checks: CheckSettings = CheckSettings()
     run: ExecutionSettings = ExecutionSettings()
     inputs: LogInputSettings = LogInputSettings()

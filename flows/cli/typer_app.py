@@ -29,7 +29,7 @@ from flows.cli.commands.published import compare, list_versions, pin, promote, r
 from flows.cli.commands.query import query, when
 from flows.cli.commands.run import rerun, run
 from flows.cli.commands.scaling import advise_procs, evaluate_predictors, fit_series
-from flows.cli.commands.scheduler import apply, export, limits
+from flows.cli.commands.scheduler import export, guard, limits
 from flows.cli.commands.standing import doctor, init, serve
 from flows.cli.commands.study import backtest, replay
 from flows.cli.options import JSON, VERSION, option
@@ -44,7 +44,7 @@ PANELS: Mapping[str, Commands] = {
     "Look": {"ingest": ingest, "clean": clean, "show": show},
     "Ask": {"query": query, "when": when, "report": report, "limits": limits},
     "Study": {"backtest": backtest, "replay": replay},
-    "Feed the scheduler": {"export": export, "apply": apply},
+    "Feed the scheduler": {"export": export, "guard": guard},
 }
 """The commands by what a person wants to do, in the order of --help."""
 
@@ -70,12 +70,12 @@ GROUPS: Mapping[str, tuple[str, Commands]] = {
 """The groups of commands with their help."""
 
 ACTING_COMMANDS = frozenset({
-    "run", "rerun", "init", "doctor", "ingest", "clean", "report", "export", "apply", "versions promote",
+    "run", "rerun", "init", "doctor", "ingest", "clean", "report", "export", "versions promote",
     "versions rollback", "versions pin", "versions unpin",
 })  # fmt: skip
 """Commands that write files, change something or answer by their exit code: with --quiet they print errors only."""
 
-LASTING_COMMANDS = frozenset({"serve"})
+LASTING_COMMANDS = frozenset({"serve", "guard"})
 """Commands that go on until a signal ends them: they have no progress."""
 
 STEPPING_COMMANDS = frozenset({"run", "rerun"})

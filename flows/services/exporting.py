@@ -1,6 +1,5 @@
 """What `walltime export` does: a published version in, the files of one writer out."""
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,7 @@ from pathlib import Path
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.initialising import slurm_value
 from flows.services.published.published_folder import read_columns
-from pipeline.application_names import application_of
-from pipeline.export.lookup_file import lookup_file, newest_end_of
-from pipeline.export.lookup_reader import Lookup
+from pipeline.export.lookup_file import newest_end_of
 from pipeline.export.published_tables import (
     PublishedTables,
     Writer,
@@ -22,7 +19,7 @@ from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_f
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
 from pipeline.storage import write_bytes
-from pipeline.tables import ESTIMATES, JOBS, LIMITS, MEMORY
+from pipeline.tables import ESTIMATES, JOBS, MEMORY
 
 WRITERS: Mapping[str, Writer] = {"csv": csv_files, "pbs": openpbs_files, "slurm": slurm_files}
 """The schedulers and programs that exports are written for. A new one is a file in pipeline/export and a word here."""
@@ -35,8 +32,6 @@ class Exported:
     run_id: str
     site: str
     n_estimates: int
-    n_limits: int
-    """Kinds of jobs that get a limit."""
     n_names: int
     """Job names that are listed with their application."""
     files: Mapping[str, int]
@@ -54,7 +49,7 @@ class Exported:
 def export(
     published: Path, kind: str, folder: Path, config: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Exported:  # fmt: skip
-    """Write the current version's estimates and limits into a folder; each file is replaced in one step.
+    """Write the current version's estimates into a folder; each file is replaced in one step.
 
     The settings are those of [export] in the config, else those that the run had. The instructions name the folder of
     slurm.conf as Slurm's programs in `environment` know it. InputError where a table is missing.
@@ -71,10 +66,9 @@ def export(
             write_bytes(folder / name, content)
     sizes = {str(folder / name): len(content) for name, content in files.items()}
     install = files.get(INSTALL_FILE, b"").decode("utf-8")
-    n_limits = tables.limits.num_rows - tables.limits.column("limit_s").null_count
     return Exported(
-        manifest.run_id, manifest.site, tables.estimates.num_rows, n_limits, len(tables.applications), sizes, install,
-        settings.mode, newest_end_of((tables.estimates, tables.limits)), settings.max_age_days,
+        manifest.run_id, manifest.site, tables.estimates.num_rows, len(tables.applications), sizes, install,
+        settings.mode, newest_end_of((tables.estimates,)), settings.max_age_days,
     )  # fmt: skip
 
 
@@ -84,7 +78,6 @@ def published_tables(manifest: Manifest) -> PublishedTables:
     applications, gpu_types = _names(manifest)
     return PublishedTables(
         estimates=read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
-        limits=read_columns(manifest.path(LIMITS.name), LIMITS),
         applications=applications,
         has_hashed_names=bool(settings.get("site", {}).get("anonymise")),
         has_own_name_rules=_has_own_name_rules(manifest),
@@ -103,37 +96,3 @@ def _names(manifest: Manifest) -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 def _has_own_name_rules(manifest: Manifest) -> bool:
     return bool(manifest.settings.get("ingest", {}).get("application_rules"))
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedLimits:
-    """The limits of a published version, as they are exported."""
-
-    run_id: str
-    file: Lookup | None
-    """None where the version has no limit at all."""
-    has_own_name_rules: bool
-
-    @property
-    def stamp(self) -> str:
-        """That of the file; empty without one."""
-        return self.file.facts["stamp"] if self.file else ""
-
-    def what(self, job_name: str | None) -> str | None:
-        """The value of `what` of a job's name; None where that cannot be told."""
-        if self.file is None or job_name is None:
-            return None
-        listed = self.file.application(job_name)
-        if listed is not None or self.has_own_name_rules:
-            return listed
-        return application_of(job_name) or f"job_name {job_name}"
-
-
-def published_limits(published: Path) -> PublishedLimits:
-    """The limits of the current version; InputError where they are missing or damaged."""
-    with reading(published) as manifest:
-        table = read_columns(manifest.path(LIMITS.name), LIMITS)
-        names, gpu_types = _names(manifest) if table.num_rows else ({}, {})
-    content = lookup_file(ESTIMATES.empty(), table, names, gpu_types=gpu_types) if table.num_rows else b""
-    file = Lookup(io.BytesIO(content)) if content else None
-    return PublishedLimits(manifest.run_id, file, _has_own_name_rules(manifest))

@@ -123,7 +123,7 @@ def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> s
 def slurm_value(name: str, environment: Mapping[str, str]) -> str:
     """A value of Slurm's configuration, as ClusterName or SLURM_CONF; empty where scontrol does not say."""
     said = "\n".join(_said("scontrol", ["show", "config"], environment))
-    found = re.search(rf"(?m)^{name}\s*=\s*(\S+)\s*$", said)
+    found = re.search(rf"(?m)^{name}\s*=\s*(\S+)", said)
     return found[1] if found else ""
 
 

@@ -1,13 +1,11 @@
-"""The pending jobs of Slurm and OpenPBS, and the programs that change their times.
+"""The waiting and running jobs of Slurm and OpenPBS, and the program that changes limits in Slurm.
 
 Slurm: `squeue --json`, and time limits by one `scontrol` that reads an `update` a line. The limit that the user asked
-for stands in the AdminComment of our own changes (and of the plug-in's), so that a second change starts from it and not
-from the limit that the first one has set. Source: man squeue, man scontrol, and the JSON of Slurm 22.05 to 24.11, which
-writes numbers as such or as objects with `set`, `infinite` and `number`.
+for stands in the AdminComment of the plug-in and of the guard. Source: man squeue, man scontrol, and the JSON of Slurm
+22.05 to 24.11, which writes numbers as such or as objects with `set`, `infinite` and `number`.
 
-OpenPBS: `qstat -f -F json`, and soft_walltime by `qalter`. The scheduler plans with soft_walltime; no job is killed for
-it, and walltime, which the user asked for, stays what it is. Source: PBS Professional 2024.1 Reference Guide,
-qstat(1B), qalter(1B) and "Job Attributes".
+OpenPBS: `qstat -f -F json`. Its server extends soft_walltime by itself, so nothing is changed here. Source: PBS
+Professional 2024.1 Reference Guide, qstat(1B) and "Job Attributes".
 
 A user's variables can make qstat's JSON invalid or misleading. OpenPBS 23.06 (pbs_json.c) neither escapes a key nor
 every backslash, and writes a value that strtod accepts without quotes. So `qsub -v 'A":""}},"9.pbs":{"job_state":"Q'`
@@ -29,7 +27,7 @@ from typing import Any, NamedTuple
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
-from pipeline.ingest.limit_comment import OPT_OUT_WORD, OURS, asked_s_of, limit_comment, set_s_of
+from pipeline.ingest.limit_comment import asked_s_of, has_opted_out, set_s_of
 from pipeline.ingest.live import run
 
 PROGRAM_TIMEOUT_S = 60.0
@@ -55,7 +53,11 @@ class PendingJob:
     n_tasks: int = 1
     """Of an array the tasks that wait, which may all fail."""
     fault: str = ""
-    """Why the job cannot be changed; empty where it can."""
+    """Why the job is to keep its request; empty where nothing says so."""
+    end_s: float = math.nan
+    """When the scheduler would end a running job at its limit; time that it was suspended is in it."""
+    raw_id: int = 0
+    """The number in the accounting, in Slurm."""
     start_s: float | None = None
     """When the job started, NaN where that is unknown; None: it waits."""
     held: str = ""
@@ -75,24 +77,20 @@ class Node(NamedTuple):
     """Whether jobs may start on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A job's time from and to (s), and the reason."""
+class Change(NamedTuple):
+    """A job's new limit (s), the reason, and its new AdminComment; None: as it is."""
 
     job: PendingJob
     to_s: float
     why: str
-    run_id: str
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """How the jobs of a scheduler are read and changed; the times it takes are whole multiples of `step_s`."""
+    """How the jobs and nodes of a scheduler are read."""
 
     name: str
-    what: str
-    """What is changed, as its users know it."""
-    step_s: float
     ask: Sequence[str]
     """The program and its arguments that list jobs as JSON."""
     jobs_of: Callable[[str], list[PendingJob]]
@@ -100,15 +98,9 @@ class Scheduler:
     ask_nodes: Sequence[str]
     """The same of nodes."""
     nodes_of: Callable[[str], list[Node]]
-    commands: Callable[[Sequence[Change]], list[tuple[Sequence[str], str | None]]]
-    """Programs with their arguments, which no shell reads, and what each is given to read, that make changes."""
-
-    def pending(self, environment: Mapping[str, str]) -> list[PendingJob]:
-        """The pending jobs of all users; InputError where the scheduler's program fails or writes no list of jobs."""
-        return [job for job in self.queued(environment) if job.start_s is None]
 
     def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
-        """The same, and those that run."""
+        """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
         # Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC.
         known = {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
         known |= {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
@@ -161,7 +153,7 @@ def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
         "job_name": _text(job.get("name")), "procs": None if procs is None else int(procs) or None,
         "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), **_slurm_gpus(job),
     }  # fmt: skip
-    fault = fault or _slurm_fault(job, limit_min, comment)
+    fault = fault or _slurm_fault(job, comment)
     n_tasks = _n_tasks(job_id.partition("[")[2].rstrip("]"))
     waits = "PENDING" in _listed(job.get("job_state"))
     reason = (_text(job.get("state_reason")) or "") if waits else ""
@@ -170,6 +162,8 @@ def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
         start_s=None if waits else _number(job.get("start_time")) or math.nan,
         held=next((why for start, why in _SLURM_HELD.items() if reason.startswith(start)), ""),
         priority=_number(job.get("priority")) or math.nan, nodes=_node_names(_text(job.get("nodes")) or ""),
+        end_s=math.nan if waits else _number(job.get("end_time")) or math.nan,
+        raw_id=int(_number(job.get("job_id")) or 0),
     )  # fmt: skip
 
 
@@ -204,27 +198,38 @@ def _slurm_nodes(said: str) -> list[Node]:
     return [Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up) for name, partition, state, procs in rows]
 
 
-def _slurm_fault(job: Mapping[str, Any], limit_min: float | None, comment: str) -> str:
-    """Why a job's limit stays as it is; empty where it may be changed."""
-    set_s = set_s_of(comment)
+def _slurm_fault(job: Mapping[str, Any], comment: str) -> str:
+    """Why a job is to keep its request; empty where it may be planned shorter."""
     reasons = {
-        "its user wants no limit of ours": OPT_OUT_WORD in (_text(job.get("comment")) or "").split(),
+        "its user wants no limit of ours": has_opted_out(_text(job.get("comment")) or ""),
         # Slurm itself may shorten a job with --time-min, whose user has chosen how far.
         "it has a --time-min": bool(_number(job.get("time_minimum"))),
-        "its limit was raised": limit_min is not None and set_s is not None and 60.0 * limit_min > set_s,
+        "it has a --deadline": bool(_number(job.get("deadline"))),
+        "it has a --signal": asks_signal(_text(job.get("submit_line")) or ""),
         "it is interactive": not job.get("batch_flag", True),
-        "it waits for a reservation": bool(_text(job.get("resv_name"))),
+        "it belongs to a reservation": bool(_text(job.get("resv_name"))),
+        "it is a part of a heterogeneous job": bool(_number(job.get("het_job_id"))),
         "it was requeued": bool(_number(job.get("restart_cnt"))),
+        "it was preempted": bool(_number(job.get("preempt_time"))),
         "its AdminComment has quotes or other unusual characters": not _PLAIN.fullmatch(comment),
     }
     return next((reason for reason, is_so in reasons.items() if is_so), "")
+
+
+def asks_signal(submit_line: str) -> bool:
+    """Whether a submit line asks for a signal before the limit; sbatch takes `--sig` for `--signal`."""
+    return re.search(r"(^|\s)--sig", submit_line) is not None
 
 
 def _slurm_id(job: Mapping[str, Any]) -> tuple[str, str]:
     """The id that scontrol takes, of pending tasks alone where the job is an array; and why there is none."""
     number = int(_number(job.get("job_id")) or 0)
     tasks = (_text(job.get("array_task_string")) or "").partition("%")[0]
-    het = int(_number(job.get("het_job_id")) or 0)
+    het, task = int(_number(job.get("het_job_id")) or 0), _number(job.get("array_task_id"))
+    array = int(_number(job.get("array_job_id")) or 0)
+    if array and task is not None and not tasks:
+        # A task that runs: the number of one of them is that of the whole array.
+        return f"{array}_{int(task)}", ""
     if tasks:
         name = f"{int(_number(job.get('array_job_id')) or number)}_[{tasks}]"
         return name, "" if _TASKS.fullmatch(tasks) else "its list of tasks is cut"
@@ -242,10 +247,11 @@ def _n_tasks(listed: str) -> int:
 
 
 def _asked_min(limit_min: float | None, comment: str) -> float | None:
-    """The limit asked for: that of our comment, unless somebody has changed the limit since."""
+    """The limit asked for: that of our comment where the present limit is one that we set or raised."""
     asked_s, set_s = asked_s_of(comment), set_s_of(comment)
-    is_ours = asked_s is not None and limit_min is not None and 60.0 * limit_min == set_s
-    return asked_s / 60.0 if asked_s is not None and is_ours else limit_min
+    if asked_s is None or set_s is None or limit_min is None or not set_s <= 60.0 * limit_min <= asked_s:
+        return limit_min
+    return asked_s / 60.0
 
 
 def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | None:
@@ -275,22 +281,56 @@ def _listed(value: Any) -> Sequence[str]:
     return [value] if isinstance(value, str) else value or []
 
 
-def _updates(changes: Sequence[Change]) -> list[tuple[Sequence[str], str | None]]:
-    """One scontrol that reads the limits, in minutes, and the comments that keep what the users asked for.
+def change_limits(changes: Sequence[Change], environment: Mapping[str, str]) -> str:
+    """Change limits by one scontrol that reads an update a line; what it complained of, which may be of one job alone.
 
     It takes milliseconds a job; a program for each takes a hundred times as long.
     """
-    return [(("scontrol",), "".join(_update_line(change) for change in changes))] if changes else []
+    try:
+        run(("scontrol",), environment, PROGRAM_TIMEOUT_S, _DO, "".join(map(_update_line, changes)))
+    except InputError as error:
+        return printable(f"{error.where}: {error.found}", 400)
+    return ""
 
 
 def _update_line(change: Change) -> str:
-    limit_min, asked_min = round(change.to_s / 60), round((change.job.asked_s or 0) / 60)
-    ours = limit_comment("limit", f"apply run={change.run_id}", limit_min, asked_min)
-    before = change.job.comment
-    found = OURS.search(before)
-    added = f"{before}; {ours}" if before else ours
-    comment = before[: found.start()] + ours + before[found.end() :] if found else added
-    return f'update JobId={change.job.job_id} TimeLimit={limit_min} AdminComment="{comment}"\n'
+    comment = "" if change.comment is None else f' AdminComment="{change.comment}"'
+    return f"update JobId={change.job.job_id} TimeLimit={round(change.to_s / 60)}{comment}\n"
+
+
+class Reservation(NamedTuple):
+    """When a reservation begins and ends, s since 1970, and its nodes."""
+
+    start_s: float
+    end_s: float
+    nodes: frozenset[str]
+
+
+def reservations(environment: Mapping[str, str]) -> list[Reservation]:
+    """The reservations of Slurm, present and to come; InputError where scontrol fails."""
+    known = dict(environment) | {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+    said = run(("scontrol", "show", "reservation", "--oneliner"), known, PROGRAM_TIMEOUT_S, _DO).decode()
+    rows = re.findall(r"(?m)^ReservationName=.*? StartTime=(\S+) EndTime=(\S+) .*?\bNodes=(\S+)", said)
+    return [Reservation(_utc_s(start), _utc_s(end), frozenset(_node_names(nodes))) for start, end, nodes in rows]
+
+
+def _utc_s(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def signalling(raw_ids: Sequence[int], environment: Mapping[str, str]) -> dict[int, bool]:
+    """Of the jobs that sacct knows whether their submit lines ask for a signal; squeue has no such line before 23.11.
+
+    A submit line may hold anything, also what looks like a row: then the job that it names keeps its request.
+    """
+    command = ("sacct", "--allusers", "--allocations", "--noheader", "--parsable2", "--format=JobIDRaw,SubmitLine")
+    said = run((*command, f"--jobs={','.join(map(str, raw_ids))}"), environment, PROGRAM_TIMEOUT_S, _DO)
+    rows = [line.partition("|") for line in said.decode("utf-8", "replace").splitlines()]
+    found = dict[int, bool]()
+    for one, _, line in rows:
+        if one.isdecimal() and one.isascii():
+            found[int(one)] = found.get(int(one), False) or asks_signal(line)
+    return found
 
 
 _STEP = 4
@@ -434,34 +474,19 @@ def _pbs_memory_kib(value: Any) -> float | None:
         return None
 
 
-def _alter_commands(changes: Sequence[Change]) -> list[tuple[Sequence[str], str | None]]:
-    """A qalter for each soft_walltime, in whole seconds, with the jobs that get it."""
-    jobs: dict[str, list[str]] = {}
-    for change in changes:
-        minutes, second = divmod(round(change.to_s), 60)
-        jobs.setdefault(f"{minutes // 60:02}:{minutes % 60:02}:{second:02}", []).append(change.job.job_id)
-    return [(("qalter", "-l", f"soft_walltime={clock}", *ids), None) for clock, ids in jobs.items()]
-
-
 SLURM = Scheduler(
     name="slurm",
-    what="TimeLimit",
-    step_s=60.0,
     ask=("squeue", "--all", "--json"),
     jobs_of=_slurm_jobs,
     ask_nodes=("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c"),
     nodes_of=_slurm_nodes,
-    commands=_updates,
 )
 OPENPBS = Scheduler(
     name="pbs",
-    what="soft_walltime",
-    step_s=1.0,
     ask=("qstat", "-f", "-F", "json"),
     jobs_of=_pbs_jobs,
     ask_nodes=("pbsnodes", "-a", "-F", "json"),
     nodes_of=_pbs_nodes,
-    commands=_alter_commands,
 )
 SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
 """Every scheduler by its name in the settings."""

@@ -1,16 +1,14 @@
-"""What following a source does, round by round: the newest records, a State that knows them, and the pending jobs."""
+"""What following a source does, round by round: the newest records, a State that knows them, and expected starts."""
 
 import fcntl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.applying import Applied, apply_estimates
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.logs.ingesting import accumulated_jobs
 from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state
@@ -24,10 +22,9 @@ from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.large_tables import StoredTable, parts_of
-from pipeline.limits.limit_harm import READ, jobs_since_limits, make_harm, switched_off
-from pipeline.publish import Manifest, load_manifest, reading
+from pipeline.publish import load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
-from pipeline.settings import ExportSettings, RunSettings
+from pipeline.settings import RunSettings
 from pipeline.storage import read_table, sealed, write_table
 from pipeline.tables import JOBS, STATE
 from pipeline.version import code_version
@@ -43,21 +40,15 @@ LONGEST_WAIT_S = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round found: the jobs new to the State and those that it brought up to date, and what was applied."""
+    """What one round found: the jobs new to the State and those that it brought up to date."""
 
     number: int
     n_new: int
     n_open: int
     as_of_s: int
     run_id: str
-    applied: Applied | None
     failure: str = ""
     """The sentence of a failed round; the next one tries again."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same in plain values for JSON."""
-        plain = {name: getattr(self, name) for name in ("number", "n_new", "n_open", "as_of_s", "run_id", "failure")}
-        return plain | {"applied": self.applied}
 
 
 @dataclass(slots=True)
@@ -68,25 +59,15 @@ class Watch:
     config: Path
     scheduler: str
     environment: Mapping[str, str]
-    is_dry_run: bool
     _seen: object = None
     """What the source held when it was read last."""
     _state: pa.Table | None = None
     _of_version: str = ""
-    _limited: pa.Table | None = None
-    """The jobs with a limit that was set, as the version has them."""
-    _again_s: Mapping[str, float] = field(default_factory=dict)
-    """Since when limiting is switched on again, as the version was made with."""
-    _off: frozenset[str] = frozenset()
-    """The users for whom limiting is off since the version was made, or EVERYBODY."""
     _tells_starts: bool = False
     """Whether the version has the jobs that expected starts rest on."""
     _number: int = 0
     n_failures: int = 0
     """Failed rounds in a row."""
-    is_applying: bool = False
-    """Whether jobs are being changed now."""
-
     def __post_init__(self) -> None:
         kind = self.settings.source.kind
         if kind not in FOLLOWED:
@@ -104,7 +85,7 @@ class Watch:
             # What was read has come to nothing: the next round reads it again.
             self._seen = None
             sentence = str(os_failure(error) if isinstance(error, OSError) else error)
-            return Round(self._number, 0, 0, 0, self._of_version.partition(" ")[0], None, sentence)
+            return Round(self._number, 0, 0, 0, self._of_version.partition(" ")[0], sentence)
         self.n_failures = 0
         return found
 
@@ -114,18 +95,10 @@ class Watch:
 
     def _round(self, now_s: int) -> Round:
         facts = self._update(now_s, is_forced=self._take_version())
-        self.is_applying = not self.is_dry_run
-        try:
-            chosen = SCHEDULERS[self.scheduler]
-            applied = apply_estimates(
-                self.settings, chosen, now_s, self.environment, is_dry_run=self.is_dry_run, off=self._off
-            )
-        finally:
-            self.is_applying = False
         if self._tells_starts:
-            note_starts(Path(self.settings.output_dir), chosen, self.environment, now_s)
+            note_starts(Path(self.settings.output_dir), SCHEDULERS[self.scheduler], self.environment, now_s)
         run_id = self._of_version.partition(" ")[0]
-        return Round(self._number, facts["n_new"], facts["n_open"], facts["as_of_s"], run_id, applied)
+        return Round(self._number, facts["n_new"], facts["n_open"], facts["as_of_s"], run_id)
 
     def _take_version(self) -> bool:
         """Continue from the published version where it is another one, or from the live State that continues it."""
@@ -134,10 +107,7 @@ class Watch:
                 return False
             path = live_state(manifest) or manifest.path(STATE.name)
             self._state, self._of_version = read_table(path, STATE), continued(manifest)
-            # The limits of this version say themselves who was switched off before.
-            self._limited, self._off = _limited_jobs(manifest), frozenset()
             self._tells_starts = JOBS.name in manifest.tables
-            self._again_s = ExportSettings.model_validate(manifest.settings.get("export", {})).again_s
         if manifest.code != code_version():
             # Its settings and its format are checked, so that an older version fails in a sentence.
             loaded_state(self._state, printable(str(path)))
@@ -168,32 +138,12 @@ class Watch:
         jobs = self._recent_jobs(int(as_of_s) - LOOK_BACK_S, now_s, is_forced=is_forced)
         if jobs is None or not jobs.num_rows:
             return {"n_new": 0, "n_open": 0, "as_of_s": int(as_of_s)}
-        self._count_harm(jobs, int(as_of_s) - LOOK_BACK_S)
         flagged, *_ = clean(jobs, with_hashed_names(self.settings).clean, self.settings.site)
         state, report = update_state(self._state, flagged)
         with sealed(live_path(Path(self.settings.output_dir))) as path:
             write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
         self._state = state
         return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open", "as_of_s")}
-
-    def _count_harm(self, recent: pa.Table, first_s: int) -> None:
-        """Find for whom limiting is off, by the version's jobs and by those that were submitted at `first_s` or later.
-
-        A job that ended at a limit of ours counts in this round, and not only in the next night's table.
-        """
-        if self._limited is None:
-            return
-        before = self._limited.filter(pc.less(self._limited["submit_s"], first_s))
-        newer = recent.select(before.column_names).cast(before.schema)
-        harm, _ = make_harm(pa.concat_tables([before, newer]), self.settings.site.name, self._again_s)
-        self._off = switched_off(harm)
-
-
-def _limited_jobs(manifest: Manifest) -> pa.Table | None:
-    """The jobs of a version since a limit was set first; None where it has no table of jobs."""
-    if JOBS.name not in manifest.tables:
-        return None
-    return jobs_since_limits(StoredTable(manifest.path(JOBS.name), JOBS), (*READ, "submit_s"))
 
 
 def _later(table: Path, first_s: int) -> pa.Table:

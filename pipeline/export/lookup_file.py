@@ -1,8 +1,8 @@
-"""The look-up file: ESTIMATES, LIMITS and MEMORY as text in which a reader finds a key with two reads.
+"""The look-up file: ESTIMATES and MEMORY as text in which a reader finds a key with two reads.
 
-Line 1 is the stamp. Lines 2 to 5 name the templates and the columns. Then comes a directory of fixed width: the offset
+Line 1 is the stamp. Lines 2 to 4 name the templates and the columns. Then comes a directory of fixed width: the offset
 of every bucket, and of the end. Then come the rows, one a line, in order of bucket and key. Each row ends with a
-checksum, and so does line 1, whose checksum is that of lines 1 to 5.
+checksum, and so does line 1, whose checksum is that of lines 1 to 4.
 
 Texts in keys are quoted, so that no text of a user can end a field. The hash of a key's bucket is a polynomial modulo a
 prime. All its values are integers below 2^51, so that a language whose only numbers are doubles (Lua 5.1) computes the
@@ -24,7 +24,6 @@ from pipeline.export.lookup_reader import (
     CHECK,
     ENTRY_BYTES,
     FORMAT,
-    LIMIT_KIND,
     MEMORY_KIND,
     NAME_KIND,
     PRIME,
@@ -42,7 +41,6 @@ NO_STAMP = "0" * 16
 """In place of the stamp where the stamp is computed."""
 QUANTILE_NAMES = ("q10", "q50", "q80", "q90", "q95", "q99")
 COLUMNS = ("key", "n_jobs", *QUANTILE_NAMES, *(f"ratio_{name}" for name in QUANTILE_NAMES))
-LIMIT_COLUMNS = ("limit_s", "most_jobs", "n_jobs", "chance_beyond", "status")
 ROWS_PER_BUCKET = 4
 MIB_KIB = 1024
 FEW_JOBS = 5
@@ -67,17 +65,15 @@ def hashes_of(keys: Sequence[str], multiplier: int) -> Ints:
 
 
 def lookup_file(
-    estimates: pa.Table, limits: pa.Table, applications: Mapping[str, str],
+    estimates: pa.Table, applications: Mapping[str, str],
     memory: pa.Table | None = None, gpu_types: Mapping[str, str] | None = None,
 ) -> bytes:  # fmt: skip
-    """The look-up file of one version of ESTIMATES, LIMITS and MEMORY; the same tables give the same bytes.
+    """The look-up file of one version of ESTIMATES and MEMORY; the same tables give the same bytes.
 
     Parameters
     ----------
     estimates : pa.Table
         ESTIMATES of one site and one run; may have no row.
-    limits : pa.Table
-        LIMITS of the same run; may have no row.
     applications : mapping of str to str
         The application of each job name that the built-in rules do not find (`known_applications`).
     memory : pa.Table, optional
@@ -97,25 +93,25 @@ def lookup_file(
 
     Examples
     --------
-    >>> lookup_file(tables["estimates"], tables["limits"], {})[:18]
-    b'#walltime-lookup 2'
+    >>> lookup_file(tables["estimates"], {})[:18]
+    b'#walltime-lookup 4'
     """
     asks = _told_memory(memory) if memory is not None else MEMORY.empty()
-    tables = (estimates, limits, asks)
+    tables = (estimates, asks)
     run, site = _only(tables, "run_id"), _only(tables, "site")
     kinds = [kinds_of(table) for table in tables]
-    rows = [*_estimate_rows(estimates, kinds[0]), *_limit_rows(limits, kinds[1]), *_memory_rows(asks, kinds[2])]
+    rows = [*_estimate_rows(estimates, kinds[0]), *_memory_rows(asks, kinds[1])]
     for kind, texts in ((NAME_KIND, applications), (QUEUE_KIND, gpu_types or {})):
         rows += [(key_of(kind, (name,)), quoted(text)) for name, text in texts.items()]
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     multiplier = LEAST_MULTIPLIER + int(hashlib.sha256(run.encode()).hexdigest(), 16) % MULTIPLIERS
     buckets = max(1, len(keys) // ROWS_PER_BUCKET)
     lines, sizes = _in_buckets(keys, values, multiplier, buckets)
-    chains = zip(("#chain", "#limits", "#memory"), map(_chain, kinds), strict=True)
+    chains = zip(("#chain", "#memory"), map(_chain, kinds), strict=True)
     heading = "".join(f"{name} {chain}\n" for name, chain in chains) + f"#columns {' '.join(COLUMNS)}\n"
     facts = {
         "run": run, "site": quoted(site), "newest_end_s": newest_end_of(tables), "rows": estimates.num_rows,
-        "limits": limits.num_rows, "names": len(applications), "buckets": buckets, "multiplier": multiplier,
+        "names": len(applications), "buckets": buckets, "multiplier": multiplier,
     }  # fmt: skip
     return _assembled(facts, heading, lines, sizes, multiplier)
 
@@ -161,7 +157,7 @@ def _only(tables: Sequence[pa.Table], name: str) -> str:
     found = {one for table in tables for one in table.column(name).unique().to_pylist()}
     if len(found) != 1:
         do = "run again to publish them anew"
-        raise InputError("tables estimates, limits and memory", f"{len(found)} values of {name}", "one", do)
+        raise InputError("tables estimates and memory", f"{len(found)} values of {name}", "one", do)
     return str(found.pop())
 
 
@@ -200,18 +196,6 @@ def _estimate_rows(estimates: pa.Table, kinds: Mapping[int, str]) -> Iterator[Ro
         yield key, _VALUES % (count, *own_s) + ("" if own[0] is None else _RATIOS % own)
 
 
-def _limit_rows(limits: pa.Table, kinds: Mapping[int, str]) -> Iterator[Row]:
-    """A row without a limit has 0 s."""
-    columns = (limits.column(name).to_pylist() for name in LIMIT_COLUMNS)
-    for key, limit_s, most, n, chance, status in zip(_keys(limits, kinds, LIMIT_KIND), *columns, strict=True):
-        yield key, f"{limit_s or 0:.0f}\t{most or 0}\t{n}\t{chance or 0:.3g}\t{status}"
-
-
-def limit_lines(limits: pa.Table, kinds: Mapping[int, str]) -> Mapping[str, str]:
-    """Of each key of some rows of LIMITS its text in the file; `kinds` are the templates of all rows, by rank."""
-    return dict(_limit_rows(limits, kinds))
-
-
 def _told_memory(memory: pa.Table) -> pa.Table:
     """The rows on enough jobs of one user and application, with requests in whole KiB, as submits can tell them."""
     is_told = pc.and_(pc.is_valid(memory["what"]), pc.greater_equal(memory["n_jobs"], FEW_JOBS))
@@ -240,7 +224,7 @@ def _in_buckets(
     order = np.array(by_key)[np.argsort(bucket[by_key], kind="stable")].tolist()
     for one, other in pairwise(order):
         if keys[one] == keys[other]:
-            raise InputError("tables estimates and limits", "two rows with one key", "one row a key", "run again")
+            raise InputError("tables estimates and memory", "two rows with one key", "one row a key", "run again")
     texts = [f"{keys[place]}\t{values[place]}" for place in order]
     checks = hashes_of(texts, multiplier).tolist()
     lines = [f"{text}\t{check}\n" for text, check in zip(texts, checks, strict=True)]

@@ -1,46 +1,36 @@
 """Reads the look-up file, with Python 3.6 and its standard library: the hook for OpenPBS is exported with this text.
 
-What is scored, and applied, is thus what a scheduler finds.
+What the guard sets is thus what the plug-in would set.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import quote, unquote
 
-FORMAT = "#walltime-lookup 3"
+FORMAT = "#walltime-lookup 4"
 PRIME = 2**31 - 1
 OFFSET_DIGITS = 12
 ENTRY_BYTES = OFFSET_DIGITS + 1
 """Of a directory entry: an offset with leading zeros, and a line end."""
 
 CHECK = " check="
-NAME_KIND, QUEUE_KIND, LIMIT_KIND, MEMORY_KIND = "nqlm"
-"""How keys of names of jobs, of queues, of limits and of memory begin; those of estimates begin with their rank."""
+NAME_KIND, QUEUE_KIND, MEMORY_KIND = "nqm"
+"""How keys of names of jobs, of queues and of memory begin; those of estimates begin with their rank."""
 
 ALL = "all"
-OPTIONAL = ("memory_class_kib", "qos")
-"""Columns of limits that a submit may leave open: a row then has none of them."""
-
 UNTOLD_GPU = "gpu"
 """The type of a submit's GPUs that it does not tell, where its queue has several."""
 
-LEAST_CHANGE_S = 60
-"""A limit that would change by less is left alone: Slurm's limits are whole minutes."""
+
+N_QUANTILES = 6
 
 
-class Limit(NamedTuple):
-    """A row of limits, in s (0: the request stands)."""
+class Estimate(NamedTuple):
+    """A row of estimates: the runtime's quantiles .1, .5, .8, .9, .95 and .99, s, and the ended jobs behind them."""
 
-    limit_s: int
-    most_jobs: int
-    """Jobs of the submitter that this file may limit."""
+    quantiles_s: "tuple[float, ...]"
     n_jobs: int
-    """Own ended jobs behind the row."""
-    chance_beyond: float
-    status: str
-    """A word of LimitStatus."""
 
 
 class Memory(NamedTuple):
@@ -48,14 +38,6 @@ class Memory(NamedTuple):
 
     ask_kib: int
     n_jobs: int
-
-
-class Decided(NamedTuple):
-    """What a file says of a submit: a limit, s, None where the request stands; why; and the row that was found."""
-
-    limit_s: "int | None"
-    status: str
-    row: "Limit | None"
 
 
 class Lookup:
@@ -68,12 +50,12 @@ class Lookup:
             raise ValueError("no look-up file of this format: export it again")
         first, _, check = first.rpartition(CHECK)
         self.file, self.facts = file, dict(word.partition("=")[::2] for word in first[len(FORMAT) :].split())
-        heading = [file.readline().decode("ascii", "replace") for _ in range(4)]
+        heading = [file.readline().decode("ascii", "replace") for _ in range(3)]
         if check != f"{self.hash_of(f'{first}{chr(10)}{str().join(heading)}'):010d}":
             raise ValueError("the first lines have another checksum: export it again")
         if file.seek(0, 2) != int(self.facts["bytes"]):
             raise ValueError("the file has other bytes than its first line says: export it again")
-        self.chain, self.limits, self.memories = (templates(line) for line in heading[:3])
+        self.chain, self.memories = (templates(line) for line in heading[:2])
 
     @property
     def newest_end_s(self) -> int:
@@ -84,13 +66,11 @@ class Lookup:
         """The hash of a key in this file."""
         return hash_of(key, int(self.facts["multiplier"]))
 
-    def limit(self, job: "Mapping[str, Any]") -> "Limit | None":
-        """The first row of limits that is present; None where none is."""
-        return limit_among(self.limits, self.line_of, job)
-
-    def decide(self, job: "Mapping[str, Any]", n_limited: "Counter[Any]", n_tasks: int = 1) -> Decided:
-        """As `decided` does."""
-        return decided(self.limit(job), job, n_limited, n_tasks)
+    def estimate(self, job: "Mapping[str, Any]") -> "Estimate | None":
+        """The first row of estimates that is present; None where none is."""
+        lines = (row_of(self.line_of, rank, one, job) for rank, one in self.chain.items())
+        found = next((line for line in lines if line is not None), None)
+        return None if found is None else estimate_of(found, float(job["requested_s"] or 0))
 
     def memory(self, job: "Mapping[str, Any]") -> "Memory | None":
         """The first row of memory that is present; None where none is."""
@@ -142,33 +122,13 @@ def row_of(line_of: "Callable[[str], str | None]", kind: str, template: str, job
     return None if None in values else line_of(key_of(kind, values))
 
 
-def limit_among(
-    limits: "Mapping[Any, str]", line_of: "Callable[[str], str | None]", job: "Mapping[str, Any]"
-) -> "Limit | None":
-    """The first row of limits that is present, by their templates by rank and the text behind a key; None: none is."""
-    told = [name for name in OPTIONAL if any(name in key_columns(one) for one in limits.values())]
-    for rank, template in limits.items():
-        fits = all((job[name] is None) != (name in key_columns(template)) for name in told)
-        line = row_of(line_of, f"{LIMIT_KIND}{rank}", template, job) if fits else None
-        if line is not None:
-            limit_s, most_jobs, n_jobs, chance, status = line.split("\t")
-            return Limit(int(limit_s), int(most_jobs), int(n_jobs), float(chance), status)
-    return None
-
-
-def decided(row: "Limit | None", job: "Mapping[str, Any]", n_limited: "Counter[Any]", n_tasks: int = 1) -> Decided:
-    """What a row means for a submit; counts the submitter's limited jobs of this file.
-
-    An array has `n_tasks`, which may all fail: the file has to allow them all.
-    """
-    if row is None:
-        return Decided(None, "few_jobs", None)
-    if not 0 < row.limit_s <= (job["requested_s"] or 0) - LEAST_CHANGE_S:
-        return Decided(None, row.status, row)
-    if n_limited[job["who"]] + n_tasks > row.most_jobs:
-        return Decided(None, "no_credit", row)
-    n_limited[job["who"]] += n_tasks
-    return Decided(row.limit_s, "limited", row)
+def estimate_of(line: str, request_s: float) -> Estimate:
+    """An estimate from its row; quantiles that follow the request are multiplied by it, the first two are below it."""
+    n_jobs, *numbers = map(float, line.split("\t"))
+    found = [one * request_s for one in numbers[N_QUANTILES:]] if request_s > 0 else []
+    found = found or numbers[:N_QUANTILES]
+    cut = [min(one, request_s) if request_s > 0 else one for one in found[:2]]
+    return Estimate((*cut, *found[2:]), int(n_jobs))
 
 
 @cache

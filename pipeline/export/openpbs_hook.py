@@ -1,6 +1,6 @@
-"""A hook of OpenPBS that sets soft_walltime, the runtime the scheduler plans with, to the limit in Walltime's look-up.
+"""A hook of OpenPBS that sets soft_walltime, the runtime the scheduler plans with, by Walltime's estimate.
 
-A limit is made of earlier jobs of the same user. Jobs without one plan with their walltime.
+Jobs without an estimate below their walltime plan with their walltime.
 
 No job is killed for its soft_walltime: the scheduler prolongs it up to the job's walltime. The hook runs as root inside
 pbs_server, needs Python 3.6 and its standard library, and reads its settings from the hook's config (JSON). Its events:
@@ -17,6 +17,7 @@ that were submitted with a soft_walltime, interactive jobs, those of the opt-out
 """
 
 import json
+import math
 import re
 import sys
 import time
@@ -99,7 +100,9 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: L
     """Set the limit of the look-up, in whole seconds and below the walltime; nothing where it has none."""
     walltime_s = int(job.Resource_List["walltime"])
     facts = facts_of(job, user, walltime_s)
-    if any(facts[name] in settings["opt_out"][name] for name in ("user", "account", "queue")):
+    if is_named(facts, settings["opt_out"]) or (
+        any(settings["opt_in"].values()) and not is_named(facts, settings["opt_in"])
+    ):
         return
     age_s = time.time() - int(lookup.facts["newest_end_s"])
     if age_s > settings["max_age_s"]:
@@ -107,8 +110,8 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: L
         return
     values = with_program(facts, settings, lookup)
     say_memory(values, facts["mem_kib"], lookup)
-    found = lookup.limit(values)
-    soft_s = found.limit_s if found else 0
+    found = lookup.estimate(values)
+    soft_s = math.ceil(found.quantiles_s[settings["quantile_place"]]) if found else 0
     if not LEAST_S <= soft_s < walltime_s:
         return
     what = f"soft_walltime {soft_s} of {walltime_s} s"
@@ -117,6 +120,11 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: L
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: {what}")
     else:
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: nothing is set (mode {settings['mode']}), else {what}")
+
+
+def is_named(facts: "dict[str, Any]", lists: "dict[str, list[str]]") -> bool:
+    """Whether the job's user, account or queue is in its list."""
+    return any(facts[name] in names for name, names in lists.items())
 
 
 def say_memory(values: "dict[str, Any]", asked_kib: "float | None", lookup: Lookup) -> None:
@@ -227,7 +235,6 @@ def with_program(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: Lo
         "requested_s": facts["requested_s"], "procs": facts["procs"], "gpus": facts["gpus"],
         "gpu_type": lookup.gpu_type(facts["queue"]) if facts["gpus"] else "",
         "requested_mem_kib": None if mem_kib is None else float(int(mem_kib / facts["procs"] + 0.5)),
-        "memory_class_kib": None, "qos": None,
     }  # fmt: skip
 
 

@@ -21,8 +21,6 @@ class PublishedTables:
 
     estimates: pa.Table
     """ESTIMATES."""
-    limits: pa.Table
-    """LIMITS."""
     applications: Mapping[str, str]
     """The application of each job name that the built-in rules do not find (`known_applications`)."""
     has_hashed_names: bool
@@ -80,16 +78,15 @@ def known_gpu_types(jobs: pa.Table) -> dict[str, str]:
 
 
 CSV_FILE = "walltime.csv"
-LIMITS_FILE = "limits.csv"
 
 
 def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # noqa: ARG001
-    """walltime.csv and limits.csv: ESTIMATES and LIMITS with a header, in UTF-8, with line ends CR LF (RFC 4180).
+    """walltime.csv: ESTIMATES with a header, in UTF-8, with line ends CR LF (RFC 4180).
 
     A text that begins as a formula does gets an apostrophe in front, which spreadsheets do not show. A database that
     needs the text itself removes one leading apostrophe. Null is an empty cell; an empty text cannot be told from it.
     """
-    return {CSV_FILE: _as_csv(tables.estimates), LIMITS_FILE: _as_csv(tables.limits)}
+    return {CSV_FILE: _as_csv(tables.estimates)}
 
 
 def _as_csv(table: pa.Table) -> bytes:

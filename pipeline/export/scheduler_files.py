@@ -13,10 +13,10 @@ from typing import Any
 from pipeline.application_names import MAX_CHARACTERS, RULES
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lookup_reader import LEAST_CHANGE_S
 from pipeline.export.lua import Plain, lua, rule_trees
 from pipeline.export.published_tables import Files, PublishedTables
-from pipeline.settings import ExportSettings
+from pipeline.limits.soft import SoftRules
+from pipeline.settings import QUANTILES, ExportSettings, Whose
 
 PLUGINS = Path(__file__).with_name("plugins")
 """The parts of plug-ins that are the same for every site."""
@@ -34,6 +34,9 @@ DAY_S = 86_400.0
 PRIORITY_PER_HALVING = 1000.0
 """Of the site factor, for each halving of the expected runtime below a day; chosen, not measured."""
 
+HEARTBEAT_FILE, HEARTBEAT_S = "walltime.heartbeat", 180.0
+"""Beside the look-up: the time of the guard's last round, s since 1970; no limit is set where it is older."""
+
 RENEW_AFTER_S = 3600.0
 """A job that waited so long gets a new soft_walltime at its start, if jobs that ended since are known."""
 
@@ -49,21 +52,31 @@ def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
 
 def plugin(settings: ExportSettings, has_own_name_rules: bool, path: str | None = None) -> str:
     """The text of job_submit.lua; `path`: of the look-up, where it is not beside slurm.conf."""
-    opt_out = settings.opt_out
+    rules = SoftRules()
     values: dict[str, Plain] = {
         "mode": settings.mode,
+        "order": settings.order,
+        "quantile_place": QUANTILES.index(settings.quantile) + 1,
+        "margin_s": rules.margin_s,
+        "least_saved_s": rules.least_saved_s,
+        "least_saved_share": rules.least_saved_share,
+        "heartbeat": HEARTBEAT_FILE,
+        "heartbeat_s": HEARTBEAT_S,
         "max_age_s": DAY_S * settings.max_age_days,
-        "least_change_s": LEAST_CHANGE_S,
         "priority_per_halving": PRIORITY_PER_HALVING,
         "has_own_name_rules": has_own_name_rules,
         "path": path,
-        "opt_out_users": dict.fromkeys(opt_out.users, True),
-        "opt_out_accounts": dict.fromkeys(opt_out.accounts, True),
-        "opt_out_partitions": dict.fromkeys(opt_out.partitions, True),
+        "opt_out": _sets(settings.opt_out),
+        "opt_in": _sets(settings.opt_in),
+        "has_opt_in": settings.opt_in != Whose(),
     }
     template = (PLUGINS / PLUGIN_FILE).read_text(encoding="ascii")
     template = template.replace("--@SETTINGS@", lua(values), 1)
     return template.replace("--@RULES@", lua(rule_trees(RULES.values())), 1)
+
+
+def _sets(whose: Whose) -> dict[str, Plain]:
+    return {kind: dict.fromkeys(names, True) for kind, names in whose.model_dump().items()}
 
 
 def openpbs_files(tables: PublishedTables, settings: ExportSettings) -> Files:
@@ -103,18 +116,20 @@ def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
             "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
             "publish without anonymise into a folder that only the scheduler reads, and export from there",
         )  # fmt: skip
-    return lookup_file(tables.estimates, tables.limits, tables.applications, tables.memory, tables.gpu_types)
+    return lookup_file(tables.estimates, tables.applications, tables.memory, tables.gpu_types)
 
 
 def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:
     """What the hook reads from its config; times in s, a relative path begins at PBS_HOME/server_priv."""
-    opt_out = settings.opt_out
+    opt_out, opt_in = settings.opt_out, settings.opt_in
     return {
         "look_up": LOOKUP_FILE,
         "mode": settings.mode,
         "max_age_s": DAY_S * settings.max_age_days,
         "renew_after_s": RENEW_AFTER_S,
+        "quantile_place": QUANTILES.index(settings.quantile),
         "opt_out": {"user": opt_out.users, "account": opt_out.accounts, "queue": opt_out.partitions},
+        "opt_in": {"user": opt_in.users, "account": opt_in.accounts, "queue": opt_in.partitions},
         "name_characters": MAX_CHARACTERS,
         # Rules of the site cannot run in the hook: the look-up has the names that they decided.
         "name_rules": None if tables.has_own_name_rules else list(RULES.values()),

@@ -7,7 +7,8 @@ without the comment they would be learnt under limits that nobody types. Only ad
 import re
 
 OPT_OUT_WORD = "walltime:off"
-"""In a job's comment: the user wants no limit of ours."""
+"""In a job's comment: the user wants no limit of ours. Any spelling counts, as in the plug-in (`has_opted_out`)."""
+_OPT_OUT = re.compile(r"walltime\s*[:=_-]?\s*off(?![a-z0-9])", re.IGNORECASE)
 
 OURS = re.compile(
     r"(?:^|(?<=; ))walltime mode=(?P<mode>[a-z_]+) (?P<facts>[^;]*)\b"
@@ -15,6 +16,16 @@ OURS = re.compile(
 )
 """The first in an AdminComment counts."""
 _BY = re.compile(r"(stamp|run)=(\S+)")
+
+
+def has_opted_out(comment: str) -> bool:
+    """Whether the user's comment says that no limit of ours is wanted."""
+    return _OPT_OUT.search(comment) is not None
+
+
+def without_ours(comment: str) -> str:
+    """An AdminComment without what we have written."""
+    return OURS.sub("", comment).strip("; ")
 
 
 def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int | None) -> str:
@@ -36,7 +47,7 @@ def set_s_of(comment: str) -> float | None:
 
 
 def set_by_of(comment: str) -> str:
-    """What set it and from which version, as in `plug-in 0a1b` or `apply run7`; empty where nothing did."""
+    """What set it and from which version, as in `plug-in 0a1b` or `guard run7`; empty where nothing did."""
     found = OURS.search(comment)
     source = _BY.search(found["facts"]) if found and set_s_of(comment) is not None else None
-    return f"{'apply' if source[1] == 'run' else 'plug-in'} {source[2][:40]}" if source else ""
+    return f"{'guard' if source[1] == 'run' else 'plug-in'} {source[2][:40]}" if source else ""

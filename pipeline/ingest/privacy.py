@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pipeline.arrays import texts
 from pipeline.errors import ConfigError, InputError, printable
-from pipeline.settings import RunSettings, SiteRule, SiteSettings
+from pipeline.settings import RunSettings, SiteRule, SiteSettings, Whose
 from pipeline.storage import read_metadata
 
 HASH_BYTES = 8
@@ -120,9 +120,12 @@ def with_hashed_names(settings: RunSettings) -> RunSettings:
 
     rules = {name: tuple(map(of_rule, getattr(settings.clean, name))) for name in ("keep", "drop")}
     opted = {"users": "user", "accounts": "account"}
-    out = {name: tuple(hashed(column, one) for one in getattr(export.opt_out, name)) for name, column in opted.items()}
-    again = {hashed("user", name): day for name, day in export.limits_again.items()}
-    update = {"opt_out": export.opt_out.model_copy(update=out), "limits_again": again}
+
+    def of(whose: Whose) -> Whose:
+        names = {name: tuple(hashed(column, one) for one in getattr(whose, name)) for name, column in opted.items()}
+        return whose.model_copy(update=names)
+
+    update = {"opt_out": of(export.opt_out), "opt_in": of(export.opt_in)}
     return settings.model_copy(
         update={"clean": settings.clean.model_copy(update=rules), "export": export.model_copy(update=update)}
     )

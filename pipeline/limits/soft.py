@@ -89,6 +89,20 @@ def extensions_of(limit_s: Floats, first_s: Floats, rules: SoftRules) -> Ints:
     return np.searchsorted(np.cumsum(_steps_s(rules)), np.subtract(limit_s, first_s), side="right")
 
 
+def medians_left(quantiles_s: Floats, levels: tuple[float, ...], limit_s: Floats) -> Floats:
+    """The median of the time from a limit to the end, s, of jobs that reach it, by quantiles of the runtime at `levels`.
+
+    Between the quantiles the runtime is taken as even. `quantiles_s` is (jobs, levels); NaN where half of those that
+    reach the limit run beyond the last quantile.
+    """
+    found_s = np.full(len(limit_s), np.nan)
+    for row, (own_s, at_s) in enumerate(zip(quantiles_s, limit_s, strict=True)):
+        level = (1.0 + np.interp(at_s, own_s, levels, left=0.0)) / 2.0
+        if level <= levels[-1]:
+            found_s[row] = max(np.interp(level, levels, own_s) - at_s, 0.0)
+    return found_s
+
+
 def waits_too_long(now_s: Floats | float, expected_s: Floats, request_s: Floats, rules: SoftRules) -> Bools:
     """Whether waiting jobs are too long past the start that was expected for them first.
 

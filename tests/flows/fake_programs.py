@@ -105,20 +105,28 @@ def job(number: int, day: int = 1, state: str = "COMPLETED", **changes: str) -> 
 
 _SCONTROL = r"""
 import re
+if sys.argv[1:2] == ["show"]:
+    print(open({shown!r}.format(sys.argv[2])).read())
+    sys.exit(0)
 lines = sys.stdin.read().splitlines()
 with open({lines!r}, "a") as log:
     log.writelines(line + "\n" for line in lines)
 known = json.load(open({said!r}))
 refused = []
 for line in lines:
-    number, limit, comment = re.fullmatch(r'update JobId=(\S+) TimeLimit=(\d+) AdminComment="([^"]*)"', line).groups()
+    number, limit, comment = re.fullmatch(r'update JobId=(\S+) TimeLimit=(\d+)(?: AdminComment="([^"]*)")?', line).groups()
     if number in {refuses!r}:
         refused.append("slurm_update error: Access denied \x1b[31m for job " + number)
         continue
     for job in known["jobs"]:
         tasks = (job.get("array_task_string") or "").partition("%")[0]
-        if number == (str(job["array_job_id"]) + "_[" + tasks + "]" if tasks else str(job["job_id"])):
-            job.update(time_limit=int(limit), admin_comment=comment)
+        task, array = job.get("array_task_id"), str(job["array_job_id"])
+        own = array + "_[" + tasks + "]" if tasks else array + "_" + str(task) if task is not None else str(job["job_id"])
+        if number == own:
+            if job.get("end_time"):
+                job["end_time"] += 60 * (int(limit) - job["time_limit"])
+            job["time_limit"] = int(limit)
+            job["admin_comment"] = job["admin_comment"] if comment is None else comment
 json.dump(known, open({said!r}, "w"))
 if refused:
     sys.exit("\n".join(refused))
@@ -126,12 +134,18 @@ if refused:
 
 
 class Scontrol(Program):
-    """A scontrol that reads updates, a line each, and changes the jobs that a fake squeue says."""
+    """A scontrol that reads updates, a line each, and changes the jobs that a fake squeue says; and shows files."""
 
     def __init__(self, folder: Path, refuses: tuple[str, ...] = ()) -> None:
-        self._lines = folder / "scontrol.lines"
+        self._lines, shown = folder / "scontrol.lines", str(folder / "{}.shown")
+        (folder / "config.shown").write_text(
+            f"OverTimeLimit           = 0 min\nSLURM_CONF              = {folder}/slurm.conf\n"
+        )
+        (folder / "reservation.shown").write_text("No reservations in the system\n")
         said = str(folder / "squeue.said")
-        super().__init__(folder, "scontrol", _SCONTROL.format(lines=str(self._lines), said=said, refuses=refuses))
+        super().__init__(
+            folder, "scontrol", _SCONTROL.format(lines=str(self._lines), said=said, refuses=refuses, shown=shown)
+        )
 
     @property
     def updates(self) -> list[list[str]]:

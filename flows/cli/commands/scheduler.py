@@ -1,4 +1,4 @@
-"""`walltime export`, `apply` and `limits`: estimates and time limits for a scheduler, as files, times or advice."""
+"""`walltime export`, `guard` and `limits`: estimates and time limits for a scheduler, as files, times or advice."""
 
 import os
 import signal
@@ -15,14 +15,16 @@ import typer
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
 from flows.pages.terminal.activity import end_activity_line
 from flows.pages.terminal.blocks import Answer, print_json_lines
-from flows.services.quantities import seconds
-from pipeline.errors import InputError
+from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
-    from flows.services.watching import Round
+    from flows.services.guard import Guard
 
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
+
+LEARN_S = 300.0
+"""Time between two readings of the accounting."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -121,98 +123,126 @@ def _memory(given: Path, by: str, promise: float, out: Path | None, *, score: bo
     return Answer(found | {"written": written}, view_memory_advice(found, written))
 
 
-def apply(
+def guard(
     config: Path = CONFIG,
-    dry_run: bool = option("--dry-run", "Print what would be changed, and change nothing.", False),
-    yes: bool = option("--yes", "Make the changes.", False),
-    scheduler: Literal["slurm", "pbs"] | None = option(
-        "--for", "The scheduler: slurm (TimeLimit) or pbs (soft_walltime); default: the config's."
-    ),
-    every: str | None = option(
-        "--every TIME",
-        "Go on, and at this interval (5m, 90s) first read what the accounting has new; for a [source] of kind "
-        "sacct or folder.",
-    ),
-    once: bool = option("--once", "One such round, for cron; exit code 1 where it fails.", False),
+    once: bool = option("--once", "One round, for a trial; exit code 1 where it fails or a change is refused.", False),
+    dry_run: bool = option("--dry-run", "One round that changes nothing, and says what would be changed.", False),
+    withdraw: bool = option("--withdraw", "Give every job its request back, and end.", False),
     json: bool = JSON,
-) -> Answer | None:
-    """Lower the time limits of Slurm's pending jobs, or set OpenPBS's soft_walltime, to their expected runtimes.
+) -> None:
+    """Keep jobs from ending by limits of ours: raise the limits of running jobs before they are reached.
 
-    No job's time is set above what its user asked for. Exit code 1: the scheduler refused some of the changes. With
-    --every a round that fails is reported in one sentence and tried again later; SIGTERM and SIGINT end it with exit
-    code 0.
+    A loop of rounds every 30 s, for systemd. A running job that is near its limit gets a longer one, at most its
+    request. Waiting jobs get the limits that the plug-in would set. The plug-in sets limits only while the guard runs.
+    A round that fails is tried again after 5 s. SIGTERM and SIGINT give every job its request back.
+
+    With a [source] of kind sacct or folder the guard also reads every 5 minutes what the accounting has new, and notes
+    when waiting jobs are expected to start. With guard.scheduler = "pbs" it does this alone: OpenPBS extends
+    soft_walltime by itself.
 
     \b
     Examples:
-      walltime apply my-site.toml --dry-run
-      walltime apply my-site.toml --yes --for pbs
-      walltime apply my-site.toml --yes --every 5m
+      walltime guard my-site.toml --dry-run
+      walltime guard my-site.toml
+      walltime guard my-site.toml --withdraw
     """
-    from flows.pages.terminal.view_scheduler import view_applied
-    from flows.services.applying import apply_estimates
+    from contextlib import nullcontext
+
+    from flows.services.guard import Guard
     from flows.services.run.prepare import run_settings
-    from flows.services.schedulers import SCHEDULERS
+    from flows.services.watching import watching_alone
 
-    if dry_run == yes:
-        raise InputError("the command line", "both" if yes else "neither", "either --dry-run or --yes")
-    if every is not None or once:
-        _follow(config, every or "5m", scheduler, is_dry_run=dry_run, once=once, as_json=json)
-        return None
-    settings = run_settings(config)
-    chosen = SCHEDULERS[scheduler or settings.apply.scheduler]
-    applied = apply_estimates(settings, chosen, time.time(), os.environ, is_dry_run=dry_run)
-    return Answer(applied, view_applied(applied), exit_code=FAILED if applied.failures else 0)
-
-
-class _StoppedError(BaseException):
-    """A signal has asked the rounds to end while one read, computed or waited."""
-
-
-def _follow(config: Path, every: str, scheduler: str | None, *, is_dry_run: bool, once: bool, as_json: bool) -> None:
-    """Round after round read what the accounting has new, bring the State up to date, and apply it to pending jobs."""
-    from flows.services.run.prepare import run_settings
-    from flows.services.watching import Watch, rounds, watching_alone
-
+    if once + dry_run + withdraw > 1:
+        raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")
     end_activity_line()
-    every_s, settings = seconds(every, "--every"), run_settings(config)
-    follows = Watch(settings, config, scheduler or settings.apply.scheduler, os.environ, is_dry_run=is_dry_run)
-    has_failed = False
-    with watching_alone(Path(settings.output_dir)), _ending_on_signals(lambda: follows.is_applying) as asked:
-        try:
-            for found in rounds(follows, every_s, time.time, asked.wait, once=once):
-                _print_round(found, 0.0 if once else follows.wait_s(every_s), as_json=as_json)
-                has_failed = bool(found.failure)
-        except _StoppedError:
-            pass
-    if once and has_failed:
+    settings = run_settings(config)
+    is_slurm = settings.guard.scheduler == "slurm"
+    if (dry_run or withdraw) and not is_slurm:
+        raise InputError("guard.scheduler", "pbs", "slurm", "OpenPBS extends soft_walltime by itself")
+    watcher = None if dry_run or withdraw else _learner(config)
+    guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if is_slurm else None
+    alone = nullcontext() if dry_run else watching_alone(Path(settings.output_dir))
+    with alone, _ending_on_signals() as asked:
+        if once and watcher:
+            watcher()
+        elif watcher:
+            threading.Thread(target=_learn, args=(watcher, asked), daemon=True).start()
+        is_well = _rounds(guards, asked, once=once or dry_run or withdraw, as_json=json)
+    if not is_well:
         raise typer.Exit(FAILED)
 
 
-def _print_round(found: "Round", wait_s: float, *, as_json: bool) -> None:
+def _rounds(guards: "Guard | None", asked: threading.Event, *, once: bool, as_json: bool) -> bool:
+    """Rounds until a signal, and the last one, which gives back requests; whether the last round did all."""
+    from flows.services.guard import RETRY_S, tell_systemd
+
+    if guards is None:
+        if not once:
+            asked.wait()
+        return True
+    tell_systemd("READY=1", os.environ)
+    is_well = _round(guards, 0.0 if once else RETRY_S, as_json=as_json, is_said=True)
+    while not once and not asked.wait(guards.round_s if is_well is not None else RETRY_S):
+        is_well = _round(guards, RETRY_S, as_json=as_json)
+    if not once:
+        guards.is_leaving = True
+        guards.stop_new_limits()
+        is_well = _round(guards, 0.0, as_json=as_json, is_said=True)
+    return bool(is_well)
+
+
+def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = False) -> bool | None:
+    """One round, which is printed where it changed or lacked something; None where it failed."""
     from flows.pages.terminal.view_scheduler import print_failure, print_round
 
-    if found.failure:
-        print_failure(found, wait_s)
+    now_s = time.time()
+    try:
+        found = guards.run_round(now_s)
+    except (WalltimeError, OSError) as error:
+        print_failure(str(error), wait_s)
+        return None
     if as_json:
         print_json_lines([found])
-    elif not found.failure:
-        print_round(found, int(time.time()))
+    elif is_said or found.changes or found.complaints:
+        print_round(found, now_s)
+    return not found.refused
+
+
+def _learner(config: Path) -> "Callable[[], None] | None":
+    """What reads the accounting's news once; None where the source does not grow."""
+    from flows.pages.terminal.view_scheduler import print_failure
+    from flows.services.run.prepare import run_settings
+    from flows.services.watching import FOLLOWED, Watch
+
+    settings = run_settings(config)
+    if settings.source.kind not in FOLLOWED:
+        return None
+    watch = Watch(settings, config, settings.guard.scheduler, os.environ)
+
+    def learn() -> None:
+        found = watch.run_round(int(time.time()))
+        if found.failure:
+            print_failure(found.failure, LEARN_S)
+
+    return learn
+
+
+def _learn(learn: Callable[[], None], asked: threading.Event) -> None:
+    """Learn again and again, beside the rounds: they wait for nothing of it."""
+    while not asked.is_set():
+        learn()
+        asked.wait(LEARN_S)
 
 
 @contextmanager
-def _ending_on_signals(must_finish: Callable[[], bool]) -> Iterator[threading.Event]:
-    """An event that SIGTERM, SIGINT or SIGHUP sets; the signal also ends what is running, unless that must finish.
-
-    Files are replaced in one step, and a program that was started is ended, so that any moment will do, but changes of
-    jobs are to be reported; a second signal ends these too. An ignored signal (nohup) stays ignored.
-    """
+def _ending_on_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM, SIGINT or SIGHUP sets; a second signal ends at once. An ignored one stays ignored."""
     asked = threading.Event()
 
     def stop(_: int, __: FrameType | None) -> None:
-        is_second = asked.is_set()
+        if asked.is_set():
+            raise KeyboardInterrupt
         asked.set()
-        if is_second or not must_finish():
-            raise _StoppedError
 
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():

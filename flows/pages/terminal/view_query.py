@@ -5,10 +5,8 @@ from typing import Any
 
 from flows.pages.formats import any_value, number, percent, span
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
-from flows.services.published.limit_answers import LEFT
 from flows.services.quantities import LATER, instant, memory_text
 from pipeline.axes import UNTOLD, Axis, counted
-from pipeline.limits.own_jobs import LEAST_JOBS
 
 SUBMITTERS = ("user", "account", "user_group")
 PERCENT = (10, 50, 80, 90, 95, 99)
@@ -32,22 +30,21 @@ def view_answer(found: Mapping[str, Any]) -> Iterator[Block]:
 def _limit(found: Mapping[str, Any]) -> Iterator[str]:
     """What the scheduler's plug-in would set, or why the request stands."""
     limit = found["limit"]
-    if limit is None:
-        return
     why, mode = limit["why_none"], limit["mode"]
-    shorter = f"{span(limit['table_s'])} instead of {span(found['job'].get('requested_s'))}" if limit["table_s"] else ""
-    kind = f"from {_jobs(limit['n_jobs'])} of this user's kind that ended" if shorter else ""
+    shorter = ""
+    if limit["planned_s"]:
+        request = span(found["job"].get("requested_s"))
+        shorter = f"{span(limit['planned_s'])}, raised while the job runs up to its {request}"
     if why is None:
-        yield f"Limit: {shorter}, {kind}; {limit['chance_beyond']:.1%} of such jobs are expected to exceed it."
+        yield f"Planned with {shorter}."
         return
-    reasons = LEFT | {
+    reasons = {
         "no_request": "the job has none of its own",
         "opted_out": "its user, account or queue has opted out",
-        "few_jobs": f"a limit needs {LEAST_JOBS} recent ended jobs of this user, application, size and memory",
-        "too_old": f"limits older than {limit['max_age_days']:g} days are not used",
-        mode: f'export.mode is {mode}; under "limit" it would be {shorter}, {kind}',
+        "no_gain": "the estimate is not far enough below it",
+        mode: f'export.mode is {mode}; under "limit" the job would be planned with {shorter}',
     }
-    yield f"Limit: none, the request stands: {reasons[why]}."
+    yield f"Planned with its request: {reasons[why]}."
 
 
 def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], described: str) -> Iterator[Block]:

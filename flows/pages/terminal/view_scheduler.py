@@ -1,4 +1,4 @@
-"""What `walltime export`, `walltime apply` and `walltime limits` print."""
+"""What `walltime export`, `walltime guard` and `walltime limits` print."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,72 +7,47 @@ from typing import Any
 
 from flows.pages.formats import fixed, percent, span
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
-from flows.services.applying import Applied
 from flows.services.exporting import Exported
+from flows.services.guard import Round
 from flows.services.quantities import clock, instant, memory_text
-from flows.services.watching import Round
 from pipeline.errors import printable
 
 MOST_ROWS = 20
 
-CHANGES = (
-    text("job", lambda change: change.job.job_id),
-    text("user", lambda change: change.job.values.get("user") or "?"),
-    text("why", lambda change: change.why),
-    Column("asked for", lambda change: change.job.asked_s or 0, span),
-    Column("from", lambda change: change.job.planned_s or 0, span),
-    Column("to", lambda change: change.to_s, span),
-)
-
-
 def view_exported(exported: Exported) -> Iterator[Block]:
     """What was written, from which run, and how to install it."""
     names = f", {exported.n_names:,} job names" if exported.n_names else ""
-    limits = f"{exported.n_limits:,} kinds of jobs with a limit"
-    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates, {limits}{names}"
+    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates{names}"
     if exported.install:
-        done = {"limit": "limits are lowered", "priority": "site factors are set"}.get(exported.mode, "no job changes")
+        done = "jobs are planned by their estimates" if exported.mode == "limit" else "no job changes"
         until_s = exported.newest_end_s + int(exported.max_age_days * 86_400)
-        yield f"export.mode is {exported.mode}: {done}. The limits hold until {instant(until_s)}."
+        yield f"export.mode is {exported.mode}: {done}. The estimates are used until {instant(until_s)}."
     yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in exported.files.items())
     if exported.install:
         yield ""
         yield from map(Exact, exported.install.split("\n"))
 
 
-def view_applied(applied: Applied) -> Iterator[Block]:
-    """Each change with from, to and why, the jobs left alone by reason, and the changes that were refused."""
-    if applied.changes:
-        yield Grid(f"{applied.scheduler.what} of pending jobs", CHANGES, applied.changes)
-    done, n = "would change" if applied.is_dry_run else "changed", len(applied.changes) - len(applied.failures)
-    yield f"{applied.n_pending:,} pending jobs: {n:,} {done}, by limits as of {instant(applied.as_of_s)}."
-    yield from (f"{count:,} left alone: {reason}." for reason, count in applied.left.items())
-    yield from (f"Refused: job {job_id}: {sentence}." for job_id, sentence in applied.failures.items())
-    if applied.is_dry_run and applied.changes:
-        yield "Nothing was changed; --yes makes the changes."
-
-
-def print_round(found: Round, now_s: int) -> None:
-    """Print plain lines, for a log: they are never wrapped."""
-    applied = found.applied
-    n = len(applied.changes) - len(applied.failures) if applied else 0
-    done = "would change" if applied and applied.is_dry_run else "changed"
-    said = f"{found.n_new} new jobs, {found.n_open} brought up to date; {applied.n_pending if applied else 0} pending"
-    lines = [f"{instant(now_s)} round {found.number}: {said}, {n} {done}; known until {instant(found.as_of_s)}"]
-    for change in applied.changes if applied else ():
-        user, what = change.job.values.get("user"), applied.scheduler.what if applied else ""
-        times = f"{span(change.job.planned_s)} -> {span(change.to_s)}"
-        refused = applied.failures.get(change.job.job_id) if applied else None
-        end = f"; refused: {refused}" if refused else ""
-        lines.append(f"  {change.job.job_id} ({user}): {what} {times}: {change.why}{end}")
+def print_round(found: Round, now_s: float) -> None:
+    """One line, a line a change, and what could not be known or done; for a log: lines are never wrapped."""
+    n, done = len(found.changes) - len(found.refused), "would be changed" if found.is_dry_run else "changed"
+    counts = f"{found.n_running:,} running, {found.n_ours:,} of them with a shorter limit; {found.n_waiting:,} waiting"
+    lines = [f"{instant(int(now_s))} {counts}; {n:,} {done} in {found.took_s:.1f} s"]
+    for one in found.changes:
+        kind = "waits" if one.job.start_s is None else "runs"
+        times = f"{span(one.job.planned_s or 0)} -> {span(one.to_s)} of {span(one.job.asked_s or 0)}"
+        refused = f"; NOT CHANGED: {found.refused[one.job.job_id]}" if one.job.job_id in found.refused else ""
+        lines.append(f"  {one.job.job_id} ({one.job.values.get('user')}, {kind}): {times}: {one.why}{refused}")
+    lines += [f"  {count:,} left alone: {reason}" for reason, count in found.left.items()]
+    lines += [f"  Not known: {sentence}" for sentence in found.complaints]
     sys.stdout.writelines(printable(line, 2000) + "\n" for line in lines)
     sys.stdout.flush()
 
 
-def print_failure(found: Round, wait_s: float) -> None:
+def print_failure(sentence: str, wait_s: float) -> None:
     """Print one sentence on stderr, with the time until the next round where there is one."""
     again = f" Trying again in {span(wait_s)}." if wait_s else ""
-    sys.stderr.write(f"walltime: {printable(found.failure, 2000)}{again}\n")
+    sys.stderr.write(f"walltime: {printable(sentence, 2000)}{again}\n")
     sys.stderr.flush()
 
 

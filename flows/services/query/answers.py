@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.services.published.limit_answers import limit_answer, submit_of
+from flows.services.published.planned_limit import limit_answer
 from flows.services.published.published_folder import live_state, read_columns, unreliability_note
 from flows.services.quantities import LATER, instant, instant_s
 from flows.services.query.groups import Curve, curves_of, scaled
@@ -19,11 +19,12 @@ from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError
 from pipeline.estimate.answer import LIMIT
 from pipeline.estimate.estimates import PROMISE, price_now, recommended_kib
-from pipeline.estimate.history import WHAT, WHO, History
+from pipeline.estimate.history import WHO, History
 from pipeline.estimate.questions import Basis, basis_of, completed, first_text, questions_of
 from pipeline.estimate.score import N_QUANTILES, QUANTILES, score_of
 from pipeline.estimate.state import DAY_S, State, estimate, loaded_state
 from pipeline.publish import Manifest, reading
+from pipeline.settings import ExportSettings
 from pipeline.tables import INPUT_MODELS, MEMORY_STATE, STATE
 
 METHOD = "walltime"
@@ -74,19 +75,10 @@ def answer(
     with reading(published, as_of_s) as manifest:
         loaded = answering_state(manifest, as_of_s)
         (found,) = answers(loaded, [job], key_file)
-        limit = {"limit": _limit(manifest, found)}
+        export = ExportSettings.model_validate(manifest.settings.get("export", {}))
+        limit = {"limit": limit_answer(export, found)}
         notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
     return found | limit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
-
-
-def _limit(manifest: Manifest, found: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The limit that the plug-in would set for an answered job, on the processors that the answer is for."""
-    job = found["job"]
-    what = first_text(job, WHAT)
-    # A queue stands for a program where nothing else is known, and names no application.
-    is_named = what is not None and not what.startswith("queue ")
-    submit = submit_of(job | {"procs": found["procs"]}, first_text(job, WHO), what if is_named else None)
-    return limit_answer(manifest, submit, job, found["submit_s"])
 
 
 def answers(

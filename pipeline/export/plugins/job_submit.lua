@@ -1,7 +1,11 @@
 -- Written by `walltime export --for slurm`; do not edit: export again. Format of the look-up: docs/lookup_file.md.
 --
 -- Slurm's job_submit plug-in (JobSubmitPlugins=lua). At each submit it looks up the job's estimated runtime in the file
--- walltime.lookup beside slurm.conf, and the limit for such a job of its own user; what memory such jobs needed is said, and never set. It loads nothing but that file's first lines, and these only when they have changed.
+-- walltime.lookup beside slurm.conf, and sets the time limit to a quantile of it, so that Slurm plans with what the job
+-- will need. `walltime guard` raises the limit of a running job before the job reaches it, at most to the request, which
+-- AdminComment keeps. So a limit is set only while the guard's heartbeat, a file beside the look-up, is recent.
+-- What memory such jobs needed is said, and never set. The plug-in loads nothing but the look-up's first lines, and these
+-- only when they have changed.
 -- A new look-up is installed by renaming it over the old one. Any error leaves the job as it was submitted.
 --
 -- A site with a job_submit.lua of its own calls this one from there:
@@ -13,7 +17,7 @@
 local SETTINGS = --@SETTINGS@
 local RULES = --@RULES@
 
-local FORMAT = "#walltime-lookup 3 "
+local FORMAT = "#walltime-lookup 4 "
 local ENTRY_BYTES, PRIME, MOST_BYTES = 13, 2147483647, 1048576
 local MOST_CHARACTERS, MOST_NAMES, MOST_STEPS = 256, 4096, 100000
 local NO_VAL, INFINITE = 4294967294, 4294967295
@@ -145,17 +149,17 @@ local function path_of_lookup()
   return (conf:gsub("[^/]*$", "")) .. "walltime.lookup"
 end
 
--- The steps of a chain, and the set of all their columns.
+-- The steps of a chain: rank and columns of each.
 local function chain_of(line)
-  local chain, all = {}, {}
+  local chain = {}
   for rank, template in line:gmatch("(%d+):(%S+)") do
-    local columns, has = {}, {}
+    local columns = {}
     if template ~= "all" then
-      for name in template:gmatch("[^+]+") do columns[#columns + 1], has[name], all[name] = name, true, true end
+      for name in template:gmatch("[^+]+") do columns[#columns + 1] = name end
     end
-    chain[#chain + 1] = { rank = rank, columns = columns, has = has }
+    chain[#chain + 1] = { rank = rank, columns = columns }
   end
-  return chain, all
+  return chain
 end
 
 local function hash_of(key, multiplier)
@@ -169,17 +173,15 @@ local function read_facts(file, line)
   if line:sub(1, #FORMAT) ~= FORMAT then error("the look-up begins with another line", 0) end
   local facts = { line = line, applications = {}, n_names = 0 }
   for name, value in line:gmatch("([%w_]+)=(%S+)") do facts[name] = value end
-  for _, name in ipairs({ "buckets", "multiplier", "directory", "bytes", "rows", "limits", "newest_end_s", "check" }) do
+  for _, name in ipairs({ "buckets", "multiplier", "directory", "bytes", "rows", "newest_end_s", "check" }) do
     facts[name] = tonumber(facts[name]) or error("the look-up's first line has no number of " .. name, 0)
   end
   local heading = { (line:gsub(" check=%d+$", "")) }
-  for place = 2, 5 do heading[place] = file:read("*l") or "" end
+  for place = 2, 4 do heading[place] = file:read("*l") or "" end
   if hash_of(table.concat(heading, "\n") .. "\n", facts.multiplier) ~= facts.check then
     error("the look-up's first lines are damaged", 0)
   end
-  facts.chain = chain_of(heading[2])
-  facts.limit_chain, facts.tells = chain_of(heading[3])
-  facts.memory_chain = chain_of(heading[4])
+  facts.chain, facts.memory_chain = chain_of(heading[2]), chain_of(heading[3])
   return facts
 end
 
@@ -249,28 +251,6 @@ local function find(file, facts, job)
         if place <= 2 and job.requested_s > 0 then quantiles[place] = math.min(quantiles[place], job.requested_s) end
       end
       return { rank = step.rank, n_jobs = numbers[1], quantiles = quantiles }
-    end
-  end
-end
-
-local OPTIONAL = { "memory_class_kib", "qos" }
-
--- Whether a step of the limits has those columns that the submit tells, of those that a submit may leave open.
-local function fits(step, facts, job)
-  for _, name in ipairs(OPTIONAL) do
-    if facts.tells[name] and (job[name] ~= nil) ~= (step.has[name] == true) then return false end
-  end
-  return true
-end
-
--- The first row of the limits that is present, or nil. It is made of jobs of the same user alone.
-local function find_limit(file, facts, job)
-  for _, step in ipairs(facts.limit_chain) do
-    local key = fits(step, facts, job) and key_of(step, job)
-    local line = key and line_of(file, facts, "l" .. key)
-    if line then
-      local limit_s, most_jobs, n_jobs = line:match("^(%d+)\t(%d+)\t(%d+)\t")
-      return { limit_s = tonumber(limit_s), most_jobs = tonumber(most_jobs), n_jobs = tonumber(n_jobs) }
     end
   end
 end
@@ -377,42 +357,22 @@ local function memory_kib_of(job)
   return mib and mib * 1024
 end
 
--- The same rounded up to a power of two.
-local function memory_class_of(kib)
-  if not kib then return nil end
-  local class = 1
-  while class < kib do class = class * 2 end
-  return class
-end
-
-local function has_opted_out(job, names)
-  for word in (job.comment or ""):gmatch("%S+") do
-    if word == OPT_OUT_WORD then return true end
-  end
-  if SETTINGS.opt_out_users[job.user_name or ""] then return true end
-  if SETTINGS.opt_out_accounts[job.account or job.default_account or ""] then return true end
+-- Whether one of the user, the account and the partitions (`names`, comma between them) is in the lists.
+local function is_listed(lists, job, names)
+  if lists.users[job.user_name or ""] or lists.accounts[job.account or job.default_account or ""] then return true end
   for name in names:gmatch("[^,]+") do
-    if SETTINGS.opt_out_partitions[name] then return true end
+    if lists.partitions[name] then return true end
   end
   return false
 end
 
--- The tasks of a job, which is an array where it has `--array`, as "0-99:2,200%5"; infinite where they cannot be counted.
-local function tasks_of(job)
-  local list = (job.array_inx or ""):gsub("%%%d*$", "")
-  if list == "" then return 1 end
-  local total = 0
-  for one in list:gmatch("[^,]+") do
-    local first, last, step = one:match("^(%d+)-(%d+):?(%d*)$")
-    first = tonumber(first or one:match("^%d+$"))
-    if not first then return math.huge end
-    total = total + math.floor(((tonumber(last) or first) - first) / math.max(tonumber(step) or 1, 1)) + 1
-  end
-  return total
+-- Whether the job's limit is never ours: its user or the site says so, or nobody has asked for it. The user's word
+-- counts in any spelling and among other words, as in "urgent; Walltime = OFF".
+local function is_left_alone(job, names)
+  if ((job.comment or ""):lower() .. " "):find("walltime%s*[:=_-]?%s*off[^%w]") then return true end
+  if is_listed(SETTINGS.opt_out, job, names) then return true end
+  return SETTINGS.has_opt_in and not is_listed(SETTINGS.opt_in, job, names)
 end
-
--- How many jobs of each user the present look-up has limited, each task of an array being one. A restart of slurmctld forgets it.
-local limited = { stamp = "", of = {} }
 
 -- Whether the look-up is too old to limit a job; said once.
 local old_stamp
@@ -426,21 +386,59 @@ local function is_too_old(facts)
   return true
 end
 
--- Whether the job's limit may be lowered: its user has given one, which the partition allows, and has not said how far
--- it may shrink (--time-min); it is a batch job without a reservation. A limit that the user left open may be set later by
--- a QOS, and one of ours above that would keep the job waiting.
-local function is_ours_to_lower(job, part)
-  local own, most = known(job.time_limit), part and known(part.max_time)
-  return own and own <= (most or own) and (known(job.time_min) or 0) == 0
-    and (job.script or "") ~= "" and (job.reservation or "") == ""
+-- Options of #SBATCH lines whose jobs keep their requests: a signal before a shorter limit would come too early.
+local KEEPS = { "signal", "deadline", "time-min", "reservation" }
+
+-- Whether a script has one of them, which sbatch lets users shorten, before the first command.
+local function script_keeps(script)
+  for line in script:gmatch("[^\n]+") do
+    if not line:find("^%s*#") and line:find("%S") then return false end
+    for word in (line:match("^#SBATCH(%s.*)") or ""):gmatch("%s%-%-([%w-]+)") do
+      for _, option in ipairs(KEEPS) do
+        if word ~= "time" and #word > 2 and option:sub(1, #word) == word then return true end
+      end
+    end
+  end
+  return false
 end
 
--- The limit (min) to lower the job's limit to; nil where it stays.
-local function lowered_min(job, part, asked, row)
-  if not row or not is_ours_to_lower(job, part) then return nil end
-  if row.limit_s == 0 or (limited.of[job.user_name] or 0) + tasks_of(job) > row.most_jobs then return nil end
-  local limit = math.max(math.ceil(row.limit_s / 60), 1)
-  if limit < asked and (asked - limit) * 60 >= SETTINGS.least_change_s then return limit end
+-- Whether the request, from now, would end after the start of a maintenance reservation: the request stands, so that
+-- Slurm plans the job as it would have. Which nodes the job would get is not known yet.
+local function crosses_reservation(request_s)
+  local ok, found = pcall(function()
+    for _, one in pairs(slurm.reservations or {}) do
+      local start = known(one.start_time) or 0
+      if start > os.time() and start < os.time() + request_s then return true end
+    end
+    return false
+  end)
+  return not ok or found
+end
+
+-- Whether the job's limit may be lowered: its user has given one, which the partition allows, and it is a batch job with
+-- nothing that depends on its limit. A limit that the user left open may be set later by a QOS.
+local function is_ours_to_lower(job, part)
+  local own, most = known(job.time_limit), part and known(part.max_time)
+  local is_het = known(job.het_job_offset) ~= nil
+  return own and own <= (most or own) and (known(job.time_min) or 0) == 0 and not is_het
+    and (job.script or "") ~= "" and (job.reservation or "") == ""
+    and not script_keeps(job.script) and not crosses_reservation(own * 60)
+end
+
+-- Whether the guard is at work: the heartbeat is the time of its last round, s since 1970.
+local function is_guarded()
+  local file = io.open((path_of_lookup():gsub("[^/]*$", "")) .. SETTINGS.heartbeat, "rb")
+  if not file then return false end
+  local beat_s = tonumber((file:read(32) or ""):match("^%d+"))
+  file:close()
+  return beat_s ~= nil and math.abs(os.time() - beat_s) < SETTINGS.heartbeat_s
+end
+
+-- The limit (min) that the job is planned with first; nil where its request stands. As `planned_limits` of
+-- pipeline/limits/soft.py.
+local function planned_min(asked, quantile_s)
+  local limit = math.max(math.ceil(quantile_s / 60), math.ceil(2 * SETTINGS.margin_s / 60))
+  if asked - limit >= math.max(SETTINGS.least_saved_s / 60, SETTINGS.least_saved_share * asked) then return limit end
 end
 
 -- Short jobs first: a step of priority for each halving of the expected runtime below a day, at least a minute.
@@ -467,11 +465,11 @@ end
 
 local function adjust(job, parts)
   local names = job.partition or default_partition(parts) or ""
-  if has_opted_out(job, names) then return end
+  if SETTINGS.mode == "off" or is_left_alone(job, names) then return end
   local part = (parts or {})[names]
   local asked = asked_min(job, part)
   local mem_kib = memory_kib_of(job)
-  local stamp, answer, row, memory = with_lookup(function(file, facts)
+  local stamp, answer, memory, is_new = with_lookup(function(file, facts)
     -- Of several partitions it is not known where the job will run.
     local queue = names ~= "" and not names:find(",", 1, true) and names or nil
     local gpus, gpu_type = gpus_of(job)
@@ -485,29 +483,27 @@ local function adjust(job, parts)
       procs = procs_of(job),
       gpus = gpus,
       gpu_type = gpu_type,
-      memory_class_kib = memory_class_of(mem_kib),
       requested_mem_kib = mem_kib and math.floor(mem_kib + 0.5),
-      qos = job.qos,
     }
-    local is_new = not is_too_old(facts)
-    return facts.stamp, find(file, facts, values), is_new and find_limit(file, facts, values) or nil,
-      is_new and find_memory(file, facts, values) or nil
+    local new = not is_too_old(facts)
+    return facts.stamp, find(file, facts, values), new and find_memory(file, facts, values) or nil, new
   end)
-  if limited.stamp ~= stamp then limited = { stamp = stamp, of = {} } end
-  local limit = lowered_min(job, part, asked, row)
-  if not answer and not limit and not memory then return end
-  if limit then limited.of[job.user_name] = (limited.of[job.user_name] or 0) + tasks_of(job) end
-  -- Ingest reads this (pipeline/ingest/live.py): the accounting forgets the limit that was asked for.
+  if not answer and not memory then return end
+  local limit = answer and is_new and is_ours_to_lower(job, part)
+    and planned_min(asked, answer.quantiles[SETTINGS.quantile_place]) or nil
+  if limit and SETTINGS.mode == "limit" and not is_guarded() then limit = nil end
+  -- Ingest and the guard read this (pipeline/ingest/limit_comment.py): Slurm itself forgets what was asked for.
   local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%s limit_min=%s asked_min=%s"):format(
-    SETTINGS.mode, stamp, answer and answer.rank or "none", limit and row.n_jobs or (answer or memory).n_jobs,
+    SETTINGS.mode, stamp, answer and answer.rank or "none", (answer or memory).n_jobs,
     answer and ("%.0f"):format(answer.quantiles[2]) or "none",
     limit and ("%d"):format(limit) or "same", asked and ("%d"):format(asked) or "none")
-  if SETTINGS.mode == "limit" and limit then
-    job.time_limit = limit
-    slurm.log_user("walltime: time limit lowered from %d to %d min, by %d earlier jobs of yours; to keep yours, submit "
-      .. "with --comment=%s", asked, limit, row.n_jobs, OPT_OUT_WORD)
-  elseif SETTINGS.mode == "priority" and answer then
-    job.site_factor = site_factor(answer.quantiles)
+  if SETTINGS.mode == "limit" then
+    if limit then
+      job.time_limit = limit
+      slurm.log_user("walltime: planned with %d min; your job may run for the %d min that it asks for. To leave it as "
+        .. "it is, submit with --comment=%s", limit, asked, OPT_OUT_WORD)
+    end
+    if SETTINGS.order and answer then job.site_factor = site_factor(answer.quantiles) end
   end
   if memory then text = text .. memory_words(job, memory, mem_kib) end
   comment(job, text)

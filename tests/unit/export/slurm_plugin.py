@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.estimate.history import History
 from pipeline.export.lookup_reader import Lookup, row_of
-from pipeline.tables import ESTIMATES, LIMITS, MEMORY
+from pipeline.tables import ESTIMATES, MEMORY
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, submitted
 
 needs_lua = pytest.mark.skipif(not INTERPRETERS, reason=MISSING)
@@ -37,17 +37,6 @@ def table_of(*rows: dict[str, object]) -> pa.Table:
     return ESTIMATES.build(**{name: [row.get(name) for row in full] for name in sorted(names)})
 
 
-def limits_of(*rows: dict[str, object]) -> pa.Table:
-    """LIMITS of rows, by user unless given."""
-    plain = {
-        "site": "here", "run_id": "r", "newest_end_s": NEWEST_S, "n_jobs": 12, "template": "who", "chain_rank": 0,
-        "status": "limited", "most_jobs": 5, "chance_beyond": 0.01,
-    }  # fmt: skip
-    full = [plain | row for row in rows]
-    names = {name for row in full for name in row}
-    return LIMITS.build(**{name: [row.get(name) for row in full] for name in sorted(names)}) if rows else LIMITS.empty()
-
-
 def memory_of(*rows: dict[str, object]) -> pa.Table:
     """MEMORY of rows of the user ada's jobs of relax on 4 processors with 4 GiB each, unless given."""
     plain = {
@@ -58,10 +47,6 @@ def memory_of(*rows: dict[str, object]) -> pa.Table:
     full = [plain | row for row in rows]
     names = {name for row in full for name in row}
     return MEMORY.build(**{name: [row.get(name) for row in full] for name in sorted(names)}) if rows else MEMORY.empty()
-
-
-def limited(who: str, limit_s: float, **values: object) -> dict[str, object]:
-    return {"who": who, "limit_s": limit_s} | values
 
 
 def of_user(who: str, runtime_s: float, **values: object) -> dict[str, object]:

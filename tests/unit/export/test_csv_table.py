@@ -1,4 +1,4 @@
-"""ESTIMATES and LIMITS as CSV: every row comes back, and no cell is a formula."""
+"""ESTIMATES as CSV: every row comes back, and no cell is a formula."""
 
 import csv
 import io
@@ -9,8 +9,7 @@ import pytest
 from pipeline.errors import printable
 from pipeline.export.published_tables import PublishedTables, csv_files
 from pipeline.settings import ExportSettings
-from pipeline.tables import ESTIMATES, LIMITS
-from tests.unit.export.slurm_plugin import limited, limits_of
+from pipeline.tables import ESTIMATES
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "'=1", "|calc", "%x", '=HYPERLINK("a","b")')
 PLAIN = ("ada", "a,b", 'say "x"', "two\nlines", "größe", "1e5")
@@ -28,7 +27,7 @@ def table_of(names: tuple[str, ...]) -> pa.Table:
 
 
 def read_back(names: tuple[str, ...]) -> list[dict[str, str]]:
-    tables = PublishedTables(table_of(names), LIMITS.empty(), {}, has_hashed_names=False, has_own_name_rules=False)
+    tables = PublishedTables(table_of(names), {}, has_hashed_names=False, has_own_name_rules=False)
     text = csv_files(tables, ExportSettings())["walltime.csv"]
     return list(csv.DictReader(io.StringIO(text.decode("utf-8"), newline="")))
 
@@ -44,12 +43,3 @@ def test_plain_values_come_back_and_null_is_empty() -> None:
     assert [row["who"] for row in rows] == [printable(name) for name in PLAIN]
     assert {(row["runtime_s_q50"], row["queue"], row["n_jobs"]) for row in rows} == {("1.5", "", "3")}
     assert list(rows[0]) == [column.name for column in ESTIMATES.columns]
-
-
-def test_limits_stand_in_a_file_of_their_own() -> None:
-    rows = limits_of(limited("=1+1", 700.0), limited("bob", None, status="no_credit"))
-    tables = PublishedTables(table_of(PLAIN), rows, {}, has_hashed_names=False, has_own_name_rules=False)
-    text = csv_files(tables, ExportSettings())["limits.csv"].decode()
-    first, second = csv.DictReader(io.StringIO(text, newline=""))
-    assert (first["who"], first["limit_s"], first["status"]) == ("'=1+1", "700.0", "limited")
-    assert (second["limit_s"], second["status"]) == ("", "no_credit")

@@ -1,7 +1,6 @@
 """The look-up file answers as the method `table` does, and nothing a user writes can change its meaning."""
 
 import io
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +13,10 @@ from pipeline.evaluate.table_reading import look_up, published_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
 from pipeline.export.lookup_reader import Lookup, hash_of
 from pipeline.export.published_tables import known_applications, known_gpu_types
-from pipeline.tables import ESTIMATES, LIMITS
+from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import made_log, state_at
-from tests.unit.export.slurm_plugin import found_in, job_at, limited, limits_of, memory_of, table_of
+from tests.unit.export.slurm_plugin import found_in, job_at, memory_of, of_user, table_of
 
 HOSTILE = ("a|b", "x\ty", "new\nline", 'q"u', "per%cent", "übung", "", " ", "n|x", "\x00", "a\r\nb\tc|d", "100%25")
 
@@ -34,7 +33,7 @@ def published(log: History) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def lookup(published: pa.Table) -> Lookup:
-    return Lookup(io.BytesIO(lookup_file(published, LIMITS.empty(), {})))
+    return Lookup(io.BytesIO(lookup_file(published, {})))
 
 
 def test_every_answer_is_that_of_method_table(log: History, published: pa.Table, lookup: Lookup) -> None:
@@ -61,13 +60,13 @@ def test_the_stamp_says_what_the_file_is(published: pa.Table, lookup: Lookup) ->
 
 def test_the_same_tables_give_the_same_bytes_in_any_order_of_rows(published: pa.Table) -> None:
     order = np.random.default_rng(1).permutation(published.num_rows)
-    assert lookup_file(published, LIMITS.empty(), {}) == lookup_file(published.take(order), LIMITS.empty(), {})
+    assert lookup_file(published, {}) == lookup_file(published.take(order), {})
 
 
 def test_a_changed_value_changes_the_stamp(published: pa.Table, lookup: Lookup) -> None:
     place = published.column_names.index("n_jobs")
     more = pa.array([n + 1 for n in published.column("n_jobs").to_pylist()], published.column("n_jobs").type)
-    other = Lookup(io.BytesIO(lookup_file(published.set_column(place, "n_jobs", more), LIMITS.empty(), {})))
+    other = Lookup(io.BytesIO(lookup_file(published.set_column(place, "n_jobs", more), {})))
     assert other.facts["stamp"] != lookup.facts["stamp"]
 
 
@@ -77,7 +76,7 @@ def test_hostile_names_stay_inside_their_field(published: pa.Table) -> None:
     for row, name in zip(rows, HOSTILE, strict=True):
         row |= {"template": "who", "chain_rank": 6, "who": name, "n_jobs": 5 + len(name)}
     table = pa.Table.from_pylist(rows, published.schema)
-    file = lookup_file(table, LIMITS.empty(), {name: f"app {name}" for name in HOSTILE})
+    file = lookup_file(table, {name: f"app {name}" for name in HOSTILE})
     found = Lookup(io.BytesIO(file))
     assert file.isascii() and file.count(b"\n") == 5 + int(found.facts["buckets"]) + 1 + 2 * n
     for name in HOSTILE:
@@ -108,7 +107,7 @@ def test_buckets_are_short(published: pa.Table, lookup: Lookup) -> None:
 
 
 def test_a_file_that_was_cut_is_refused(published: pa.Table) -> None:
-    file = lookup_file(published, LIMITS.empty(), {})
+    file = lookup_file(published, {})
     with pytest.raises(ValueError, match="bytes"):
         Lookup(io.BytesIO(file[:-1]))
     with pytest.raises(ValueError, match="format"):
@@ -121,7 +120,7 @@ def test_two_runs_in_one_table_are_refused(published: pa.Table) -> None:
     place = published.column_names.index("run_id")
     runs = pa.array([f"run{n % 2}" for n in range(published.num_rows)], published.schema.field("run_id").type)
     with pytest.raises(InputError, match="2 values of run_id"):
-        lookup_file(published.set_column(place, "run_id", runs), LIMITS.empty(), {})
+        lookup_file(published.set_column(place, "run_id", runs), {})
 
 
 def test_only_names_that_the_rules_miss_are_listed() -> None:
@@ -143,24 +142,16 @@ def damaged(file: bytes, old: bytes, new: bytes) -> io.BytesIO:
     return io.BytesIO(file.replace(old, new))
 
 
-def test_a_damaged_limit_and_damaged_first_lines_are_refused() -> None:
-    file = lookup_file(ESTIMATES.empty(), limits_of(limited("ada", 700.0)), {})
-    job = dict.fromkeys(("what", "queue", "memory_class_kib", "qos")) | {"who": "ada", "requested_s": 3600.0}
-    assert Lookup(io.BytesIO(file)).decide(job, Counter()).limit_s == 700
+def test_damaged_rows_and_first_lines_are_refused() -> None:
+    file = lookup_file(table_of(of_user("ada", 700.0)), {})
+    job = {"who": "ada", "requested_s": 3600.0}
+    assert Lookup(io.BytesIO(file)).estimate(job) == ((700.0,) * 6, 7)
+    assert Lookup(io.BytesIO(file)).estimate(job | {"who": "bob"}) is None
     with pytest.raises(ValueError, match="checksum"):
-        Lookup(damaged(file, b"\t700\t", b"\t100\t")).limit(job)
-    for old, new in ((b"newest_end_s=4", b"newest_end_s=9"), (b"limits=1", b"limits=2"), (b"0:who", b"0:wha")):
+        Lookup(damaged(file, b"\t700\t", b"\t100\t")).estimate(job)
+    for old, new in ((b"newest_end_s=4", b"newest_end_s=9"), (b"names=0", b"names=2"), (b"6:who", b"6:wha")):
         with pytest.raises(ValueError, match="checksum"):
             Lookup(damaged(file, old, new))
-
-
-def test_a_file_limits_no_more_jobs_of_a_submitter_than_it_says() -> None:
-    rows = limits_of(limited("ada", 700.0, most_jobs=2), limited("bob", None, status="no_gain"))
-    file, n_limited = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), rows, {}))), Counter()
-    ada = dict.fromkeys(("what", "queue", "memory_class_kib", "qos")) | {"who": "ada", "requested_s": 3600.0}
-    bob = ada | {"who": "bob"}
-    found = [file.decide(job, n_limited).limit_s for job in (ada, bob, ada | {"requested_s": 700.0}, ada, ada)]
-    assert found == [700.0, None, None, 700.0, None]
 
 
 def test_memory_is_never_less_than_was_used_and_rests_on_jobs_of_the_user() -> None:
@@ -168,7 +159,7 @@ def test_memory_is_never_less_than_was_used_and_rests_on_jobs_of_the_user() -> N
         {}, {"what": "big", "largest_mem_kib": 1.5 * 2**20 + 1}, {"what": "few", "n_jobs": 4}, {"what": None},
         {"what": "halves", "requested_mem_kib": 1000.4}, {"what": "halves", "requested_mem_kib": 999.6},
     )  # fmt: skip
-    file = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), LIMITS.empty(), {}, rows)))
+    file = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), {}, rows)))
     job = {"who": "ada", "what": "relax", "requested_mem_kib": 2**22, "procs": 4}
     asked = {what: file.memory(job | {"what": what}) for what in ("relax", "big", "few", "other", None)}
     assert asked == {"relax": (2**20, 12), "big": (1537 * 1024, 12)} | dict.fromkeys(("few", "other", None))
@@ -183,7 +174,7 @@ def test_gpus_of_several_types_have_rows_of_their_own() -> None:
         | {"runtime_s": runtime_s}
         for gpus, kind, runtime_s in ((2, "a100", 100.0), (2, "v100", 300.0), (0, None, 900.0))
     ]
-    file = Lookup(io.BytesIO(lookup_file(table_of(*rows), LIMITS.empty(), {}, gpu_types={"volta": "v100"})))
+    file = Lookup(io.BytesIO(lookup_file(table_of(*rows), {}, gpu_types={"volta": "v100"})))
     job = {"who": "ada", "procs": 8, "gpus": 2}
     found = [found_in(file, job | {"gpu_type": kind}) for kind in ("a100", file.gpu_type("volta"), file.gpu_type("x"))]
     assert [one and one.quantiles_s[1] for one in found] == [100.0, 300.0, None]

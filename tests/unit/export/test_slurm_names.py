@@ -12,7 +12,7 @@ from pipeline.export.scheduler_files import plugin
 from pipeline.settings import ExportSettings
 from tests.unit.core.test_applications import CASES
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
-from tests.unit.export.slurm_plugin import PARTS, each_lua, limited, needs_lua, of_user, one
+from tests.unit.export.slurm_plugin import PARTS, each_lua, needs_lua, of_user, one
 
 HOSTILE = (
     '"]] os.execute("touch pwned") --',

@@ -17,7 +17,7 @@ from pipeline.publish import Retention, RunFacts, load_manifest
 from pipeline.publish.versions import keep_unpublished, made_manifest
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
-from pipeline.tables import FITS, GROUPS, JOBS, LIMITS
+from pipeline.tables import FITS, GROUPS, JOBS
 from tests.publishing import publish
 from tests.rows import jobs_of
 from tests.unit.publish.versions_of_tables import estimates, folder_of
@@ -301,7 +301,7 @@ def test_a_look_up_that_is_damaged_or_older_than_the_tables_is_found(
     folder.mkdir(exist_ok=True)
     path = folder / "walltime.lookup"
     table = estimates(3, site=["here"] * 3, newest_end_s=[NOW_S - 5 * day_s] * 3)
-    path.write_bytes(lookup_file(table, LIMITS.empty(), {}))
+    path.write_bytes(lookup_file(table, {}))
     environment = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "PBS_HOME": str(tmp_path)}
     assert not diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
     relabelled(store, data_newest_end_s=NOW_S)
