@@ -11,7 +11,7 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import size_classes, size_name
-from pipeline.limits.soft import SoftRules, next_limits, planned_limits
+from pipeline.limits.soft import SoftRules, extensions_of, medians_left, next_limits, planned_limits
 from pipeline.schedule.engine import (
     EASY_PLUS_PLUS,
     WITH_HEAD,
@@ -170,29 +170,9 @@ def soft_limits(quantiles_s: Floats, request_s: Floats, rules: SoftRules) -> Int
     limit_s = np.where(np.isnan(limit_s), request_s, limit_s)
     found = [limit_s]
     while (found[-1] < request_s).any() and len(found) < MOST_LIMITS:
-        nth = np.full(len(request_s), len(found) - 1)
-        found.append(next_limits(found[-1], request_s, nth, median_left_s(quantiles_s, found[-1]), rules))
+        left_s = medians_left(quantiles_s, QUANTILES, found[-1])
+        found.append(next_limits(found[-1], request_s, extensions_of(found[-1], limit_s, rules), left_s, rules))
     return np.column_stack([*found, request_s]).astype(np.int64)
-
-
-def median_left_s(quantiles_s: Floats, limit_s: Floats) -> Floats:
-    """(jobs,): the median of the time from a limit to the end, s, of a job that runs so long; NaN: unknown.
-
-    Quantiles are joined by lines; nothing is known beyond the last one.
-    """
-    jobs, levels = np.arange(len(limit_s)), np.array([0.0, *QUANTILES])
-    knots_s = np.maximum.accumulate(np.column_stack([np.zeros(len(jobs)), quantiles_s]), axis=1)
-    below = np.minimum((knots_s <= limit_s[:, None]).sum(axis=1), len(levels) - 1)
-    low_s, high_s = knots_s[jobs, below - 1], knots_s[jobs, below]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        reached = levels[below - 1] + (limit_s - low_s) / (high_s - low_s) * np.diff(levels)[below - 1]
-        # Half of the jobs that run so long run on to this level.
-        level = np.minimum((1.0 + reached) / 2.0, levels[-1])
-        above = np.searchsorted(levels, np.nan_to_num(level, nan=1.0)).clip(1, len(levels) - 1)
-        share = (level - levels[above - 1]) / np.diff(levels)[above - 1]
-        end_s = knots_s[jobs, above - 1] + share * (knots_s[jobs, above] - knots_s[jobs, above - 1])
-    left_s: Floats = np.where(knots_s[:, -1] > limit_s, end_s - limit_s, np.nan)
-    return left_s
 
 
 def aged(estimate_s: Floats, work: Workload) -> Floats:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.limits.soft import SoftRules
+from pipeline.estimate.score import QUANTILES
+from pipeline.limits.soft import SoftRules, extensions_of, medians_left, next_limits
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Policy, replay
 from pipeline.schedule.figures import Score, bounded_slowdown, scored
 from pipeline.schedule.what_if import (
@@ -17,7 +18,6 @@ from pipeline.schedule.what_if import (
     Subject,
     aged,
     cases,
-    median_left_s,
     plan,
     soft_limits,
     what_if,
@@ -98,14 +98,16 @@ def test_a_job_without_an_answer_keeps_its_request() -> None:
     assert plan(Case(Policy.EASY_SJBF, Estimates.ORDER), work, {METHOD: quantiles_s}).limits_s is None
 
 
-def test_a_limit_is_raised_by_the_increments_or_by_the_median_of_what_is_left() -> None:
-    """Half of the jobs that run for 1800 s run to the level 0.95, which is 20,000 s; beyond that nothing is known."""
-    quantiles_s = np.array([[60.0, 120, 600, 1800, 20_000, 20_000]])
-    assert median_left_s(quantiles_s, np.array([1800.0]))[0] == pytest.approx(18_200)
-    assert np.isnan(median_left_s(quantiles_s, np.array([20_000.0]))[0])
-    limits_s = soft_limits(quantiles_s, np.array([86_400.0]), SoftRules())[0]
-    assert limits_s[:4].tolist() == [1800, 20_040, 20_940, 21_840] and limits_s[-1] == 86_400
-    assert (np.diff(limits_s) >= 0).all()
+def test_a_limit_is_raised_as_the_guard_raises_it() -> None:
+    """By the time that half of the jobs take which reach the limit, and where that is not known by the increments."""
+    quantiles_s, request_s, rules = np.array([[60.0, 120, 600, 1200, 3600, 20_000]]), np.array([86_400.0]), SoftRules()
+    limits_s = soft_limits(quantiles_s, request_s, rules)[0]
+    expected_s, limit_s = [1800.0], np.array([1800.0])
+    while limit_s[0] < request_s[0]:
+        left_s = medians_left(quantiles_s, QUANTILES, limit_s)
+        limit_s = next_limits(limit_s, request_s, extensions_of(limit_s, np.array([1800.0]), rules), left_s, rules)
+        expected_s.append(limit_s[0])
+    assert limits_s[: len(expected_s)].tolist() == expected_s and expected_s[1] > 2700
 
 
 def test_waiting_makes_up_for_a_long_estimate() -> None:
