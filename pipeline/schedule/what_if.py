@@ -169,9 +169,12 @@ def soft_limits(quantiles_s: Floats, request_s: Floats, rules: SoftRules) -> Int
     limit_s = planned_limits(quantiles_s[:, QUANTILES.index(rules.quantile)], request_s, rules)
     limit_s = np.where(np.isnan(limit_s), request_s, limit_s)
     found = [limit_s]
-    while (found[-1] < request_s).any() and len(found) < MOST_LIMITS:
-        left_s = medians_left(quantiles_s, QUANTILES, found[-1])
-        found.append(next_limits(found[-1], request_s, extensions_of(found[-1], limit_s, rules), left_s, rules))
+    while len(jobs := np.flatnonzero(found[-1] < request_s)) and len(found) < MOST_LIMITS:
+        own_s, longer_s = found[-1][jobs], found[-1].copy()
+        left_s = medians_left(quantiles_s[jobs], QUANTILES, own_s)
+        nth = extensions_of(own_s, limit_s[jobs], rules)
+        longer_s[jobs] = next_limits(own_s, request_s[jobs], nth, left_s, rules)
+        found.append(longer_s)
     return np.column_stack([*found, request_s]).astype(np.int64)
 
 
