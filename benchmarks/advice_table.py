@@ -25,8 +25,8 @@ from pipeline.limits.advice import advice_of, kinds_of, runs_longer
 MANY_JOBS, MOST_LONGER = 100, 0.08
 LEAST_SAVED_S, LEAST_SAVED_SHARE = 600.0, 0.25
 HEADER = (
-    "log", "told, %", "ran longer, %", "kinds with 100 jobs", "above 8%", "worst, %", "could save", "of these longer, %",
-    "s",
+    "log", "told, %", "ran longer, %", "kinds with 100 jobs", "above 8%", "worst, %", "could save",
+    "of these longer, %", "s",
 )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class Estimates(StrEnum):
     SOFT_10 = "soft-10"
     SOFT_50 = "soft-50"
     SOFT_80 = "soft-80"
-    """Soft limits by this quantile of the table of estimates, as the plug-in sets and the guard raises them."""
+    """Soft limits by this quantile (%) of the table of estimates, as the plug-in sets and the guard raises them."""
     LAST2 = "last2"
     """The mean of the user's last two jobs that ended in the replay; with increments this is EASY++."""
     CONTROL = "control"
