@@ -45,8 +45,8 @@ _DECLARED = (
     count("requested_procs", "Processors the user asked for.", "processors", minimum=None),
     count("requested_nodes", "Nodes the user asked for.", "nodes", minimum=None),
     seconds("requested_s", "Wall-clock time the user asked for (the literature's user estimate)."),
-    seconds("limit_set_s", "Time that Walltime set for the job and that held at its end; null: none."),
-    category("limit_set_by", "What set it, and from which version: the plug-in with its stamp, or apply with its run."),
+    seconds("limit_set_s", "First limit that Walltime planned the job with, or noted in a dry run; null: none."),
+    category("limit_set_by", "What set it: the plug-in with the look-up's stamp, the guard, or dry_run."),
     number("requested_mem_kib", "Memory the user asked for, per processor.", "KiB per processor"),
     category("requested_memory", "Memory as the user typed it: an amount per processor, node or job, as in 2GiB/node."),
     number(
@@ -201,14 +201,6 @@ _DECLARED = (
     category("what", "The application; where unknown 'job_name ...', 'submit_tokens ...' or 'queue ...'; null: any."),
     count("chain_rank", "Position in the fallback chain, 0 the most specific template.", "rank", required=True),
     instant("newest_end_s", "Latest end among the jobs, the age of the data."),
-    # limits
-    number(
-        "memory_class_kib",
-        "Memory asked for per processor, rounded up to a power of two; null: not told, or any.",
-        "KiB per processor",
-        positive=True,
-    ),
-    seconds("limit_s", "Limit for jobs of this row, below the request; null: the request stands.", positive=True),
     number("used_mem_kib_q50", "Median of the memory that such jobs use, per processor.", "KiB per processor"),
     number(
         "largest_mem_kib",
@@ -222,22 +214,10 @@ _DECLARED = (
         positive=True,
     ),
     number("recommended_share", "Share of the row's own jobs that stay under what it recommends.", minimum=0),
-    number("chance_beyond", "Chance of a job of this row to exceed its limit; null: no limit.", minimum=0),
-    count("most_jobs", "Jobs of the submitter that one version of the table may limit.", "jobs"),
     # advice
     seconds("recommended_s", "Time to request for jobs of this row.", positive=True),
     number("chance_longer", "Chance of a later job of this row to run longer than recommended.", minimum=0),
-    count(
-        "n_checked",
-        "Later jobs that this chance rests on; those of one night count as at most 10, old ones less.",
-        "jobs",
-    ),
-    # what limits did
-    instant("week_s", "The Monday (UTC) at which the week of these jobs' ends begins."),
-    count("n_limited", "Jobs that ended with a limit that Walltime had set.", "jobs"),
-    number("freed_proc_hours", "Processor-hours by which the limits were below the requests.", "processor-hours"),
-    count("n_beyond", "Of these the jobs that ended at the limit, or ran longer.", "jobs"),
-    instant("off_since_s", "Since when limiting is switched off there; null: it is on."),
+    count("n_checked", "Later jobs that this chance rests on; a night's are at most 10, old ones count less.", "jobs"),
     # waste
     category("kind", "What the jobs of the row share: all, application, account or user.", required=True),
     text("name", "Which application, account or user; null: the log does not say, or all jobs."),

@@ -39,8 +39,7 @@ from pipeline.ingest.privacy import with_hashed_names
 from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
-from pipeline.limits.limit_harm import make_harm, with_switched_off
-from pipeline.limits.limits import make_limits
+from pipeline.limits.advice import advise
 from pipeline.report import Report
 from pipeline.scaling.anomalies import screen
 from pipeline.scaling.group_runs import predict
@@ -204,10 +203,8 @@ STEPS = (
          lambda run, curves, grouped, groups: predict(curves, grouped, groups, run.run_id)),
     Step("estimate", ("state", "jobs"), ("estimates",), ("run_id",),
          lambda run, state, jobs: make_estimates(state, jobs, run.run_id)),
-    Step("harm", ("jobs",), ("limit_harm",), ("site", "export"),
-         lambda run, jobs: make_harm(jobs, run.settings.site.name, run.settings.export.again_s)),
-    Step("limits", ("jobs", "limit_harm"), ("limits",), ("site", "run_id"),
-         lambda run, jobs, harm: with_switched_off(make_limits(jobs, run.settings.site, run.run_id), harm)),
+    Step("advise", ("jobs",), ("advice",), ("site", "run_id"),
+         lambda run, jobs: advise(jobs, run.settings.site, run.run_id)),
     Step("learn_memory", ("jobs",), ("memory_state",), ("site",),
          lambda run, jobs: learn_memory(jobs, run.settings.site, run.names)),
     Step("memory", ("memory_state", "jobs"), ("memory",), ("run_id",),
@@ -225,7 +222,7 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 
 PUBLISHED = (
     "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
-    "across", "fits", "predictions", "scalability", "estimates", "limit_harm", "limits", "waste", "state",
+    "across", "fits", "predictions", "scalability", "estimates", "advice", "waste", "state",
     "memory", "memory_state", "input_models",
 )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.columns import TEMPLATE_COLUMNS, columns
@@ -185,37 +184,6 @@ ESTIMATES = TableKind(
 )  # fmt: skip
 
 
-class LimitStatus(StrEnum):
-    """Whether a row of LIMITS has a limit, and why not."""
-
-    LIMITED = "limited"
-    FEW_JOBS = "few_jobs"
-    """Too few recent ended jobs of the submitter's own."""
-    NO_GAIN = "no_gain"
-    """No shorter limit is worth its chance of being exceeded."""
-    NO_CREDIT = "no_credit"
-    """The submitter's jobs have exceeded, or may exceed, as many limits as the promise allows."""
-    USER_OFF = "user_off"
-    SITE_OFF = "site_off"
-    """Limiting has been switched off, for the submitter or for all."""
-    TOO_OLD = "too_old"
-    """The newest own job is too old."""
-
-
-LIMITS = TableKind(
-    "limits",
-    columns(
-        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type",
-        "memory_class_kib", "qos", "limit_s", "status", "chance_beyond", "most_jobs", "n_jobs", "newest_end_s",
-        "run_id",
-        never_null=("site", "template", "who", "status"),
-    ),
-    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type", "memory_class_kib", "qos"),
-    "The limit of a job that asks for `requested_s`, from ended jobs of its own submitter: the row of least chain_rank "
-    "whose values are the job's, or null for any. Without a row, or a limit in it, the request stands. Also after "
-    "`most_jobs` jobs of the submitter have been limited by one version of the table.",
-)  # fmt: skip
-
 ADVICE = TableKind(
     "advice",
     columns(
@@ -239,17 +207,6 @@ MEMORY = TableKind(
     ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs", "gpus", "gpu_type"),
     "Memory to look up at a job's submit, per processor: the row of least chain_rank whose values are the job's or "
     "null. A job without a requested memory has requested_mem_kib 0. Without rows where the log knows no job's memory.",
-)  # fmt: skip
-
-LIMIT_HARM = TableKind(
-    "limit_harm",
-    columns(
-        "site", "user", "week_s", "n_limited", "freed_proc_hours", "n_beyond", "off_since_s",
-        never_null=("site", "week_s"),
-    ),
-    ("site", "user", "week_s"),
-    "What limits that Walltime set have done, by user and week of the jobs' ends; without a user: all of the site. "
-    "Limiting is switched off for a user, or the site, whose jobs exceed their limits more often than by chance.",
 )  # fmt: skip
 
 WASTE = TableKind(
@@ -366,7 +323,7 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, ADVICE, LIMIT_HARM, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, ADVICE, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
         INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, ERRORS, REPLAY,
         *PHASE_TABLES,
     )

@@ -29,7 +29,8 @@ from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.large_tables import StoredTable
-from pipeline.limits.limit_harm import EVERYBODY
+from pipeline.limits.status import READ as OF_LIMITS
+from pipeline.limits.status import planned_weeks
 from pipeline.publish import Manifest
 from pipeline.publish.folders import LOCK, drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest
@@ -236,7 +237,7 @@ def _problem(path: Path, entry: TableEntry) -> str:
 
 
 def check_live(store: Store) -> Iterator[Finding]:
-    """The files that rounds of `apply --every` write beside the versions have the bytes that were written."""
+    """The files that the guard write beside the versions have the bytes that were written."""
     for path in sorted(live_path(store.root).parent.glob("[!.]*")):
         try:
             if path.suffix in (".parquet", ".json"):
@@ -448,40 +449,38 @@ def _went_back(manifest: Manifest) -> bool:
 
 
 def check_limits(store: Store) -> Iterator[Finding]:
-    """Jobs have not exceeded the limits that were set for them more often than promised."""
-    facts = ((store.manifest.report("harm") if store.manifest else None) or {}).get("facts", {})
-    if facts.get("users_off") or facts.get("site_off"):
-        who = "all users" if facts.get("site_off") else f"{facts['users_off']} users"
-        found = (
-            f"limits switched off for {who}: {facts['beyond']:,} of {facts['limited']:,} limited jobs exceeded theirs"
-        )
-        do = "see `walltime limits DIR --status`, which says how to switch them on again"
+    """No job was ended at a limit of ours before its request."""
+    if store.manifest is None or JOBS.name not in store.manifest.tables:
+        return
+    weeks = planned_weeks(read_columns(store.manifest.path(JOBS.name), JOBS, OF_LIMITS))
+    n_ended = sum(row["n_ended"] for row in weeks)
+    if n_ended:
+        found = f"{n_ended:,} jobs that Slurm ended at a limit below their requests, the last in the week of "
+        found += next(row["week"] for row in weeks if row["n_ended"])
+        do = "see whether the guard runs, and its log; until then set export.mode to off"
         yield finding(Level.WARNING, store.root, found, do)
 
 
 def check_names(store: Store) -> Iterator[Finding]:
-    """The log knows whom `[export]` names, in `opt_out` and in `limits_again`, whose days have begun."""
+    """The log knows whom `[export]` names, in `opt_out` and in `opt_in`."""
     manifest = store.manifest
     # A site with hashed names has plain ones in its config.
     if manifest is None or JOBS.name not in manifest.tables or manifest.settings.get("site", {}).get("anonymise"):
         return
     where = store.config or store.root / MANIFEST
     export = store.settings.export if store.settings else _export_of(manifest)
-    own, users = export.opt_out, [name for name in export.limits_again if name != EVERYBODY]
+    columns_of = {"users": ("user",), "accounts": ("account",), "partitions": ("partition", "queue")}
     named = {
-        "opt_out.users": (own.users, ("user",)), "opt_out.accounts": (own.accounts, ("account",)),
-        "opt_out.partitions": (own.partitions, ("partition", "queue")), "limits_again": (users, ("user",)),
-    }  # fmt: skip
+        f"{listed}.{kind}": (getattr(whose, kind), columns)
+        for listed, whose in (("opt_out", export.opt_out), ("opt_in", export.opt_in))
+        for kind, columns in columns_of.items()
+    }
     for setting, (names, columns) in named.items():
         unknown = sorted(set(names) - (_values(manifest, columns) if names else set()))
         if unknown:
             listed = printable(", ".join(unknown), 400)
             found = f"export.{setting} names {listed}, and no job of the log has such a name"
             yield finding(Level.WARNING, where, found, "correct the name, or leave it where such jobs are to come")
-    late = sorted(name for name, since_s in export.again_s.items() if since_s > store.now_s)
-    if late:
-        found = f"export.limits_again names a day to come for {printable(', '.join(late), 400)}"
-        yield finding(Level.WARNING, where, found, "give a day that has begun: until it no harm is counted")
 
 
 def _export_of(manifest: Manifest) -> ExportSettings:

@@ -237,6 +237,8 @@ class Guard:
     environment: Mapping[str, str]
     is_dry_run: bool
     is_leaving: bool = False
+    rules: SoftRules | None = None
+    """None: by slurm.conf's OverTimeLimit."""
     folder: Path = field(init=False)
     """Of slurm.conf: the look-up and the heartbeat are in it."""
     _known: RunSettings = field(init=False)
@@ -257,7 +259,7 @@ class Guard:
         self.folder = Path(conf).parent
         over = slurm_value("OverTimeLimit", self.environment)
         over_s = MINUTE_S * float(over) if over.isdecimal() else math.inf if over == "UNLIMITED" else 0.0
-        self._rules = SoftRules(margin_s=margin_of(over_s))
+        self._rules = self.rules or SoftRules(margin_s=margin_of(over_s))
 
     @property
     def round_s(self) -> float:

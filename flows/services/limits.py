@@ -16,26 +16,25 @@ import pyarrow as pa
 from flows.services.files.os_errors import naming_path
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
-from flows.services.published.published_folder import published_folder
+from flows.services.published.published_folder import published_folder, read_columns
 from flows.services.quantities import clock, instant, memory_text, share
 from flows.services.run.prepare import settings_and_logs
 from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
-from pipeline.evaluate.limit_advice import figures_of_rules, recommended_limits
 from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
-from pipeline.limits.limit_harm import MANY_JOBS
+from pipeline.evaluate.request_advice import MANY_JOBS, recommended_requests
+from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
-from pipeline.storage import read_table, write_text
-from pipeline.tables import LIMIT_HARM
+from pipeline.storage import write_text
+from pipeline.tables import JOBS
 
 PEOPLE = (
-    "name", "n_jobs", "requested_hours", "used_hours", "unused_hours", "removed_hours", "lost_hours", "n_beyond",
-    "share_within",
+    "name", "n_jobs", "requested_hours", "used_hours", "unused_hours", "n_told", "n_longer",
 )  # fmt: skip
-LIMITS = ("name", "requested_s", "procs", "gpus", "n_jobs", "limit_s")
+REQUESTS = ("name", "application", "requested_s", "procs", "gpus", "n_jobs", "recommended_s")
 MEMORY_PEOPLE = ("name", "n_jobs", "requested_gib", "used_gib", "recommended_gib", "n_under", "share_within")
 MEMORY_KINDS = ("name", "application", "requested_mem_kib", "procs", "gpus", "n_jobs", "recommended_mem_kib")
 LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
@@ -74,40 +73,24 @@ def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
     return name, settings, jobs
 
 
-def advise(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
-    """The figures of the log's later half, and per user or account its unused hours and recommended limits."""
-    with running_stage("recommend limits"):
-        return {"log": log.name} | recommended_limits(log.past, by, promise)
-
-
-def score(log: LimitLog, promise: float, age_days: float = 0.0) -> dict[str, Any]:
-    """The figures of the limits, read from files of that age, and of other rules on the log's later half."""
-    with running_stage("recommend limits"):
-        rules = figures_of_rules(log.past, promise, age_days)
-    return {"log": log.name, "promise": promise, "age_days": age_days, "many_jobs": MANY_JOBS, "rules": rules}
+def advise(log: LimitLog, by: str) -> dict[str, Any]:
+    """Per user or account its unused hours and what to request, and how the advice did on the log's later half."""
+    with running_stage("recommend requests"):
+        return {"log": log.name} | recommended_requests(log.past, by)
 
 
 def limit_status(published: Path) -> dict[str, Any]:
-    """What limits of ours have done by user and week, and for whom they are off; InputError where nothing is published.
-
-    `weeks` are the rows of LIMIT_HARM, those of the site first.
-    """
+    """What shorter limits have done by week, or would have in a dry run; InputError where nothing is published."""
     with reading(published_folder(published)) as manifest:
-        return {"folder": str(manifest.root), "run_id": manifest.run_id} | harm_facts(manifest)
+        mode = manifest.settings.get("export", {}).get("mode", "dry_run")
+        return {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode} | limit_facts(manifest)
 
 
-def harm_facts(manifest: Manifest) -> dict[str, Any]:
-    """The rows of LIMIT_HARM with days as text and the share within, and for whom limits are off; empty without it."""
-    if LIMIT_HARM.name not in manifest.tables:
-        return {"weeks": [], "off": []}
-    rows = read_table(manifest.path(LIMIT_HARM.name), LIMIT_HARM).to_pylist()
-    rows.sort(key=lambda row: (row["user"] or "", -row["week_s"]))
-    weeks = [
-        row | {"week": str(instant(row["week_s"]))[:10], "kept_share": 1.0 - row["n_beyond"] / row["n_limited"]}
-        for row in rows
-    ]
-    off = {row["user"]: str(instant(row["off_since_s"]))[:16] for row in rows if row["off_since_s"] is not None}
-    return {"weeks": weeks, "off": [{"user": user, "since": since} for user, since in off.items()]}
+def limit_facts(manifest: Manifest) -> dict[str, Any]:
+    """The weeks of a version's JOBS (`planned_weeks`)."""
+    if JOBS.name not in manifest.tables:
+        return {"weeks": []}
+    return {"weeks": planned_weeks(read_columns(manifest.path(JOBS.name), JOBS, READ))}
 
 
 def check_folder(folder: Path | None, *, score: bool) -> None:
@@ -119,14 +102,14 @@ def check_folder(folder: Path | None, *, score: bool) -> None:
 
 
 def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
-    """Write users.csv (or accounts.csv), limits.csv and a text per user below `folder`; returns their paths."""
-    limits = ({"name": row["name"]} | one for row in found["rows"] for one in row["limits"])
-    texts = {
-        folder / f"{found['by']}s.csv": as_csv(PEOPLE, found["rows"]),
-        folder / "limits.csv": as_csv(LIMITS, limits),
-    }
-    _write_texts(texts | _letters(folder, found["rows"], lambda row: letter(row, found)))
-    return {"people": folder / f"{found['by']}s.csv", "limits": folder / "limits.csv", "mail": folder / "mail"}
+    """Write users.csv (or accounts.csv), requests.csv and a text per user with advice below `folder`; their paths."""
+    requests = ({"name": row["name"]} | one for row in found["rows"] for one in row["kinds"])
+    people, kinds = folder / f"{found['by']}s.csv", folder / "requests.csv"
+    texts = {people: as_csv(PEOPLE, found["rows"]), kinds: as_csv(REQUESTS, requests)}
+    # Where nothing can be said there is no letter.
+    told = [row for row in found["rows"] if row["kinds"]]
+    _write_texts(texts | _letters(folder, told, lambda row: letter(row, found)))
+    return {"people": people, "requests": kinds, "mail": folder / "mail"}
 
 
 def _letters(
@@ -172,30 +155,26 @@ def _opened(row: Mapping[str, Any], found: Mapping[str, Any], which: str) -> lis
 
 
 def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """The text for one user or account: what was not used, recommended limits, and what they would have done."""
+    """The text for one user or account: what was not used, and what to request for its usual kinds of jobs."""
     part = row["unused_hours"] / row["requested_hours"] if row["requested_hours"] else 0.0
+    sizes = _sizes(row["kinds"])
     return "\n".join([
         *_opened(row, found, "with a requested time ended"),
         f"They requested {row['requested_hours']:,.0f} processor-hours and did not use {row['unused_hours']:,.0f} of "
         f"these ({part:.0%}).",
         "Jobs that request less time can start earlier, because the scheduler finds a gap for them.", "",
-        *_limits(row), "",
-        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those of the nights before",
-        f"your jobs would have been too short for {row['n_beyond']:,} of them. A job at its limit is stopped:",
-        "request more time where you know better.",
+        "What to request for your usual jobs:", "",
+        f"{'application':<24} {sizes[0]} {'jobs':>8} {'you request':>14} {'request':>14}",
+        *(
+            f"{printable(one['application'] or 'any')[:24]:<24} {size} {one['n_jobs']:>8,} "
+            f"{clock(one['requested_s']):>14} {clock(one['recommended_s']):>14}"
+            for one, size in zip(row["kinds"], sizes[1:], strict=True)
+        ),
+        "",
+        f"About {found['chance']:.0%} of such jobs run longer than that. A job is stopped at the time it requests:",
+        "request more where you know better.",
         "",
     ])  # fmt: skip
-
-
-def _limits(row: Mapping[str, Any]) -> list[str]:
-    if all(one["limit_s"] >= one["requested_s"] for one in row["limits"]):
-        return ["No shorter limit is recommended for your usual requests: keep them."]
-    sizes = _sizes(row["limits"])
-    lines = [f"{'you request':>14} {sizes[0]} {'jobs':>8} {'recommended':>14}"]
-    return ["Recommended limits for your most frequent requests:", "", *lines] + [
-        f"{clock(one['requested_s']):>14} {size} {one['n_jobs']:>8,} {clock(one['limit_s']):>14}"
-        for one, size in zip(row["limits"], sizes[1:], strict=True)
-    ]
 
 
 def _sizes(kinds: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.services.published.published_folder import read_columns
 from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
 from flows.services.starts_table import start_errors
 from pipeline.errors import InputError, printable
+from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest
 from pipeline.publish.checks import LEVELS, blocked_versions
 from pipeline.publish.manifest import read_manifest
 from pipeline.publish.version_store import stored_versions
+from pipeline.tables import JOBS
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _LABEL_CHARS = 200
@@ -127,21 +130,22 @@ def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
 
 
 def _of_limits(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
-    """What limits that Walltime set have done; none for a version of a release that did not count it."""
-    facts = (manifest.report("harm") or {}).get("facts", {})
-    yield gauge(site, "limited_jobs", "Jobs that ended with a limit that Walltime had set.", facts.get("limited"))
-    text = "Of these the jobs that ended at the limit, or ran longer."
-    yield gauge(site, "limited_jobs_beyond", text, facts.get("beyond"))
-    freed = facts.get("freed_proc_hours")
-    text = "Processor-seconds by which the limits were below the requests."
-    yield gauge(site, "limits_freed_processor", text, None if freed is None else 3600.0 * freed, "seconds")
-    off = "Users for whom limiting has switched itself off."
-    yield gauge(site, "limits_users_off", off, facts.get("users_off"))
-    yield gauge(site, "limits_site_off", "1 where limiting has switched itself off for all.", facts.get("site_off"))
+    """What shorter limits have done; none for a version without a table of jobs."""
+    if JOBS.name not in manifest.tables:
+        return
+    weeks = planned_weeks(read_columns(manifest.path(JOBS.name), JOBS, READ))
+
+    def total(name: str) -> int:
+        return sum(row[name] for row in weeks)
+
+    yield gauge(site, "planned_jobs", "Jobs that ended and were planned with a shorter limit.", total("n_planned"))
+    yield gauge(site, "raised_jobs", "Of these the jobs whose limit had to be raised.", total("n_raised"))
+    text = "Of these the jobs that Slurm ended before their request."
+    yield gauge(site, "jobs_ended_by_limit", text, total("n_ended"))
 
 
 def _of_starts(folder: Path, site: Labels) -> Iterator[list[str]]:
-    """How well expected starts held; none where no round of apply --every has answered a job that has started since."""
+    """How well expected starts held; none where no round of the guard has answered a job that has started since."""
     errors = start_errors(folder)
     shares = {"q10": 0.1, "q50": 0.5, "q80": 0.8, "q95": 0.95} if errors else {}
     text = "Share of the jobs that started by this quantile of their first answer, of those of the last seven days."

@@ -133,6 +133,7 @@ def _text(value: Any) -> str | None:
 
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]{0,2000}")
 """A comment that scontrol reads as it stands: printable, without quotes and backslashes."""
+IDS_A_CALL = 200
 _TASKS = re.compile(r"[0-9][0-9,:-]*")
 
 
@@ -282,20 +283,32 @@ def _listed(value: Any) -> Sequence[str]:
 
 
 def change_limits(changes: Sequence[Change], environment: Mapping[str, str]) -> str:
-    """Change limits by one scontrol that reads an update a line; what it complained of, which may be of one job alone.
+    """Change limits; what scontrol complained of, which may be of one job alone.
 
-    It takes milliseconds a job; a program for each takes a hundred times as long.
+    Limits alone are changed by one scontrol that reads an update a line: milliseconds a job. It keeps quotes of its
+    lines as a part of a comment, so comments are given as arguments, one scontrol for all jobs with the same change.
     """
-    try:
-        run(("scontrol",), environment, PROGRAM_TIMEOUT_S, _DO, "".join(map(_update_line, changes)))
-    except InputError as error:
-        return printable(f"{error.where}: {error.found}", 400)
-    return ""
+    said, alike = "", dict[tuple[int, str], list[str]]()
+    plain = [one for one in changes if one.comment is None]
+    lines = "".join(f"update JobId={one.job.job_id} TimeLimit={_minutes(one)}\n" for one in plain)
+    for one in changes:
+        if one.comment is not None:
+            alike.setdefault((_minutes(one), one.comment), []).append(one.job.job_id)
+    calls: list[tuple[Sequence[str], str]] = [(("scontrol",), lines)] if plain else []
+    for (minutes, comment), ids in alike.items():
+        for first in range(0, len(ids), IDS_A_CALL):
+            listed = f"JobId={','.join(ids[first : first + IDS_A_CALL])}"
+            calls.append((("scontrol", "update", listed, f"TimeLimit={minutes}", f"AdminComment={comment}"), ""))
+    for command, given in calls:
+        try:
+            run(command, environment, PROGRAM_TIMEOUT_S, _DO, given)
+        except InputError as error:
+            said = said or printable(f"{error.where}: {error.found}", 400)
+    return said
 
 
-def _update_line(change: Change) -> str:
-    comment = "" if change.comment is None else f' AdminComment="{change.comment}"'
-    return f"update JobId={change.job.job_id} TimeLimit={round(change.to_s / 60)}{comment}\n"
+def _minutes(change: Change) -> int:
+    return round(change.to_s / 60)
 
 
 class Reservation(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.limits import harm_facts
+from flows.services.limits import limit_facts
 from flows.services.published.advice import advice_of_groups, cost_of_run
 from flows.services.published.browse import plain_rows
 from flows.services.published.published_folder import (
@@ -281,7 +281,7 @@ def site_facts(
         "silent_requests": (manifest.report("waste") or {}).get("notes", []),
         "cleaning": _cleaning(manifest),
         "coverage": weekly_coverage(output_dir, manifest, versions),
-        "limits": harm_facts(manifest),
+        "limits": limit_facts(manifest),
         "nights": _nights(versions[:NIGHTS]),
         "blocked": [{"made": instant(made_s), "run_id": run} for made_s, run in reversed(blocked_versions(output_dir))],
         "last_run": _last_run(output_dir),

@@ -91,16 +91,6 @@ class JobArrays:
         return floats(self.jobs, "requested_s")
 
     @cached_property
-    def limit_s(self) -> Floats:
-        """The time at which the job was stopped at the latest, s: the limit that Walltime set, else the request.
-
-        Without `limit_set_by` it is OpenPBS's soft_walltime, for which no job is stopped.
-        """
-        limit_set_s = floats(self.jobs, "limit_set_s")
-        stops = ~np.isnan(limit_set_s) & (self.codes("limit_set_by")[0] >= 0)
-        return np.where(stops, limit_set_s, self.requested_s)
-
-    @cached_property
     def procs(self) -> Floats:
         """Processors a job counts as."""
         return job_procs(self.jobs)

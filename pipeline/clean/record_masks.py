@@ -49,7 +49,7 @@ def _lower_bounds(arrays: JobArrays) -> tuple[Bools, Bools]:
 
 def reached_limit(arrays: JobArrays) -> Bools:
     """Where the runtime reached the limit that held at the job's end, less the grace."""
-    limit_s = arrays.limit_s
+    limit_s = arrays.requested_s
     grace_s = np.minimum(LIMIT_GRACE_S, LIMIT_GRACE_SHARE * limit_s)
     return (limit_s > 0) & (arrays.runtime_s >= limit_s - grace_s)
 

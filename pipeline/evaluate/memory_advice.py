@@ -14,8 +14,7 @@ from pipeline.estimate.baselines import MAX, OWN, latest
 from pipeline.estimate.estimates import price_of, prices, recommended_kib
 from pipeline.estimate.history import History
 from pipeline.estimate.state import DAY_S, RECORD_JOBS, walltime
-from pipeline.evaluate.limit_advice import other_payer, shares_of_submitters, usual_kinds
-from pipeline.limits.limit_harm import MANY_JOBS
+from pipeline.evaluate.request_advice import MANY_JOBS, other_payer, shares_of_submitters, usual_kinds
 
 SCORED_FROM = 2 / 3
 """The later third of the jobs is scored."""

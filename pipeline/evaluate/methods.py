@@ -22,7 +22,6 @@ from pipeline.estimate.history import History
 from pipeline.estimate.state import walltime
 from pipeline.evaluate.table_reading import table
 from pipeline.inputs.log_estimates import as_of_quantiles
-from pipeline.limits.limits import limits
 from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
 
@@ -43,11 +42,10 @@ ESTIMATORS: dict[str, Estimator] = {
     "everybody": everybody,
     "table": table,
     "walltime": walltime,
-    "limits": limits,
 }
 
-AT_MIDNIGHT = tuple(name for name in ESTIMATORS if name != "limits")
-"""Methods that can answer with what was known at an earlier midnight; limits are always those of a midnight."""
+AT_MIDNIGHT = tuple(ESTIMATORS)
+"""Methods that can answer with what was known at an earlier midnight."""
 
 
 def inputs_else_walltime(past: History, settings: RunSettings) -> Floats:

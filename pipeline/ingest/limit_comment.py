@@ -11,7 +11,7 @@ OPT_OUT_WORD = "walltime:off"
 _OPT_OUT = re.compile(r"walltime\s*[:=_-]?\s*off(?![a-z0-9])", re.IGNORECASE)
 
 OURS = re.compile(
-    r"(?:^|(?<=; ))walltime mode=(?P<mode>[a-z_]+) (?P<facts>[^;]*)\b"
+    r"(?:^\"?|(?<=; ))walltime mode=(?P<mode>[a-z_]+) (?P<facts>[^;]*)\b"
     r"limit_min=(?P<limit>\w+) asked_min=(?P<asked>\d{1,9}|none)(?!\w)[^;]*"
 )
 """The first in an AdminComment counts."""
@@ -40,14 +40,24 @@ def asked_s_of(comment: str) -> float | None:
 
 
 def set_s_of(comment: str) -> float | None:
-    """The limit (s) that Walltime set, by an AdminComment; None where it set none, as under dry_run."""
+    """The first limit (s) that Walltime set, by an AdminComment; None where it set none, as under dry_run."""
     found = OURS.search(comment)
-    is_set = found and found["mode"] == "limit" and found["limit"].isdecimal() and len(found["limit"]) < 10
-    return 60.0 * int(found["limit"]) if found and is_set else None
+    return noted_s_of(comment) if found and found["mode"] == "limit" else None
 
 
-def set_by_of(comment: str) -> str:
-    """What set it and from which version, as in `plug-in 0a1b` or `guard run7`; empty where nothing did."""
+def noted_s_of(comment: str) -> float | None:
+    """The first limit (s) that Walltime set, or noted in a dry run, by an AdminComment; None without one."""
     found = OURS.search(comment)
-    source = _BY.search(found["facts"]) if found and set_s_of(comment) is not None else None
-    return f"{'guard' if source[1] == 'run' else 'plug-in'} {source[2][:40]}" if source else ""
+    is_known = found and found["limit"].isdecimal() and len(found["limit"]) < 10
+    return 60.0 * int(found["limit"]) if found and is_known else None
+
+
+def noted_by_of(comment: str) -> str:
+    """What set or noted it, as in `plug-in 0a1b`, `guard` or `dry_run 0a1b`; empty where nothing did."""
+    found = OURS.search(comment)
+    source = _BY.search(found["facts"]) if found and noted_s_of(comment) is not None else None
+    if found is None or source is None:
+        return ""
+    if source[1] == "run":
+        return "guard"
+    return f"{'plug-in' if found['mode'] == 'limit' else 'dry_run'} {source[2][:40]}"

@@ -39,9 +39,13 @@ class SoftRules(NamedTuple):
     """and this share of its request."""
 
 
+SOFT_RULES = SoftRules()
+"""The rules of a site that sets nothing."""
+
+
 def margin_of(over_time_limit_s: float) -> float:
     """The margin, s, with this OverTimeLimit (s) in slurm.conf."""
-    return MARGIN_WITH_OVER_TIME_S if over_time_limit_s >= OVER_TIME_LIMIT_S else SoftRules().margin_s
+    return MARGIN_WITH_OVER_TIME_S if over_time_limit_s >= OVER_TIME_LIMIT_S else SOFT_RULES.margin_s
 
 
 def planned_limits(quantile_s: Floats, request_s: Floats, rules: SoftRules) -> Floats:
@@ -90,7 +94,7 @@ def extensions_of(limit_s: Floats, first_s: Floats, rules: SoftRules) -> Ints:
 
 
 def medians_left(quantiles_s: Floats, levels: tuple[float, ...], limit_s: Floats) -> Floats:
-    """The median of the time from a limit to the end, s, of jobs that reach it, by the runtime's quantiles at `levels`.
+    """The median of the time from a limit to the end, s, of jobs that reach it, by runtime quantiles at `levels`.
 
     Between the quantiles the runtime is taken as even. `quantiles_s` is (jobs, levels); NaN where half of those that
     reach the limit run beyond the last quantile.

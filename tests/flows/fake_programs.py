@@ -109,19 +109,25 @@ if sys.argv[1:2] == ["show"]:
     print(open({shown!r}.format(sys.argv[2])).read())
     sys.exit(0)
 lines = sys.stdin.read().splitlines()
+if sys.argv[1:2] == ["update"]:
+    ids, limit, comment = [word.partition("=")[2] for word in sys.argv[2:]]
+    ids = re.split(r",(?![^[]*\])", ids)
+    lines = ['update JobId=%s %s AdminComment="%s"' % (one, sys.argv[3], comment) for one in ids]
 with open({lines!r}, "a") as log:
     log.writelines(line + "\n" for line in lines)
 known = json.load(open({said!r}))
 refused = []
 for line in lines:
-    number, limit, comment = re.fullmatch(r'update JobId=(\S+) TimeLimit=(\d+)(?: AdminComment="([^"]*)")?', line).groups()
+    form = r'update JobId=(\S+) TimeLimit=(\d+)(?: AdminComment="([^"]*)")?'
+    number, limit, comment = re.fullmatch(form, line).groups()
     if number in {refuses!r}:
         refused.append("slurm_update error: Access denied \x1b[31m for job " + number)
         continue
     for job in known["jobs"]:
         tasks = (job.get("array_task_string") or "").partition("%")[0]
         task, array = job.get("array_task_id"), str(job["array_job_id"])
-        own = array + "_[" + tasks + "]" if tasks else array + "_" + str(task) if task is not None else str(job["job_id"])
+        own = array + "_" + str(task) if task is not None else str(job["job_id"])
+        own = array + "_[" + tasks + "]" if tasks else own
         if number == own:
             if job.get("end_time"):
                 job["end_time"] += 60 * (int(limit) - job["time_limit"])

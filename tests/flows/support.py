@@ -8,7 +8,7 @@ import pyarrow as pa
 from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
-from pipeline.tables import LIMITS, STATE
+from pipeline.tables import STATE
 from tests.publishing import publish
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
@@ -23,13 +23,9 @@ class Outcome:
     err: str
 
 
-def put_out(
-    table: pa.Table, folder: Path, settings: RunSettings, site: str = "here", limits: pa.Table | None = None
-) -> Path:
-    """A published folder that holds a STATE, LIMITS where there are some, and nothing else."""
+def put_out(table: pa.Table, folder: Path, settings: RunSettings, site: str = "here") -> Path:
+    """A published folder that holds a STATE and nothing else."""
     staged = {"state": write_table(folder / "staged" / "state.parquet", table, STATE)}
-    if limits is not None:
-        staged["limits"] = write_table(folder / "staged" / "limits.parquet", limits, LIMITS)
     facts = RunFacts("run", site, settings.model_dump(mode="json"), [], "code")
     publish(staged, [], facts, output_dir=folder / "out", created_s=0, retention=Retention(newest=2))
     return folder / "out"

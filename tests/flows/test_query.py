@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pipeline.limits.limits import make_limits
 
 from flows.pages.formats import span
 from flows.services.published.published_folder import read_columns
@@ -32,7 +33,6 @@ from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
-from pipeline.limits.limits import make_limits
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.tables import ESTIMATES, STATE

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pipeline.limits.limit_choice import LimitSettings
+from tests.flows.test_apply import slurm_job
 
 from flows.services.doctor import diagnose
 from flows.services.logs import ingesting
@@ -25,11 +27,9 @@ from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
 from pipeline.ingest.limit_comment import limit_comment
 from pipeline.limits import limits
-from pipeline.limits.limit_choice import LimitSettings
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome
-from tests.flows.test_apply import slurm_job
 
 Walltime = Callable[..., Outcome]
 ROOT = Path(__file__).parents[2]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.flows.test_apply import as_qstat, history, pbs_job, slurm_job
 
 from flows.services.metrics import folder_metrics
 from flows.services.schedulers import SLURM
@@ -19,7 +20,6 @@ from pipeline.storage import read_table, write_table
 from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STARTS, STATE
 from tests.flows.fake_programs import Program
 from tests.flows.support import Outcome
-from tests.flows.test_apply import as_qstat, history, pbs_job, slurm_job
 from tests.publishing import publish
 from tests.rows import jobs_of
 

@@ -59,35 +59,31 @@ def export(
 def limits(
     given: Path = argument("CONFIG|LOG", "A config, a log, or a table of jobs (.parquet)."),
     by: Literal["user", "account"] = option("--by", "Whose jobs are listed together.", "user"),
-    promise: str = option("--promise SHARE", "Share of all jobs that shall end within their limit.", "97%"),
     out: Path | None = option("--out DIR", "Also write tables (.csv) and one mail text per user; nothing is sent."),
-    score: bool = option("--score", "Only compare the limits with other rules on the log's later half.", False),
     status: bool = option(
         "--status",
-        "Only say what limits that were set have done, and for whom they are off; for a config or DIR.",
+        "Only show what shorter limits have done by week, or would have done in a dry run; for a config or DIR.",
         False,
     ),
-    memory: bool = option("--memory", "Recommend memory to ask for instead of time limits.", False),
-    age: float = option("--age DAYS", "With --score: least age of the look-up file that each job is limited by.", 0.0),
+    memory: bool = option("--memory", "Recommend memory to ask for instead of times.", False),
+    promise: str = option("--promise SHARE", "With --memory: share of all jobs that shall stay under it.", "97%"),
+    score: bool = option("--score", "With --memory: only compare with other rules on the log's later third.", False),
 ) -> Answer:
-    """Recommend runtime limits (or memory) that keep a promise, with unused hours, per user or account.
+    """Recommend what to request, with unused hours, per user or account; or show what shorter limits have done.
 
-    Each midnight's limits are written as a scheduler's look-up file, and each job is limited by the file of the last
-    midnight, as a plug-in would. The later half of the log measures what the limits would have done: the
-    share of jobs within them, the over-requested processor-hours removed, and the used ones lost.
+    A request is recommended for a kind of job (user, application, processors) where about 3% of its later jobs ran
+    longer than what was recommended before. Other kinds get no advice, and their users no letter.
 
     --memory: the memory that the promised share of jobs stay under, measured on the later third of the log.
 
     \b
     Examples:
       walltime limits my-site.toml --by account --out letters
-      walltime limits jobs.parquet --score
       walltime limits my-site.toml --memory --out letters
       walltime limits my-site.toml --status
     """
-    from flows.pages.terminal.view_scheduler import view_limit_scores, view_limits
-    from flows.services.limits import MOST_AGE_DAYS, advise, check_folder, limit_log, promise_of, write_advice
-    from flows.services.limits import score as scored
+    from flows.pages.terminal.view_scheduler import view_limits
+    from flows.services.limits import advise, check_folder, limit_log, promise_of, write_advice
 
     if status:
         from flows.pages.terminal.view_scheduler import view_limit_status
@@ -96,16 +92,12 @@ def limits(
         facts = limit_status(given)
         return Answer(facts, view_limit_status(facts))
     share = promise_of(promise)
+    if score and not memory:
+        raise InputError("--score", "no --memory", "--memory, whose rules it compares")
     check_folder(out, score=score)
-    if not 0 <= age <= MOST_AGE_DAYS:
-        raise InputError("--age", f"{age:g}", f"days from 0 to {MOST_AGE_DAYS:g}")
     if memory:
         return _memory(given, by, share, out, score=score)
-    log = limit_log(given)
-    if score:
-        found = scored(log, share, age)
-        return Answer(found, view_limit_scores(found))
-    found = advise(log, by, share)
+    found = advise(limit_log(given), by)
     written = {} if out is None else write_advice(out, found)
     return Answer(found | {"written": written}, view_limits(found, written))
 

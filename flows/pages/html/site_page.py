@@ -115,12 +115,13 @@ PROMISE = (
     Column("at most", "hi95", percent),
 )
 LIMITS = (
-    text("user", lambda row: row["user"] or "all"),
     text("week from", "week"),
-    Column("jobs limited", "n_limited"),
-    Column("processor-hours freed", "freed_proc_hours"),
-    Column("ended at the limit, or ran longer", "n_beyond"),
-    Column("within", "kept_share", percent),
+    Column("jobs planned shorter", "n_planned"),
+    Column("of them in a dry run", "n_dry_run"),
+    Column("raised", "n_raised"),
+    Column("extensions at least", "n_extensions"),
+    Column("processor-hours planned earlier", "earlier_proc_hours"),
+    Column("ended before their request", "n_ended"),
 )
 FIGURES = {"jobs": "jobs", "set_aside": "set aside", "groups": "groups", "predictions": "predictions",
            "reliable": "reliable", "estimates": "estimates"}  # fmt: skip
@@ -152,7 +153,7 @@ def plots(facts: Mapping[str, Any]) -> dict[str, Markup | str]:
         return {
             "days": _days(facts["days"]),
             "promise": _promise(facts["promise"]),
-            "limits": _limits([row for row in facts["limits"]["weeks"] if row["user"] is None][::-1]),
+            "limits": _limits(facts["limits"]["weeks"][::-1]),
             "waste": _waste(facts["waste"]),
             "nights": _nights(facts["nights"][::-1]),
         }
@@ -195,11 +196,11 @@ def _limits(weeks: Rows) -> Markup | str:
         return ""
     figure, axes = card()
     places = list(range(len(weeks)))
-    axes.bar(places, [row["n_limited"] for row in weeks], color=COLOURS["kept"], width=0.8)
-    axes.bar(places, [row["n_beyond"] for row in weeks], color=COLOURS["flurry"], width=0.8)
+    axes.bar(places, [row["n_planned"] for row in weeks], color=COLOURS["kept"], width=0.8)
+    axes.bar(places, [row["n_raised"] for row in weeks], color=COLOURS["flurry"], width=0.8)
     axes.yaxis.set_major_formatter(short)
     _weeks_below(axes, weeks)
-    return to_svg(figure, "Jobs with a limit of ours by week; red: those that reached it.")
+    return to_svg(figure, "Jobs planned with a shorter limit, by week; red: those whose limit had to be raised.")
 
 
 def _weeks_below(axes: Axes, weeks: Rows) -> None:

@@ -14,6 +14,7 @@ from pipeline.errors import printable
 
 MOST_ROWS = 20
 
+
 def view_exported(exported: Exported) -> Iterator[Block]:
     """What was written, from which run, and how to install it."""
     names = f", {exported.n_names:,} job names" if exported.n_names else ""
@@ -51,26 +52,29 @@ def print_failure(sentence: str, wait_s: float) -> None:
     sys.stderr.flush()
 
 
-def _recommended(row: Mapping[str, Any]) -> str:
-    first = next(iter(row["limits"]), None)
-    if first is None:
-        return ""
-    requested = clock(first["requested_s"])
-    is_shorter = first["limit_s"] < first["requested_s"]
-    return f"{clock(first['limit_s'])} for {requested}" if is_shorter else f"keep {requested}"
+def _shorter(row: Mapping[str, Any]) -> str:
+    one = next(iter(row["kinds"]), None)
+    return f"{clock(one['recommended_s'])} for {clock(one['requested_s'])}" if one else ""
 
 
 def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
-    """The promise and whether it was kept, then the users or accounts with most unused hours."""
-    yield from _promise(found, found["figures"])
+    """How the advice did on later jobs, then the users or accounts with most unused hours."""
+    if found["n_told"]:
+        yield (
+            f"{found['log']}: requests that about {found['chance']:.0%} of later jobs of their kind run longer than. "
+            f"In the log's later half it could be said for {found['n_told']:,} of {found['n_jobs']:,} jobs, and "
+            f"{percent(found['share_longer'])} of these ran longer."
+        )
+    else:
+        yield f"{found['log']}: no request can be recommended: no kind of job has enough recent jobs."
     columns = (
         text(found["by"], "name", limit=60),
-        text("recommended limit", _recommended),
+        text("recommended request", _shorter),
         Column("jobs", "n_jobs"),
         Column("processor-hours requested", "requested_hours"),
         Column("unused", "unused_hours"),
-        Column("removed", "removed_hours"),
-        Column("within", "share_within", percent),
+        Column("jobs with advice", "n_told"),
+        Column("ran longer", "n_longer"),
     )
     yield from _people(found, columns, written)
 
@@ -81,37 +85,6 @@ def _people(found: Mapping[str, Any], columns: Sequence[Column], written: Mappin
     if len(found["rows"]) > MOST_ROWS:
         yield f"{len(found['rows']) - MOST_ROWS:,} more; --json or --out lists all of them."
     yield from wrote(written)
-
-
-def _promise(found: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[Block]:
-    """What the limits would have done, and how the submitters with many jobs fared."""
-    yield (
-        f"{found['log']}: limits within which {found['promise']:.1%} of all jobs shall end. Of the later "
-        f"{figures['n_jobs']:,} jobs {percent(1.0 - figures['share_beyond'])} did."
-    )
-    yield (
-        f"The limits would have removed {percent(figures['removed_share'])} of the over-requested processor-hours; "
-        f"jobs beyond them would have lost {percent(figures['lost_share'])} of the used ones."
-    )
-    if figures["worst_share"] is not None:
-        yield (
-            f"{percent(figures['worst_share'])} of the jobs of one submitter were beyond, the most among the "
-            f"{figures['n_submitters']:,} with at least {found['many_jobs']:,} jobs; the bound is "
-            f"{percent(found['bound'])}."
-        )
-
-
-def view_limit_scores(found: Mapping[str, Any]) -> Iterator[Block]:
-    """The figures of every rule side by side."""
-    columns = (
-        Column("jobs", "n_jobs"),
-        Column("limited", "n_limited"),
-        Column("beyond", "share_beyond", percent),
-        Column("over-requested hours removed", "removed_share", percent),
-        Column("used hours lost", "lost_share", percent),
-    )
-    part = f"later half, promise {found['promise']:.1%}, look-up {found['age_days']:g} days old"
-    yield _rules(found, columns, part)
 
 
 def _rules(found: Mapping[str, Any], columns: Sequence[Column], part: str) -> Grid:
@@ -125,27 +98,23 @@ def _rules(found: Mapping[str, Any], columns: Sequence[Column], part: str) -> Gr
 
 
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
-    """Jobs limited, hours freed and jobs beyond by user and week, for whom limits are off, and how to change that."""
+    """Jobs that were planned shorter, how often limits were raised, and whether a job ended by one, by week."""
     if not found["weeks"]:
-        yield "No job has ended with a limit that Walltime had set."
+        yield f"No job has ended that Walltime planned with a shorter limit (export.mode is {found['mode']})."
         return
     columns = (
-        text("user", lambda row: row["user"] or "all", limit=60),
         text("week from", "week"),
-        Column("jobs limited", "n_limited"),
-        Column("processor-hours freed", "freed_proc_hours", "{:,.0f}".format),
-        Column("ended at the limit, or ran longer", "n_beyond"),
-        Column("within", "kept_share", percent),
+        Column("jobs planned shorter", "n_planned"),
+        Column("of them in a dry run", "n_dry_run"),
+        Column("raised", "n_raised"),
+        Column("extensions at least", "n_extensions"),
+        Column("processor-hours planned earlier", "earlier_proc_hours", "{:,.0f}".format),
+        Column("ended before their request", "n_ended"),
     )
-    yield Grid("What limits have done", columns, found["weeks"][:MOST_ROWS])
-    for one in found["off"]:
-        who = "all users" if one["user"] is None else f"user {printable(one['user'], 60)}"
-        name = "*" if one["user"] is None else printable(one["user"], 60)
-        yield (
-            f"Limits are off for {who} since {one['since']} UTC: more jobs exceeded their limits than 3% explains. To "
-            f"switch them on again, give the day from which jobs count: under [export], limits_again = "
-            f'{{ "{name}" = 2026-11-24 }}, and run again.'
-        )
+    yield Grid("Jobs planned with shorter limits", columns, found["weeks"][:MOST_ROWS])
+    n_ended = sum(row["n_ended"] for row in found["weeks"])
+    do = " See whether the guard runs." if n_ended else ""
+    yield f"{n_ended:,} jobs were ended at a limit below their requests.{do}"
 
 
 def view_memory_advice(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:

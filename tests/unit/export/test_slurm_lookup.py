@@ -89,7 +89,7 @@ def test_a_job_of_unknown_fields_passes(interpreter: str, installed, tmp_path: P
     text = installed(row, mode="limit")
     empty = {"user_name": None, "name": None, "partition": None, "min_cpus": NO_VAL, "num_tasks": NO_VAL}
     found = one(interpreter, text, tmp_path, parts={}, **empty)
-    assert found["time_limit"] == "60" and "median_s=100" in found["admin_comment"]
+    assert found["time_limit"] == "30" and "median_s=100" in found["admin_comment"]
 
 
 def test_hashed_names_are_refused() -> None:

@@ -106,7 +106,6 @@ def test_hostile_names_inject_nothing(interpreter: str, installed, tmp_path: Pat
     rows = [of_user(name, 100.0 + place) for place, name in enumerate(HOSTILE)]
     text = installed(
         *rows,
-        limits=[limited(name, 700.0, most_jobs=1000) for name in HOSTILE],
         names={name: name for name in HOSTILE},
         mode="limit",
         opt_out={"users": ["ada", *(f"{name}x" for name in HOSTILE)]},
@@ -117,7 +116,7 @@ def test_hostile_names_inject_nothing(interpreter: str, installed, tmp_path: Pat
             "name": name,
             "partition": name,
             "account": name,
-            "time_limit": 60,
+            "time_limit": 600,
             "min_cpus": 1,
             "script": "x",
         }
@@ -126,7 +125,7 @@ def test_hostile_names_inject_nothing(interpreter: str, installed, tmp_path: Pat
     ]
     found, logged = submitted(interpreter, text, jobs, PARTS, tmp_path)
     assert not [line for line in logged if line.startswith("error")]
-    assert {row["time_limit"] for row in found} == {"12"}
+    assert {row["time_limit"] for row in found} == {"30"}
     assert all(re.fullmatch(r"walltime mode=limit [ -~]{60,120}", row["admin_comment"]) for row in found)
     assert not (tmp_path / "pwned").exists() and not Path("pwned").exists()
 
@@ -135,26 +134,25 @@ def test_hostile_names_inject_nothing(interpreter: str, installed, tmp_path: Pat
 @each_lua
 def test_the_name_decides_where_the_site_says_so(interpreter: str, installed, tmp_path: Path) -> None:
     def row(what: str, limit_s: float) -> dict[str, object]:
-        key = {"what": what, "requested_s": 3600.0}
-        return limited("ada", limit_s, template="who+what+requested_s", most_jobs=10) | key
+        return of_user("ada", limit_s, template="who+what", chain_rank=0, what=what)
 
     rows = [
-        limited("ada", 60.0, chain_rank=1),
-        row("relax", 120.0),
-        row("job_name 42", 180.0),
-        row("übung", 240.0),
-        row("listed", 300.0),
+        of_user("ada", 3600.0),
+        row("relax", 7200.0),
+        row("job_name 42", 10_800.0),
+        row("übung", 14_400.0),
+        row("listed", 18_000.0),
     ]
     names = {"Übung": "übung", "x_1": "listed"}
 
     def limits(own: bool) -> list[str]:
-        text = installed(limits=rows, names=names, own=own, mode="limit")
+        text = installed(*rows, names=names, own=own, mode="limit")
         jobs = [{"name": name} for name in ("relax_77.sh", "42", "Übung", "x_1", "größe", None)]
-        return [one(interpreter, text, tmp_path, **job)["time_limit"] for job in jobs]
+        return [one(interpreter, text, tmp_path, time_limit=600, **job)["time_limit"] for job in jobs]
 
-    assert limits(False) == ["2", "3", "4", "5", "1", "1"]
+    assert limits(False) == ["120", "180", "240", "300", "60", "60"]
     # Rules of the site cannot run in Lua: a name that the file does not list has no application.
-    assert limits(True) == ["1", "1", "4", "5", "1", "1"]
+    assert limits(True) == ["60", "60", "240", "300", "60", "60"]
 
 
 @pytest.mark.parametrize("pattern", ["a*", "(a)\\1b", "a(?<!bc)", "\\ba", "a{2}?"])

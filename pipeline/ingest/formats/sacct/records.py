@@ -16,7 +16,7 @@ from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.fold import fold_beside
 from pipeline.ingest.formats.sacct.scan import Rows
 from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
-from pipeline.ingest.limit_comment import asked_s_of, set_by_of, set_s_of
+from pipeline.ingest.limit_comment import asked_s_of, noted_by_of, noted_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import (
     NODE,
@@ -348,10 +348,10 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
         limit_s = fields.duration("requested_s")
     fields.mark(limit_s < 0, "not_a_duration")
     comments = fields.category("admin_comment")
-    asked_s, set_s = (fields.by_word("admin_comment", value_of) for value_of in (asked_s_of, set_s_of))
+    asked_s, set_s = (fields.by_word("admin_comment", value_of) for value_of in (asked_s_of, noted_s_of))
     # Somebody may have changed it since.
     set_s[~np.isnan(limit_s) & (limit_s != set_s)] = np.nan
-    by = categories(comments, set_by_of)
+    by = categories(comments, noted_by_of)
     return {
         "requested_s": real(np.where(np.isnan(asked_s), limit_s, asked_s)),
         "limit_set_s": real(set_s),
