@@ -24,7 +24,7 @@ def has_opted_out(comment: str) -> bool:
 
 
 def may_be_set(comment: str) -> bool:
-    """Whether the plug-in has seen the job, and has found nothing, as in its script, for which it is to be left alone."""
+    """Whether the plug-in has seen the job, and nothing, as in its script, for which it is to be left alone."""
     found = OURS.search(comment)
     return found is not None and found["limit"] != "keep"
 
