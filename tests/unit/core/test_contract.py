@@ -87,6 +87,7 @@ def test_a_key_has_no_nulls_but_where_a_null_means_any() -> None:
     assert nullable.pop("replay") == {"correction", "part_value"}
     assert nullable.pop("unreadable") == {"byte_offset"}
     assert nullable.pop("waste") == {"name"}
+    assert nullable.pop("advice") == {"who", "what", "gpus", "gpu_type"}
     assert set().union(*nullable.values()) == set()
     assert ESTIMATES.key
 

@@ -33,7 +33,6 @@ def watched(out: Path) -> None:
 
 COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "export": ("exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
-    "apply": ("query.answers.answering_state", load_state),
     "watch": ("watching.read_table", watched),
     "check": ("run.publishing.entries_of", lambda out: check_published(out, NEWEST_S)),
 }
