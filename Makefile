@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-logs test-wheel test-versions sbom test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
+.PHONY: run test check test-logs test-wheel test-versions sbom test-slurm test-slurm-guard test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -30,6 +30,10 @@ check: $(CHECK)/.installed
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
 test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
+
+# The plug-in and the guard alone on a real Slurm (minutes).
+test-slurm-guard: $(STAMP)
+	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm/test_guard.py
 
 MINUTES ?= 60
 # Served every minute on a real Slurm, with everything killed in the middle; MINUTES=6 for a short trial.

@@ -1,6 +1,6 @@
 """What a site sets, with type, bounds and default; configs/all.toml says what each means. All else is a constant."""
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Literal, Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -91,19 +91,6 @@ def _instant(value: object) -> object:
 
 
 Instant = Annotated[datetime, BeforeValidator(_instant)]
-
-
-def _day(value: object) -> object:
-    try:
-        day = date.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError:
-        day = None
-    if type(day) is not date:
-        raise ValueError("not a day such as 2026-03-01")
-    return day
-
-
-Day = Annotated[date, BeforeValidator(_day)]
 
 
 def _reason(text: str) -> str:
@@ -321,7 +308,12 @@ class ExportSettings(Section):
     order: Switch = False
     max_age_days: float = Field(7.0, gt=0, allow_inf_nan=False)
     opt_out: Whose = Whose()
-    opt_in: Whose = Whose()
+    opt_in: tuple[str, ...] = ()
+
+    @property
+    def opted_in(self) -> Whose:
+        """The names of opt_in, each of which may be that of a user, an account or a partition."""
+        return Whose(users=self.opt_in, accounts=self.opt_in, partitions=self.opt_in)
 
 
 class GuardSettings(Section):

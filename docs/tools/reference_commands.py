@@ -26,7 +26,7 @@ class ExitCode:
 EXIT_CODES = (
     ExitCode(0, "done", "all", "The command did what it was asked for; a note of `walltime doctor` is no failure."),
     ExitCode(1, "output_closed", "all", "The program that read the output has gone, as `head` does."),
-    ExitCode(1, "round_failed", "apply --once", "The round failed; the sentence on stderr says why."),
+    ExitCode(1, "round_failed", "guard --once", "The round failed; the sentence on stderr says why."),
     ExitCode(1, "fault", "all", "A fault of Walltime; the traceback on stderr belongs into a report."),
     ExitCode(2, "failure", "all", "An expected failure, as of an option, a config, a log or a disk; see its sentence."),
     ExitCode(3, "warning", "doctor", "A check found something to look at; the tables are intact."),

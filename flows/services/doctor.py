@@ -472,9 +472,9 @@ def check_names(store: Store) -> Iterator[Finding]:
     columns_of = {"users": ("user",), "accounts": ("account",), "partitions": ("partition", "queue")}
     named = {
         f"{listed}.{kind}": (getattr(whose, kind), columns)
-        for listed, whose in (("opt_out", export.opt_out), ("opt_in", export.opt_in))
+        for listed, whose in (("opt_out", export.opt_out),)
         for kind, columns in columns_of.items()
-    }
+    } | {"opt_in": (export.opt_in, ("user", "account", "partition", "queue"))}
     for setting, (names, columns) in named.items():
         unknown = sorted(set(names) - (_values(manifest, columns) if names else set()))
         if unknown:

@@ -38,7 +38,7 @@ from pipeline.application_names import application_of
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import DAY_S, HEARTBEAT_FILE, LOOKUP_FILE
-from pipeline.ingest.limit_comment import limit_comment, set_s_of, without_ours
+from pipeline.ingest.limit_comment import limit_comment, may_be_set, set_s_of, without_ours
 from pipeline.limits.soft import (
     MINUTE_S,
     SoftRules,
@@ -151,13 +151,15 @@ def _why_not(job: PendingJob, seen: Seen) -> str:
         return job.fault or "it has a --signal"
     if _is_named(job, export.opt_out):
         return "its user, account or partition has opted out"
-    return "" if export.opt_in == Whose() or _is_named(job, export.opt_in) else "nobody has opted it in"
+    return "" if not export.opt_in or _is_named(job, export.opted_in) else "nobody has opted it in"
 
 
 def _why_not_now(job: PendingJob, seen: Seen) -> str:
     """The same of a job that waits: what may change until it starts."""
     if not job.asked_s or not job.planned_s:
         return "no time limit of its own"
+    if not may_be_set(job.comment):
+        return "the plug-in has not seen it, or leaves it alone"
     if job.raw_id not in seen.signals:
         return "its submit line is not known"
     if seen.reservations is None:

@@ -68,8 +68,8 @@ def plugin(
         "has_own_name_rules": has_own_name_rules,
         "path": path,
         "opt_out": _sets(settings.opt_out),
-        "opt_in": _sets(settings.opt_in),
-        "has_opt_in": settings.opt_in != Whose(),
+        "opt_in": _sets(settings.opted_in),
+        "has_opt_in": bool(settings.opt_in),
     }
     template = (PLUGINS / PLUGIN_FILE).read_text(encoding="ascii")
     template = template.replace("--@SETTINGS@", lua(values), 1)
@@ -122,7 +122,7 @@ def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
 
 def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:
     """What the hook reads from its config; times in s, a relative path begins at PBS_HOME/server_priv."""
-    opt_out, opt_in = settings.opt_out, settings.opt_in
+    opt_out, opt_in = settings.opt_out, settings.opted_in
     return {
         "look_up": LOOKUP_FILE,
         "mode": settings.mode,

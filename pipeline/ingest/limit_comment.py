@@ -23,6 +23,12 @@ def has_opted_out(comment: str) -> bool:
     return _OPT_OUT.search(comment) is not None
 
 
+def may_be_set(comment: str) -> bool:
+    """Whether the plug-in has seen the job, and nothing, as in its script, for which it is to be left alone."""
+    found = OURS.search(comment)
+    return found is not None and found["limit"] != "keep"
+
+
 def without_ours(comment: str) -> str:
     """An AdminComment without what we have written."""
     return OURS.sub("", comment).strip("; ")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,7 +11,9 @@ from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import STATE
 from tests.publishing import publish
+from tests.rows import jobs_of
 
+HOUR_S = 3600
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 
 
@@ -29,3 +32,17 @@ def put_out(table: pa.Table, folder: Path, settings: RunSettings, site: str = "h
     facts = RunFacts("run", site, settings.model_dump(mode="json"), [], "code")
     publish(staged, [], facts, output_dir=folder / "out", created_s=0, retention=Retention(newest=2))
     return folder / "out"
+
+
+def history(n: int = 60) -> Any:
+    """Jobs of half an hour that asked for four hours, and of users that left the queue."""
+    rows = [
+        {
+            "job_id": str(k), "user": ("ada", "bob")[k % 2], "account": "phys", "queue": "long", "job_name": "solver",
+            "application": "solver", "submit_s": k * HOUR_S, "start_s": k * HOUR_S + 60,
+            "end_s": k * HOUR_S + 60 + 1800 + k % 7, "runtime_s": 1800.0 + k % 7, "procs": 4,
+            "requested_s": 4.0 * HOUR_S, "state": "COMPLETED",
+        }
+        for k in range(n)
+    ]  # fmt: skip
+    return jobs_of(rows)

@@ -24,6 +24,7 @@ Walltime = Callable[..., Outcome]
 HOSTILE = '$(reboot) `id` "; rm -rf / #\n7|8\x1b[31m\u202e --yes JobId=1'
 SAY = "sys.stdout.write(open({!r}).read())"
 SET = limit_comment("limit", "stamp=ab", 60, 600)
+SEEN = limit_comment("limit", "stamp=ab", None, 600)
 
 
 def slurm_job(number: int, **changes: Any) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def slurm_job(number: int, **changes: Any) -> dict[str, Any]:
         "job_id": number, "array_job_id": 0, "array_task_string": "", "array_task_id": None, "het_job_id": 0,
         "het_job_offset": 0, "name": "solver", "user_name": "ada", "group_name": HOSTILE, "comment": HOSTILE,
         "account": "phys", "partition": "long", "qos": "normal", "time_limit": 600, "cpus": 4, "memory_per_cpu": 100,
-        "submit_time": 5, "job_state": "PENDING", "admin_comment": "", "batch_flag": True,
+        "submit_time": 5, "job_state": "PENDING", "admin_comment": SEEN, "batch_flag": True,
     } | changes  # fmt: skip
 
 
@@ -187,7 +188,7 @@ def test_withdrawal_leaves_no_trace(walltime: Walltime, site: Site, how: tuple[s
     site.heartbeat.write_text("1")
     guarded(walltime, site, *how, mode=mode)
     assert site.limits() == {7: 600, 8: 600, 9: 600} and not site.heartbeat.exists()
-    assert [job["admin_comment"] for job in site.jobs().values()] == ["ticket 12", "ticket 12", ""]
+    assert [job["admin_comment"] for job in site.jobs().values()] == ["ticket 12", "ticket 12", SEEN]
 
 
 def test_a_refused_change_is_named_and_does_not_stop_the_others(walltime: Walltime, site: Site) -> None:

@@ -31,7 +31,7 @@ SHOWN_ELSEWHERE = {
     "html.drawing": "tests/flows/test_clean.py",
     "terminal.blocks": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
-    "terminal.view_scheduler": "tests/flows/test_apply.py",
+    "terminal.view_scheduler": "tests/flows/test_guard.py",
     "html.site_page": "tests/flows/test_observability.py",
     "html.queue_picture": "tests/unit/flows/test_queue_shown.py",
     "terminal.view_when": "tests/unit/flows/test_queue_shown.py",

@@ -1,21 +1,14 @@
-"""`walltime apply --every`: a fake accounting grows, and the State, the answers and the pending jobs follow."""
+"""What the guard reads beside its rounds: a fake accounting grows, and the State and the answers follow."""
 
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline.limits.limit_choice import LimitSettings
-from tests.flows.test_apply import slurm_job
 
 from flows.services.doctor import diagnose
 from flows.services.logs import ingesting
@@ -25,11 +18,10 @@ from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
-from pipeline.ingest.limit_comment import limit_comment
-from pipeline.limits import limits
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome
+from tests.flows.test_guard import slurm_job
 
 Walltime = Callable[..., Outcome]
 ROOT = Path(__file__).parents[2]
@@ -60,8 +52,8 @@ class Site:
         known = [job(k, day=1 + k // 20) for k in range(N_FIRST)]
         self.sacct.knows([*known, *(job(N_FIRST + k, day=3, **changes) for k in range(n))])
 
-    def watch(self, *, is_dry_run: bool = True) -> Watch:
-        return Watch(run_settings(self.config), self.config, "slurm", dict(os.environ), is_dry_run=is_dry_run)
+    def watch(self) -> Watch:
+        return Watch(run_settings(self.config), self.config, "slurm", dict(os.environ))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,10 +67,7 @@ def ten_days_of_overlap() -> Iterator[None]:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the run has published to, which is the same for every test."""
     folder = tmp_path_factory.mktemp("watched")
-    with pytest.MonkeyPatch.context() as patch:
-        # Else no limit is worth its risk before more jobs have shown how small that is.
-        patch.setattr(limits, "LimitSettings", lambda: LimitSettings(first_log_price=0.0))
-        run_and_publish(str(Site(folder).config))
+    run_and_publish(str(Site(folder).config))
     return folder / "out"
 
 
@@ -183,7 +172,7 @@ def test_failures_are_sentences_and_the_waits_grow(site: Site) -> None:
     waits = []
     for _ in range(5):
         found = watch.run_round(now_s)
-        assert "slurmdbd is not there" in found.failure and found.applied is None
+        assert "slurmdbd is not there" in found.failure
         waits.append(watch.wait_s(300.0))
     assert waits == [600.0, 1200.0, 2400.0, 3600.0, 3600.0]
     site.sacct.fails(False)
@@ -198,54 +187,6 @@ def test_what_failed_after_the_reading_is_read_again(site: Site) -> None:
     assert "folder" in watch.run_round(JANUARY_S + 4 * DAY_S).failure
     live_path(site.out).rmdir()
     assert watch.run_round(JANUARY_S + 4 * DAY_S).n_new == 5
-
-
-def test_pending_jobs_are_changed_only_where_that_is_asked_for(site: Site) -> None:
-    dry = site.watch().run_round(JANUARY_S + 3 * DAY_S)
-    assert dry.applied is not None and len(dry.applied.changes) == 1 and site.scontrol.calls == []
-    site.watch(is_dry_run=False).run_round(JANUARY_S + 3 * DAY_S)
-    (update,) = site.scontrol.updates
-    assert update[0] == "JobId=7"
-
-
-def test_jobs_that_ended_at_our_limit_switch_it_off_in_the_same_round(site: Site) -> None:
-    """The user's waiting job gets back what was asked for; other users keep their limits."""
-    ours = limit_comment("limit", "stamp=1 row=2 jobs=7 median_s=5", 29, 120)
-    waiting = [slurm_job(n, user_name=user, time_limit=120, name="solver.sh") for n, user in ((7, "ada"), (8, "bob"))]
-    site.pending(*waiting)
-    watch = site.watch(is_dry_run=False)
-    assert len(watch.run_round(JANUARY_S + 3 * DAY_S).applied.changes) == 2
-    known = [job(k, day=1 + k // 20) for k in range(N_FIRST)]
-    fine = [
-        job(k, day=3, User="bob", AdminComment=ours, Timelimit="00:29:00", TimelimitRaw="29") for k in range(60, 260)
-    ]
-    fine = [one | {"End": one["Start"], "ElapsedRaw": "0", "Elapsed": "00:00:00"} for one in fine]
-    harmed = [
-        job(k, day=3, state="TIMEOUT", User="ada", AdminComment=ours, Timelimit="00:29:00", TimelimitRaw="29")
-        for k in range(40, 43)
-    ]
-    site.sacct.knows([*known, *fine, *harmed])
-    found = watch.run_round(JANUARY_S + 4 * DAY_S)
-    assert found.failure == ""
-    (change,) = found.applied.changes
-    assert (change.job.job_id, change.to_s, change.why) == ("7", 7200.0, "limits are off for its user")
-    assert found.applied.left == {"no change": 1}
-    # The next round has nothing new to read, and knows it still.
-    assert watch.run_round(JANUARY_S + 4 * DAY_S).applied.left == {"limits are off for its user": 1, "no change": 1}
-
-
-def test_a_person_switches_them_on_again_for_the_next_version(site: Site) -> None:
-    ours = limit_comment("limit", "stamp=1 row=2 jobs=7 median_s=5", 29, 120)
-    site.pending(slurm_job(7, time_limit=120, name="solver.sh"))
-    known = [job(k, day=1 + k // 20) for k in range(N_FIRST)]
-    harmed = [job(k, day=3, state="TIMEOUT", User="ada", AdminComment=ours, TimelimitRaw="29") for k in range(40, 45)]
-    site.sacct.knows([*known, *harmed])
-    assert site.watch().run_round(JANUARY_S + 4 * DAY_S).applied.left == {"limits are off": 1}
-    path = load_manifest(site.out).root / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["settings"]["export"]["limits_again"] = {"ada": "2026-01-04", "*": "2026-01-04"}
-    path.write_text(json.dumps(manifest))
-    assert len(site.watch().run_round(JANUARY_S + 4 * DAY_S).applied.changes) == 1
 
 
 def test_a_second_watch_is_refused(site: Site) -> None:
@@ -279,10 +220,10 @@ def test_a_folder_of_accounting_files_is_followed(
     Program(tmp_path, "qstat", 'print(\'{"pbs_version": "23"}\')')
     config.write_text(
         f"output_dir = '{tmp_path / 'out'}'\n[source]\nkind = 'folder'\nfolder = 'accounting'\n"
-        "[apply]\nscheduler = 'pbs'\n"
+        "[guard]\nscheduler = 'pbs'\n"
     )
     assert walltime("run", config, "--plain", "--quiet").err == ""
-    watch = Watch(run_settings(config), config, "pbs", dict(os.environ), is_dry_run=True)
+    watch = Watch(run_settings(config), config, "pbs", dict(os.environ))
     assert watch.run_round(JANUARY_S).n_new == 0
     (folder / "20260102").write_text(accounting_of(range(30, 34)))
     assert watch.run_round(JANUARY_S).n_new == 4
@@ -290,60 +231,3 @@ def test_a_folder_of_accounting_files_is_followed(
         file.write(accounting_of(range(34, 36)))
     assert watch.run_round(JANUARY_S).n_new == 2
     assert watch.run_round(JANUARY_S).n_new == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (("kind = 'sacct'\nsince = '2026-01-01'", "kind = 'logs'"), "source.kind"),
-        (("/out'", "/none'"), "manifest"),
-    ],
-)
-def test_what_cannot_be_watched_ends_at_once(
-    site: Site, walltime: Walltime, change: tuple[str, str], sentence: str
-) -> None:
-    site.config.write_text(site.config.read_text().replace(*change))
-    shown = walltime("apply", "--every", "5m", "--dry-run", site.config)
-    assert shown.code == 2 and sentence in shown.err and shown.err.count("\n") == 1
-
-
-def test_once_prints_a_round_and_its_exit_code_says_how_it_went(site: Site, walltime: Walltime) -> None:
-    shown = walltime("apply", "--every", "5m", "--dry-run", site.config, "--once", "--json")
-    assert shown.code == 0
-    found = json.loads(shown.out)
-    assert (found["number"], found["failure"], found["applied"]["dry_run"]) == (1, "", True)
-    assert "would change" in walltime("apply", "--every", "5m", "--dry-run", site.config, "--once").out
-    site.sacct.fails(True)
-    failed = walltime("apply", "--every", "5m", "--dry-run", site.config, "--once")
-    assert failed.code == 1 and "slurmdbd" in failed.err and failed.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(("number", "is_hanging"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
-def test_a_signal_ends_it_with_everything_tidy(site: Site, number: signal.Signals, is_hanging: bool) -> None:
-    if is_hanging:
-        # sacct is started and says nothing: the watch must not wait for it.
-        Program(site.folder, "sacct", "if 'help' in sys.argv[1]: print('JobID Submit State')\nelse: time.sleep(100)")
-    command = [sys.executable, "-m", "flows.cli", "apply", "--dry-run", str(site.config), "--every", "1h"]
-    pipe = subprocess.PIPE
-    with ExitStack() as stack:
-        # A shell starts its background jobs with SIGINT ignored, and so would this test's process be.
-        stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
-        process = stack.enter_context(subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True))
-        stack.callback(process.kill)
-        wait_for(lambda: site.sacct.windows if is_hanging else site.squeue.calls)
-        if not is_hanging:
-            assert process.stdout is not None and "round 1" in process.stdout.readline()
-        process.send_signal(number)
-        _, err = process.communicate(timeout=20)
-    assert (process.returncode, err) == (0, "")
-    left = [path.name for path in site.out.rglob("*") if "draft" in path.name or path.name.startswith("reading")]
-    assert left == []
-    with watching_alone(site.out):
-        pass
-
-
-def wait_for(is_so: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)

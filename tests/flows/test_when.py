@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.flows.test_apply import as_qstat, history, pbs_job, slurm_job
 
 from flows.services.metrics import folder_metrics
 from flows.services.schedulers import SLURM
@@ -19,7 +18,9 @@ from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STARTS, STATE
 from tests.flows.fake_programs import Program
-from tests.flows.support import Outcome
+from tests.flows.support import Outcome, history
+from tests.flows.test_guard import slurm_job as queued_job
+from tests.flows.test_pbs_queue import as_qstat, pbs_job
 from tests.publishing import publish
 from tests.rows import jobs_of
 
@@ -28,6 +29,10 @@ NOW_S = 1_000_000
 OWN = ("--user", "ada", "--application", "solver")
 AT = ("--at", "1970-01-12T13:46:40")
 NODES = "\n".join(f"n{nth}|{'long' if nth < 3 else 'wide'}|{'idle' if nth else 'drained*'}|4" for nth in range(5))
+
+
+def slurm_job(number: int, **changes: Any) -> dict[str, Any]:
+    return queued_job(number, **{"time_limit": 240, "admin_comment": ""} | changes)
 
 
 @pytest.fixture(scope="module")

@@ -129,7 +129,8 @@ def test_a_reservation_gives_waiting_jobs_their_requests(cluster: Cluster) -> No
         cluster.rounds(1)
         later = submit(cluster.environment, "-t60", "-H")
         assert (cluster.minutes()[held], cluster.minutes()[later]) == (60, 60)
-        assert cluster.minutes()[submit(cluster.environment, "-t10", "-H")] == 2, "it would end before"
+        early = submit(cluster.environment, "-t10", "-H")
+        assert cluster.minutes()[early] == 2, "it would end before"
     finally:
         call(cluster.environment, "scontrol", "delete", "ReservationName=service")
     call(cluster.environment, "scancel", "--state=PENDING", "--user=alice")
@@ -151,8 +152,8 @@ def test_no_job_ends_by_us_while_the_guard_and_the_controller_are_away(cluster: 
     rounds += cluster.rounds(170)
     raised = [one for found in rounds for one in found.changes if one.job.start_s is not None]
     assert cluster.states(*ids, array) == ["COMPLETED"] * (len(ids) + 4), queue_and_log(environment)
-    # 100 s and less need none.
-    assert 16 <= len(raised) <= 60 and max(found.took_s for found in rounds) < 10
+    # 30 s need none; a round in which the controller goes away waits for it.
+    assert 16 <= len(raised) <= 60 and sorted(found.took_s for found in rounds)[len(rounds) // 2] < 2
 
 
 def test_a_withdrawal_gives_running_jobs_their_requests(cluster: Cluster) -> None:

@@ -7,8 +7,7 @@ import numpy as np
 
 from pipeline.arrays import Value
 from pipeline.export.lookup_reader import UNTOLD_GPU
-from pipeline.limits.soft import SoftRules, planned_limits
-from pipeline.settings import ExportSettings
+from pipeline.limits.soft import SOFT_RULES, SoftRules, planned_limits
 
 
 def submit_of(
@@ -22,25 +21,25 @@ def submit_of(
     }  # fmt: skip
 
 
-def limit_answer(export: ExportSettings, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The first limit of a job that has been answered.
+def limit_answer(export: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The first limit of a job that has been answered; `export` as a version keeps these settings.
 
     In the answer `planned_s` is what its estimate gives, None where the request stands, and `limit_s` what the mode of
     the run sets. `why_none` is no_request, opted_out, no_gain or the mode; None where the limit is set.
     """
-    job = found["job"]
-    named = {"user": export.opt_out.users, "account": export.opt_out.accounts, "queue": export.opt_out.partitions}
-    rules = SoftRules(quantile=export.quantile)
+    job, out, mode = found["job"], export.get("opt_out", {}), export.get("mode", "dry_run")
+    named = {"user": "users", "account": "accounts", "queue": "partitions"}
+    rules = SoftRules(quantile=export.get("quantile", SOFT_RULES.quantile))
     quantile_s = np.array([found[f"runtime_s_q{round(100 * rules.quantile)}"]], np.float64)
     planned_s = float(planned_limits(quantile_s, np.array([job.get("requested_s") or np.nan]), rules)[0])
     reasons = {
         "no_request": not job.get("requested_s"),
-        "opted_out": any(job.get(column) in names for column, names in named.items()),
+        "opted_out": any(job.get(column) in out.get(names, ()) for column, names in named.items()),
         "no_gain": not planned_s > 0,
-        export.mode: export.mode != "limit",
+        mode: mode != "limit",
     }
     why = next((word for word, holds in reasons.items() if holds), None)
     return {
-        "limit_s": None if why else planned_s, "why_none": why, "mode": export.mode,
+        "limit_s": None if why else planned_s, "why_none": why, "mode": mode,
         "planned_s": planned_s if planned_s > 0 else None, "quantile": rules.quantile,
     }  # fmt: skip

@@ -24,7 +24,6 @@ from pipeline.estimate.questions import Basis, basis_of, completed, first_text, 
 from pipeline.estimate.score import N_QUANTILES, QUANTILES, score_of
 from pipeline.estimate.state import DAY_S, State, estimate, loaded_state
 from pipeline.publish import Manifest, reading
-from pipeline.settings import ExportSettings
 from pipeline.tables import INPUT_MODELS, MEMORY_STATE, STATE
 
 METHOD = "walltime"
@@ -75,8 +74,7 @@ def answer(
     with reading(published, as_of_s) as manifest:
         loaded = answering_state(manifest, as_of_s)
         (found,) = answers(loaded, [job], key_file)
-        export = ExportSettings.model_validate(manifest.settings.get("export", {}))
-        limit = {"limit": limit_answer(export, found)}
+        limit = {"limit": limit_answer(manifest.settings.get("export", {}), found)}
         notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
     return found | limit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
 

@@ -422,7 +422,7 @@ local function is_ours_to_lower(job, part)
   local is_het = known(job.het_job_offset) ~= nil
   return own and own <= (most or own) and (known(job.time_min) or 0) == 0 and not is_het
     and (job.script or "") ~= "" and (job.reservation or "") == ""
-    and not script_keeps(job.script) and not crosses_reservation(own * 60)
+    and not script_keeps(job.script)
 end
 
 -- Whether the guard is at work: the heartbeat is the time of its last round, s since 1970.
@@ -489,14 +489,16 @@ local function adjust(job, parts)
     return facts.stamp, find(file, facts, values), new and find_memory(file, facts, values) or nil, new
   end)
   if not answer and not memory then return end
-  local limit = answer and is_new and is_ours_to_lower(job, part)
+  local is_ours = is_ours_to_lower(job, part)
+  local limit = answer and is_new and is_ours and not crosses_reservation(asked * 60)
     and planned_min(asked, answer.quantiles[SETTINGS.quantile_place]) or nil
   if limit and SETTINGS.mode == "limit" and not is_guarded() then limit = nil end
-  -- Ingest and the guard read this (pipeline/ingest/limit_comment.py): Slurm itself forgets what was asked for.
+  -- Ingest and the guard read this (pipeline/ingest/limit_comment.py): Slurm itself forgets what was asked for, and the
+  -- guard, which does not see the script, leaves a job alone whose limit_min is "keep".
   local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%s limit_min=%s asked_min=%s"):format(
     SETTINGS.mode, stamp, answer and answer.rank or "none", (answer or memory).n_jobs,
     answer and ("%.0f"):format(answer.quantiles[2]) or "none",
-    limit and ("%d"):format(limit) or "same", asked and ("%d"):format(asked) or "none")
+    limit and ("%d"):format(limit) or is_ours and "same" or "keep", asked and ("%d"):format(asked) or "none")
   if SETTINGS.mode == "limit" then
     if limit then
       job.time_limit = limit

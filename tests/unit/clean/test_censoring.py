@@ -30,9 +30,8 @@ def bound_of(**row: Any) -> bool | None:
         ({"state": "FAILED", "requested_s": 20.0}, True),
         ({"state": "FAILED", "requested_s": None}, False),
         ({"state": "FAILED", "requested_s": -1.0}, False),
-        # A limit that Walltime set in Slurm is what stopped the job; a soft_walltime of OpenPBS stops none.
-        ({"state": "FAILED", "requested_s": 900.0, "limit_set_s": 102.0, "limit_set_by": "apply run=r"}, True),
-        ({"state": "CANCELLED", "requested_s": 900.0, "limit_set_s": 150.0, "limit_set_by": "apply run=r"}, False),
+        # A first limit of ours is raised before a job reaches it, and stops none.
+        ({"state": "FAILED", "requested_s": 900.0, "limit_set_s": 102.0, "limit_set_by": "guard"}, False),
         ({"state": "FAILED", "requested_s": 900.0, "limit_set_s": 102.0}, False),
         # ... and a minute at most.
         ({"state": "FAILED", "runtime_s": 86_340.0, "requested_s": 86_400.0}, True),

@@ -80,16 +80,14 @@ def test_a_key_has_no_nulls_but_where_a_null_means_any() -> None:
     kinds = TABLES.values()
     nullable = {kind.name: {c.name for c in kind.columns if c.name in kind.key and not c.is_required} for kind in kinds}
     assert nullable.pop("estimates") == {"who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type"}
-    kind = {"what", "queue", "requested_s", "procs", "gpus", "gpu_type"}
-    assert nullable.pop("limits") == kind | {"memory_class_kib", "qos"}
     assert nullable.pop("memory") == {"who", "what", "queue", "requested_mem_kib", "procs", "gpus", "gpu_type"}
     assert nullable.pop("backtest") == {"stale_days", "learnt_from", "part_value"}
     assert nullable.pop("backtest_errors") == {"cluster", "stale_days"}
     assert nullable.pop("jobs") == nullable.pop("errors") == {"cluster"}
     assert nullable.pop("replay") == {"correction", "part_value"}
     assert nullable.pop("unreadable") == {"byte_offset"}
-    assert nullable.pop("limit_harm") == {"user"}
     assert nullable.pop("waste") == {"name"}
+    assert nullable.pop("advice") == {"who", "what", "gpus", "gpu_type"}
     assert set().union(*nullable.values()) == set()
     assert ESTIMATES.key
 

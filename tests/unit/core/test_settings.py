@@ -28,7 +28,7 @@ def test_an_unknown_key_names_itself_and_the_valid_ones() -> None:
 
 def test_an_unknown_section_lists_the_sections() -> None:
     with pytest.raises(
-        ConfigError, match=r"unknown key grupo, expected one of apply, .*clean, .*group.*source; did you mean group"
+        ConfigError, match=r"unknown key grupo, expected one of checks, clean, .*group.*source; did you mean group"
     ):
         parse_settings({"grupo": {}}, "site.toml")
 

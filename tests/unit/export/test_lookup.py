@@ -78,7 +78,7 @@ def test_hostile_names_stay_inside_their_field(published: pa.Table) -> None:
     table = pa.Table.from_pylist(rows, published.schema)
     file = lookup_file(table, {name: f"app {name}" for name in HOSTILE})
     found = Lookup(io.BytesIO(file))
-    assert file.isascii() and file.count(b"\n") == 5 + int(found.facts["buckets"]) + 1 + 2 * n
+    assert file.isascii() and file.count(b"\n") == 4 + int(found.facts["buckets"]) + 1 + 2 * n
     for name in HOSTILE:
         answer = found_in(found, {"who": name, "requested_s": 0.0})
         assert answer is not None and answer.n_jobs == 5 + len(name)
@@ -113,7 +113,7 @@ def test_a_file_that_was_cut_is_refused(published: pa.Table) -> None:
     with pytest.raises(ValueError, match="format"):
         Lookup(io.BytesIO(b"another file\n"))
     with pytest.raises(KeyError, match="multiplier"):
-        Lookup(io.BytesIO(b"#walltime-lookup 3 stamp=1\n"))
+        Lookup(io.BytesIO(b"#walltime-lookup 4 stamp=1\n"))
 
 
 def test_two_runs_in_one_table_are_refused(published: pa.Table) -> None:

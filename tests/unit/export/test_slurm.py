@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.export import scheduler_files
-from pipeline.ingest.limit_comment import asked_s_of, has_opted_out, set_s_of
+from pipeline.ingest.limit_comment import asked_s_of, has_opted_out, may_be_set, set_s_of
 from pipeline.limits.soft import SoftRules, planned_limits
 from tests.unit.export.lua_runner import INTERPRETERS, submitted
 from tests.unit.export.slurm_plugin import INFINITE, NO_VAL, PARTS, each_lua, needs_lua, of_user, one
@@ -86,8 +86,9 @@ SCRIPT = "#!/bin/bash\n#SBATCH -n 4\n# a note\n\n"
     ],
 )  # fmt: skip
 def test_a_limit_that_is_not_ours_to_lower_stays(interpreter: str, installed, tmp_path: Path, own: dict) -> None:
-    text = installed(of_user("ada", HOUR), mode="limit")
-    assert limit(interpreter, text, tmp_path, **own) == str(own.get("time_limit", 600))
+    found = one(interpreter, installed(of_user("ada", HOUR), mode="limit"), tmp_path, **{"time_limit": 600} | own)
+    assert found["time_limit"] == str(own.get("time_limit", 600))
+    assert not may_be_set(found["admin_comment"]), "and the guard leaves it, too"
 
 
 @needs_lua
@@ -135,7 +136,7 @@ def test_who_has_opted_out_is_left_alone_and_else_who_has_not_opted_in(
         assert (found["time_limit"], found["admin_comment"]) == ("60", "nil"), job
     for job in ({}, {"account": "physics", "default_account": "chem"}):
         assert limit(interpreter, text, tmp_path, **job) == "60"
-    text = installed(*rows, mode="limit", opt_in={"users": ["ada"], "partitions": ["long"]}, opt_out={"users": ["bob"]})
+    text = installed(*rows, mode="limit", opt_in=["ada", "long"], opt_out={"users": ["bob"]})
     evil, bob, long = {"user_name": 'e"vil'}, {"user_name": "bob"}, {"partition": "long"}
     for job, wanted in (({}, "60"), (evil, "600"), (evil | long, "60"), (bob | long, "600")):
         assert limit(interpreter, text, tmp_path, **job) == wanted, job

@@ -15,6 +15,8 @@ from pipeline.settings import ExportSettings, Whose
 NOW_S, HOUR = 1_000_000.0, 3600.0
 SET = limit_comment("limit", "stamp=ab", 60, 600)
 """An hour of the ten that were asked for."""
+SEEN = limit_comment("limit", "stamp=ab", None, 600)
+"""The plug-in has left the request, as without a heartbeat."""
 ESTIMATE = (0.5 * HOUR, HOUR, 2 * HOUR, 3 * HOUR, 4 * HOUR, 5 * HOUR)
 
 
@@ -22,7 +24,7 @@ def job(**changes: Any) -> PendingJob:
     """A waiting job that asks for ten hours, and has them."""
     plain = {
         "job_id": "7", "values": {"user": "ada", "account": "phys", "queue": "long"}, "submit_s": NOW_S - 60,
-        "asked_s": 10 * HOUR, "planned_s": 10 * HOUR, "raw_id": 7,
+        "asked_s": 10 * HOUR, "planned_s": 10 * HOUR, "raw_id": 7, "comment": SEEN,
     }  # fmt: skip
     return PendingJob(**plain | changes)
 
@@ -88,7 +90,7 @@ FAULTS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a fault": ({"fault": "it was requeued"}, {}),
     "a signal": ({}, {"signals": {7: True}}),
     "opted out": ({}, {"export": ExportSettings(mode="limit", opt_out=Whose(users=("ada",)))}),
-    "not opted in": ({}, {"export": ExportSettings(mode="limit", opt_in=Whose(accounts=("chem",)))}),
+    "not opted in": ({}, {"export": ExportSettings(mode="limit", opt_in=("chem",))}),
     "leaving": ({}, {"is_leaving": True}),
 }
 
@@ -102,12 +104,12 @@ def test_every_job_that_should_have_no_limit_gets_its_request_back(why: str) -> 
 
 
 def test_opted_in_jobs_are_set() -> None:
-    for whose in (Whose(users=("ada",)), Whose(partitions=("long",)), Whose(accounts=("phys", "chem"))):
+    for whose in (("ada",), ("long",), ("phys", "chem")):
         assert targets(job(), export=ExportSettings(mode="limit", opt_in=whose)) == [HOUR]
 
 
 def test_a_waiting_job_is_set_as_the_plug_in_sets_it_and_its_request_kept() -> None:
-    (change,) = planned(job(comment="ticket 7")).changes
+    (change,) = planned(job(comment=f"ticket 7; {SEEN}")).changes
     assert change.to_s == HOUR and change.comment is not None and change.comment.startswith("ticket 7; ")
     assert (asked_s_of(change.comment), set_s_of(change.comment)) == (10 * HOUR, HOUR)
     again = job(comment=change.comment, planned_s=HOUR)
@@ -140,6 +142,11 @@ def test_a_waiting_job_whose_limit_somebody_changed_is_left_alone() -> None:
     for limit_s in (0.5 * HOUR, 2 * HOUR):
         found = planned(job(comment=SET, planned_s=limit_s))
         assert found.changes == [] and found.left == {"its limit was changed": 1}
+
+
+@pytest.mark.parametrize("comment", ["", "ticket 7", SEEN.replace("limit_min=same", "limit_min=keep")])
+def test_a_job_whose_script_the_plug_in_has_not_seen_or_did_not_like_is_left_alone(comment: str) -> None:
+    assert targets(job(comment=comment)) == []
 
 
 def test_withdrawal_leaves_no_trace() -> None:

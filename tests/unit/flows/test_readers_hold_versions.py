@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from flows.services.exporting import export
-from flows.services.query.answers import load_state
 from flows.services.run.publishing import check_published
 from flows.services.watching import Watch
 from pipeline.config_file import parse_settings
@@ -28,12 +27,11 @@ def publish_run(folder: Path, run_id: str) -> Path:
 
 def watched(out: Path) -> None:
     settings = parse_settings({"source": {"kind": "folder", "folder": "logs"}, "output_dir": str(out)}, "test")
-    Watch(settings, Path("site.toml"), "slurm", {}, is_dry_run=True).run_round(NEWEST_S)
+    Watch(settings, Path("site.toml"), "slurm", {}).run_round(NEWEST_S)
 
 
 COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "export": ("exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
-    "apply": ("query.answers.answering_state", load_state),
     "watch": ("watching.read_table", watched),
     "check": ("run.publishing.entries_of", lambda out: check_published(out, NEWEST_S)),
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.ingest import ingest
-from pipeline.ingest.limit_comment import asked_s_of, limit_comment, set_by_of, set_s_of
+from pipeline.ingest.limit_comment import asked_s_of, limit_comment, noted_by_of, noted_s_of, set_s_of
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.test_sacct import NAMES, changed
 from tests.unit.ingest.test_sacct_json import document, old_job
@@ -35,28 +35,32 @@ def test_the_first_comment_of_ours_tells_the_limit(comment: str, asked_s: float 
     ("comment", "set_s", "by"),
     [
         (LOWERED, 180.0, "plug-in 0a1b"),
-        (limit_comment("limit", "apply run=ab7", 5, 45), 300.0, "apply ab7"),
-        (limit_comment("dry_run", "stamp=0a1b", 3, 45), None, ""),
+        (limit_comment("limit", "run=guard", 5, 45), 300.0, "guard"),
+        (f'"{LOWERED}"', 180.0, "plug-in 0a1b"),
+        (limit_comment("dry_run", "stamp=0a1b", 3, 45), 180.0, "dry_run 0a1b"),
         (limit_comment("limit", "stamp=0a1b", None, 45), None, ""),
         ("walltime mode=limit nobody limit_min=3 asked_min=45", 180.0, ""),
         ("ticket 7", None, ""),
     ],
 )
 def test_it_tells_what_was_set_and_by_whom(comment: str, set_s: float | None, by: str) -> None:
-    assert (set_s_of(comment), set_by_of(comment)) == (set_s, by)
+    assert (noted_s_of(comment), noted_by_of(comment)) == (set_s, by)
+    assert set_s_of(comment) == (None if by.startswith("dry_run") else set_s)
 
 
-def test_jobs_keep_the_limit_that_held_at_the_end(tmp_path: Path) -> None:
-    """Of the second job somebody has raised the limit since, the third has a comment of others."""
+def test_jobs_keep_the_first_limit_and_the_request(tmp_path: Path) -> None:
+    """The guard has raised the second, the third has a comment of others, of two others somebody changed the limit."""
     rows = [
         f"{changed(TimelimitRaw='3')}|{LOWERED}", f"{changed(JobID='8', TimelimitRaw='44')}|{LOWERED}",
         f"{changed(JobID='9')}|ticket 7",
+        f"{changed(JobID='10', TimelimitRaw='2')}|{LOWERED}", f"{changed(JobID='11', TimelimitRaw='50')}|{LOWERED}",
     ]  # fmt: skip
     (tmp_path / "dump").write_text("\n".join([f"{NAMES}|AdminComment", *rows, ""]))
     jobs = ingest([tmp_path / "dump"], SiteSettings(name="c"), IngestSettings())[0]
-    assert jobs["limit_set_s"].to_pylist() == [180.0, None, None]
-    assert jobs["limit_set_by"].to_pylist() == ["plug-in 0a1b", None, None]
-    assert jobs["requested_s"].to_pylist()[:2] == [2700.0, 2700.0]
+    assert jobs["limit_set_s"].to_pylist() == [180.0, 180.0, None, None, None]
+    assert jobs["limit_set_by"].to_pylist() == ["plug-in 0a1b", "plug-in 0a1b", None, None, None]
+    requested_s = jobs["requested_s"].to_pylist()
+    assert requested_s[:2] == [2700.0, 2700.0] and requested_s[3:] == [120.0, 3000.0]
 
 
 def requested(folder: Path, text: str | bytes) -> list[float | None]:

@@ -340,7 +340,7 @@ def _typed_memory(fields: Fields, kib: Floats, said_per: Bytes, nodes: Floats, p
 
 
 def _limits(fields: Fields) -> dict[str, pa.Array]:
-    """The limit that the user asked for, and the one that we set where it still held at the job's end."""
+    """The limit that the user asked for, and the first one that we set; a limit that others changed is the request."""
     if fields.has("limit_min"):
         minutes, missing = fields.count("limit_min")
         limit_s = np.where(missing | np.isin(minutes, spans.NO_VALUES), np.nan, minutes * 60.0)
@@ -349,8 +349,9 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
     fields.mark(limit_s < 0, "not_a_duration")
     comments = fields.category("admin_comment")
     asked_s, set_s = (fields.by_word("admin_comment", value_of) for value_of in (asked_s_of, noted_s_of))
-    # Somebody may have changed it since.
-    set_s[~np.isnan(limit_s) & (limit_s != set_s)] = np.nan
+    # The guard raises a limit up to what was asked for; below or beyond, somebody else has changed it.
+    is_others = (limit_s < set_s) | (limit_s > asked_s)
+    set_s[is_others], asked_s[is_others] = np.nan, np.nan
     by = categories(comments, noted_by_of)
     return {
         "requested_s": real(np.where(np.isnan(asked_s), limit_s, asked_s)),
