@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.answer import BURST, LIMIT, LOG_PLACE, LOG_SIZE, SESSION, SUBMIT, USER, Jobs
 from pipeline.estimate.history import History
-from pipeline.kernels import cached_kernel
+from pipeline.kernels import entry_kernel
 
 TRAITS = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
 """Attributes that jobs are compared by; the last trait is the requested memory."""
@@ -117,7 +117,7 @@ def _known_programs(what: Ints, n_names: Ints, nth: Ints) -> Ints:
     return np.where((nth >= NAMED_JOBS) & (n_names > MOST_NEW * nth), -1, what)
 
 
-@cached_kernel
+@entry_kernel
 def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints, registers: bool) -> None:
     """Set burst and session of the jobs from `first` on; `last`: per user the place of the last submit.
 
