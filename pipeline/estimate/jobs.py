@@ -43,7 +43,8 @@ class Names(NamedTuple):
 
 def no_names() -> Names:
     """Nothing numbered."""
-    numbered = {name: no_keys() for name in ("size", "memory", *KEYS)}
+    none = Numbered(np.empty(0, np.int64), np.empty(0, np.int64))
+    numbered = dict.fromkeys(("size", "memory", *KEYS), none)
     return Names({name: {} for name in ("who", *TRAITS)}, numbered)
 
 
@@ -142,11 +143,6 @@ def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints, registers: bool)
 
 
 MASK = np.uint64(2**63 - 1)
-
-
-def no_keys() -> Numbered:
-    """The empty set of keys."""
-    return Numbered(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def mixed(*columns: Ints | Floats) -> Ints:
