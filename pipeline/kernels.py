@@ -118,6 +118,11 @@ def interpreted() -> Iterator[None]:
         _IS_INTERPRETED.reset(token)
 
 
+def compiles() -> bool:
+    """Whether this process has loaded numba."""
+    return "numba" in sys.modules
+
+
 def compiled(function: Any) -> Any:
     """numba's dispatcher of a kernel, of whichever kind."""
     return _dispatcher(function, False)
@@ -164,11 +169,6 @@ def cached(function: F, **options: Any) -> F:
         return _entry(function, cache=True, **options)
     except RuntimeError:  # no folder to cache in: a read-only installation without a home
         return _entry(function, **options)
-
-
-def cached_kernel(function: F) -> F:
-    """The same of a kernel of plain njit functions, in which a division by zero gives inf or NaN as in numpy."""
-    return cached(function, error_model="numpy")
 
 
 def uncounted(function: F) -> F:

@@ -13,10 +13,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pipeline.arrays import Floats, Ints
-from pipeline.kernels import cached_kernel
+from pipeline.kernels import called_kernel, entry_kernel
 from pipeline.sorting import sort_numbers
 
 LEVELS = np.array((0.10, 0.50, 0.80, 0.90, 0.95, 0.99, 0.025))
@@ -164,7 +163,7 @@ def new_room(n_jobs: int) -> Room:
     )  # fmt: skip
 
 
-@cached_kernel
+@entry_kernel
 def advance(
     jobs: Jobs, memory: Memory, answers: Floats, room: Room, asked: Ints, by_start: Ints, by_end: Ints, age_s: float,
     until_s: float,
@@ -190,13 +189,13 @@ def advance(
             _answer(asked[nth], known_s, jobs, memory, answers[asked[nth]], room)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def begun_s(values: Floats, job: int) -> float:
     """When a start is known: no job is known to run at its own submit."""
     return float(max(values[job, START], values[job, SUBMIT] + 1.0))
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats, room: Room) -> None:
     """Set the answer to a job from what is remembered."""
     users, user, knots_s = memory.users, jobs.codes[job, USER], room.knots_s
@@ -239,7 +238,7 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats
         answer[level] = max(answer[level], answer[level - 1])
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _sample(job: int, known_s: float, meant_s: float, jobs: Jobs, memory: Memory, room: Room) -> int:
     """Fill the sample; its size. The user's ended jobs, those of the kind, running ones; and everybody's."""
     values, codes, rings, sample = jobs.values, jobs.codes, memory.rings, room.sample
@@ -271,7 +270,7 @@ def _sample(job: int, known_s: float, meant_s: float, jobs: Jobs, memory: Memory
     return _with_everybody(job, meant_s, size, jobs, rings.request, sample)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _meant_s(job: int, jobs: Jobs, ended: Ring) -> float:
     """The request, at most MOST_SCALED times the largest remembered one: a year says no more. Infinite without one."""
     values, key, largest_s = jobs.values, _remembered(job, jobs.codes, ended), 0.0
@@ -281,13 +280,13 @@ def _meant_s(job: int, jobs: Jobs, ended: Ring) -> float:
     return float(min(limit_s, MOST_SCALED * largest_s) if largest_s > 0 else limit_s)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _remembered(job: int, codes: Ints, ended: Ring) -> int:
     """Whose ended jobs a job is answered from: its user's, of a user without any those of its queue."""
     return int(codes[job, USER] if ended.heads[codes[job, USER], COUNT] > 0 else codes[job, QUEUE])
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _with_everybody(job: int, meant_s: float, size: int, jobs: Jobs, ring: Ring, sample: Floats) -> int:
     """Add all users' last jobs with the request, or of any; together they weigh as much as OF_OTHERS says."""
     values, key, first, total, longest_s = jobs.values, jobs.codes[job, REQUEST], size, 0.0, 0.0
@@ -309,13 +308,13 @@ def _with_everybody(job: int, meant_s: float, size: int, jobs: Jobs, ring: Ring,
     return size
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _ratio(meant_s: float, other_s: float) -> float:
     """The ratio of the requests, 1 where one has none."""
     return meant_s / other_s if meant_s < np.inf and other_s > 0 else 1.0
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _weigh(
     job: int, other: int, back: int, factor: float, place: int, values: Floats, codes: Ints, sample: Floats,
     log_trait: Floats,
@@ -337,7 +336,7 @@ def _weigh(
         sample[WEIGHT + nth, place] = likeness * BY_RANK[nth, back] * (IN_SESSION[nth] if is_session else 1.0)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _log_trait(pairs: Floats, trait: int) -> float:
     """The log weight of a job whose trait differs."""
     n, n_alike = pairs[trait, 1], pairs[N_TRAITS, 1]
@@ -347,7 +346,7 @@ def _log_trait(pairs: Floats, trait: int) -> float:
     return float((n * learnt + PRIOR_PAIRS * OTHER_TRAIT[trait]) / (n + PRIOR_PAIRS))
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _follows(users: Floats, kinds: Floats, user: int, kind: int) -> float:
     """How much better (log) runtimes follow the request than stay: of the kind, shrunk towards its user and all."""
     found = users[-1, FOLLOWS] / (users[-1, OF_FOLLOWS] + 1)
@@ -355,7 +354,7 @@ def _follows(users: Floats, kinds: Floats, user: int, kind: int) -> float:
     return float((kinds[kind, 0] + 10 * found) / (kinds[kind, 1] + 10))
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _set_order(order: Ints, sample: Floats) -> None:
     """Set `order` to the sample's places by runtime, of equal ones the runs to an end first.
 
@@ -367,7 +366,7 @@ def _set_order(order: Ints, sample: Floats) -> None:
     sort_numbers(order)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _quantiles(order: Ints, sample: Floats, nth: int, limit_s: float, levels: Floats, found: Floats) -> None:
     """Kaplan and Meier's quantiles over weights, s; the weight of a lower bound goes to longer runs and the request."""
     weight, at_risk, surviving, reached_s, k, is_stopped = sample[WEIGHT + nth], 0.0, 1.0, 0.0, 0, False
@@ -390,7 +389,7 @@ def _quantiles(order: Ints, sample: Floats, nth: int, limit_s: float, levels: Fl
     )
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _last_ones(job: int, jobs: Jobs, rings: Rings, work: Floats, limit_s: float, estimates: Floats) -> None:
     """Set the estimates that are medians or means of the last jobs; one that has no job stays as it is."""
     values, codes = jobs.values, jobs.codes
@@ -414,7 +413,7 @@ def _last_ones(job: int, jobs: Jobs, rings: Rings, work: Floats, limit_s: float,
         estimates[OF_SESSION] = min(_median(work[:n]), limit_s)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _gather(ring: Ring, key: int, values: Floats, found: Floats) -> int:
     n = _n_held(ring, key)
     for back in range(n):
@@ -422,7 +421,7 @@ def _gather(ring: Ring, key: int, values: Floats, found: Floats) -> int:
     return n
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -> int:
     """The user's last runtimes: 2 of the program and request, 3 of the program, 4 of any, 5 of the session (three)."""
     values, codes, n, key = jobs.values, jobs.codes, 0, _remembered(job, jobs.codes, ring)
@@ -441,14 +440,14 @@ def _gather_alike(job: int, level: int, jobs: Jobs, ring: Ring, found: Floats) -
     return n
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _median(values: Floats) -> float:
     """The upper median; the values are sorted."""
     sort_numbers(values)
     return float(values[len(values) // 2])
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _set_shares(users: Floats, user: int, power: float, shares: Floats) -> None:
     """Set weights by errors of the user's jobs and of some of everybody's, in multiples of their mean."""
     of_all, of_user, n_own = users[-1, :N_ESTIMATES], users[user, :N_ESTIMATES], users[user, N_ERRORS]
@@ -459,7 +458,7 @@ def _set_shares(users: Floats, user: int, power: float, shares: Floats) -> None:
         shares[k] = max(error, 1e-9) ** -power
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _weighted_median(values: Floats, shares: Floats, room: Floats) -> float:
     """The least value up to which there is half of the weight."""
     ordered, total = room[: len(values)], 0.0
@@ -476,7 +475,7 @@ def _weighted_median(values: Floats, shares: Floats, room: Floats) -> float:
     return float(ordered[-1])
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _set_knots(knots_s: Floats, middle_s: float, limit_s: float, beyond: float) -> None:
     """Put the sample's quantiles around the middle, and knots beyond the request, or beyond all that was seen."""
     n, last = len(KNOT_LEVELS), len(knots_s) - 4
@@ -498,14 +497,14 @@ def _set_knots(knots_s: Floats, middle_s: float, limit_s: float, beyond: float) 
         knots_s[k] = max(knots_s[k], knots_s[k - 1])
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _at(knots_s: Floats, place: float) -> float:
     low = int(min(max(np.floor(place), 0), len(knots_s) - 2))
     part = min(max(place - low, 0.0), 1.0)
     return float(knots_s[low] ** (1 - part) * knots_s[low + 1] ** part)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: float) -> None:
     """Learn from a job whose end has become known, `n_since` submits after its own."""
     values, codes, rings, users, log = jobs.values, jobs.codes[job], memory.rings, memory.users, memory.log
@@ -535,7 +534,7 @@ def _learn(job: int, jobs: Jobs, memory: Memory, answers: Floats, n_since: float
         _put(rings.request, codes[REQUEST], job)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _count_errors(estimates: Floats, runtime_s: float, user: int, users: Floats) -> None:
     for k in range(len(estimates)):
         error_s = abs(estimates[k] - runtime_s)
@@ -544,7 +543,7 @@ def _count_errors(estimates: Floats, runtime_s: float, user: int, users: Floats)
     users[user, N_ERRORS] = KEPT_OF_USER * users[user, N_ERRORS] + 1
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _move_places(answer: Floats, runtime_s: float, log_place: float, places: Floats, n_waiting: float) -> None:
     """Move each level's place towards covering its share; of a new user the offset, too."""
     is_new = answer[IS_NEW] > 1
@@ -564,7 +563,7 @@ def _move_places(answer: Floats, runtime_s: float, log_place: float, places: Flo
             places[1, level] = min(max(offset, -MOST_OFFSET), MOST_OFFSET)
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _compare_traits(job: int, jobs: Jobs, ring: Ring, pairs: Floats) -> None:
     """Learn from pairs of the user's jobs what a trait changes."""
     values, codes, user = jobs.values, jobs.codes, jobs.codes[job, USER]
@@ -579,7 +578,7 @@ def _compare_traits(job: int, jobs: Jobs, ring: Ring, pairs: Floats) -> None:
             pairs[differs, 1] = PAIR_KEEPS * pairs[differs, 1] + 1
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _compare_requests(job: int, jobs: Jobs, ring: Ring, users: Floats, kinds: Floats) -> None:
     """Learn from the newest pair of a kind with unlike requests whether runtimes follow requests."""
     values, user, kind = jobs.values, jobs.codes[job, USER], jobs.codes[job, KIND]
@@ -595,18 +594,18 @@ def _compare_requests(job: int, jobs: Jobs, ring: Ring, users: Floats, kinds: Fl
             break
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _count_gain(row: Floats, gain: float, keeps: float) -> None:
     row[0] = keeps * row[0] + gain
     row[1] = keeps * row[1] + 1
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _n_held(ring: Ring, key: int) -> int:
     return int(min(ring.heads[key, COUNT], ring.jobs.shape[1]))
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _nth(ring: Ring, key: int, back: int) -> int:
     """The job that was put in `back` jobs before the newest one."""
     if ring.heads[key, ROW] < 0:
@@ -614,7 +613,7 @@ def _nth(ring: Ring, key: int, back: int) -> int:
     return int(ring.jobs[ring.heads[key, ROW], (ring.heads[key, COUNT] - 1 - back) % ring.jobs.shape[1]])
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _put(ring: Ring, key: int, job: int) -> None:
     head, width = ring.heads[key], ring.jobs.shape[1]
     if head[COUNT] == 1:
@@ -627,7 +626,7 @@ def _put(ring: Ring, key: int, job: int) -> None:
     head[COUNT] += 1
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _put_ended(ring: Ring, user: int, job: int, codes: Ints) -> None:
     """Put an ended job in; of a burst the newest BURST_JOBS stay."""
     n_same, oldest, width = 0, -1, ring.jobs.shape[1]

@@ -6,7 +6,7 @@ from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.history import History
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import QUANTILES, points
-from pipeline.kernels import cached_kernel
+from pipeline.kernels import entry_kernel
 from pipeline.sorting import sort_numbers
 
 PROGRAM = ("what", "gpu_type")
@@ -46,7 +46,7 @@ def latest(
     return found
 
 
-@cached_kernel
+@entry_kernel
 def _latest(
     codes: Ints, values: Floats, by_end: Ints, ended: Ints, n_keys: int, n_latest: int, statistic: int, least: int,
     shares: Floats, found: Floats,

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.answer import BURST, LIMIT, LOG_PLACE, LOG_SIZE, SESSION, SUBMIT, USER, Jobs
 from pipeline.estimate.history import History
-from pipeline.kernels import cached_kernel
+from pipeline.kernels import entry_kernel
 
 TRAITS = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size", "gpu_type")
 """Attributes that jobs are compared by; the last trait is the requested memory."""
@@ -43,7 +43,8 @@ class Names(NamedTuple):
 
 def no_names() -> Names:
     """Nothing numbered."""
-    numbered = {name: no_keys() for name in ("size", "memory", *KEYS)}
+    none = Numbered(np.empty(0, np.int64), np.empty(0, np.int64))
+    numbered = dict.fromkeys(("size", "memory", *KEYS), none)
     return Names({name: {} for name in ("who", *TRAITS)}, numbered)
 
 
@@ -117,7 +118,7 @@ def _known_programs(what: Ints, n_names: Ints, nth: Ints) -> Ints:
     return np.where((nth >= NAMED_JOBS) & (n_names > MOST_NEW * nth), -1, what)
 
 
-@cached_kernel
+@entry_kernel
 def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints, registers: bool) -> None:
     """Set burst and session of the jobs from `first` on; `last`: per user the place of the last submit.
 
@@ -142,11 +143,6 @@ def set_bursts(jobs: Jobs, last: Ints, first: int, array: Ints, registers: bool)
 
 
 MASK = np.uint64(2**63 - 1)
-
-
-def no_keys() -> Numbered:
-    """The empty set of keys."""
-    return Numbered(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def mixed(*columns: Ints | Floats) -> Ints:

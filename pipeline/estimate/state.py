@@ -5,6 +5,7 @@ read a day after it was made is answered by what was known a day before, and its
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from pipeline.estimate.answer import Jobs, Memory, Ring, Rings, advance, new_roo
 from pipeline.estimate.history import History
 from pipeline.estimate.jobs import KEYS, Names, Numbered, hashes_of_names, jobs_of, no_names, set_bursts, texts
 from pipeline.estimate.score import N_QUANTILES
+from pipeline.kernels import compiles, interpreted
 from pipeline.stored_arrays import arrays_in, arrays_of, arrays_table, copied, tuple_of
 from pipeline.tables import JOBS
 
@@ -175,7 +177,9 @@ def update(
     state = replace(state, last=state.last.copy(), ages={age_s: copied(age) for age_s, age in state.ages.items()})
     state = _with_events(state, known, place)
     fresh = np.flatnonzero(fate >= LATE)
-    known, named = known.take(fresh), named[fresh]
+    if len(fresh) < len(known):
+        # A copy of a whole log takes as much memory as the log.
+        known, named = known.take(fresh), named[fresh]
     # A job that was reported late counts as submitted now: what it would have changed has been answered.
     known = replace(known, submit_s=np.maximum(known.submit_s, state.as_of_s))
     n_kept = len(state.ids)
@@ -438,6 +442,8 @@ def estimate(state: State, questions: History) -> Floats:
     return found
 
 
+FEW = 20
+"""So many jobs are answered by kernels that run as Python, 10 ms each, so that a query does not wait for numba."""
 SAME_S = 3600.0
 """A submit so long after the State's time is answered as one at it."""
 
@@ -446,15 +452,20 @@ def _asked(state: State, age_s: float, questions: History) -> Floats:
     # What has happened by the State's time and has not been learnt at this age is learnt before the questions join the
     # jobs: their number must not change it.
     jobs, until_s, nothing, first = state.jobs, state.as_of_s, np.empty(0, np.int64), len(state.ids)
-    age = _with_room(copied(state.ages[age_s]), first, _n_keys(state.names))
-    by_start, by_end = _in_order(jobs, age, until_s)
-    memory = _with_rows(age.memory, len(by_start), len(by_end))
-    advance(jobs, memory, age.answers, new_room(first), nothing, by_start, by_end, 0.0, until_s)
-    fresh, _ = jobs_of(questions, state.names, registers=False)
-    jobs, n = _joined(jobs, fresh), first + len(questions)
-    set_bursts(jobs, state.last, first, np.concatenate([state.array, np.zeros(len(questions), np.int64)]), False)
-    answers = np.zeros((n, answer.N_ANSWER))
-    advance(jobs, memory, answers, new_room(n), np.arange(first, n), nothing, nothing, 0.0, until_s)
+    age = state.ages[age_s]
+    memory, (by_start, by_end) = age.memory, _in_order(jobs, age, until_s)
+    n_events = len(by_start) + len(by_end)
+    is_quick = not compiles() and n_events + len(questions) <= FEW
+    with interpreted() if is_quick else nullcontext():
+        if n_events:
+            age = _with_room(copied(age), first, _n_keys(state.names))
+            memory = _with_rows(age.memory, len(by_start), len(by_end))
+            advance(jobs, memory, age.answers, new_room(first), nothing, by_start, by_end, 0.0, until_s)
+        fresh, _ = jobs_of(questions, state.names, registers=False)
+        jobs, n = _joined(jobs, fresh), first + len(questions)
+        set_bursts(jobs, state.last, first, np.concatenate([state.array, np.zeros(len(questions), np.int64)]), False)
+        answers = np.zeros((n, answer.N_ANSWER))
+        advance(jobs, memory, answers, new_room(n), np.arange(first, n), nothing, nothing, 0.0, until_s)
     return answers[first:, : len(answer.LEVELS)]
 
 

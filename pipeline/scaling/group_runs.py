@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
 from pipeline.axes import MOST_EFFICIENCY, Axis
-from pipeline.kernels import cached_kernel
+from pipeline.kernels import called_kernel, entry_kernel
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
 from pipeline.sorting import sort_numbers
@@ -154,7 +153,7 @@ def predict(
 _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
 
 
-@cached_kernel
+@entry_kernel
 def _walk(
     runs: Runs, learnt: Learnt, by_submit: Ints, by_end: Ints, row_cell: Ints, as_of_s: float, of_rows: Floats
 ) -> None:
@@ -189,7 +188,7 @@ def _walk(
             inside[run, 1] = answer[LO95] - SAME <= off <= answer[HI95] + SAME
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _look(cell: int, known_s: float, runs: Runs, learnt: Learnt, room: Floats, codes: Ints) -> None:
     """Set median, effective runs, class and knots of a cell from the runs that are known."""
     values, weights, bounds = room
@@ -229,7 +228,7 @@ def _look(cell: int, known_s: float, runs: Runs, learnt: Learnt, room: Floats, c
     learnt.n_effective[cell], learnt.looked_s[cell] = n_effective, known_s
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _set_quantiles(
     values: Floats, weights: Floats, bounds: Floats, codes: Array, levels: Floats, found: Floats
 ) -> None:
@@ -254,7 +253,7 @@ def _set_quantiles(
             found[k], k = values[place], k + 1
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
     """Set the median, and the distances from it below which shares of the later runs of cell and class fell."""
     knots, of_cell = learnt.knots[cell], learnt.later[cell]
@@ -272,7 +271,7 @@ def _set_answer(cell: int, learnt: Learnt, answer: Floats) -> None:
     answer[LO95], answer[HI95] = min(answer[LO95], answer[LO80]), max(answer[HI95], answer[HI80])
 
 
-@njit(nogil=True, error_model="numpy")
+@called_kernel
 def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Array, inside: Bools) -> None:
     """Learn from a run that has ended."""
     cell, week = runs.cell[run], math.floor(runs.end_s[run] / WEEK_S)
