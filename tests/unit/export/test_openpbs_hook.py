@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pipeline.evaluate.limit_advice import values_of_submits
+from pipeline.limits.limits import make_limits
 
 from pipeline.application_names import application_of
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
-from pipeline.evaluate.limit_advice import values_of_submits
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.published_tables import PublishedTables, known_applications
 from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
-from pipeline.limits.limits import make_limits
 from pipeline.settings import ExportSettings, OptOut, SiteSettings
 from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
