@@ -304,7 +304,7 @@ class ExportSettings(Section):
     """What a scheduler plans jobs with, and whose jobs are left alone."""
 
     mode: Literal["off", "dry_run", "limit"] = "dry_run"
-    quantile: Annotated[float, AfterValidator(_known_quantile)] = 0.5
+    quantile: Annotated[float, AfterValidator(_known_quantile)] = 0.1
     order: Switch = False
     max_age_days: float = Field(7.0, gt=0, allow_inf_nan=False)
     opt_out: Whose = Whose()

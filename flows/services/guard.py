@@ -104,7 +104,7 @@ def plan_round(seen: Seen) -> Planned:
 def _raised(job: PendingJob, first_s: float, seen: Seen) -> Change | None:
     """The next limit of a running job; its request where it should not have had a limit of ours."""
     asked_s, limit_s = float(job.asked_s or 0), float(job.planned_s or 0)
-    if why := _why_not(job, seen):
+    if why := _why_not(job, seen) or _why_late(job, seen):
         return Change(job, asked_s, why, _left_comment(job) if seen.is_leaving else None)
     left_s = 0.0 if math.isnan(job.end_s) else job.end_s - seen.now_s
     if left_s >= seen.rules.margin_s:
@@ -167,6 +167,11 @@ def _why_not_now(job: PendingJob, seen: Seen) -> str:
     # Which nodes it will get is not known: any reservation counts.
     if any(seen.now_s < one.start_s < seen.now_s + job.asked_s for one in seen.reservations):
         return "its request would reach a reservation"
+    return _why_late(job, seen)
+
+
+def _why_late(job: PendingJob, seen: Seen) -> str:
+    # Of running jobs too: only then is it planned when nodes are free for the job that waits.
     return "a job of its partition waits too long" if seen.late & _names(job, "queue") else ""
 
 

@@ -21,7 +21,7 @@ OVER_TIME_LIMIT_S, MARGIN_WITH_OVER_TIME_S = 900.0, 180.0
 class SoftRules(NamedTuple):
     """The rules of a site."""
 
-    quantile: float = 0.5
+    quantile: float = 0.1
     """The quantile of the estimate that is the first limit (setting export.quantile)."""
     margin_s: float = 900.0
     """A job with less time left is extended: so long may the guard be away without a job ending."""

@@ -37,7 +37,7 @@ def running(left_s: float, **changes: Any) -> PendingJob:
 
 def planned(*jobs: PendingJob, **changes: Any) -> Planned:
     plain: Mapping[str, Any] = {
-        "now_s": NOW_S, "jobs": jobs, "export": ExportSettings(mode="limit"), "rules": SoftRules(),
+        "now_s": NOW_S, "jobs": jobs, "export": ExportSettings(mode="limit"), "rules": SoftRules(quantile=0.5),
         "quantiles_s": {"7": ESTIMATE}, "signals": {7: False}, "reservations": [], "late": frozenset(),
     }  # fmt: skip
     return plan_round(Seen(**plain | changes))
@@ -123,7 +123,7 @@ def test_a_waiting_job_is_set_as_the_plug_in_sets_it_and_its_request_kept() -> N
 @pytest.mark.parametrize(
     "seen",
     [
-        {"signals": {}}, {"reservations": None}, {"late": frozenset({"long"})},
+        {"signals": {}}, {"reservations": None},
         {"reservations": [Reservation(NOW_S + 9 * HOUR, NOW_S + 12 * HOUR, frozenset())]},
     ],
 )  # fmt: skip
@@ -131,6 +131,14 @@ def test_a_waiting_job_keeps_or_gets_its_request_while_something_is_in_the_way(s
     assert targets(job(), **seen) == []
     assert targets(job(comment=SET, planned_s=HOUR), **seen) == [10 * HOUR]
     assert targets(running(60.0), **seen) == [6600.0], "running jobs wait for nothing"
+
+
+def test_while_a_job_waits_too_long_all_jobs_of_its_partition_have_their_requests() -> None:
+    late = frozenset({"long"})
+    assert targets(job(), late=late) == []
+    assert targets(job(comment=SET, planned_s=HOUR), late=late) == [10 * HOUR]
+    assert targets(running(3000.0), late=late) == [10 * HOUR]
+    assert targets(running(3000.0), late=frozenset({"short"})) == []
 
 
 @pytest.mark.parametrize("start_s", [NOW_S - 60, NOW_S + 11 * HOUR])
