@@ -2,6 +2,7 @@
 
 import ast
 import io
+import math
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +10,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from pipeline.evaluate.limit_advice import values_of_submits
-from pipeline.limits.limits import make_limits
 
 from pipeline.application_names import application_of
 from pipeline.errors import InputError
+from pipeline.estimate.estimates import make_estimates
 from pipeline.estimate.history import History, history
+from pipeline.estimate.stage import learn_state
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.published_tables import PublishedTables, known_applications
 from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
-from pipeline.settings import ExportSettings, OptOut, SiteSettings
-from pipeline.tables import ESTIMATES
+from pipeline.settings import QUANTILES, ExportSettings, SiteSettings, Whose
 from tests.rows import jobs_of
 from tests.unit.export.openpbs_server import (
     MODIFYJOB,
@@ -33,7 +33,7 @@ from tests.unit.export.openpbs_server import (
     installed,
     submit,
 )  # fmt: skip
-from tests.unit.export.slurm_plugin import limited, limits_of, memory_of
+from tests.unit.export.slurm_plugin import found_in, job_at, memory_of, of_user, table_of
 
 NAMES = (
     "relax_12.sh", "solver-n16", "prep", "Übung 7", "a|b\tc", "77", "x\ny", "prod", "%41", "__import__('os')",
@@ -79,9 +79,9 @@ def log(jobs: pa.Table) -> History:
 
 @pytest.fixture(scope="module")
 def published(jobs: pa.Table) -> PublishedTables:
-    rows, _ = make_limits(jobs, SiteSettings(name="here"), "run7")
-    names = known_applications(jobs)
-    return PublishedTables(ESTIMATES.empty(), rows, names, has_hashed_names=False, has_own_name_rules=False)
+    state, _ = learn_state(jobs, SiteSettings(name="here"))
+    rows, _ = make_estimates(state, jobs, "run7")
+    return PublishedTables(rows, known_applications(jobs), has_hashed_names=False, has_own_name_rules=False)
 
 
 @pytest.fixture
@@ -89,16 +89,18 @@ def server(published: PublishedTables, tmp_path: Path) -> Server:
     return installed(openpbs_files(published, LIMITING), tmp_path)
 
 
-def test_every_soft_walltime_is_the_limit_of_the_file(server: Server, published: PublishedTables, log: History) -> None:
+def test_every_soft_walltime_is_the_quantile_of_the_file(
+    server: Server, published: PublishedTables, log: History
+) -> None:
     random = np.random.default_rng(1)
     asked = log.take(np.sort(random.choice(len(log), 150, replace=False)))
     # A third of the submits have a request or a size that the table has never seen.
     asked.requested_s[random.random(len(asked)) < 0.2] = 777.0
     asked.procs[random.random(len(asked)) < 0.2] = 24.0
-    file = Lookup(io.BytesIO(lookup_file(published.estimates, published.limits, published.applications)))
-    job_names, submits, n_set = made_jobs().column("job_name").to_pylist(), values_of_submits(asked), 0
+    file = Lookup(io.BytesIO(lookup_file(published.estimates, published.applications)))
+    job_names, n_set = made_jobs().column("job_name").to_pylist(), 0
     for i in range(len(asked)):
-        facts = {name: values[i] for name, values in submits.items()}
+        facts = job_at(asked, i)
         job = submit(
             int(asked.requested_s[i]),
             select=f"{int(asked.procs[i])}:ncpus=1:mem=1gb",
@@ -106,26 +108,25 @@ def test_every_soft_walltime_is_the_limit_of_the_file(server: Server, published:
             queue="" if facts["queue"] == "workq" else types.SimpleNamespace(name=facts["queue"]),
         )
         server.call(QUEUEJOB, job, user=facts["who"])
-        row = file.limit(facts)
-        wanted = int(row.limit_s) if row is not None and 0 < row.limit_s < asked.requested_s[i] else None
-        assert job.soft_s == wanted
-        n_set += wanted is not None
+        row = found_in(file, facts)
+        soft_s = math.ceil(row.quantiles_s[QUANTILES.index(LIMITING.quantile)]) if row is not None else 0
+        assert job.soft_s == (soft_s if 0 < soft_s < asked.requested_s[i] else None)
+        n_set += job.soft_s is not None
     assert n_set > 30 and all(line.startswith("walltime: soft_walltime ") for line in server.log)
 
 
-def test_a_user_without_jobs_of_his_own_gets_no_soft_walltime(server: Server) -> None:
-    assert server.call(QUEUEJOB, submit(4800, ncpus=1), user="stranger").soft_s is None
+def test_a_user_without_jobs_is_planned_by_the_jobs_of_everybody(server: Server) -> None:
+    assert 0 < server.call(QUEUEJOB, submit(4800, ncpus=1), user="stranger").soft_s < 4800
 
 
-@pytest.mark.parametrize("mode", ["dry_run", "priority"])
-def test_under_another_mode_nothing_is_set_and_the_log_says_what_would_be(
-    published: PublishedTables, tmp_path: Path, mode: str
+def test_in_a_dry_run_nothing_is_set_and_the_log_says_what_would_be(
+    published: PublishedTables, tmp_path: Path
 ) -> None:
-    server = installed(openpbs_files(published, ExportSettings(mode=mode)), tmp_path)
+    server = installed(openpbs_files(published, ExportSettings(mode="dry_run")), tmp_path)
     for event in (QUEUEJOB, RUNJOB):
         assert server.call(event, a_limited_job()).soft_s is None
     assert len(server.log) == 2
-    assert all(line.startswith(f"walltime: nothing is set (mode {mode}), else soft_walltime ") for line in server.log)
+    assert all(line.startswith("walltime: nothing is set (mode dry_run), else soft_walltime ") for line in server.log)
 
 
 def test_an_old_look_up_sets_nothing_and_says_so(server: Server) -> None:
@@ -136,10 +137,10 @@ def test_an_old_look_up_sets_nothing_and_says_so(server: Server) -> None:
 
 
 def test_gpus_are_part_of_the_kind(published: PublishedTables, tmp_path: Path) -> None:
-    table = limits_of(limited("u1", 600.0, template="who+gpus", gpus=4))
-    server = installed(openpbs_files(replace(published, limits=table), LIMITING), tmp_path)
-    typed = limits_of(limited("u1", 600.0, template="who+gpus+gpu_type", gpus=4, gpu_type="a100"))
-    tables = replace(published, limits=typed, gpu_types={"q": "a100"})
+    table = table_of(of_user("u1", 600.0, template="who+gpus", gpus=4))
+    server = installed(openpbs_files(replace(published, estimates=table), LIMITING), tmp_path)
+    typed = table_of(of_user("u1", 600.0, template="who+gpus+gpu_type", gpus=4, gpu_type="a100"))
+    tables = replace(published, estimates=typed, gpu_types={"q": "a100"})
     other = installed(openpbs_files(tables, LIMITING), tmp_path / "t")
     assert [other.call(QUEUEJOB, submit(3600, ngpus=4, queue=queue)).soft_s for queue in ("q", "r")] == [600, None]
     asks = [{"select": "2:ncpus=4:ngpus=2"}, {"ncpus": 8, "ngpus": 4}, {"select": "2:ncpus=4"}, {"select": "2:ngpus=4"}]
@@ -158,7 +159,7 @@ def test_memory_is_said_in_the_log_and_never_changed(
     published: PublishedTables, tmp_path: Path, asked: dict, said: str
 ) -> None:
     rows = memory_of({"who": "u1"}, {"who": "u1", "requested_mem_kib": 1.5 * 2**20})
-    tables = replace(published, limits=limits_of(limited("u1", 600.0)), memory=rows)
+    tables = replace(published, estimates=table_of(of_user("u1", 600.0)), memory=rows)
     server = installed(openpbs_files(tables, LIMITING), tmp_path)
     job = server.call(QUEUEJOB, submit(3600, Job_Name="relax_12.sh", **asked))
     assert job.Resource_List.get("mem") == asked.get("mem") and job.Resource_List.get("select") == asked.get("select")
@@ -175,7 +176,7 @@ def test_memory_is_said_in_the_log_and_never_changed(
     ],
 )  # fmt: skip
 def test_such_a_job_is_left_alone(published: PublishedTables, tmp_path: Path, job: Job) -> None:
-    settings = ExportSettings(mode="limit", opt_out=OptOut(accounts=("phys",), partitions=("long",), users=("u2",)))
+    settings = ExportSettings(mode="limit", opt_out=Whose(accounts=("phys",), partitions=("long",), users=("u2",)))
     server = installed(openpbs_files(published, settings), tmp_path)
     assert server.call(QUEUEJOB, job).soft_s is None
     assert server.call(RUNJOB, job).soft_s is None
@@ -219,11 +220,10 @@ def test_a_lowered_walltime_takes_the_soft_one_with_it(
     assert server.call(MODIFYJOB, change, before).soft_s == wanted
 
 
-@pytest.mark.parametrize("mode", ["dry_run", "priority"])
-def test_under_another_mode_a_lowered_walltime_is_refused_as_without_the_hook(
-    published: PublishedTables, tmp_path: Path, mode: str
+def test_in_a_dry_run_a_lowered_walltime_is_refused_as_without_the_hook(
+    published: PublishedTables, tmp_path: Path
 ) -> None:
-    server = installed(openpbs_files(published, ExportSettings(mode=mode)), tmp_path)
+    server = installed(openpbs_files(published, ExportSettings(mode="dry_run")), tmp_path)
     before = Job(Resources(walltime=100, soft_walltime=50))
     assert server.call(MODIFYJOB, Job(Resources(walltime=30)), before).soft_s is None
 
@@ -240,7 +240,7 @@ def test_a_manager_s_own_soft_walltime_is_not_changed(server: Server) -> None:
 def test_a_start_renews_what_waited_while_runtimes_became_known(
     server: Server, published: PublishedTables, waited_s: int, known_later_s: int, soft: int | None, is_renewed: bool
 ) -> None:
-    queued_s = max(published.limits.column("newest_end_s").to_pylist()) - known_later_s
+    queued_s = max(published.estimates.column("newest_end_s").to_pylist()) - known_later_s
     server.now_s = queued_s + waited_s
     job = a_limited_job()
     job.qtime, job.Resource_List["soft_walltime"] = queued_s, soft
@@ -255,8 +255,8 @@ def test_a_start_renews_what_waited_while_runtimes_became_known(
     ],
 )  # fmt: skip
 def test_ten_processors_are_asked_for_in_many_ways(published: PublishedTables, tmp_path: Path, asked: dict) -> None:
-    table = limits_of(limited("u1", 123.0, template="who+procs", procs=10))
-    server = installed(openpbs_files(replace(published, limits=table), LIMITING), tmp_path)
+    table = table_of(of_user("u1", 123.0, template="who+procs", procs=10))
+    server = installed(openpbs_files(replace(published, estimates=table), LIMITING), tmp_path)
     assert server.call(QUEUEJOB, submit(3600, **asked)).soft_s == 123
     assert server.call(QUEUEJOB, submit(3600, ncpus=9)).soft_s is None
 
@@ -289,8 +289,8 @@ def test_an_alarm_or_a_missing_look_up_leaves_the_job(server: Server, monkeypatc
 def test_a_hostile_name_neither_fails_nor_reaches_the_log(
     published: PublishedTables, tmp_path: Path, name: str
 ) -> None:
-    rows = limits_of(limited(name.encode("utf-8", "backslashreplace").decode(), 600.0), limited("u1", 600.0))
-    server = installed(openpbs_files(replace(published, limits=rows), LIMITING), tmp_path)
+    rows = table_of(of_user(name.encode("utf-8", "backslashreplace").decode(), 600.0), of_user("u1", 600.0))
+    server = installed(openpbs_files(replace(published, estimates=rows), LIMITING), tmp_path)
     server.call(QUEUEJOB, submit(Job_Name=name, Account_Name=name, queue=name), user=name)
     job = server.call(QUEUEJOB, submit(Job_Name=name, Account_Name=name, queue=name), user="u1")
     assert job.soft_s == 600
@@ -298,7 +298,7 @@ def test_a_hostile_name_neither_fails_nor_reaches_the_log(
 
 
 def test_what_is_exported_holds_names_in_the_look_up_alone(published: PublishedTables) -> None:
-    files = openpbs_files(published, ExportSettings(mode="limit", opt_out=OptOut(users=('eve"\n; import os',))))
+    files = openpbs_files(published, ExportSettings(mode="limit", opt_out=Whose(users=('eve"\n; import os',))))
     others = openpbs_files(published, LIMITING)
     assert {name for name in files if files[name] != others[name]} == {CONFIG_FILE}
     assert all(content.isascii() for content in files.values())
@@ -306,9 +306,9 @@ def test_what_is_exported_holds_names_in_the_look_up_alone(published: PublishedT
 
 
 def test_rules_of_the_site_leave_unlisted_names_unknown(published: PublishedTables, tmp_path: Path) -> None:
-    rows = limits_of(*(limited("u1", 600.0, template="who+what", what=one) for one in ("the production", "prep")))
+    rows = table_of(*(of_user("u1", 600.0, template="who+what", what=one) for one in ("the production", "prep")))
     for own, wanted in ((True, [600, None]), (False, [600, 600])):
-        tables = replace(published, limits=rows, has_own_name_rules=own)
+        tables = replace(published, estimates=rows, has_own_name_rules=own)
         server = installed(openpbs_files(tables, LIMITING), tmp_path / str(own))
         assert [server.call(QUEUEJOB, submit(1200, Job_Name=name)).soft_s for name in ("prod", "prep")] == wanted
 
