@@ -1,12 +1,10 @@
 """`walltime query`: what the published State says of a job, one or many; one sentence where it says nothing."""
 
 import csv
-import io
 import itertools
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +14,6 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pipeline.limits.limits import make_limits
 
 from flows.pages.formats import span
 from flows.services.published.published_folder import read_columns
@@ -29,13 +26,12 @@ from pipeline.estimate.answer import LIMIT
 from pipeline.estimate.history import history
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state import estimate, loaded_state
-from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lookup_reader import Lookup
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
+from pipeline.limits.soft import SoftRules, planned_limits
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, SiteSettings
-from pipeline.tables import ESTIMATES, STATE
+from pipeline.tables import STATE
 from tests.flows.support import SAMPLES, Outcome, put_out
 from tests.rows import jobs_of
 from tests.unit.estimate.states import busy_log, questions
@@ -411,39 +407,32 @@ def test_a_request_that_most_such_jobs_would_reach_is_said_to_be(published: Path
     assert "be stopped" not in walltime(*given, "90d").out
 
 
-def test_an_answer_says_the_limit_that_the_plug_in_would_set_or_why_none(tmp_path: Path, walltime: Walltime) -> None:
-    """As the exported file says it, which the plug-in reads."""
+def test_an_answer_says_the_limit_that_the_job_would_be_planned_with_or_why_none(
+    tmp_path: Path, walltime: Walltime
+) -> None:
     site = SiteSettings(name="slurm")
     jobs, _, _ = ingest([sacct_log(tmp_path)], site, RunSettings().ingest)
-    limits, _ = make_limits(jobs, site, "r1")
     state, _ = learn_state(jobs, site)
 
     def published(name: str, export: dict[str, object]) -> Path:
-        return put_out(state, tmp_path / name, RunSettings.model_validate({"export": export}), limits=limits)
+        return put_out(state, tmp_path / name, RunSettings.model_validate({"export": export}))
 
     on, dry = published("on", {"mode": "limit"}), published("dry", {})
     out = published("opted", {"mode": "limit", "opt_out": {"users": ["ada"]}})
     job = ("--user", "ada", "--application", "solver", "--partition", "long", "--procs", 4, "--requested", "10h")
-    submit = {
-        "who": "ada", "what": "solver", "queue": "long", "requested_s": 36_000.0, "procs": 4, "gpus": 0,
-        "memory_class_kib": None, "qos": None,
-    }  # fmt: skip
-    file = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), limits, {})))
-    expected = file.decide(submit, Counter())
-    found = asked(walltime, on, *job)["limit"]
-    assert expected.limit_s and found["limit_s"] == found["table_s"] == expected.limit_s and found["why_none"] is None
-    assert expected.row and found["n_jobs"] == expected.row.n_jobs == 60
-    said = f"{span(expected.limit_s)} instead of 10.0 h, from 60 jobs of this user's kind that ended"
-    assert f"Limit: {said}" in walltime("query", "--from", on, *job).out
-    reasons = {
-        "dry_run": (dry, job, f'export.mode is dry_run; under "limit" it would be {said}'),
-        "opted_out": (out, job, "its user, account or queue has opted out"),
-        "too_old": (on, (*job, "--at", "2026-03-01"), "limits older than 7 days are not used"),
-        "no_request": (on, job[:-2], "the job has none of its own"),
-        "few_jobs": (on, ("--user", "eve", *job[2:]), "a limit needs 10 recent ended jobs"),
-    }
-    for why, (folder, given, sentence) in reasons.items():
-        found = asked(walltime, folder, *given)["limit"]
-        assert found["limit_s"] is None and found["why_none"] == why
-        shown = " ".join(walltime("query", "--from", folder, *given).out.split())
-        assert f"Limit: none, the request stands: {sentence}" in shown, shown
+    found = asked(walltime, on, *job)
+    limit, rules = found["limit"], SoftRules()
+    quantile_s = np.array([found[f"runtime_s_q{100 * rules.quantile:.0f}"]])
+    (planned_s,) = planned_limits(quantile_s, np.array([36_000.0]), rules)
+    assert limit["limit_s"] == limit["planned_s"] == planned_s < 36_000 and limit["why_none"] is None
+
+    def shown(folder: Path, given: tuple[object, ...]) -> str:
+        return " ".join(walltime("query", "--from", folder, *given).out.split())
+
+    assert f"Planned with {span(planned_s)}, raised while the job runs up to its 10.0 h." in shown(on, job)
+    reasons = {"dry_run": (dry, job), "opted_out": (out, job), "no_request": (on, job[:-2])}
+    for why, (folder, given) in reasons.items():
+        limit = asked(walltime, folder, *given)["limit"]
+        assert limit["limit_s"] is None and limit["why_none"] == why
+        assert "Planned with its request: " in shown(folder, given)
+
