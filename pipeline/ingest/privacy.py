@@ -125,8 +125,8 @@ def with_hashed_names(settings: RunSettings) -> RunSettings:
         names = {name: tuple(hashed(column, one) for one in getattr(whose, name)) for name, column in opted.items()}
         return whose.model_copy(update=names)
 
-    # A name may be a user's, an account's or a partition's, which stays as it is.
-    hidden = [one for name in export.opt_in for one in (hashed("user", name), hashed("account", name), name)]
+    # A name may be a user's, an account's or a partition's. Hashed tables are refused by the exports, so none stays.
+    hidden = [hashed(column, name) for name in export.opt_in for column in opted.values()]
     update = {"opt_out": of(export.opt_out), "opt_in": tuple(dict.fromkeys(hidden))}
     return settings.model_copy(
         update={"clean": settings.clean.model_copy(update=rules), "export": export.model_copy(update=update)}
