@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.limits import as_csv, letter, promise_of
+from flows.services.limits import as_csv, promise_of
 from flows.services.quantities import clock
 from pipeline.errors import InputError
 from pipeline.estimate.score import at_share
@@ -19,6 +19,7 @@ from tests.rows import jobs_of
 
 Walltime = Callable[..., Outcome]
 LOG = SAMPLES / "riverbend.swf.gz"
+GAP_S = 21_600
 HOSTILE = '=HYPERLINK("x")\x1b[2J\n../../a'
 
 
@@ -27,8 +28,8 @@ def jobs(tmp_path: Path) -> Path:
     """A table of 400 jobs of two users, one of whom has a hostile name; both use a tenth of their requests."""
     rows = [
         {
-            "user": HOSTILE if place % 2 else "ada", "account": "lab", "submit_s": 600 * place, "start_s": 600 * place,
-            "end_s": 600 * place + 350 + place % 7, "runtime_s": 350.0 + place % 7, "requested_s": 3600.0, "procs": 8,
+            "user": HOSTILE if place % 2 else "ada", "account": "lab", "submit_s": GAP_S * place,
+            "start_s": GAP_S * place, "end_s": GAP_S * place + 350 + place % 7, "runtime_s": 350.0 + place % 7, "requested_s": 3600.0, "procs": 8,
         }
         for place in range(400)
     ]  # fmt: skip
@@ -39,11 +40,11 @@ def test_json_has_figures_and_a_row_per_user(jobs: Path, walltime: Walltime) -> 
     shown = walltime("limits", jobs, "--json")
     assert shown.code == 0, shown.err
     found = json.loads(shown.out)
-    assert found["promise"] == 0.97 and found["figures"]["n_jobs"] == 200 and found["figures"]["share_beyond"] <= 0.03
+    assert found["chance"] == 0.03 and found["n_told"] > 50 and found["share_longer"] <= 0.06
     row = next(row for row in found["rows"] if row["name"] == "ada")
-    assert row["n_jobs"] == 100 and row["share_within"] == 1 - row["n_beyond"] / 100
-    assert row["unused_hours"] == pytest.approx(row["requested_hours"] - row["used_hours"])
-    assert 360 <= row["limits"][0]["limit_s"] < 3600 and row["limits"][0]["limit_s"] % 60 == 0
+    assert row["n_jobs"] == 100 and row["unused_hours"] == pytest.approx(row["requested_hours"] - row["used_hours"])
+    (kind,) = row["kinds"]
+    assert 356 <= kind["recommended_s"] < kind["requested_s"] == 3600 and kind["recommended_s"] % 60 == 0
 
 
 def test_tables_and_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
@@ -54,8 +55,9 @@ def test_tables_and_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, 
     assert [row["n_jobs"] for row in users] == ["100", "100"] and any(row["name"].startswith("'=") for row in users)
     assert {path.parent for path in out.rglob("*.txt")} == {out / "mail"} and len(list(out.rglob("*.txt"))) == 2
     text = "".join(path.read_text() for path in sorted(out.rglob("*.txt")))
-    assert "Hello ada," in text and "\x1b" not in text and "recommended" in text
-    assert (out / "limits.csv").read_text().startswith("name,requested_s,procs,gpus,n_jobs,limit_s\n")
+    assert "Hello ada," in text and "\x1b" not in text and "What to request for your usual jobs:" in text
+    wanted = "name,application,requested_s,procs,gpus,n_jobs,recommended_s\n"
+    assert (out / "requests.csv").read_text().startswith(wanted)
 
 
 def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
@@ -66,32 +68,29 @@ def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Wall
     assert shown.code == 0 and "riverbend" in shown.out and "processor-hours" in shown.out
 
 
-def test_a_request_that_is_short_already_is_to_be_kept(tmp_path: Path, walltime: Walltime) -> None:
+def test_a_request_that_is_short_already_has_no_advice_and_its_user_no_letter(
+    tmp_path: Path, walltime: Walltime
+) -> None:
     rows = [
         {
-            "user": "ada", "submit_s": 600 * place, "start_s": 600 * place, "end_s": 600 * place + 250,
+            "user": "ada", "submit_s": GAP_S * place, "start_s": GAP_S * place, "end_s": GAP_S * place + 250,
             "runtime_s": 250.0, "requested_s": 300.0, "procs": 8,
         }
         for place in range(100)
     ]  # fmt: skip
     jobs = write_table(tmp_path / "short.parquet", jobs_of(rows), JOBS)
-    assert any(line.split()[:3] == ["ada", "keep", "0:05:00"] for line in walltime("limits", jobs).out.splitlines())
-
-
-def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None:
-    shown = walltime("limits", jobs, "--score")
-    for name in ("limits", "MetaCentrum's rule", "the rule, stretched", "max of five", "plain quantile"):
-        assert name in shown.out
-    rules = json.loads(walltime("limits", jobs, "--score", "--json").out)["rules"]
-    assert rules["limits"]["n_jobs"] == 200 and rules["the rule, stretched"]["share_beyond"] <= 0.03
+    assert json.loads(walltime("limits", jobs, "--json").out)["rows"][0]["kinds"] == []
+    walltime("limits", jobs, "--out", tmp_path / "advice")
+    assert not list((tmp_path / "advice").rglob("*.txt"))
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--score", "--age", "-1"), "days from 0 to 365"),
+        (("--score",), "expected --memory"),
         (("--promise", "ninety"), "a share from 50% to 99.9%"), (("--promise", "3%"), "a share from 50% to 99.9%"),
-        (("--by", "account", "--out", "JOBS"), "the path of a folder"), (("--score", "--out", "x"), "only printed"),
+        (("--by", "account", "--out", "JOBS"), "the path of a folder"),
+        (("--memory", "--score", "--out", "x"), "only printed"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_sentence(jobs: Path, walltime: Walltime, options: tuple[str, ...], words: str) -> None:
@@ -124,13 +123,3 @@ def test_promises_quantiles_and_clocks() -> None:
     assert at_share(quantiles_s, 0.999)[0] == pytest.approx(400.0)
     assert clock(3661.2) == "1:01:02"
     assert as_csv(("a", "b"), [{"a": "+1", "b": 0.5}]) == "a,b\n'+1,0.5\n"
-
-
-def test_a_letter_without_shorter_limits_says_so() -> None:
-    row = {
-        "name": "bo", "n_jobs": 3, "requested_hours": 0.0, "unused_hours": 0.0, "n_beyond": 0,
-        "limits": [{"requested_s": 60.0, "procs": 1.0, "n_jobs": 3, "limit_s": 60.0}],
-    }  # fmt: skip
-    found = {"from_s": 0.0, "until_s": 86_400.0, "log": "here", "promise": 0.97}
-    text = letter(row, found)
-    assert "keep them" in text and "From 1970-01-01 to 1970-01-02" in text
