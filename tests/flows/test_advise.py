@@ -29,7 +29,8 @@ def jobs(tmp_path: Path) -> Path:
     rows = [
         {
             "user": HOSTILE if place % 2 else "ada", "account": "lab", "submit_s": GAP_S * place,
-            "start_s": GAP_S * place, "end_s": GAP_S * place + 350 + place % 7, "runtime_s": 350.0 + place % 7, "requested_s": 3600.0, "procs": 8,
+            "start_s": GAP_S * place, "end_s": GAP_S * place + 350 + place % 7,
+            "runtime_s": 350.0 + place % 7, "requested_s": 3600.0, "procs": 8,
         }
         for place in range(400)
     ]  # fmt: skip
