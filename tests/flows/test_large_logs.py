@@ -61,8 +61,7 @@ def test_no_step_reads_more_jobs_at_a_time_than_the_settings_say(
     monkeypatch.setattr(StoredTable, "rows", rows)
     monkeypatch.setattr(stage, "BLOCK_JOBS", 2000)
     monkeypatch.setattr(templates, "COMPARE_JOBS", 2000)
-    monkeypatch.setattr("pipeline.limits.limits.LEARN_JOBS", 2000)
-    for user in ("pipeline.run", "pipeline.estimate.stage", "pipeline.estimate.estimates"):
+    for user in ("pipeline.run", "pipeline.estimate.stage", "pipeline.estimate.estimates", "pipeline.limits.advice"):
         monkeypatch.setattr(f"{user}.LEARN_JOBS", 2000)
     config = tmp_path / "site.toml"
     config.write_text(CONFIG.format(out=tmp_path / "out", samples=SAMPLES))
