@@ -1,16 +1,25 @@
-"""A sort that kernels call: np.sort and its like are not for kernels, as `pipeline.kernels` says."""
+"""Orders that kernels need; np.sort and its like are not for kernels, as `pipeline.kernels` says."""
 
-from pipeline.arrays import Array
-from pipeline.kernels import called_kernel
+import numpy as np
+
+from pipeline.arrays import Array, Floats, Ints
+from pipeline.kernels import called_kernel, sort_in_place
 
 
 @called_kernel
 def sort_numbers(values: Array) -> None:
-    """Sort up to about a thousand numbers in place: insertion with shrinking gaps (Shell 1959, Ciura 2001)."""
-    for gap in (301, 132, 57, 23, 10, 4, 1):
-        for place in range(gap, len(values)):
-            value, to = values[place], place
-            while to >= gap and values[to - gap] > value:
-                values[to] = values[to - gap]
-                to -= gap
-            values[to] = value
+    """Sort numbers in place."""
+    sort_in_place(values, values)
+
+
+@called_kernel
+def set_order(order: Ints, values: Floats, is_bound: Floats) -> None:
+    """Set `order` to codes of the places of positive `values`, ascending, of equal ones those that are no bound first.
+
+    The place is the code's last nine bits, `code & 511`. Bits of positive floats are ordered as they are; the last ten
+    are given up for the place and the bound.
+    """
+    bits = values.view(np.int64)
+    for place in range(len(order)):
+        order[place] = (bits[place] & ~1023) | (512 if is_bound[place] else 0) | place
+    sort_numbers(order)

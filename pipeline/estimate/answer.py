@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel
-from pipeline.sorting import sort_numbers
+from pipeline.sorting import set_order, sort_numbers
 
 LEVELS = np.array((0.10, 0.50, 0.80, 0.90, 0.95, 0.99, 0.025))
 """The quantiles of an answer: those that are published, and the lower end of a 95% interval."""
@@ -209,7 +209,7 @@ def _answer(job: int, known_s: float, jobs: Jobs, memory: Memory, answer: Floats
         sampled_s[:] = estimates[0]
     else:
         order = room.order[:size]
-        _set_order(order, room.sample)
+        set_order(order, room.sample[TIME], room.sample[BOUND])
         _quantiles(order, room.sample, RECENT, limit_s, KNOT_LEVELS, sampled_s)
         # 2. Estimates of the middle.
         estimates[:] = sampled_s[MIDDLE]
@@ -352,18 +352,6 @@ def _follows(users: Floats, kinds: Floats, user: int, kind: int) -> float:
     found = users[-1, FOLLOWS] / (users[-1, OF_FOLLOWS] + 1)
     found = (users[user, FOLLOWS] + 10 * found) / (users[user, OF_FOLLOWS] + 10)
     return float((kinds[kind, 0] + 10 * found) / (kinds[kind, 1] + 10))
-
-
-@called_kernel
-def _set_order(order: Ints, sample: Floats) -> None:
-    """Set `order` to the sample's places by runtime, of equal ones the runs to an end first.
-
-    Bits of positive floats are ordered as they are; the last ten are given up for the place and the bound.
-    """
-    bits, is_bound = sample[TIME].view(np.int64), sample[BOUND]
-    for place in range(len(order)):
-        order[place] = (bits[place] & ~1023) | (512 if is_bound[place] else 0) | place
-    sort_numbers(order)
 
 
 @called_kernel

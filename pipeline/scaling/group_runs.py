@@ -21,7 +21,7 @@ from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.kernels import called_kernel, entry_kernel
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
-from pipeline.sorting import sort_numbers
+from pipeline.sorting import set_order
 from pipeline.tables import PREDICTIONS
 
 # Time for which a table is made; age at which the weight of a run is a half.
@@ -233,12 +233,8 @@ def _set_quantiles(
     values: Floats, weights: Floats, bounds: Floats, codes: Array, levels: Floats, found: Floats
 ) -> None:
     """Set quantiles by Kaplan and Meier. The weight of a bound goes to longer values, or to the longest."""
-    # Bits of positive floats are ordered as the floats are. The last ten become the place; bounds follow equal values.
-    shifted = values + 100.0
-    bits = shifted.view(np.int64)
-    for place in range(len(values)):
-        codes[place] = (bits[place] & ~1023) | (512 if bounds[place] else 0) | place
-    sort_numbers(codes)
+    # As positive numbers.
+    set_order(codes, values + 100.0, bounds)
     total = at_risk = weights.sum()
     surviving, k = 1.0, 0
     for code in codes:
