@@ -5,7 +5,7 @@ python -m benchmarks.advice_table LOG ...
 Each job of a log's later half is compared with what was recommended for its kind at the midnight before its submit.
 Columns: the share of the jobs that were told a request; of these the share that ran longer (stated: 3%); kinds with 100
 such jobs or more, how many of them had over 8% longer, and the worst share; the jobs that would have requested at least
-a quarter and 10 min less by it, and the share of these that ran longer.
+a quarter and 10 min less by it (`saves_enough`: only these are told), and the share of these that ran longer.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from flows.services.run.prepare import settings_and_logs
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
 from pipeline.limits.advice import advice_of, kinds_of, runs_longer
+from pipeline.limits.soft import saves_enough
 
 MANY_JOBS, MOST_LONGER = 100, 0.08
-LEAST_SAVED_S, LEAST_SAVED_SHARE = 600.0, 0.25
 HEADER = (
     "log", "told, %", "ran longer, %", "kinds with 100 jobs", "above 8%", "worst, %", "could save",
     "of these longer, %", "s",
@@ -41,8 +41,7 @@ def row_of(name: str, past: History) -> list[Any]:
     kind = np.unique(kinds_of(past)[told], return_inverse=True)[1]
     n_jobs = np.bincount(kind)
     shares = (np.bincount(kind, longer) / n_jobs)[n_jobs >= MANY_JOBS]
-    requested_s = past.requested_s[told]
-    could_save = requested_s - told_s[told] >= np.maximum(LEAST_SAVED_S, LEAST_SAVED_SHARE * requested_s)
+    could_save = saves_enough(told_s[told], past.requested_s[told])
     of_these = f"{100 * longer[could_save].mean():.1f}" if could_save.any() else ""
     worst = f"{100 * shares.max():.1f}" if len(shares) else ""
     return [short(name), f"{100 * len(told) / len(half):.0f}", f"{100 * longer.mean():.2f}", len(shares),

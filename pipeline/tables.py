@@ -191,8 +191,8 @@ ADVICE = TableKind(
         "n_checked", "newest_end_s", "run_id",
         never_null=("site", "procs", "recommended_s", "chance_longer"),
     ),
-    ("site", "who", "what", "procs", "gpus", "gpu_type"),
-    "What to request: a time that about 3% of the later jobs of a kind (user, application, size) run longer than, "
+    ("site", "who", "what", "procs", "gpus", "gpu_type", "requested_s"),
+    "What to request: a time that about 3% of a kind's later jobs (user, application, size, request) run longer than, "
     "beside what its jobs usually request. Kinds for which this cannot be said have no row.",
 )  # fmt: skip
 

@@ -171,8 +171,9 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
             for one, size in zip(row["kinds"], sizes[1:], strict=True)
         ),
         "",
-        f"About {found['chance']:.0%} of such jobs run longer than that. A job is stopped at the time it requests:",
-        "request more where you know better.",
+        f"About {found['chance']:.0%} of your earlier jobs of that kind ran longer than that.",
+        f"Of {found['n_told']:,} jobs here that would have had such advice, {found['n_longer']:,} ran longer.",
+        "A job is stopped at the time it requests: request more where you know better.",
         "",
     ])  # fmt: skip
 

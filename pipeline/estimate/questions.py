@@ -157,7 +157,10 @@ def completed(state: State, questions: History) -> History:
         if np.isnan(memory_kib[job]) and values[place, answer.MEMORY] > 0:
             memory_kib[job] = values[place, answer.MEMORY]
     return replace(
-        questions, procs=procs, requested_mem_kib=memory_kib, codes={**questions.codes, "gpu_type": codes},
+        questions,
+        procs=procs,
+        requested_mem_kib=memory_kib,
+        codes={**questions.codes, "gpu_type": codes},
         names={**questions.names, "gpu_type": names},
     )
 

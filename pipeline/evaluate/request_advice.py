@@ -9,6 +9,7 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
 from pipeline.limits.advice import LONGER_SHARE, advice_of, kinds_of, runs_longer
+from pipeline.limits.soft import saves_enough
 
 HOUR_S = 3600.0
 MANY_JOBS = 200
@@ -33,9 +34,9 @@ def recommended_requests(past: History, by: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        `chance`, what a recommended request has to run longer; of the jobs of the later half that would have been told
-        a request `n_told`, `n_longer` and `share_longer` (None without any); `rows`, one for each user or account,
-        most unused processor-hours first, with `kinds`: those with a recommendation (s) below what was requested.
+        `chance`, what a recommended request aims at; of the jobs of the later half that would have been told to request
+        less (`saves_enough`) `n_told`, `n_longer` and `share_longer` (None without any); `rows`, one for each user or
+        account, most unused processor-hours first, with `kinds`: those that are told to request less, in s.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def recommended_requests(past: History, by: str) -> dict[str, Any]:
         raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
     instants = np.concatenate([past.submit_s, past.start_s, past.end_s])
     found = advice_of(past, float(np.max(instants[np.isfinite(instants)])))
-    told = places[(places >= first) & ~np.isnan(found.told_s[places])]
+    told = places[(places >= first) & saves_enough(found.told_s[places], past.requested_s[places])]
     is_longer = runs_longer(past, told, found.told_s[told])
     later = places[places >= first]
     recommended_s = {trial.kind: one for trial, one in zip(found.trials, found.recommended_s, strict=True)}
@@ -75,7 +76,7 @@ def recommended_requests(past: History, by: str) -> dict[str, Any]:
 
 
 def _kinds(past: History, codes: Ints, later: Ints, recommended_s: dict[int, float]) -> dict[int, list[dict[str, Any]]]:
-    """Per user or account its kinds for which a shorter request is recommended, those with most jobs first."""
+    """Per user or account its kinds that are told to request less, those with most jobs first."""
     is_later = np.zeros(len(past), np.bool_)
     is_later[later] = True
     kind = kinds_of(past)
@@ -84,7 +85,7 @@ def _kinds(past: History, codes: Ints, later: Ints, recommended_s: dict[int, flo
     for code, own in usual_kinds(is_later, codes, *columns).items():
         for (what, requested_s, procs, gpus), place, n_jobs in own:
             shorter_s = recommended_s.get(int(kind[place]), np.inf)
-            if shorter_s < requested_s:
+            if saves_enough(np.float64(shorter_s), np.float64(requested_s)):
                 found.setdefault(code, []).append({
                     "application": past.names["what"][what] if what >= 0 else None, "requested_s": requested_s,
                     "procs": int(procs), "gpus": int(gpus), "n_jobs": n_jobs, "recommended_s": shorter_s,

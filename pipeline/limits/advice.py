@@ -1,6 +1,7 @@
 """What to request: for each kind of job a requested time that about 3% of its later jobs run longer than.
 
-A kind is user, application, processors and GPUs. Each midnight every kind with enough recent jobs has a scale of
+A kind is user, application, processors, GPUs and request: a user who requests more for some jobs often knows why. Each
+midnight every kind with enough recent jobs has a scale of
 possible requests, from a low quantile of its latest runtimes to a multiple of the longest. Jobs that are submitted
 during the day check all of them, when they end. The recommendation is the least request of the scale whose chance, by
 the kind's own checks, shrunk towards those of all kinds, is at most 3%. A kind without enough checks, or with no such
@@ -36,7 +37,7 @@ FACTORS = np.array((1.0, 1.15, 1.35, 1.6, 2.0, 3.0))
 WINDOW, LEAST_JOBS, RECENT_S = 100, 20, 180 * DAY_S
 """The latest jobs that a scale is made from: at most, at least, and how long ago they ended at most."""
 
-LEAST_CHECKS, LEAST_NIGHTS, CHECKS_A_NIGHT = 20.0, 5, 10.0
+LEAST_CHECKS, LEAST_NIGHTS, CHECKS_A_NIGHT = 20.0, 5, 5.0
 """Checks that a kind needs, the nights they are from, and what those of one night weigh at most: jobs that are
 submitted together run longer together."""
 
@@ -189,13 +190,15 @@ def _scale_s(runtime_s: Floats) -> Floats:
 
 
 def kinds_of(log: History) -> Ints:
-    """The kind of each job, -1 where neither a user nor an application is known."""
+    """The kind of each job, -1 where neither a user nor an application is known; jobs without a request are apart."""
     who, what = log.codes["who"], log.codes["what"]
     # Where most jobs have a name that no other job has, names do not tell applications.
     if len(log) >= NAMED_JOBS and len(log.names["what"]) > MOST_NEW * len(log):
         what = np.full(len(log), -1)
     gpus = np.nan_to_num(log.gpus)
-    numbered = np.unique(mixed(who + 1, what + 1, log.procs, gpus, log.codes["gpu_type"]), return_inverse=True)[1]
+    requested_s = np.nan_to_num(log.requested_s)
+    columns = who + 1, what + 1, log.procs, gpus, log.codes["gpu_type"], requested_s
+    numbered = np.unique(mixed(*columns), return_inverse=True)[1]
     return np.where((who >= 0) | (what >= 0), numbered, -1)
 
 
@@ -238,7 +241,7 @@ def advise(jobs: LargeTable, site: SiteSettings, run_id: str, as_of_s: float | N
 def _table(log: History, found: Advice, site: str, run_id: str) -> pa.Table:
     last = np.array([trial.newest[-1] for trial in found.trials], np.int64)
     n = len(last)
-    requested_s = np.array([_usual(log.requested_s[trial.newest]) for trial in found.trials])
+    requested_s = np.where(log.requested_s[last] > 0, log.requested_s[last], np.nan)
     gpus = log.gpus[last]
     return ADVICE.build(
         site=[site] * n, who=_texts(log, "who", last), what=_texts(log, "what", last), procs=log.procs[last],
@@ -248,12 +251,6 @@ def _table(log: History, found: Advice, site: str, run_id: str) -> pa.Table:
         n_checked=[round(one) for one in found.n_checks], newest_end_s=log.end_s[last].astype(np.int64),
         run_id=[run_id] * n,
     )  # fmt: skip
-
-
-def _usual(requested_s: Floats) -> float:
-    """The middle one of the known requests, s; NaN without any."""
-    known_s = np.sort(requested_s[requested_s > 0])
-    return float(known_s[len(known_s) // 2]) if len(known_s) else float("nan")
 
 
 def _texts(log: History, name: str, jobs: Ints) -> Sequence[str | None]:

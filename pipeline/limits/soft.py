@@ -54,9 +54,13 @@ def planned_limits(quantile_s: Floats, request_s: Floats, rules: SoftRules) -> F
     Whole minutes, at least twice the margin. NaN also without a quantile (NaN) or a request (0 or NaN).
     """
     limit_s = np.maximum(np.ceil(np.asarray(quantile_s, np.float64) / MINUTE_S) * MINUTE_S, 2.0 * rules.margin_s)
-    saved_s = request_s - limit_s
-    is_worth_it = saved_s >= np.maximum(rules.least_saved_s, np.multiply(rules.least_saved_share, request_s))
-    return np.where(is_worth_it, limit_s, np.nan)
+    return np.where(saves_enough(limit_s, request_s, rules), limit_s, np.nan)
+
+
+def saves_enough(shorter_s: Floats, request_s: Floats, rules: SoftRules = SOFT_RULES) -> Bools:
+    """Whether times are so much below the requests (both s) that they are worth setting or recommending."""
+    least_s = np.maximum(rules.least_saved_s, np.multiply(rules.least_saved_share, request_s))
+    return np.greater_equal(request_s - shorter_s, least_s)
 
 
 def next_limits(

@@ -71,8 +71,8 @@ def limits(
 ) -> Answer:
     """Recommend what to request, with unused hours, per user or account; or show what shorter limits have done.
 
-    A request is recommended for a kind of job (user, application, processors) where about 3% of its later jobs ran
-    longer than what was recommended before. Other kinds get no advice, and their users no letter.
+    A request is recommended for a kind of job (user, application, size, request) where about 3% of its jobs ran longer
+    than what was recommended before, and where it is much below what they request. Other kinds get no letter.
 
     --memory: the memory that the promised share of jobs stay under, measured on the later third of the log.
 

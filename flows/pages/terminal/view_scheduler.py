@@ -61,19 +61,19 @@ def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterat
     """How the advice did on later jobs, then the users or accounts with most unused hours."""
     if found["n_told"]:
         yield (
-            f"{found['log']}: requests that about {found['chance']:.0%} of later jobs of their kind run longer than. "
-            f"In the log's later half it could be said for {found['n_told']:,} of {found['n_jobs']:,} jobs, and "
-            f"{percent(found['share_longer'])} of these ran longer."
+            f"{found['log']}: a request is recommended that about {found['chance']:.0%} of its kind's earlier jobs ran "
+            f"longer than. In the log's later half {found['n_told']:,} of {found['n_jobs']:,} jobs would have been "
+            f"told to request less, and {percent(found['share_longer'])} of these ran longer than that."
         )
     else:
-        yield f"{found['log']}: no request can be recommended: no kind of job has enough recent jobs."
+        yield f"{found['log']}: no shorter request can be recommended: no kind has enough jobs that need less."
     columns = (
         text(found["by"], "name", limit=60),
         text("recommended request", _shorter),
         Column("jobs", "n_jobs"),
         Column("processor-hours requested", "requested_hours"),
         Column("unused", "unused_hours"),
-        Column("jobs with advice", "n_told"),
+        Column("told to request less", "n_told"),
         Column("ran longer", "n_longer"),
     )
     yield from _people(found, columns, written)
