@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.services.files.os_errors import config_settings, naming_path
-from flows.services.initialising import slurm_value
+from flows.services.initialising import slurm_rules, slurm_value
 from flows.services.published.published_folder import read_columns
 from pipeline.export.lookup_file import newest_end_of
 from pipeline.export.published_tables import (
@@ -14,8 +14,10 @@ from pipeline.export.published_tables import (
     csv_files,
     known_applications,
     known_gpu_types,
+    known_medians,
 )
-from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
+from pipeline.export.scheduler_files import INSTALL_FILE, PLUGIN_FILE, openpbs_files, plugin, slurm_files
+from pipeline.limits.status import READ, early_kinds
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
 from pipeline.storage import write_bytes
@@ -61,6 +63,8 @@ def export(
     files = dict(WRITERS[kind](tables, settings))
     if kind == "slurm" and (conf := slurm_value("SLURM_CONF", environment or {})):
         files[INSTALL_FILE] = files[INSTALL_FILE].replace(b"/etc/slurm", str(Path(conf).parent).encode())
+        text = plugin(settings, tables.has_own_name_rules, rules=slurm_rules(environment or {}))
+        files[PLUGIN_FILE] = text.encode("ascii")
     for name, content in files.items():
         with naming_path(folder / name):
             write_bytes(folder / name, content)
@@ -75,23 +79,20 @@ def export(
 def published_tables(manifest: Manifest) -> PublishedTables:
     """What writers read of a published version; InputError where a table is missing or is not what was published."""
     settings = manifest.settings
-    applications, gpu_types = _names(manifest)
+    jobs = JOBS.empty()
+    if JOBS.name in manifest.tables:
+        columns = dict.fromkeys((*READ, "job_name", "application", "queue", "gpus", "gpu_type"))
+        jobs = read_columns(manifest.path(JOBS.name), JOBS, list(columns))
     return PublishedTables(
         estimates=read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
-        applications=applications,
+        applications=known_applications(jobs),
         has_hashed_names=bool(settings.get("site", {}).get("anonymise")),
         has_own_name_rules=_has_own_name_rules(manifest),
         memory=read_columns(manifest.path(MEMORY.name), MEMORY) if MEMORY.name in manifest.tables else MEMORY.empty(),
-        gpu_types=gpu_types,
+        gpu_types=known_gpu_types(jobs),
+        early=[(one["user"], one["what"]) for one in early_kinds(jobs)],
+        medians_s=known_medians(jobs),
     )
-
-
-def _names(manifest: Manifest) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """The applications of job names, and the types of GPUs of queues, that look-ups list."""
-    if JOBS.name not in manifest.tables:
-        return {}, {}
-    jobs = read_columns(manifest.path(JOBS.name), JOBS, ["job_name", "application", "queue", "gpus", "gpu_type"])
-    return known_applications(jobs), known_gpu_types(jobs)
 
 
 def _has_own_name_rules(manifest: Manifest) -> bool:

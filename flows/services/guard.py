@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.initialising import slurm_value
+from flows.services.initialising import slurm_rules, slurm_value
 from flows.services.published.planned_limit import submit_of
 from flows.services.schedulers import (
     SLURM,
@@ -43,7 +43,6 @@ from pipeline.limits.soft import (
     MINUTE_S,
     SoftRules,
     extensions_of,
-    margin_of,
     medians_left,
     next_limits,
     planned_limits,
@@ -264,9 +263,7 @@ class Guard:
                 "scontrol show config", "no SLURM_CONF", "Slurm's configuration", "see whether scontrol works"
             )
         self.folder = Path(conf).parent
-        over = slurm_value("OverTimeLimit", self.environment)
-        over_s = MINUTE_S * float(over) if over.isdecimal() else math.inf if over == "UNLIMITED" else 0.0
-        self._rules = self.rules or SoftRules(margin_s=margin_of(over_s))
+        self._rules = self.rules or slurm_rules(self.environment)
 
     @property
     def round_s(self) -> float:

@@ -25,7 +25,7 @@ from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
 from pipeline.evaluate.request_advice import MANY_JOBS, recommended_requests
-from pipeline.limits.status import READ, planned_weeks
+from pipeline.limits.status import READ, early_kinds, planned_weeks
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
@@ -87,10 +87,11 @@ def limit_status(published: Path) -> dict[str, Any]:
 
 
 def limit_facts(manifest: Manifest) -> dict[str, Any]:
-    """The weeks of a version's JOBS (`planned_weeks`)."""
+    """The weeks of a version's JOBS (`planned_weeks`), and the kinds that are left alone (`early_kinds`)."""
     if JOBS.name not in manifest.tables:
-        return {"weeks": []}
-    return {"weeks": planned_weeks(read_columns(manifest.path(JOBS.name), JOBS, READ))}
+        return {"weeks": [], "left_alone": []}
+    jobs = read_columns(manifest.path(JOBS.name), JOBS, READ)
+    return {"weeks": planned_weeks(jobs), "left_alone": early_kinds(jobs)}
 
 
 def check_folder(folder: Path | None, *, score: bool) -> None:

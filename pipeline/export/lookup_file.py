@@ -11,7 +11,7 @@ same one.
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -22,8 +22,10 @@ from pipeline.arrays import Ints, integers, replaced
 from pipeline.errors import InputError
 from pipeline.export.lookup_reader import (
     CHECK,
+    EARLY_KIND,
     ENTRY_BYTES,
     FORMAT,
+    MEDIAN_KIND,
     MEMORY_KIND,
     NAME_KIND,
     PRIME,
@@ -67,6 +69,7 @@ def hashes_of(keys: Sequence[str], multiplier: int) -> Ints:
 def lookup_file(
     estimates: pa.Table, applications: Mapping[str, str],
     memory: pa.Table | None = None, gpu_types: Mapping[str, str] | None = None,
+    early: Collection[tuple[str, str]] = (), medians_s: Mapping[str, float] | None = None,
 ) -> bytes:  # fmt: skip
     """The look-up file of one version of ESTIMATES and MEMORY; the same tables give the same bytes.
 
@@ -80,6 +83,10 @@ def lookup_file(
         MEMORY of the same run; its rows with an application and at least FEW_JOBS jobs are written.
     gpu_types : mapping of str to str, optional
         The type of GPUs of each queue that has one alone.
+    early : collection of (str, str)
+        `who` and `what` of the kinds of jobs that keep their requests (`early_kinds`).
+    medians_s : mapping of str to float, optional
+        The median runtime of each queue's jobs, s.
 
     Returns
     -------
@@ -103,6 +110,8 @@ def lookup_file(
     rows = [*_estimate_rows(estimates, kinds[0]), *_memory_rows(asks, kinds[1])]
     for kind, texts in ((NAME_KIND, applications), (QUEUE_KIND, gpu_types or {})):
         rows += [(key_of(kind, (name,)), quoted(text)) for name, text in texts.items()]
+    rows += [(key_of(EARLY_KIND, one), "1") for one in early]
+    rows += [(key_of(MEDIAN_KIND, (name,)), f"{median_s:.7g}") for name, median_s in (medians_s or {}).items()]
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     multiplier = LEAST_MULTIPLIER + int(hashlib.sha256(run.encode()).hexdigest(), 16) % MULTIPLIERS
     buckets = max(1, len(keys) // ROWS_PER_BUCKET)

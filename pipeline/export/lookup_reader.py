@@ -15,8 +15,9 @@ ENTRY_BYTES = OFFSET_DIGITS + 1
 """Of a directory entry: an offset with leading zeros, and a line end."""
 
 CHECK = " check="
-NAME_KIND, QUEUE_KIND, MEMORY_KIND = "nqm"
-"""How keys of names of jobs, of queues and of memory begin; those of estimates begin with their rank."""
+NAME_KIND, QUEUE_KIND, MEMORY_KIND, EARLY_KIND, MEDIAN_KIND = "nqmst"
+"""How keys of names of jobs, of queues' GPUs, of memory, of kinds that end early and of queues' medians begin; those of
+estimates begin with their rank."""
 
 ALL = "all"
 UNTOLD_GPU = "gpu"

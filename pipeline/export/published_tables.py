@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -31,6 +31,10 @@ class PublishedTables:
     """MEMORY."""
     gpu_types: Mapping[str, str] = field(default_factory=dict)
     """The type of GPUs of each queue that has one alone (`known_gpu_types`)."""
+    early: Sequence[tuple[str, str]] = ()
+    """`who` and `what` of the kinds of jobs that keep their requests (`early_kinds`)."""
+    medians_s: Mapping[str, float] = field(default_factory=dict)
+    """The median runtime of each queue's jobs, s (`known_medians`)."""
 
 
 Files = Mapping[str, bytes]
@@ -75,6 +79,13 @@ def known_gpu_types(jobs: pa.Table) -> dict[str, str]:
     pairs = pa.table({name: held.column(name).cast(pa.string()) for name in held.column_names})
     found = pairs.group_by("queue", use_threads=False).aggregate([("gpu_type", "count_distinct"), ("gpu_type", "min")])
     return {row["queue"]: row["gpu_type_min"] for row in found.to_pylist() if row["gpu_type_count_distinct"] == 1}
+
+
+def known_medians(jobs: pa.Table) -> dict[str, float]:
+    """By queue the median runtime of its jobs in JOBS, s: the order of jobs whose own runtime is not to be used."""
+    runs = pa.table({"queue": jobs["queue"].cast(pa.string()), "runtime_s": jobs["runtime_s"]}).drop_null()
+    found: dict[str, float] = runs.to_pandas().groupby("queue")["runtime_s"].median().to_dict()
+    return found
 
 
 CSV_FILE = "walltime.csv"

@@ -117,7 +117,9 @@ def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
             "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
             "publish without anonymise into a folder that only the scheduler reads, and export from there",
         )  # fmt: skip
-    return lookup_file(tables.estimates, tables.applications, tables.memory, tables.gpu_types)
+    return lookup_file(
+        tables.estimates, tables.applications, tables.memory, tables.gpu_types, tables.early, tables.medians_s
+    )  # fmt: skip
 
 
 def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:

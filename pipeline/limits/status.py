@@ -1,4 +1,6 @@
-"""What shorter limits have done, or in a dry run would have done, by week: from JOBS alone."""
+"""What shorter limits have done, or in a dry run would have done, by week, and which kinds of jobs end early by them:
+from JOBS alone.
+"""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,13 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Floats, floats
+from pipeline.arrays import Bools, Floats, Ints, floats
 from pipeline.limits.soft import SOFT_RULES, SoftRules, extensions_of
 
-READ = ("end_s", "runtime_s", "procs", "requested_s", "limit_set_s", "limit_set_by", "state")
+READ = (
+    "end_s", "runtime_s", "procs", "requested_s", "limit_set_s", "limit_set_by", "state", "user", "application",
+    "job_name",
+)  # fmt: skip
 WEEK_S, FIRST_MONDAY_S, HOUR_S = 7 * 86_400, 4 * 86_400, 3600.0
 NEAR_S = 120.0
 """Slurm ends a job up to so long after its limit, and a job within this time of its request was ended by that."""
+
+EARLY_SHARE, EARLY_JOBS = 0.2, 10
+"""A kind of job is left alone of which this share of at least so many planned jobs ended early (`early_kinds`)."""
 
 
 def planned_weeks(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[str, Any]]:
@@ -65,3 +73,51 @@ def planned_weeks(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[st
         for n, monday in enumerate((weeks * WEEK_S + FIRST_MONDAY_S).tolist())
     ]
     return rows[::-1]
+
+
+def early_kinds(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[str, Any]]:
+    """The kinds of jobs that are to keep their requests, because their runs seem to stop themselves before limits.
+
+    A program that asks Slurm how much time is left sees the first limit. Of such a kind many planned jobs end within
+    the margin before their first limits, and few of the jobs that were not planned ended at these runtimes.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        The columns READ of JOBS.
+    rules : SoftRules
+        The margin that the guard has.
+
+    Returns
+    -------
+    list of dict
+        `user` and `what`, as ESTIMATES name them; `n_planned`, and how many of them ended early, `n_early`.
+    """
+    limit_s, requested_s, run_s = (floats(jobs, name) for name in ("limit_set_s", "requested_s", "runtime_s"))
+    by, user, name, application = (
+        jobs[column].cast(pa.string()) for column in ("limit_set_by", "user", "job_name", "application")
+    )
+    what = pc.coalesce(application, pc.binary_join_element_wise("job_name", name, " "))
+    kinds = pc.binary_join_element_wise(user, what, "\0").combine_chunks().dictionary_encode()
+    kind = kinds.indices.fill_null(-1).to_numpy()
+    is_set = np.asarray(pc.fill_null(pc.invert(pc.starts_with(by, "dry_run")), False))
+    is_known = (kind >= 0) & (run_s > 0)
+    planned = np.flatnonzero(is_known & is_set & (limit_s < requested_s))
+    others = np.flatnonzero(is_known & ~is_set)
+
+    def n_of(jobs_of: Ints, weights: Floats | Bools | None = None) -> Floats:
+        return np.bincount(kind[jobs_of], weights, len(kinds.dictionary))
+
+    def is_early(jobs_of: Ints, at_s: Floats) -> Bools:
+        return (run_s[jobs_of] > at_s - rules.margin_s) & (run_s[jobs_of] <= at_s)
+
+    n_planned, n_early = n_of(planned), n_of(planned, is_early(planned, limit_s[planned]))
+    with np.errstate(invalid="ignore"):
+        mean_s = n_of(planned, limit_s[planned]) / n_planned
+        share_before = np.nan_to_num(n_of(others, is_early(others, mean_s[kind[others]])) / n_of(others))
+    found = (n_planned >= EARLY_JOBS) & (n_early >= np.maximum(EARLY_SHARE, 2.0 * share_before) * n_planned)
+    return [
+        dict(zip(("user", "what"), kinds.dictionary[one].as_py().split("\0"), strict=True))
+        | {"n_planned": int(n_planned[one]), "n_early": int(n_early[one])}
+        for one in np.flatnonzero(found).tolist()
+    ]

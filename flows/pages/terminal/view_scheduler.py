@@ -115,6 +115,11 @@ def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     n_ended = sum(row["n_ended"] for row in found["weeks"])
     do = " See whether the guard runs." if n_ended else ""
     yield f"{n_ended:,} jobs were ended at a limit below their requests.{do}"
+    for one in found["left_alone"]:
+        yield (
+            f"Left alone from the next export on: {one['what']} of {one['user']}. Of its {one['n_planned']:,} planned runs "
+            f"{one['n_early']:,} ended just before their first limits, as if they had asked Slurm for the time left."
+        )
 
 
 def view_memory_advice(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:

@@ -288,7 +288,7 @@ end
 local function with_lookup(use)
   local file, why = io.open(path_of_lookup(), "rb")
   if not file then error(why, 0) end
-  local is_done, found, more, most, last = pcall(function()
+  local is_done, found, more, most, last, also = pcall(function()
     local line = file:read("*l") or ""
     if line ~= current.line then
       current = read_facts(file, line)
@@ -305,7 +305,7 @@ local function with_lookup(use)
     error(found, 0)
   end
   complaint = nil
-  return found, more, most, last
+  return found, more, most, last, also
 end
 
 local function known(number)
@@ -442,8 +442,8 @@ local function planned_min(asked, quantile_s)
 end
 
 -- Short jobs first: a step of priority for each halving of the expected runtime below a day, at least a minute.
-local function site_factor(quantiles)
-  local expected_s = math.max(quantiles[2], 60)
+local function site_factor(median_s)
+  local expected_s = math.max(median_s, 60)
   return math.floor(SETTINGS.priority_per_halving * math.log(86400 / expected_s) / math.log(2) + 0.5)
 end
 
@@ -463,13 +463,21 @@ local function memory_words(job, memory, mem_kib)
   return (" mem_jobs=%d mem_mib=%.0f asked_mem_mib=%.0f"):format(memory.n_jobs, ask_mib, asked_mib)
 end
 
+-- A job whose own runtime is not to be used is ordered as its partition's median job, so that leaving gains nothing.
+local function order_as_median(job, names)
+  if not SETTINGS.order or SETTINGS.mode ~= "limit" then return end
+  local median_s = with_lookup(function(file, facts) return line_of(file, facts, "t|" .. quoted(names)) end)
+  if median_s then job.site_factor = site_factor(tonumber(median_s)) end
+end
+
 local function adjust(job, parts)
   local names = job.partition or default_partition(parts) or ""
-  if SETTINGS.mode == "off" or is_left_alone(job, names) then return end
+  if SETTINGS.mode == "off" then return end
+  if is_left_alone(job, names) then return order_as_median(job, names) end
   local part = (parts or {})[names]
   local asked = asked_min(job, part)
   local mem_kib = memory_kib_of(job)
-  local stamp, answer, memory, is_new = with_lookup(function(file, facts)
+  local stamp, answer, memory, is_new, is_early = with_lookup(function(file, facts)
     -- Of several partitions it is not known where the job will run.
     local queue = names ~= "" and not names:find(",", 1, true) and names or nil
     local gpus, gpu_type = gpus_of(job)
@@ -486,10 +494,13 @@ local function adjust(job, parts)
       requested_mem_kib = mem_kib and math.floor(mem_kib + 0.5),
     }
     local new = not is_too_old(facts)
-    return facts.stamp, find(file, facts, values), new and find_memory(file, facts, values) or nil, new
+    -- Runs of such a kind stop themselves before a limit that they see.
+    local early = line_of(file, facts, "s|" .. quoted(values.who or "") .. "|" .. quoted(values.what or ""))
+    return facts.stamp, find(file, facts, values), new and find_memory(file, facts, values) or nil, new, early
   end)
+  if not answer then order_as_median(job, names) end
   if not answer and not memory then return end
-  local is_ours = is_ours_to_lower(job, part)
+  local is_ours = not is_early and is_ours_to_lower(job, part)
   local limit = answer and is_new and is_ours and not crosses_reservation(asked * 60)
     and planned_min(asked, answer.quantiles[SETTINGS.quantile_place]) or nil
   if limit and SETTINGS.mode == "limit" and not is_guarded() then limit = nil end
@@ -505,7 +516,7 @@ local function adjust(job, parts)
       slurm.log_user("walltime: planned with %d min; your job may run for the %d min that it asks for. To leave it as "
         .. "it is, submit with --comment=%s", limit, asked, OPT_OUT_WORD)
     end
-    if SETTINGS.order and answer then job.site_factor = site_factor(answer.quantiles) end
+    if SETTINGS.order and answer then job.site_factor = site_factor(answer.quantiles[2]) end
   end
   if memory then text = text .. memory_words(job, memory, mem_kib) end
   comment(job, text)

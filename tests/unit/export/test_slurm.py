@@ -155,7 +155,7 @@ def test_gpus_and_their_types_are_part_of_the_kind(interpreter: str, installed, 
     template = "who+gpus+gpu_type"
     rows = [of_user("ada", HOUR * n, template=template, gpus=2, gpu_type=kind) for kind, n in (("a100", 1), ("v", 2))]
     rows.append(of_user("ada", 3 * HOUR, template=template, gpus=0))
-    text = installed(*rows, mode="limit", gpu_types={"long": "v"})
+    text = installed(*rows, mode="limit", listed={"gpu_types": {"long": "v"}})
     jobs = [
         ({"tres_per_node": "gres:gpu:a100:2"}, "60"), ({"tres_per_job": "gres/gpu:v:2"}, "120"),
         ({"tres_per_node": "gres/gpu:2", "partition": "long"}, "120"), ({"tres_per_node": "gres/gpu:2"}, "600"),
@@ -233,3 +233,27 @@ def test_processors_are_those_that_the_accounting_tells(installed, tmp_path: Pat
 def test_another_comment_of_the_administrator_stays(installed, tmp_path: Path) -> None:
     found = one(INTERPRETERS[0], installed(of_user("ada", 100.0)), tmp_path, admin_comment="ticket 7")
     assert found["admin_comment"].startswith("ticket 7; walltime mode=dry_run ")
+
+
+@needs_lua
+@each_lua
+def test_a_kind_whose_runs_stop_themselves_early_keeps_its_request(interpreter: str, installed, tmp_path: Path) -> None:
+    text = installed(of_user("ada", HOUR), mode="limit", listed={"early": [("ada", "relax"), ("bob", "other")]})
+    found = one(interpreter, text, tmp_path, time_limit=600)
+    assert found["time_limit"] == "600" and not may_be_set(found["admin_comment"])
+    assert limit(interpreter, text, tmp_path, name="other") == "60"
+
+
+@needs_lua
+@each_lua
+def test_jobs_without_an_estimate_of_ours_are_ordered_as_the_median_of_their_partition(
+    interpreter: str, installed, tmp_path: Path
+) -> None:
+    text = installed(of_user("ada", HOUR), mode="limit", order=True, listed={"medians_s": {"batch": 12 * HOUR}})
+    off = {"comment": "walltime:off"}
+    assert one(interpreter, text, tmp_path, **off)["site_factor"] == "1000"
+    assert one(interpreter, text, tmp_path, user_name="eve")["site_factor"] == "1000"
+    assert one(interpreter, text, tmp_path)["site_factor"] == "4585"
+    assert one(interpreter, text, tmp_path, partition="long", **off)["site_factor"] == "nil"
+    text = installed(of_user("ada", HOUR), mode="limit", listed={"medians_s": {"batch": 12 * HOUR}})
+    assert one(interpreter, text, tmp_path, **off)["site_factor"] == "nil"
