@@ -85,7 +85,7 @@ def _kinds(past: History, codes: Ints, later: Ints, recommended_s: dict[int, flo
     for code, own in usual_kinds(is_later, codes, *columns).items():
         for (what, requested_s, procs, gpus), place, n_jobs in own:
             shorter_s = recommended_s.get(int(kind[place]), np.inf)
-            if saves_enough(np.float64(shorter_s), np.float64(requested_s)):
+            if saves_enough(np.array(shorter_s), np.array(requested_s)):
                 found.setdefault(code, []).append({
                     "application": past.names["what"][what] if what >= 0 else None, "requested_s": requested_s,
                     "procs": int(procs), "gpus": int(gpus), "n_jobs": n_jobs, "recommended_s": shorter_s,

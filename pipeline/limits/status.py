@@ -106,7 +106,7 @@ def early_kinds(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[str,
     others = np.flatnonzero(is_known & ~is_set)
 
     def n_of(jobs_of: Ints, weights: Floats | Bools | None = None) -> Floats:
-        return np.bincount(kind[jobs_of], weights, len(kinds.dictionary))
+        return np.bincount(kind[jobs_of], weights, len(kinds.dictionary)).astype(np.float64)
 
     def is_early(jobs_of: Ints, at_s: Floats) -> Bools:
         return (run_s[jobs_of] > at_s - rules.margin_s) & (run_s[jobs_of] <= at_s)

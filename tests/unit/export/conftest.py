@@ -16,9 +16,7 @@ from tests.unit.export.slurm_plugin import memory_of, table_of
 def installed(tmp_path: Path):
     """A function that writes a look-up of rows and gives the plug-in's text."""
 
-    def install(
-        *rows, names=None, own=False, memory=(), gpu_types=None, beats=True, early=(), medians_s=None, **settings
-    ) -> str:
+    def install(*rows, names=None, own=False, memory=(), beats=True, listed=None, **settings) -> str:
         estimates = table_of(*rows) if rows else ESTIMATES.empty()
         file = lookup_file(estimates, names or {}, memory_of(*memory), **(listed or {}))
         (tmp_path / "walltime.lookup").write_bytes(file)
