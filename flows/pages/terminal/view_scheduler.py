@@ -117,8 +117,8 @@ def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     yield f"{n_ended:,} jobs were ended at a limit below their requests.{do}"
     for one in found["left_alone"]:
         yield (
-            f"Left alone from the next export on: {one['what']} of {one['user']}. Of its {one['n_planned']:,} planned runs "
-            f"{one['n_early']:,} ended just before their first limits, as if they had asked Slurm for the time left."
+            f"Left alone from the next export on: {one['what']} of {one['user']}. Of its {one['n_planned']:,} planned "
+            f"runs {one['n_early']:,} ended just before their first limits, as if they had asked Slurm for the time left."
         )
 
 
