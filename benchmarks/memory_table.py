@@ -2,8 +2,8 @@
 
 python -m benchmarks.memory_table LOG ...
 
-The figures are those of `walltime limits LOG --memory --score` at promises of 95, 97 and 99%: the later third of each
-log's jobs with a known memory, each answered as of its submit. A log whose memory has few values records what was set
+The later third of each log's jobs with a known memory, each answered as of its submit, as `walltime limits LOG`
+does with --memory, at promises of 95, 97 and 99%. A log whose memory has few values records what was set
 aside for jobs, not what they used: their number is printed beside.
 """
 
@@ -15,9 +15,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.backtest_table import line, short
-from flows.services.limits import memory_log, score_memory
+from flows.services.limits import memory_log
+from pipeline.estimate.baselines import MAX, OWN, latest
+from pipeline.estimate.history import History
+from pipeline.estimate.state import walltime
+from pipeline.evaluate.memory_advice import given_kib, later_third, memory_figures, recommended_as_of
 
 PROMISES = (0.95, 0.97, 0.99)
+HEADROOM = 1.2
+"""What a careful user asks for: the largest of the last five such jobs, and a fifth more."""
 HEADER = ("log", "values", "rule", "jobs", "too little", "given and not used, of used", "worst user")
 
 
@@ -28,6 +34,18 @@ def row_of(log: str, n_values: int, rule: str, one: Mapping[str, Any]) -> str:
     return line([short(log), f"{n_values:,}", rule, f"{one['n_jobs']:,}", *shares, worst])
 
 
+def figures_of_rules(past: History) -> dict[str, dict[str, Any]]:
+    """The figures of what is recommended and of other rules on the log's later third, by name of the rule."""
+    first, quantiles_kib = later_third(past), walltime(past)
+    rules = {
+        f"recommended, {promise:.0%}": given_kib(past, recommended_as_of(past, quantiles_kib, promise))
+        for promise in PROMISES
+    }
+    rules["request"] = past.requested_s
+    rules["last five + 20%"] = given_kib(past, HEADROOM * latest(past, past.runtime_s, OWN, 5, MAX)[:, 1])
+    return {name: memory_figures(past, amount_kib, first) for name, amount_kib in rules.items()}
+
+
 def main() -> None:
     """Print the table of the logs named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -36,10 +54,7 @@ def main() -> None:
     for path in parser.parse_args().logs:
         log = memory_log(path)
         n_values = len(np.unique(log.past.runtime_s[log.past.has_run]))
-        scores = {promise: score_memory(log, promise)["rules"] for promise in PROMISES}
-        rows = {f"recommended, {promise:.0%}": rules["recommended"] for promise, rules in scores.items()}
-        rows |= {name: one for name, one in scores[PROMISES[0]].items() if name != "recommended"}
-        for rule, one in rows.items():
+        for rule, one in figures_of_rules(log.past).items():
             print(row_of(log.name, n_values, rule, one), flush=True)
 
 

@@ -6,7 +6,7 @@ Names come from logs and are escaped.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
-from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
-from pipeline.evaluate.request_advice import MANY_JOBS, recommended_requests
+from pipeline.evaluate.memory_advice import recommended_memory
+from pipeline.evaluate.request_advice import recommended_requests
 from pipeline.limits.status import READ, early_kinds, planned_weeks
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
@@ -94,30 +94,26 @@ def limit_facts(manifest: Manifest) -> dict[str, Any]:
     return {"weeks": planned_weeks(jobs), "left_alone": early_kinds(jobs)}
 
 
-def check_folder(folder: Path | None, *, score: bool) -> None:
+def check_folder(folder: Path | None) -> None:
     """InputError, before any work, where the advice cannot be written."""
-    if folder is not None and score:
-        raise InputError("--out", "also --score", "one of the two: figures are only printed", "redirect them to a file")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"--out {printable(str(folder))}", "a file", "the path of a folder")
 
 
 def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
-    """Write users.csv (or accounts.csv), requests.csv and a text per user with advice below `folder`; their paths."""
-    requests = ({"name": row["name"]} | one for row in found["rows"] for one in row["kinds"])
-    people, kinds = folder / f"{found['by']}s.csv", folder / "requests.csv"
-    texts = {people: as_csv(PEOPLE, found["rows"]), kinds: as_csv(REQUESTS, requests)}
+    """Write users.csv (or accounts.csv), requests.csv or memory.csv, and a text per user with advice; their paths."""
+    name, people_columns, columns, text_of = MEMORY_FILES if "promise" in found else REQUEST_FILES
+    paths = {"people": folder / f"{found['by']}s.csv", name: folder / f"{name}.csv"}
     # Where nothing can be said there is no letter.
     told = [row for row in found["rows"] if row["kinds"]]
-    _write_texts(texts | _letters(folder, told, lambda row: letter(row, found)))
-    return {"people": people, "requests": kinds, "mail": folder / "mail"}
-
-
-def _letters(
-    folder: Path, rows: Sequence[Mapping[str, Any]], letter_of: Callable[[Mapping[str, Any]], str]
-) -> dict[Path, str]:
-    """A text per row by its path below `folder`/mail."""
-    return {folder / "mail" / f"{n:04}-{_safe(row['name'])}.txt": letter_of(row) for n, row in enumerate(rows, 1)}
+    kinds = ({"name": row["name"]} | one for row in told for one in row["kinds"])
+    letters = {
+        folder / "mail" / f"{n:04}-{_safe(row['name'])}.txt": text_of(row, found) for n, row in enumerate(told, 1)
+    }
+    _write_texts(
+        {paths["people"]: as_csv(people_columns, found["rows"]), paths[name]: as_csv(columns, kinds)} | letters
+    )
+    return paths | {"mail": folder / "mail"}
 
 
 def _write_texts(texts: Mapping[Path, str]) -> None:
@@ -204,22 +200,6 @@ def advise_memory(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
         return {"log": log.name} | recommended_memory(log.past, by, promise)
 
 
-def score_memory(log: LimitLog, promise: float) -> dict[str, Any]:
-    """The figures of what is recommended and of other rules on the log's later third."""
-    with running_stage("recommend memory"):
-        rules = figures_of_memory_rules(log.past, promise)
-    return {"log": log.name, "promise": promise, "many_jobs": MANY_JOBS, "rules": rules}
-
-
-def write_memory_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
-    """Write users.csv (or accounts.csv), memory.csv and a text per user below `folder`; returns their paths."""
-    people, kinds = folder / f"{found['by']}s.csv", folder / "memory.csv"
-    listed = ({"name": row["name"]} | one for row in found["rows"] for one in row["kinds"])
-    texts = {people: as_csv(MEMORY_PEOPLE, found["rows"]), kinds: as_csv(MEMORY_KINDS, listed)}
-    _write_texts(texts | _letters(folder, found["rows"], lambda row: memory_letter(row, found)))
-    return {"people": people, "memory": kinds, "mail": folder / "mail"}
-
-
 def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """The text for one user or account: what its jobs asked for and used, and what to ask for."""
     sizes = _sizes(row["kinds"])
@@ -248,3 +228,8 @@ def _kind(one: Mapping[str, Any], size: str) -> str:
 def memory_gib(gib: float | None) -> str:
     """An amount given in GiB, with a fitting unit."""
     return memory_text(None if gib is None else gib * 1024.0**2)
+
+
+REQUEST_FILES = ("requests", PEOPLE, REQUESTS, letter)
+MEMORY_FILES = ("memory", MEMORY_PEOPLE, MEMORY_KINDS, memory_letter)
+"""The file of kinds, the columns of people and of kinds, and the letter."""

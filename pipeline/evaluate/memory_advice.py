@@ -1,4 +1,4 @@
-"""Memory of a log: figures of what is recommended beside other rules, and what to ask for per user or account.
+"""Memory of a log: figures of what is recommended, and what to ask for per user or account.
 
 Every amount is as of the job's submit, in KiB per processor.
 """
@@ -10,19 +10,15 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
-from pipeline.estimate.baselines import MAX, OWN, latest
 from pipeline.estimate.estimates import price_of, prices, recommended_kib
 from pipeline.estimate.history import History
 from pipeline.estimate.state import DAY_S, RECORD_JOBS, walltime
-from pipeline.evaluate.request_advice import MANY_JOBS, other_payer, shares_of_submitters, usual_kinds
+from pipeline.evaluate.request_advice import MANY_JOBS, other_payer, shares_of_submitters, told_kinds
 
 SCORED_FROM = 2 / 3
 """The later third of the jobs is scored."""
 
 GIB_KIB = 1024.0**2
-
-HEADROOM = 1.2
-"""What a careful user asks for: the largest of the last five such jobs, and a fifth more."""
 
 
 def later_third(past: History) -> int:
@@ -78,21 +74,6 @@ def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs:
     }
 
 
-def figures_of_memory_rules(past: History, promise: float) -> dict[str, dict[str, Any]]:
-    """The figures of what is recommended and of other rules on the log's later third, by name of the rule."""
-    first = later_third(past)
-    rules = {
-        "recommended": given_kib(past, _recommended_kib(past, promise)),
-        "request": past.requested_s,
-        "last five + 20%": given_kib(past, HEADROOM * latest(past, past.runtime_s, OWN, 5, MAX)[:, 1]),
-    }
-    return {name: memory_figures(past, amount_kib, first) for name, amount_kib in rules.items()}
-
-
-def _recommended_kib(past: History, promise: float) -> Floats:
-    return recommended_as_of(past, walltime(past), promise)
-
-
 def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]:
     """The figures of the log's later third, and per user or account its memory (GiB a job) and what to ask for.
 
@@ -104,8 +85,8 @@ def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]
     if not is_scored.any():
         expected = "a column of the log that names it"
         raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
-    wanted_kib = _recommended_kib(past, promise)
-    kinds = _kinds(past, codes, wanted_kib, first)
+    wanted_kib = recommended_as_of(past, walltime(past), promise)
+    kinds = told_kinds(past, first + np.flatnonzero(past.has_run[first:]), by, "mem_kib", wanted_kib)
     amounts = {"requested_gib": past.requested_s, "used_gib": past.runtime_s, "recommended_gib": wanted_kib}
     rows = [
         _row(past, names[code], np.flatnonzero(is_scored & (codes == code)), amounts) | {"kinds": kinds.get(code, [])}
@@ -133,23 +114,6 @@ def _row(past: History, name: str, own: Ints, amounts: Mapping[str, Floats]) -> 
 def _mean(kib: Floats) -> float | None:
     known = kib[~np.isnan(kib)]
     return float(known.mean()) / GIB_KIB if len(known) else None
-
-
-def _kinds(past: History, codes: Ints, wanted_kib: Floats, first: int) -> dict[int, list[dict[str, Any]]]:
-    """Per user or account its kinds of jobs with most jobs, and what was recommended to the last job of each."""
-    columns = (past.codes["what"], np.nan_to_num(past.requested_s), past.procs, np.nan_to_num(past.gpus))
-    kinds = usual_kinds(past.has_run & (np.arange(len(past)) >= first), codes, *columns)
-    return {
-        code: [
-            {
-                "application": past.names["what"][what] if what >= 0 else None,
-                "requested_mem_kib": round(asked) or None, "procs": int(procs), "gpus": int(gpus),
-                "n_jobs": n_jobs, "recommended_mem_kib": round(wanted_kib[place]),
-            }
-            for (what, asked, procs, gpus), place, n_jobs in own
-        ]
-        for code, own in kinds.items()
-    }  # fmt: skip
 
 
 def recommended_as_of(past: History, quantiles_kib: Floats, promise: float) -> Floats:

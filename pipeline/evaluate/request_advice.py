@@ -17,9 +17,6 @@ MANY_JOBS = 200
 MOST_KINDS = 3
 """Kinds that are listed for a user or account, those with most jobs."""
 
-Kind = tuple[tuple[Any, ...], int, int]
-"""The values of its columns, the place of its last job, and its number of jobs."""
-
 
 def recommended_requests(past: History, by: str) -> dict[str, Any]:
     """Per user or account what its jobs of the log's later half requested and used, and what to request from now on.
@@ -54,8 +51,10 @@ def recommended_requests(past: History, by: str) -> dict[str, Any]:
     told = places[(places >= first) & saves_enough(found.told_s[places], past.requested_s[places])]
     is_longer = runs_longer(past, told, found.told_s[told])
     later = places[places >= first]
-    recommended_s = {trial.kind: one for trial, one in zip(found.trials, found.recommended_s, strict=True)}
-    kinds, kind = _kinds(past, codes, later, recommended_s), codes[told]
+    kind, now_s = kinds_of(past), np.full(len(past) + 1, np.nan)
+    now_s[[trial.kind for trial in found.trials]] = found.recommended_s
+    recommended_s = now_s[np.where(kind >= 0, kind, -1)]
+    kinds = told_kinds(past, later[saves_enough(recommended_s[later], past.requested_s[later])], by, "s", recommended_s)
     rows = []
     for code in np.unique(codes[later][codes[later] >= 0]).tolist():
         own = later[codes[later] == code]
@@ -64,7 +63,8 @@ def recommended_requests(past: History, by: str) -> dict[str, Any]:
         rows.append({
             "name": names[code], "n_jobs": len(own), "requested_hours": float(requested.sum()),
             "used_hours": float(used.sum()), "unused_hours": float(np.maximum(requested - used, 0.0).sum()),
-            "n_told": int((kind == code).sum()), "n_longer": int(is_longer[kind == code].sum()),
+            "n_told": int((codes[told] == code).sum()),
+            "n_longer": int(is_longer[codes[told] == code].sum()),
             "kinds": kinds.get(code, []),
         })  # fmt: skip
     return {
@@ -75,32 +75,29 @@ def recommended_requests(past: History, by: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _kinds(past: History, codes: Ints, later: Ints, recommended_s: dict[int, float]) -> dict[int, list[dict[str, Any]]]:
-    """Per user or account its kinds that are told to request less, those with most jobs first."""
-    is_later = np.zeros(len(past), np.bool_)
-    is_later[later] = True
-    kind = kinds_of(past)
-    columns = (past.codes["what"], past.requested_s, past.procs, np.nan_to_num(past.gpus))
-    found: dict[int, list[dict[str, Any]]] = {}
-    for code, own in usual_kinds(is_later, codes, *columns).items():
-        for (what, requested_s, procs, gpus), place, n_jobs in own:
-            shorter_s = recommended_s.get(int(kind[place]), np.inf)
-            if saves_enough(np.array(shorter_s), np.array(requested_s)):
-                found.setdefault(code, []).append({
-                    "application": past.names["what"][what] if what >= 0 else None, "requested_s": requested_s,
-                    "procs": int(procs), "gpus": int(gpus), "n_jobs": n_jobs, "recommended_s": shorter_s,
-                })  # fmt: skip
-    return found
+def told_kinds(past: History, chosen: Ints, by: str, unit: str, recommended: Floats) -> dict[int, list[dict[str, Any]]]:
+    """Per user or account its kinds of the chosen jobs, at most MOST_KINDS, those with most jobs first.
 
-
-def usual_kinds(chosen: Bools, codes: Ints, *columns: Floats | Ints) -> dict[int, list[Kind]]:
-    """Per user or account its kinds of the chosen jobs, at most MOST_KINDS, those with most jobs first."""
-    places = np.flatnonzero(chosen & (codes >= 0))
-    kinds = list(zip(*(values[places].tolist() for values in (codes, *columns)), strict=True))
+    Requests and recommendations (jobs,) are in the unit; what is recommended to a kind's last job counts.
+    """
+    columns = (
+        past.codes[by],
+        past.codes["what"],
+        np.nan_to_num(past.requested_s),
+        past.procs,
+        np.nan_to_num(past.gpus),
+    )
+    places = chosen[past.codes[by][chosen] >= 0]
+    kinds = list(zip(*(values[places].tolist() for values in columns), strict=True))
     n_jobs, last = Counter(kinds), dict(zip(kinds, places.tolist(), strict=True))
-    found: dict[int, list[Kind]] = {}
+    found: dict[int, list[dict[str, Any]]] = {}
     for one in sorted(n_jobs, key=lambda one: (-n_jobs[one], last[one])):
-        found.setdefault(one[0], []).append((one[1:], last[one], n_jobs[one]))
+        code, what, requested, procs, gpus = one
+        found.setdefault(code, []).append({
+            "application": past.names["what"][what] if what >= 0 else None,
+            f"requested_{unit}": round(requested) or None, "procs": int(procs), "gpus": int(gpus), "n_jobs": n_jobs[one],
+            f"recommended_{unit}": round(recommended[last[one]]),
+        })  # fmt: skip
     return {code: own[:MOST_KINDS] for code, own in found.items()}
 
 

@@ -88,10 +88,8 @@ def test_a_request_that_is_short_already_has_no_advice_and_its_user_no_letter(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--score",), "expected --memory"),
         (("--promise", "ninety"), "a share from 50% to 99.9%"), (("--promise", "3%"), "a share from 50% to 99.9%"),
         (("--by", "account", "--out", "JOBS"), "the path of a folder"),
-        (("--memory", "--score", "--out", "x"), "only printed"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_sentence(jobs: Path, walltime: Walltime, options: tuple[str, ...], words: str) -> None:

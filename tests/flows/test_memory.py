@@ -46,15 +46,6 @@ def test_json_has_figures_and_a_row_per_user(jobs: Path, walltime: Walltime) -> 
     assert GIB < kind["recommended_mem_kib"] < 1.3 * GIB and kind["recommended_mem_kib"] % 1024 == 0
 
 
-def test_scores_are_printed_for_the_request_and_for_the_largest_of_the_last_five(
-    jobs: Path, walltime: Walltime
-) -> None:
-    shown = walltime("limits", jobs, "--memory", "--score", "--promise", "95%")
-    assert shown.code == 0, shown.err
-    for rule in ("recommended", "request", "last five + 20%"):
-        assert rule in shown.out
-
-
 def test_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
     out = tmp_path / "advice"
     shown = walltime("limits", jobs, "--memory", "--out", out)

@@ -67,7 +67,6 @@ def limits(
     ),
     memory: bool = option("--memory", "Recommend memory to ask for instead of times.", False),
     promise: str = option("--promise SHARE", "With --memory: share of all jobs that shall stay under it.", "97%"),
-    score: bool = option("--score", "With --memory: only compare with other rules on the log's later third.", False),
 ) -> Answer:
     """Recommend what to request, with unused hours, per user or account; or show what shorter limits have done.
 
@@ -82,37 +81,23 @@ def limits(
       walltime limits my-site.toml --memory --out letters
       walltime limits my-site.toml --status
     """
-    from flows.pages.terminal.view_scheduler import view_limits
-    from flows.services.limits import advise, check_folder, limit_log, promise_of, write_advice
+    from flows.pages.terminal import view_scheduler as view
+    from flows.services import limits as advice
 
     if status:
-        from flows.pages.terminal.view_scheduler import view_limit_status
-        from flows.services.limits import limit_status
-
-        facts = limit_status(given)
-        return Answer(facts, view_limit_status(facts))
-    share = promise_of(promise)
-    if score and not memory:
-        raise InputError("--score", "no --memory", "--memory, whose rules it compares")
-    check_folder(out, score=score)
-    if memory:
-        return _memory(given, by, share, out, score=score)
-    found = advise(limit_log(given), by)
-    written = {} if out is None else write_advice(out, found)
-    return Answer(found | {"written": written}, view_limits(found, written))
-
-
-def _memory(given: Path, by: str, promise: float, out: Path | None, *, score: bool) -> Answer:
-    from flows.pages.terminal.view_scheduler import view_memory_advice, view_memory_scores
-    from flows.services.limits import advise_memory, memory_log, score_memory, write_memory_advice
-
-    log = memory_log(given)
-    if score:
-        found = score_memory(log, promise)
-        return Answer(found, view_memory_scores(found))
-    found = advise_memory(log, by, promise)
-    written = {} if out is None else write_memory_advice(out, found)
-    return Answer(found | {"written": written}, view_memory_advice(found, written))
+        facts = advice.limit_status(given)
+        return Answer(facts, view.view_limit_status(facts))
+    share = advice.promise_of(promise)
+    advice.check_folder(out)
+    found = (
+        advice.advise_memory(advice.memory_log(given), by, share)
+        if memory
+        else advice.advise(advice.limit_log(given), by)
+    )
+    written = {} if out is None else advice.write_advice(out, found)
+    return Answer(
+        found | {"written": written}, (view.view_memory_advice if memory else view.view_limits)(found, written)
+    )
 
 
 def guard(

@@ -87,16 +87,6 @@ def _people(found: Mapping[str, Any], columns: Sequence[Column], written: Mappin
     yield from wrote(written)
 
 
-def _rules(found: Mapping[str, Any], columns: Sequence[Column], part: str) -> Grid:
-    """A row a rule; the last columns are of the submitters with many jobs."""
-    of_submitters = (
-        Column(f"submitters with {found['many_jobs']}+ jobs", "n_submitters"),
-        Column("worst of them", "worst_share", percent),
-    )
-    rows = [{"rule": name, **one} for name, one in found["rules"].items()]
-    return Grid(f"{found['log']}, {part}", (text("rule"), *columns, *of_submitters), rows)
-
-
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     """Jobs that were planned shorter, how often limits were raised, and whether a job ended by one, by week."""
     if not found["weeks"]:
@@ -118,7 +108,7 @@ def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     for one in found["left_alone"]:
         yield (
             f"Left alone from the next export on: {one['what']} of {one['user']}. Of its {one['n_planned']:,} planned "
-            f"runs {one['n_early']:,} ended just before their first limits, as if they had asked Slurm for the time left."
+            f"runs {one['n_early']:,} ended just before their first limits, as if they knew them."
         )
 
 
@@ -161,13 +151,3 @@ def _memory_promise(found: Mapping[str, Any], ours: Mapping[str, Any], asked: Ma
             f"{percent(ours['worst_share'])} of the jobs of one submitter would have had too little, the most among "
             f"the {ours['n_submitters']:,} with at least {found['many_jobs']:,} jobs."
         )
-
-
-def view_memory_scores(found: Mapping[str, Any]) -> Iterator[Block]:
-    """The figures of every rule side by side."""
-    columns = (
-        Column("jobs", "n_jobs"),
-        Column("given too little", "share_under", percent),
-        Column("given and not used, of used", "over_allocation", percent),
-    )
-    yield _rules(found, columns, f"later third, memory, promise {found['promise']:.1%}")

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.memory_table import figures_of_rules
 from pipeline.arrays import Floats
 from pipeline.estimate.estimates import AIM, make_memory, price_of, prices, recommended_kib
 from pipeline.estimate.history import history, memory_history
@@ -13,7 +14,6 @@ from pipeline.estimate.questions import questions_of
 from pipeline.estimate.stage import learn_memory, learn_state
 from pipeline.estimate.state import estimate, walltime
 from pipeline.evaluate import check_no_look_ahead
-from pipeline.evaluate.memory_advice import figures_of_memory_rules
 from pipeline.settings import SiteSettings
 from pipeline.tables import MEMORY, MEMORY_STATE
 from tests.rows import jobs_of
@@ -44,10 +44,10 @@ def planted(n: int, seed: int) -> Floats:
 
 
 def test_what_is_recommended_keeps_the_promise_and_gives_less_than_was_asked() -> None:
-    found = figures_of_memory_rules(memory_history(log_of(planted(6000, 1))), 0.97)
-    assert found["recommended"]["share_under"] <= 0.03 and found["recommended"]["worst_share"] <= 0.09
+    found = figures_of_rules(memory_history(log_of(planted(6000, 1))))
+    assert found["recommended, 97%"]["share_under"] <= 0.03 and found["recommended, 97%"]["worst_share"] <= 0.09
     assert found["request"]["share_under"] == 0.0
-    assert found["recommended"]["over_allocation"] < found["request"]["over_allocation"] / 5
+    assert found["recommended, 97%"]["over_allocation"] < found["request"]["over_allocation"] / 5
     assert found["last five + 20%"]["share_under"] >= 0.03
 
 

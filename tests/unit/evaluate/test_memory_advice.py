@@ -3,7 +3,7 @@
 import numpy as np
 
 from pipeline.estimate.history import memory_history
-from pipeline.evaluate.memory_advice import figures_of_memory_rules, recommended_memory
+from pipeline.evaluate.memory_advice import recommended_memory
 from tests.rows import jobs_of
 
 MIB, N_JOBS = 1024.0, 2_000
@@ -20,10 +20,8 @@ def test_a_job_that_asked_for_less_than_is_recommended_is_scored_with_the_recomm
         }
         for job, kib in enumerate(used_kib)
     ]))  # fmt: skip
-    found, advice = figures_of_memory_rules(past, 0.97), recommended_memory(past, "user", 0.97)
-    assert found["request"]["share_under"] > 0.2
-    assert found["recommended"] == advice["figures"] and found["recommended"]["share_under"] < 0.04
-    assert found["recommended"]["over_allocation"] < found["request"]["over_allocation"]
-    assert sum(row["n_under"] for row in advice["rows"]) == round(
-        found["recommended"]["share_under"] * found["recommended"]["n_jobs"]
-    )
+    advice = recommended_memory(past, "user", 0.97)
+    found, asked = advice["figures"], advice["asked"]
+    assert asked["share_under"] > 0.2 and found["share_under"] < 0.04
+    assert found["over_allocation"] < asked["over_allocation"]
+    assert sum(row["n_under"] for row in advice["rows"]) == round(found["share_under"] * found["n_jobs"])
