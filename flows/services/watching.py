@@ -68,6 +68,7 @@ class Watch:
     _number: int = 0
     n_failures: int = 0
     """Failed rounds in a row."""
+
     def __post_init__(self) -> None:
         kind = self.settings.source.kind
         if kind not in FOLLOWED:

@@ -435,4 +435,3 @@ def test_an_answer_says_the_limit_that_the_job_would_be_planned_with_or_why_none
         limit = asked(walltime, folder, *given)["limit"]
         assert limit["limit_s"] is None and limit["why_none"] == why
         assert "Planned with its request: " in shown(folder, given)
-
