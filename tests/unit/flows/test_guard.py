@@ -124,7 +124,7 @@ def test_a_waiting_job_is_set_as_the_plug_in_sets_it_and_its_request_kept() -> N
 @pytest.mark.parametrize(
     "seen",
     [
-        {"signals": {}}, {"reservations": None},
+        {"reservations": None},
         {"reservations": [Reservation(NOW_S + 9 * HOUR, NOW_S + 12 * HOUR, frozenset())]},
     ],
 )  # fmt: skip
