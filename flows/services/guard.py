@@ -57,6 +57,9 @@ RETRY_S = 5.0
 """Wait after a failed round: a controller that comes back ends jobs past their limits within half a minute."""
 SLURM_CONF = "/etc/slurm/slurm.conf"
 """Where Slurm has its configuration unless told otherwise."""
+ASKED = ("user", "job_name", "queue", "requested_s", "procs", "gpus", "gpu_type")
+"""The values of a job that its estimate depends on."""
+MOST_ANSWERS = 100_000
 KNOWN_S = 60.0
 """So long after its submit sacct should know a job."""
 MOST_ASKED = 1000
@@ -261,6 +264,9 @@ class Guard:
     _known: RunSettings = field(init=False)
     _rules: SoftRules = field(init=False)
     _signals: dict[int, bool] = field(default_factory=dict)
+    _stamp: str | None = None
+    _answers: dict[tuple[Any, ...], Sequence[float] | None] = field(default_factory=dict)
+    """Of the look-up with this stamp the quantiles, by a job's values of ASKED: a round asks only for new ones."""
 
     def __post_init__(self) -> None:
         self._known = self.settings()
@@ -298,11 +304,13 @@ class Guard:
         with _noting(complaints):
             now_s = self._ask_controller(now_s, complaints)
         rules = self._rules._replace(quantile=export.quantile)
-        estimates = self._estimates(jobs, export, now_s, complaints)
-        none = frozenset[Any]()
-        seen = Seen(now_s, jobs, export, rules, estimates, self._signals, none, None, none, is_leaving or is_trying)
-        first = Planned([one for one in plan_round(seen).changes if one.job.start_s is not None], Counter())
+        none, is_withdrawing = frozenset[Any](), is_leaving or is_trying
+        urgent = [job for job in jobs if job.start_s is not None]
+        estimates = self._estimates(urgent, export, now_s, [])
+        seen = Seen(now_s, urgent, export, rules, estimates, self._signals, none, None, none, is_withdrawing)
+        first = plan_round(seen)
         refused = self._make(first.changes)
+        seen = seen._replace(jobs=jobs, quantiles_s=self._estimates(jobs, export, now_s, complaints))
         if not is_leaving:
             seen = self._with_details(seen, complaints)
         rest = plan_round(seen)
@@ -395,12 +403,18 @@ class Guard:
             if age_days > export.max_age_days:
                 complaints.append(f"The newest job of the look-up ended {age_days:.0f} days ago: no limit is set.")
                 return {}
+            if self._stamp != lookup.facts.get("stamp") or len(self._answers) > MOST_ANSWERS:
+                self._stamp, self._answers = lookup.facts.get("stamp"), {}
             for job in jobs:
-                values = submit_of(
-                    job.values, job.values.get("user"), self._program(job, lookup), _gpu_type(job, lookup)
-                )
-                if (one := lookup.estimate(values)) is not None:
-                    found[job.job_id] = one.quantiles_s
+                key = tuple(job.values.get(name) for name in ASKED)
+                if key not in self._answers:
+                    values = submit_of(
+                        job.values, job.values.get("user"), self._program(job, lookup), _gpu_type(job, lookup)
+                    )
+                    one = lookup.estimate(values)
+                    self._answers[key] = None if one is None else one.quantiles_s
+                if (quantiles_s := self._answers[key]) is not None:
+                    found[job.job_id] = quantiles_s
         return found
 
     def _program(self, job: PendingJob, lookup: Lookup) -> str | None:
