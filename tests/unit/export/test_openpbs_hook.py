@@ -119,9 +119,7 @@ def test_a_user_without_jobs_is_planned_by_the_jobs_of_everybody(server: Server)
     assert 0 < server.call(QUEUEJOB, submit(4800, ncpus=1), user="stranger").soft_s < 4800
 
 
-def test_in_a_dry_run_nothing_is_set_and_the_log_says_what_would_be(
-    published: PublishedTables, tmp_path: Path
-) -> None:
+def test_in_a_dry_run_nothing_is_set_and_the_log_says_what_would_be(published: PublishedTables, tmp_path: Path) -> None:
     server = installed(openpbs_files(published, ExportSettings(mode="dry_run")), tmp_path)
     for event in (QUEUEJOB, RUNJOB):
         assert server.call(event, a_limited_job()).soft_s is None
