@@ -31,9 +31,11 @@ check: $(CHECK)/.installed
 test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
 
-# The plug-in and the guard alone on a real Slurm (minutes).
+# The plug-in and the guard alone on a real Slurm, then their trial: 300 jobs while everything fails in turn (half an hour).
+# WALLTIME_TRIAL_TRUE=1 has the guard away for ten minutes and slurmctld for five (more than half an hour).
 test-slurm-guard: $(STAMP)
-	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm/test_guard.py
+	@WALLTIME_TEST_SLURM=1 WALLTIME_TEST_SLURM_TRIAL=1 $(PYTHON) -m pytest -rs -s \
+		tests/slurm/test_guard.py tests/slurm/test_guard_trial.py
 
 MINUTES ?= 60
 # Served every minute on a real Slurm, with everything killed in the middle; MINUTES=6 for a short trial.

@@ -1,14 +1,17 @@
 """What `walltime export` does: a published version in, the files of one writer out."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.services.files.os_errors import config_settings, naming_path
-from flows.services.initialising import slurm_rules, slurm_value
 from flows.services.published.published_folder import read_columns
+from flows.services.schedulers import Controller, controller
+from pipeline.errors import InputError
 from pipeline.export.lookup_file import newest_end_of
 from pipeline.export.published_tables import (
+    Files,
     PublishedTables,
     Writer,
     csv_files,
@@ -17,6 +20,7 @@ from pipeline.export.published_tables import (
     known_medians,
 )
 from pipeline.export.scheduler_files import INSTALL_FILE, PLUGIN_FILE, openpbs_files, plugin, slurm_files
+from pipeline.limits.soft import SOFT_RULES, margin_of
 from pipeline.limits.status import READ, early_kinds
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
@@ -53,18 +57,18 @@ def export(
 ) -> Exported:  # fmt: skip
     """Write the current version's estimates into a folder; each file is replaced in one step.
 
-    The settings are those of [export] in the config, else those that the run had. The instructions name the folder of
-    slurm.conf as Slurm's programs in `environment` know it. InputError where a table is missing.
+    The settings are those of [export] in the config, else those that the run had. Where Slurm's programs in
+    `environment` answer, the instructions name the folder of slurm.conf, and the margin follows its OverTimeLimit.
+    InputError where a table is missing.
     """
     with reading(published) as manifest:
         own = ExportSettings.model_validate(manifest.settings.get("export", {}))
         tables = published_tables(manifest)
     settings = own if config is None else config_settings(config).export
     files = dict(WRITERS[kind](tables, settings))
-    if kind == "slurm" and (conf := slurm_value("SLURM_CONF", environment or {})):
-        files[INSTALL_FILE] = files[INSTALL_FILE].replace(b"/etc/slurm", str(Path(conf).parent).encode())
-        text = plugin(settings, tables.has_own_name_rules, rules=slurm_rules(environment or {}))
-        files[PLUGIN_FILE] = text.encode("ascii")
+    if kind == "slurm":
+        with suppress(InputError):
+            files |= _of_this_slurm(files, settings, tables, controller(environment or {}))
     for name, content in files.items():
         with naming_path(folder / name):
             write_bytes(folder / name, content)
@@ -74,6 +78,15 @@ def export(
         manifest.run_id, manifest.site, tables.estimates.num_rows, len(tables.applications), sizes, install,
         settings.mode, newest_end_of((tables.estimates,)), settings.max_age_days,
     )  # fmt: skip
+
+
+def _of_this_slurm(files: Files, settings: ExportSettings, tables: PublishedTables, slurm: Controller) -> Files:
+    """The plug-in with the margin that the guard will have, and the instructions with the folder of slurm.conf."""
+    rules = SOFT_RULES._replace(margin_s=margin_of(slurm.over_time_limit_s))
+    install = files[INSTALL_FILE].replace(b"/etc/slurm", str(Path(slurm.conf or "/etc/slurm/x").parent).encode())
+    return {
+        PLUGIN_FILE: plugin(settings, tables.has_own_name_rules, rules=rules).encode("ascii"), INSTALL_FILE: install,
+    }  # fmt: skip
 
 
 def published_tables(manifest: Manifest) -> PublishedTables:

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.initialising import slurm_rules, slurm_value
 from flows.services.published.planned_limit import submit_of
 from flows.services.schedulers import (
     SLURM,
@@ -30,6 +29,7 @@ from flows.services.schedulers import (
     PendingJob,
     Reservation,
     change_limits,
+    controller,
     reservations,
     signalling,
 )
@@ -41,8 +41,10 @@ from pipeline.export.scheduler_files import DAY_S, HEARTBEAT_FILE, LOOKUP_FILE
 from pipeline.ingest.limit_comment import limit_comment, may_be_set, set_s_of, without_ours
 from pipeline.limits.soft import (
     MINUTE_S,
+    SOFT_RULES,
     SoftRules,
     extensions_of,
+    margin_of,
     medians_left,
     next_limits,
     planned_limits,
@@ -53,6 +55,13 @@ from pipeline.storage import write_bytes
 
 RETRY_S = 5.0
 """Wait after a failed round: a controller that comes back ends jobs past their limits within half a minute."""
+SLURM_CONF = "/etc/slurm/slurm.conf"
+"""Where Slurm has its configuration unless told otherwise."""
+ASKED = ("user", "job_name", "queue", "requested_s", "procs", "gpus", "gpu_type")
+"""The values of a job that its estimate depends on."""
+MOST_ANSWERS = 100_000
+KNOWN_S = 60.0
+"""So long after its submit sacct should know a job."""
 MOST_ASKED = 1000
 """Jobs whose submit lines are asked for in one round."""
 
@@ -68,6 +77,8 @@ class Seen(NamedTuple):
     """By job id the quantiles of the runtime; jobs without an estimate are missing."""
     signals: Mapping[int, bool]
     """By raw id whether the submit line asks for a signal; of jobs that are missing it is not known."""
+    unknown: frozenset[int]
+    """Raw ids of jobs of which sacct should know the submit line by now, and does not."""
     reservations: Sequence[Reservation] | None
     """None: not known."""
     late: frozenset[str]
@@ -148,6 +159,8 @@ def _why_not(job: PendingJob, seen: Seen) -> str:
         return "limits are withdrawn"
     if job.fault or seen.signals.get(job.raw_id):
         return job.fault or "it has a --signal"
+    if job.raw_id in seen.unknown:
+        return "its submit line is not known"
     if _is_named(job, export.opt_out):
         return "its user, account or partition has opted out"
     return "" if not export.opt_in or _is_named(job, export.opted_in) else "nobody has opted it in"
@@ -159,7 +172,8 @@ def _why_not_now(job: PendingJob, seen: Seen) -> str:
         return "no time limit of its own"
     if not may_be_set(job.comment):
         return "the plug-in has not seen it, or leaves it alone"
-    if job.raw_id not in seen.signals:
+    # A new job of ours keeps its limit until sacct should know it.
+    if job.raw_id not in seen.signals and set_s_of(job.comment) is None:
         return "its submit line is not known"
     if seen.reservations is None:
         return "reservations are not known"
@@ -236,7 +250,7 @@ class Guard:
     """Rounds over one Slurm; `run_round` is to be called again and again.
 
     `settings` is asked at each round, so that a changed config counts from the next one; where it fails, the settings
-    of the round before stay. ConfigError for another scheduler, InputError where Slurm's folder is not known.
+    of the round before stay. ConfigError for another scheduler, InputError where Slurm's folder is not there.
     """
 
     settings: Callable[[], RunSettings]
@@ -244,12 +258,15 @@ class Guard:
     is_dry_run: bool
     is_leaving: bool = False
     rules: SoftRules | None = None
-    """None: by slurm.conf's OverTimeLimit."""
+    """None: with the margin by slurm.conf's OverTimeLimit."""
     folder: Path = field(init=False)
     """Of slurm.conf: the look-up and the heartbeat are in it."""
     _known: RunSettings = field(init=False)
     _rules: SoftRules = field(init=False)
     _signals: dict[int, bool] = field(default_factory=dict)
+    _stamp: str | None = None
+    _answers: dict[tuple[Any, ...], Sequence[float] | None] = field(default_factory=dict)
+    """Of the look-up with this stamp the quantiles, by a job's values of ASKED: a round asks only for new ones."""
 
     def __post_init__(self) -> None:
         self._known = self.settings()
@@ -257,13 +274,15 @@ class Guard:
             raise ConfigError(
                 "guard.scheduler", self._known.guard.scheduler, "slurm", "OpenPBS extends soft_walltime by itself"
             )
-        conf = slurm_value("SLURM_CONF", self.environment) or self.environment.get("SLURM_CONF")
-        if not conf:
-            raise InputError(
-                "scontrol show config", "no SLURM_CONF", "Slurm's configuration", "see whether scontrol works"
-            )
+        conf = self.environment.get("SLURM_CONF") or SLURM_CONF
+        with suppress(InputError):
+            conf = controller(self.environment).conf or conf
         self.folder = Path(conf).parent
-        self._rules = self.rules or slurm_rules(self.environment)
+        if not self.folder.is_dir():
+            raise InputError(
+                printable(str(self.folder)), "no such folder", "that of slurm.conf", "see whether scontrol works"
+            )
+        self._rules = self.rules or SOFT_RULES
 
     @property
     def round_s(self) -> float:
@@ -282,11 +301,16 @@ class Guard:
         if is_leaving or is_trying:
             self.stop_new_limits()
         jobs = SLURM.queued(self.environment)
+        with _noting(complaints):
+            now_s = self._ask_controller(now_s, complaints)
         rules = self._rules._replace(quantile=export.quantile)
-        estimates = self._estimates(jobs, export, now_s, complaints)
-        seen = Seen(now_s, jobs, export, rules, estimates, self._signals, None, frozenset(), is_leaving or is_trying)
-        first = Planned([one for one in plan_round(seen).changes if one.job.start_s is not None], Counter())
+        none, is_withdrawing = frozenset[Any](), is_leaving or is_trying
+        urgent = [job for job in jobs if job.start_s is not None]
+        estimates = self._estimates(urgent, export, now_s, [])
+        seen = Seen(now_s, urgent, export, rules, estimates, self._signals, none, None, none, is_withdrawing)
+        first = plan_round(seen)
         refused = self._make(first.changes)
+        seen = seen._replace(jobs=jobs, quantiles_s=self._estimates(jobs, export, now_s, complaints))
         if not is_leaving:
             seen = self._with_details(seen, complaints)
         rest = plan_round(seen)
@@ -299,7 +323,6 @@ class Guard:
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
             with _noting(complaints), naming_path(self.folder / HEARTBEAT_FILE):
                 write_bytes(self.folder / HEARTBEAT_FILE, f"{now_s:.0f}\n".encode())
-        tell_systemd("WATCHDOG=1", self.environment)
         n_ours = sum((set_s_of(one.comment) or 0) > 0 and (one.planned_s or 0) < (one.asked_s or 0) for one in jobs
                      if one.start_s is not None)  # fmt: skip
         n_running = sum(one.start_s is not None for one in jobs)
@@ -308,6 +331,17 @@ class Guard:
             n_running, n_ours, len(jobs) - n_running, shown, refused, rest.left, complaints,
             self.is_dry_run or is_trying, took_s,
         )  # fmt: skip
+
+    def _ask_controller(self, now_s: float, complaints: list[str]) -> float:
+        """The time by slurmctld's clock, by which it ends jobs; the margin follows its OverTimeLimit."""
+        found = controller(self.environment)
+        self._rules = self.rules or SOFT_RULES._replace(margin_s=margin_of(found.over_time_limit_s))
+        off_s = found.clock_s - now_s
+        if math.isnan(off_s):
+            return now_s
+        if abs(off_s) >= MINUTE_S:
+            complaints.append(f"This machine's clock is {off_s:+.0f} s off that of slurmctld, which is used.")
+        return found.clock_s
 
     def stop_new_limits(self) -> None:
         """Remove the heartbeat, so that the plug-in sets no limit from now on."""
@@ -330,15 +364,17 @@ class Guard:
         now: Sequence[Reservation] | None = None
         with _noting(complaints):
             now = reservations(self.environment)
-        raw_ids = {job.raw_id for job in seen.jobs if job.raw_id}
-        self._signals = {one: asks for one, asks in self._signals.items() if one in raw_ids}
+        submit_s = {job.raw_id: job.submit_s or 0.0 for job in seen.jobs if job.raw_id}
+        self._signals = {one: asks for one, asks in self._signals.items() if one in submit_s}
+        new = sorted(set(submit_s) - set(self._signals))[:MOST_ASKED]
         with _noting(complaints):
-            if new := sorted(raw_ids - set(self._signals))[:MOST_ASKED]:
+            if new:
                 self._signals |= signalling(new, self.environment)
+        unknown = frozenset(one for one in new if one not in self._signals and seen.now_s - submit_s[one] > KNOWN_S)
         late = frozenset[str]()
         with _noting(complaints):
             late = self._late(seen)
-        return seen._replace(reservations=now, signals=self._signals, late=late)
+        return seen._replace(reservations=now, signals=self._signals, unknown=unknown, late=late)
 
     def _late(self, seen: Seen) -> frozenset[str]:
         """The partitions of jobs that wait too long, by the starts that were expected of them first."""
@@ -367,12 +403,18 @@ class Guard:
             if age_days > export.max_age_days:
                 complaints.append(f"The newest job of the look-up ended {age_days:.0f} days ago: no limit is set.")
                 return {}
+            if self._stamp != lookup.facts.get("stamp") or len(self._answers) > MOST_ANSWERS:
+                self._stamp, self._answers = lookup.facts.get("stamp"), {}
             for job in jobs:
-                values = submit_of(
-                    job.values, job.values.get("user"), self._program(job, lookup), _gpu_type(job, lookup)
-                )
-                if (one := lookup.estimate(values)) is not None:
-                    found[job.job_id] = one.quantiles_s
+                key = tuple(job.values.get(name) for name in ASKED)
+                if key not in self._answers:
+                    values = submit_of(
+                        job.values, job.values.get("user"), self._program(job, lookup), _gpu_type(job, lookup)
+                    )
+                    one = lookup.estimate(values)
+                    self._answers[key] = None if one is None else one.quantiles_s
+                if (quantiles_s := self._answers[key]) is not None:
+                    found[job.job_id] = quantiles_s
         return found
 
     def _program(self, job: PendingJob, lookup: Lookup) -> str | None:

@@ -5,7 +5,6 @@ A config names what the machine has to read jobs from: a given log, Slurm's sacc
 
 import hashlib
 import json
-import math
 import os
 import re
 import shutil
@@ -27,7 +26,6 @@ from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest.inspect import inspect
 from pipeline.ingest.sources import find_sources
-from pipeline.limits.soft import MINUTE_S, SoftRules, margin_of
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
 
 PBS_FOLDERS = (
@@ -127,13 +125,6 @@ def slurm_value(name: str, environment: Mapping[str, str]) -> str:
     said = "\n".join(_said("scontrol", ["show", "config"], environment))
     found = re.search(rf"(?m)^{name}\s*=\s*(\S+)", said)
     return found[1] if found else ""
-
-
-def slurm_rules(environment: Mapping[str, str]) -> SoftRules:
-    """The rules with the margin that slurm.conf's OverTimeLimit allows; the usual ones where no Slurm answers."""
-    over = slurm_value("OverTimeLimit", environment)
-    over_s = MINUTE_S * float(over) if over.isdecimal() else math.inf if over == "UNLIMITED" else 0.0
-    return SoftRules(margin_s=margin_of(over_s))
 
 
 def _partitions(environment: Mapping[str, str]) -> list[str]:

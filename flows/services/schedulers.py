@@ -311,6 +311,28 @@ def _minutes(change: Change) -> int:
     return round(change.to_s / 60)
 
 
+class Controller(NamedTuple):
+    """What slurmctld says of itself."""
+
+    clock_s: float
+    """Its time, s since 1970; NaN where it does not say so. By this clock jobs end."""
+    over_time_limit_s: float
+    """For how long jobs may run on past their limits, s."""
+    conf: str
+    """The path of slurm.conf; empty where it is not said."""
+
+
+def controller(environment: Mapping[str, str]) -> Controller:
+    """What `scontrol show config` says; InputError where it fails, as while slurmctld is away."""
+    known = dict(environment) | {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+    said = run(("scontrol", "show", "config"), known, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+    values = dict(re.findall(r"(?m)^(\w+) *= *(\S+)", said))
+    clock = re.search(r"(?m)^Configuration data as of ([0-9T:-]{19})$", said)
+    over = values.get("OverTimeLimit", "")
+    over_s = 60.0 * float(over) if over.isdecimal() else math.inf if over == "UNLIMITED" else 0.0
+    return Controller(_utc_s(clock[1]) if clock else math.nan, over_s, values.get("SLURM_CONF", ""))
+
+
 class Reservation(NamedTuple):
     """When a reservation begins and ends, s since 1970, and its nodes."""
 

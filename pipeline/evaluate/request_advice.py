@@ -95,8 +95,8 @@ def told_kinds(past: History, chosen: Ints, by: str, unit: str, recommended: Flo
         code, what, requested, procs, gpus = one
         found.setdefault(code, []).append({
             "application": past.names["what"][what] if what >= 0 else None,
-            f"requested_{unit}": round(requested) or None, "procs": int(procs), "gpus": int(gpus), "n_jobs": n_jobs[one],
-            f"recommended_{unit}": round(recommended[last[one]]),
+            f"requested_{unit}": round(requested) or None, "procs": int(procs), "gpus": int(gpus),
+            "n_jobs": n_jobs[one], f"recommended_{unit}": round(recommended[last[one]]),
         })  # fmt: skip
     return {code: own[:MOST_KINDS] for code, own in found.items()}
 

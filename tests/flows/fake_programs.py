@@ -144,14 +144,18 @@ class Scontrol(Program):
 
     def __init__(self, folder: Path, refuses: tuple[str, ...] = ()) -> None:
         self._lines, shown = folder / "scontrol.lines", str(folder / "{}.shown")
-        (folder / "config.shown").write_text(
-            f"OverTimeLimit           = 0 min\nSLURM_CONF              = {folder}/slurm.conf\n"
-        )
+        self._folder = folder
+        self.shows("OverTimeLimit           = 0 min")
         (folder / "reservation.shown").write_text("No reservations in the system\n")
         said = str(folder / "squeue.said")
         super().__init__(
             folder, "scontrol", _SCONTROL.format(lines=str(self._lines), said=said, refuses=refuses, shown=shown)
         )
+
+    def shows(self, line: str) -> None:
+        """From now on the configuration is this line and the path of slurm.conf."""
+        conf = f"SLURM_CONF              = {self._folder}/slurm.conf"
+        (self._folder / "config.shown").write_text(f"{line}\n{conf}\n")
 
     @property
     def updates(self) -> list[list[str]]:

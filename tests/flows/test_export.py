@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from pipeline.export.lua import lua
 from pipeline.publish import load_manifest
 from pipeline.storage import read_table
 from pipeline.tables import ESTIMATES, JOBS
+from tests.flows.fake_programs import Scontrol
 from tests.flows.support import SAMPLES, Outcome
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
 from tests.unit.export.slurm_plugin import found_in, job_at
@@ -29,7 +31,7 @@ Walltime = Callable[..., Outcome]
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("export")
     text = f"logs = ['{SAMPLES / 'traps.swf'}']\noutput_dir = '{folder / 'out'}'\n[site]\nname = 'oxbow'\n"
-    (folder / "site.toml").write_text(text + "[export]\nmode = 'priority'\n")
+    (folder / "site.toml").write_text(text + "[export]\nmode = 'limit'\n")
     run_and_publish(str(folder / "site.toml"))
     return folder / "out"
 
@@ -39,7 +41,7 @@ def test_slurm_gets_a_look_up_a_plug_in_and_words(walltime: Walltime, published:
     assert done.code == 0, done.err
     files = {path.name: path.read_bytes() for path in (tmp_path / "new" / "slurm").iterdir()}
     assert set(files) == {"walltime.lookup", "job_submit.lua", "INSTALL.txt"}
-    assert b'["mode"] = "priority"' in files["job_submit.lua"]
+    assert b'["mode"] = "limit"' in files["job_submit.lua"]
     assert "JobSubmitPlugins=lua" in done.out
     lookup = Lookup(io.BytesIO(files["walltime.lookup"]))
     manifest = json.loads((published / "manifest.json").read_text())
@@ -86,6 +88,18 @@ def test_a_config_has_precedence_over_the_settings_of_the_run(
     assert '["mode"] = "limit"' in text and '["e\\034vil"] = true' in text
 
 
+def test_the_plug_in_has_the_margin_and_the_folder_of_the_slurm_that_is_there(
+    walltime: Walltime, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    scontrol = Scontrol(tmp_path)
+    for line, margin in (("OverTimeLimit           = 15 min", 180), ("OverTimeLimit           = 14 min", 900)):
+        scontrol.shows(line)
+        assert walltime("export", "--for", "slurm", tmp_path / "out", "--from", published).code == 0
+        assert f'["margin_s"] = {margin},' in (tmp_path / "out" / "job_submit.lua").read_text()
+        assert f"{tmp_path}/job_submit.lua" in (tmp_path / "out" / "INSTALL.txt").read_text()
+
+
 def test_openpbs_gets_a_look_up_a_hook_and_commands(walltime: Walltime, published: Path, tmp_path: Path) -> None:
     done = walltime("export", "--for", "pbs", tmp_path, "--from", published)
     assert done.code == 0, done.err
@@ -106,7 +120,7 @@ def test_a_damaged_table_is_not_exported(walltime: Walltime, published: Path, tm
     """One flipped bit of a table that has the right length: one sentence, and nothing is written."""
     copied = tmp_path / "out"
     shutil.copytree(published, copied)
-    path = load_manifest(copied).path("limits")
+    path = load_manifest(copied).path("estimates")
     whole = path.read_bytes()
     path.chmod(0o600)
     path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from flows.services.guard import Guard
+from flows.services.run.prepare import run_settings
 from flows.services.schedulers import SLURM
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
@@ -209,6 +211,73 @@ def test_a_full_disk_does_not_stop_the_raising(walltime: Walltime, site: Site, m
     site.queue(running(7))
     found = guarded(walltime, site)
     assert site.limits() == {7: 75} and found["complaints"][0].startswith(str(site.heartbeat))
+
+
+@pytest.mark.parametrize("off_s", [-3600, 3600])
+def test_the_clock_of_slurmctld_counts(walltime: Walltime, site: Site, off_s: int) -> None:
+    """By ours, an hour behind, the job would have more than an hour left, and would not be raised."""
+    its_s = int(time.time()) + off_s
+    site.scontrol.shows(f"Configuration data as of {time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(its_s))}")
+    site.queue(running(7, start_time=its_s - 60, end_time=its_s + 600), running(8, end_time=its_s + 1000))
+    found = guarded(walltime, site)
+    assert site.limits() == {7: 75, 8: 60} and abs(int(site.heartbeat.read_text()) - its_s) < 60
+    assert "clock" in found["complaints"][0]
+
+
+def test_the_margin_follows_slurm_conf_from_round_to_round(site: Site) -> None:
+    site.queue(running(7))
+    site.scontrol.shows("OverTimeLimit           = 20 min")
+    guard = Guard(lambda: run_settings(site.config()), os.environ, is_dry_run=False)
+    assert guard.run_round(time.time()).changes == [], "ten minutes are left, and Slurm lets it run on for twenty"
+    site.scontrol.shows("OverTimeLimit           = 0 min")
+    assert [one.to_s for one in guard.run_round(time.time()).changes] == [4500.0]
+
+
+def test_the_guard_begins_while_slurmctld_is_away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    Program(site.folder, "scontrol", "sys.exit('Unable to contact slurm controller')")
+    monkeypatch.setenv("SLURM_CONF", str(site.folder / "slurm.conf"))
+    assert Guard(lambda: run_settings(site.config()), os.environ, is_dry_run=False).folder == site.folder
+
+
+def test_jobs_that_sacct_does_not_know_after_a_minute_get_their_requests(site: Site, walltime: Walltime) -> None:
+    now_s = time.time()
+    ours = {"admin_comment": SET, "time_limit": 60}
+    site.queue(running(7, 3000.0), running(8, 3000.0, submit_time=now_s), slurm_job(9, **ours),
+               slurm_job(10, **ours, submit_time=now_s))  # fmt: skip
+    Program(site.folder, "sacct", "sys.exit('slurmdbd is not there')")
+    guarded(walltime, site)
+    assert site.limits() == {7: 600, 8: 60, 9: 600, 10: 60}
+
+
+def test_neither_a_missing_version_nor_a_folder_without_a_lock_keeps_the_guard_from_raising(
+    walltime: Walltime, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("flows.services.watching.acquire", read_only)
+    site.queue(running(7))
+    config = site.config(export="[source]\nkind = 'sacct'\nsince = '2020-01-01'\n")
+    shown = walltime("guard", config, "--once")
+    assert "Trying again" not in shown.err
+    assert site.limits() == {7: 75} and "read-only disk" in shown.err and "manifest" in shown.err
+
+
+def test_requests_are_given_back_once_slurmctld_is_there_again(site: Site) -> None:
+    """A guard that is told to end while the controller is away leaves no job behind with a limit that nobody raises."""
+    site.queue(running(7, left_s=3000.0))
+    command = [sys.executable, "-m", "flows.cli", "guard", str(site.config())]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": "."}, stdout=subprocess.PIPE, text=True) as guard:
+        end = time.monotonic() + 60
+        while not site.heartbeat.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        Program(site.folder, "squeue", "sys.exit('Unable to contact slurm controller')")
+        guard.send_signal(signal.SIGTERM)
+        time.sleep(2)
+        assert guard.poll() is None
+        Program(site.folder, "squeue", SAY.format(str(site.said)))
+        assert guard.wait(60) == 0
+    assert site.limits() == {7: 600}
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-SWITCH, HOUR_SWITCH = "WALLTIME_TEST_SLURM", "WALLTIME_TEST_SLURM_HOUR"
-HOUR_TEST, ALWAYS = "test_hour.py", "test_freshness.py"
-OTHERS = {path.name for path in Path(__file__).parent.glob("test_*.py")} - {HOUR_TEST, ALWAYS}
+SWITCH = "WALLTIME_TEST_SLURM"
+LONG = {"test_hour.py": "WALLTIME_TEST_SLURM_HOUR", "test_guard_trial.py": "WALLTIME_TEST_SLURM_TRIAL"}
+"""Tests with a switch of their own."""
+OTHERS = {path.name for path in Path(__file__).parent.glob("test_*.py")} - {*LONG, "test_freshness.py"}
 collect_ignore_glob = [
     *(() if os.environ.get(SWITCH) else sorted(OTHERS)),
-    *(() if os.environ.get(HOUR_SWITCH) else (HOUR_TEST,)),
+    *(name for name, switch in LONG.items() if not os.environ.get(switch)),
 ]
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "slurm"

@@ -1,9 +1,10 @@
 """The loop on a real Slurm of 16 nodes: history, nightly run on live sacct, export, and a new mix of jobs.
 
 The history's jobs follow known laws. The mix is submitted twice, first with a plug-in that only comments, then with one
-that lowers limits: dave, who has opted out, fills 12 nodes, and next in the queue is his job for all 16. Small jobs of
-alice and bob fit into the four idle nodes, but they ask for an hour or two, so that by their requests the wide job
-would have to wait for them. By their estimates they end before it can start. The first run and slurmctld are killed.
+that sets limits while `walltime guard` runs: dave, who has opted out, fills 12 nodes, and next in the queue is his job
+for all 16. Small jobs of alice and bob fit into the four idle nodes, but they ask for an hour or two, so that by their
+requests the wide job would have to wait for them. With the least limit, twice the guard's margin, they end before it
+can start. The first run and slurmctld are killed.
 """
 
 import os
@@ -12,7 +13,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.export.lookup_file import lookup_file
+from pipeline.export.scheduler_files import HEARTBEAT_FILE
 from pipeline.publish import load_manifest
-from pipeline.storage import read_table
-from pipeline.tables import ESTIMATES
 from tests.slurm.commands import ENDED, call, queue_and_log, states, submit, wait_for
 from tests.slurm.conftest import LOOP_SHAPE, started
-from tests.unit.export.slurm_plugin import limited, limits_of
 
 HISTORY = (
     ("alice", "relax_{}.sh", "-n1", 60, "sleep $((2 + SLURM_ARRAY_TASK_ID % 2))", 60),
@@ -35,12 +34,10 @@ HISTORY = (
 )
 """User, name, size, time asked for (min), script and number of jobs."""
 
-BLOCKED_S, WIDE_MIN = 50, 30
-"""How long the blocking job runs, and what both wide jobs ask for."""
+BLOCKED_S, WIDE_MIN, LEAST_MIN = 50, 45, 30
+"""How long the blocking job runs, what both wide jobs ask for, and the least limit of the plug-in."""
 
 SMALL = (("alice", "relax_77.sh", "-n1", 60, "sleep 3"), ("bob", "sweep-99", "-n2", 120, "sleep 1")) * 4
-KNOWN = (("alice", "relax"), ("bob", "sweep"))
-"""Users and applications with a limit: a history of minutes has no night that could have tried one."""
 LIVE = "PENDING,RUNNING,COMPLETING"
 """States of jobs that have not ended."""
 FIELDS = "JobID,User,State,Submit,Start,End,TimelimitRaw,Flags,AdminComment"
@@ -134,19 +131,12 @@ def configured(environment: Mapping[str, str], folder: Path, mode: str) -> Path:
 
 
 def install(environment: Mapping[str, str], folder: Path, config: Path) -> None:
-    """Export and install as INSTALL.txt says, with the limits that the nights of some weeks would have published."""
+    """Export and install as INSTALL.txt says."""
     done(
         walltime(
             environment, "export", "--for", "slurm", folder / "slurm", "--from", folder / "out", "--config", config
         )
     )
-    manifest = load_manifest(folder / "out")
-    facts = {"site": manifest.site, "run_id": manifest.run_id, "newest_end_s": int(time.time())}
-    rows = [
-        limited(user, 660.0, template="who+what+gpus", what=what, gpus=0, most_jobs=99) | facts for user, what in KNOWN
-    ]
-    estimates = read_table(manifest.path("estimates"), ESTIMATES)
-    (folder / "slurm" / "walltime.lookup").write_bytes(lookup_file(estimates, limits_of(*rows), {}))
     etc = Path(environment["SLURM_CONF"]).parent
     shutil.copy(folder / "slurm" / "walltime.lookup", etc / ".walltime.lookup.new")
     (etc / ".walltime.lookup.new").rename(etc / "walltime.lookup")
@@ -237,9 +227,26 @@ def loop(loop_slurm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
     install(environment, folder, configured(environment, folder, "dry_run"))
     before = run_mix(environment, kill_slurmctld=False)
     install(environment, folder, config)
-    after = run_mix(environment, kill_slurmctld=True)
+    with guarded(environment, config):
+        after = run_mix(environment, kill_slurmctld=True)
     done(walltime(environment, "run", config))
     return Loop(environment, folder, n_history, left, before, after)
+
+
+@contextmanager
+def guarded(environment: Mapping[str, str], config: Path) -> Iterator[None]:
+    """While `walltime guard` runs, whose heartbeat is there; it ends at SIGTERM with exit code 0."""
+    heartbeat = Path(environment["SLURM_CONF"]).with_name(HEARTBEAT_FILE)
+    process = walltime(environment, "guard", config)
+    try:
+        wait_for("the guard", 60, lambda: heartbeat.exists() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        yield
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, heartbeat.exists()) == (0, False), (out, err)
+    finally:
+        process.kill()
 
 
 def jobs_of(loop: Loop) -> pa.Table:
@@ -275,9 +282,8 @@ def test_a_dry_run_comments_and_changes_nothing(loop: Loop) -> None:
 
 def test_limits_are_lowered_except_for_who_has_opted_out(loop: Loop) -> None:
     lowered = [*loop.after.small, *loop.after.late]
-    assert len(lowered) == 2 * len(SMALL) and all(
-        int(loop.after.rows[one]["TimelimitRaw"]) < WIDE_MIN for one in lowered
-    )
+    assert len(lowered) == 2 * len(SMALL)
+    assert {loop.after.rows[one]["TimelimitRaw"] for one in lowered} == {str(LEAST_MIN)}
     for mix in (loop.before, loop.after):
         assert {(mix.rows[one]["TimelimitRaw"], mix.rows[one]["AdminComment"]) for one in mix.wide} == {
             (str(WIDE_MIN), "")

@@ -123,11 +123,13 @@ def guard(
       walltime guard my-site.toml
       walltime guard my-site.toml --withdraw
     """
-    from contextlib import nullcontext
+    from contextlib import ExitStack
 
+    from flows.pages.terminal.view_scheduler import print_failure
+    from flows.services.files.os_errors import os_failure
     from flows.services.guard import Guard
     from flows.services.run.prepare import run_settings
-    from flows.services.watching import watching_alone
+    from flows.services.watching import FOLLOWED, watching_alone
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")
@@ -136,10 +138,16 @@ def guard(
     is_slurm = settings.guard.scheduler == "slurm"
     if (dry_run or withdraw) and not is_slurm:
         raise InputError("guard.scheduler", "pbs", "slurm", "OpenPBS extends soft_walltime by itself")
-    watcher = None if dry_run or withdraw else _learner(config)
+    is_followed = settings.source.kind in FOLLOWED and not (dry_run or withdraw)
+    watcher = _learner(config, 0.0 if once else LEARN_S) if is_followed else None
     guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if is_slurm else None
-    alone = nullcontext() if dry_run else watching_alone(Path(settings.output_dir))
-    with alone, _ending_on_signals() as asked:
+    with ExitStack() as alone, _ending_on_signals() as asked:
+        if not dry_run:
+            try:
+                alone.enter_context(watching_alone(Path(settings.output_dir)))
+            except OSError as error:
+                # Two guards do no harm, but none does.
+                print_failure(str(os_failure(error)), 0.0)
         if once and watcher:
             watcher()
         elif watcher:
@@ -164,13 +172,16 @@ def _rounds(guards: "Guard | None", asked: threading.Event, *, once: bool, as_js
     if not once:
         guards.is_leaving = True
         guards.stop_new_limits()
-        is_well = _round(guards, 0.0, as_json=as_json, is_said=True)
+        # While slurmctld is away no request can be given back: a second signal ends the waiting.
+        while (is_well := _round(guards, RETRY_S, as_json=as_json, is_said=True)) is None:
+            time.sleep(RETRY_S)
     return bool(is_well)
 
 
 def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = False) -> bool | None:
     """One round, which is printed where it changed or lacked something; None where it failed."""
     from flows.pages.terminal.view_scheduler import print_failure, print_round
+    from flows.services.guard import tell_systemd
 
     now_s = time.time()
     try:
@@ -178,6 +189,8 @@ def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = Fal
     except (WalltimeError, OSError) as error:
         print_failure(str(error), wait_s)
         return None
+    finally:
+        tell_systemd("WATCHDOG=1", os.environ)
     if as_json:
         print_json_lines([found])
     elif is_said or found.changes or found.complaints:
@@ -185,21 +198,25 @@ def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = Fal
     return not found.refused
 
 
-def _learner(config: Path) -> "Callable[[], None] | None":
-    """What reads the accounting's news once; None where the source does not grow."""
+def _learner(config: Path, wait_s: float) -> "Callable[[], None]":
+    """What reads the accounting's news once, and prints where it fails, with the time until it is called again."""
     from flows.pages.terminal.view_scheduler import print_failure
     from flows.services.run.prepare import run_settings
-    from flows.services.watching import FOLLOWED, Watch
+    from flows.services.watching import Watch
 
-    settings = run_settings(config)
-    if settings.source.kind not in FOLLOWED:
-        return None
-    watch = Watch(settings, config, settings.guard.scheduler, os.environ)
+    watch: Watch | None = None
 
     def learn() -> None:
-        found = watch.run_round(int(time.time()))
-        if found.failure:
-            print_failure(found.failure, LEARN_S)
+        nonlocal watch
+        try:
+            if watch is None:
+                settings = run_settings(config)
+                watch = Watch(settings, config, settings.guard.scheduler, os.environ)
+            failure = watch.run_round(int(time.time())).failure
+        except (WalltimeError, OSError) as error:
+            failure = str(error)
+        if failure:
+            print_failure(failure, wait_s)
 
     return learn
 

@@ -422,7 +422,7 @@ local function is_ours_to_lower(job, part)
   local is_het = known(job.het_job_offset) ~= nil
   return own and own <= (most or own) and (known(job.time_min) or 0) == 0 and not is_het
     and (job.script or "") ~= "" and (job.reservation or "") == ""
-    and not script_keeps(job.script)
+    and not script_keeps(job.script) and not (job.environment or {}).SBATCH_SIGNAL
 end
 
 -- Whether the guard is at work: the heartbeat is the time of its last round, s since 1970.

@@ -83,6 +83,7 @@ SCRIPT = "#!/bin/bash\n#SBATCH -n 4\n# a note\n\n"
         {"time_limit": NO_VAL}, {"time_limit": INFINITE}, {"het_job_offset": 0}, {"het_job_offset": 1},
         {"script": SCRIPT + "#SBATCH --signal=B:USR1@300\nsrun x"}, {"script": SCRIPT + "#SBATCH -t 1 --sig USR1\n"},
         {"script": SCRIPT + "#SBATCH\t--deadline=now+1hour"}, {"script": SCRIPT + "#SBATCH --time-min=3"},
+        {"environment": {"SBATCH_SIGNAL": "B:USR1@300"}},
     ],
 )  # fmt: skip
 def test_a_limit_that_is_not_ours_to_lower_stays(interpreter: str, installed, tmp_path: Path, own: dict) -> None:

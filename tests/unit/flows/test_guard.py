@@ -38,7 +38,8 @@ def running(left_s: float, **changes: Any) -> PendingJob:
 def planned(*jobs: PendingJob, **changes: Any) -> Planned:
     plain: Mapping[str, Any] = {
         "now_s": NOW_S, "jobs": jobs, "export": ExportSettings(mode="limit"), "rules": SoftRules(quantile=0.5),
-        "quantiles_s": {"7": ESTIMATE}, "signals": {7: False}, "reservations": [], "late": frozenset(),
+        "quantiles_s": {"7": ESTIMATE}, "signals": {7: False}, "unknown": frozenset(),
+        "reservations": [], "late": frozenset(),
     }  # fmt: skip
     return plan_round(Seen(**plain | changes))
 
@@ -123,7 +124,7 @@ def test_a_waiting_job_is_set_as_the_plug_in_sets_it_and_its_request_kept() -> N
 @pytest.mark.parametrize(
     "seen",
     [
-        {"signals": {}}, {"reservations": None},
+        {"reservations": None},
         {"reservations": [Reservation(NOW_S + 9 * HOUR, NOW_S + 12 * HOUR, frozenset())]},
     ],
 )  # fmt: skip
@@ -163,3 +164,12 @@ def test_withdrawal_leaves_no_trace() -> None:
     for one in (waiting, running(3000.0, comment=f"ticket 7; {SET}")):
         (change,) = planned(one, is_leaving=True).changes
         assert (change.to_s, change.comment) == (10 * HOUR, "ticket 7")
+
+
+def test_a_new_job_keeps_its_limit_until_sacct_should_know_its_submit_line() -> None:
+    ours = job(comment=SET, planned_s=HOUR)
+    assert targets(ours, signals={}) == []
+    assert targets(job(), signals={}) == [], "and no limit is set without it"
+    assert targets(ours, signals={}, unknown=frozenset([7])) == [10 * HOUR]
+    assert targets(running(3000.0), signals={}) == []
+    assert targets(running(3000.0), signals={}, unknown=frozenset([7])) == [10 * HOUR]
