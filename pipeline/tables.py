@@ -232,7 +232,7 @@ STARTS = TableKind(
     ),
     ("job_id", "made_s"),
     "When pending jobs were expected to start: of each job the first answer and the newest one, for a week. Written by "
-    "each round of `walltime apply --every`, in the folder `live`.",
+    "`walltime guard`, in the folder `live`.",
 )  # fmt: skip
 
 STATE = TableKind(

@@ -445,10 +445,12 @@ def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
     fault = _pbs_fault(name, job, asked, times)
     state = str(job.get("job_state"))
     waits = state in _PBS_HELD
+    # The job that others wait for has `before:` and their ids.
+    others = [one for one in str(job.get("depend") or "").split(",") if one and not one.startswith("before")]
     return PendingJob(
         name, values, _instant_s(job.get("qtime")), walltime_s, planned_s, n_tasks=n_tasks, fault=fault,
         start_s=None if waits else _instant_s(job.get("stime")) or math.nan,
-        held="it waits for another job" if waits and job.get("depend") else _PBS_HELD.get(state, ""),
+        held="it waits for another job" if state == "H" and others else _PBS_HELD.get(state, ""),
         nodes=tuple(re.findall(r"\(([^:)]+)", _text(job.get("exec_vnode")) or "")),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The table STARTS, which each round of `walltime apply --every` writes: what was expected of starts, and what came."""
+"""The table STARTS, which `walltime guard` writes: what was expected of starts, and what came."""
 
 import math
 from collections.abc import Mapping

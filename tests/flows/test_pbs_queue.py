@@ -43,6 +43,18 @@ def test_a_project_is_the_account_of_a_job_without_one_and_ranges_of_walltimes_a
     assert [bool(job.fault) for job in found] == [False, False, False, True]
 
 
+def test_a_job_that_others_wait_for_is_not_held_itself(said: Path) -> None:
+    jobs = {
+        "1.pbs": pbs_job(depend="before:2.pbs@pbs,beforeok:3.pbs@pbs"),
+        "2.pbs": pbs_job(depend="after:1.pbs@pbs", job_state="H"),
+        "3.pbs": pbs_job(depend="afterok:1.pbs@pbs", job_state="H"),
+        "4.pbs": pbs_job(depend="before:3.pbs@pbs", job_state="H"),
+    }
+    said.write_text(json.dumps({"pbs_version": "23.06", "Jobs": jobs}))
+    other = "it waits for another job"
+    assert [job.held for job in OPENPBS.queued(os.environ)] == ["", other, other, "it is on hold"]
+
+
 def as_qstat(jobs: dict[str, Any]) -> str:
     """The JSON of OpenPBS: four spaces a level, one key a line, no space after a colon."""
     whole = {"timestamp": 1, "pbs_version": "23.06.06", "pbs_server": "pbs"} | ({"Jobs": jobs} if jobs else {})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.pbs.cluster import Cluster
-from tests.pbs.mix import KINDS, Kind, Ran, mix, publish_laws, walltime
+from tests.pbs.mix import KINDS, Kind, Ran, mix, walltime
 
 SWITCH = "WALLTIME_TEST_PBS"
 collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
@@ -32,7 +32,7 @@ timezone = "UTC"
 [export]
 mode = "limit"
 opt_out = {{ users = ["erin"], accounts = ["own"] }}
-[apply]
+[guard]
 scheduler = "pbs"
 """
 
@@ -94,11 +94,10 @@ def history(cluster: Cluster) -> dict[str, Kind]:
 
 @pytest.fixture(scope="session")
 def site(cluster: Cluster, history: dict[str, Kind], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a config, and tables that the nightly flow made of the accounting, with the laws as limits."""
+    """A folder with a config, and tables that the nightly flow made of the accounting."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "site.toml").write_text(CONFIG.format(accounting=cluster.accounting), "utf-8")
     walltime(cluster, folder, "run", "site.toml")
-    publish_laws(folder / "tables", tmp_path_factory.mktemp("staged"))
     return folder
 
 

@@ -1,22 +1,22 @@
 """Jobs with known laws, and a mix in which only small jobs that the scheduler expects to be short start early."""
 
-import shutil
+import io
+import math
 import subprocess
 import sys
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.application_names import application_of
-from pipeline.export.lookup_file import lookup_file
-from pipeline.publish import Manifest, Retention, RunFacts, load_manifest
-from pipeline.storage import write_table
-from pipeline.tables import ESTIMATES, LIMITS
+from pipeline.export.lookup_file import QUANTILE_NAMES, lookup_file
+from pipeline.export.lookup_reader import Lookup
+from pipeline.publish import load_manifest
+from pipeline.settings import QUANTILES, ExportSettings
+from pipeline.storage import read_table
+from pipeline.tables import ESTIMATES
 from tests.pbs.cluster import Cluster, seconds_of
-from tests.publishing import publish
-from tests.unit.export.slurm_plugin import limited, limits_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LATE_S = 4
@@ -34,6 +34,11 @@ class Kind:
     runs_s: float
     n_history: int
 
+    @property
+    def procs(self) -> int:
+        n_chunks, _, each = self.select.partition(":ncpus=")
+        return int(n_chunks) * int(each)
+
     def submit(self, cluster: Cluster, number: int, *options: str) -> str:
         return cluster.submit(self.user, f"{self.name}_{number}", self.select, self.walltime_s, self.runs_s, *options)
 
@@ -43,7 +48,10 @@ WIDE = Kind("alice", "relax", "4:ncpus=8", 600, 6, 8)
 MD = Kind("bob", "md", "1:ncpus=4", 900, 3, 16)
 LIMIT = ("-l", f"walltime={MD.walltime_s}")
 SMALL = (MD, Kind("carol", "post", "1:ncpus=2", 900, 2, 16))
-KINDS = (BLOCKER, WIDE, *SMALL)
+SWEEP_S = (2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0) * 3
+SWEEP = Kind("carol", "sweep", "1:ncpus=1", 600, 0.0, 1)
+"""Its jobs run for SWEEP_S."""
+KINDS = (BLOCKER, WIDE, *SMALL, *(replace(SWEEP, runs_s=one) for one in SWEEP_S))
 
 
 @dataclass(frozen=True)
@@ -62,30 +70,31 @@ NAMES = ("007", "1e5", "null", "true", "NaN", "-1", "md+4", "0x1f")
 """Names that qsub takes and JSON may take for numbers. qsub refuses every name that a shell could read otherwise."""
 
 
-def laws(manifest: Manifest, newest_end_s: int, md_s: float = MD.runs_s) -> pa.Table:
-    """The laws as LIMITS, also for bob's odd names: a history of minutes has no night that tried a limit."""
-    facts = {"site": manifest.site, "run_id": manifest.run_id, "newest_end_s": newest_end_s, "gpus": 0, "most_jobs": 99}
-    names = {(MD.user, application_of(name) or f"job_name {name}"): md_s for name in NAMES}
-    known = {(kind.user, kind.name): md_s if kind is MD else kind.runs_s for kind in KINDS}
-    rows = [
-        limited(user, runs_s, template="who+what+gpus", what=what, **facts)
-        for (user, what), runs_s in (names | known).items()
-    ]
-    return limits_of(*rows)
+def look_up(tables: Path, newest_end_s: int | None = None, times: float = 1.0, memory: pa.Table | None = None) -> bytes:
+    """The look-up of the published estimates; where given with another end of the newest job, or with longer times."""
+    table = read_table(load_manifest(tables).path(ESTIMATES.name), ESTIMATES)
+    changed = {f"{unit}_{name}": times for unit in ("runtime_s", "ratio") for name in QUANTILE_NAMES}
+    for name, factor in changed.items():
+        table = table.set_column(table.column_names.index(name), name, pc.multiply(table[name], factor))
+    if newest_end_s is not None:
+        ends_s = pa.array([newest_end_s] * table.num_rows, table.schema.field("newest_end_s").type)
+        table = table.set_column(table.column_names.index("newest_end_s"), "newest_end_s", ends_s)
+    return lookup_file(table, {}, memory)
 
 
-def look_up(tables: Path, newest_end_s: int, md_s: float = MD.runs_s) -> bytes:
-    """The look-up with the laws as limits."""
-    return lookup_file(ESTIMATES.empty(), laws(load_manifest(tables), newest_end_s, md_s), {})
+def planned_s(look_up: bytes, who: str, what: str | None, walltime_s: int, procs: int, gpus: int = 0) -> int:
+    """The soft_walltime by a look-up, of a job in the default queue."""
+    lookup = Lookup(io.BytesIO(look_up))
+    found = lookup.estimate({
+        "who": who, "what": what, "queue": "workq", "requested_s": float(walltime_s), "procs": float(procs),
+        "gpus": float(gpus), "gpu_type": lookup.gpu_type("workq") if gpus else "",
+    })  # fmt: skip
+    assert found is not None
+    return math.ceil(found.quantiles_s[QUANTILES.index(ExportSettings().quantile)])
 
 
-def publish_laws(tables: Path, folder: Path) -> None:
-    """Publish the current version again, with the laws as its limits."""
-    manifest, now_s = load_manifest(tables), int(time.time())
-    staged = {name: Path(shutil.copy(manifest.path(name), folder / f"{name}.parquet")) for name in manifest.tables}
-    staged["limits"] = write_table(folder / "laws.parquet", laws(manifest, now_s), LIMITS)
-    facts = RunFacts("laws", manifest.site, dict(manifest.settings), [], manifest.code)
-    publish(staged, [], facts, output_dir=tables, created_s=now_s, retention=Retention(newest=5))
+def md_planned_s(look_up: bytes) -> int:
+    return planned_s(look_up, MD.user, MD.name, MD.walltime_s, MD.procs)
 
 
 def walltime(cluster: Cluster, folder: Path, *words: str) -> str:
@@ -127,10 +136,8 @@ def held_job(cluster: Cluster, *options: str, name: str = "md_3", user: str = "b
 
 
 def left_alone(cluster: Cluster) -> list[str]:
-    """Ids of held jobs to leave alone: of a new user or application, opted out, without one walltime."""
+    """Ids of held jobs to leave alone: opted out, or without one walltime."""
     ids = [
-        held_job(cluster, *LIMIT, user="carol"),
-        held_job(cluster, *LIMIT, name="never_ran"),
         held_job(cluster, *LIMIT, user="erin"),
         held_job(cluster, *LIMIT, "-P", "own"),
         held_job(cluster, *LIMIT, "-v", "WALLTIME=off"),

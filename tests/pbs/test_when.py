@@ -34,7 +34,7 @@ def errors_s(said: dict[str, float], true: dict[str, float]) -> list[float]:
 
 def test_starts_are_near_also_after_a_node_went_offline(cluster: Cluster, site: Path) -> None:
     kinds = (BLOCKER, BLOCKER, MD, BLOCKER, MD, MD)
-    ids = [kinds[nth % 6].submit(cluster, 500 + nth) for nth in range(14)]
+    ids = [kinds[nth % 6].submit(cluster, 500 + nth) for nth in range(20)]
     held = cluster.submit("alice", "held", "1:ncpus=1", 60, 1, "-h")
     wait_for("starts", 60, lambda: cluster.call("qselect", "-s", "R"))
     first = expected_s(cluster, site)

@@ -1,6 +1,6 @@
 """Reads a folder of published tables: where it is, its live State, single rows without checks, and notes on its run.
 
-The live State is the one that `walltime apply --every` continues from a published one; it stands beside the versions. A
+The live State is the one that `walltime guard` continues from a published one; it stands beside the versions. A
 version has all tables of a run, and seven are kept: one every few minutes would push out those of the nights. The live
 State is a single file, replaced in one step. It counts only while the version it continues is the current one.
 """
