@@ -143,7 +143,6 @@ CHANGED = {
     "no_request": "without a request planned with the largest request of the log, or with their own longer runtime",
     "silent_request": "with a request over four times the longest run planned as if they had none",
     "cut_at_request": "cut at their requests",
-    "stopped_at_our_limit": "stopped at a limit that Walltime had set, replayed with the time that they had run",
     "larger_than_machine": "cut to the machine's size",
     "made_1_s": "without a runtime or processors counted as 1 s",
     "run_and_request_swapped": "with a runtime beyond the request planned with the runtime",

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, lower_bounds
+from pipeline.arrays import Array, Bools, Ints, category_codes, floats
 from pipeline.errors import InputError
 from pipeline.silent_requests import says_nothing, silent_requests
 
@@ -20,10 +20,6 @@ MOST = 2.0**40
 FEW_WAITS = 0.01
 """A log where a smaller share of the jobs waited has submits that are starts: of the archive's logs none that states
 waits has fewer than half."""
-
-
-LIMIT_GRACE_S = 60.0
-"""A job that was cut short so near its limit was stopped there: Slurm's limits are whole minutes."""
 
 
 class Convention(StrEnum):
@@ -106,36 +102,50 @@ def workload(
     InputError
         No job has a request, or under NATURAL fewer than half of them; or the machine has no processor or node.
     """
-    run, request, asked, held = (_known(a) for a in (runtime_s, requested_s, requested_procs, allocated_procs))
-    _check_requests(request, convention)
-    is_silent = np.zeros(len(run), bool) if is_silent is None or not (request > 0)[~is_silent].any() else is_silent
-    request = np.where(is_silent, -1.0, request)
-    submit = np.asarray(submit_s, np.float64)
+    known = (np.asarray(values, np.float64) for values in (runtime_s, requested_s, requested_procs, allocated_procs))
+    run, request, asked, held = (np.where(values > 0, np.minimum(values, MOST), -1.0) for values in known)
+    n_requests = int((request > 0).sum())
+    if not n_requests or (convention is Convention.NATURAL and n_requests < LEAST_REQUESTS * len(request)):
+        found = f"{n_requests:,} of {len(request):,} jobs" if n_requests else "no job"
+        expected = "requests of most jobs, because a backfilling scheduler plans with them"
+        do = "replay a log that states them"
+        raise InputError("the log", f"{found} with a requested runtime", expected, do)
     if convention is Convention.PYSS:
-        kept, run, request, size, counts = _pyss(run, request, asked, held)
+        is_valid, kept = (run > 0) & (held > 0), np.ones(len(run), bool)
+        size = np.where(is_valid & (asked > 0), asked, np.maximum(held, 1.0))
+        run, request = np.trunc(run), np.trunc(request)
+        counts = {"made_1_s": (~is_valid).sum(), "run_and_request_swapped": (is_valid & (run > request)).sum()}
+        longer, shorter = np.maximum(run, request), np.minimum(run, request)
+        run, request = (np.where(is_valid, np.maximum(values, 1.0), 1.0) for values in (shorter, longer))
     else:
-        kept, run, request, size, counts = _natural(run, request, asked, held)
-        n_silent = int((kept & is_silent).sum())
-        counts |= {"no_request": counts["no_request"] - n_silent, "silent_request": n_silent}
+        if is_silent is None or not (request > 0)[~is_silent].any():
+            is_silent = np.zeros(len(run), bool)
+        size = np.where(asked > 0, asked, held)
+        kept = (run > 0) & (size > 0)
+        # Whole seconds, rounded up: neither a runtime nor a request becomes 0.
+        run, stated = np.ceil(run), np.ceil(np.where(is_silent, -1.0, request))
+        request = np.where(stated > 0, stated, np.maximum(stated.max(), run))
+        counts = {
+            "no_runtime": (run <= 0).sum(),
+            "no_procs": ((run > 0) & (size <= 0)).sum(),
+            "no_request": (kept & (stated <= 0) & ~is_silent).sum(),
+            "cut_at_request": (kept & (run > request)).sum(),
+            "silent_request": (kept & is_silent).sum(),
+        }
+        run = np.minimum(run, request)
     if procs_per_node is not None:
         size, capacity = np.ceil(size / procs_per_node), capacity // procs_per_node
     if capacity < 1:
         raise InputError("the machine", f"a capacity of {capacity}", "at least 1 processor or node")
+    submit = np.asarray(submit_s, np.float64)
     has_submit = np.abs(submit) < MOST
     kept = kept & has_submit
     counts |= {"no_submit": (~has_submit).sum(), "larger_than_machine": (size[kept] > capacity).sum()}
     row = np.flatnonzero(kept)
     row = row[np.argsort(submit[row], kind="stable")]
-    return Workload(
-        row=row,
-        submit_s=submit[row].astype(np.int64),
-        run_s=run[row].astype(np.int64),
-        request_s=request[row].astype(np.int64),
-        procs=np.clip(size[row], 1, capacity).astype(np.int64),
-        user=np.asarray(user, np.int64)[row],
-        capacity=capacity,
-        counts={reason: int(count) for reason, count in counts.items() if count},
-    )
+    whole = (values[row].astype(np.int64) for values in (submit, run, request, np.clip(size, 1, capacity)))
+    own_counts = {reason: int(count) for reason, count in counts.items() if count}
+    return Workload(row, *whole, np.asarray(user, np.int64)[row], capacity, own_counts)
 
 
 def workload_of_jobs(
@@ -153,85 +163,24 @@ def workload_of_jobs(
     request over four times the longest run counts as none, unless `counts_every_request`.
     """
     order = np.argsort(floats(jobs, "source_line"), kind="stable")
-    users, _ = category_codes(jobs, "user")
-    stopped = _stopped_at_our_limit(jobs)
     # A default of minutes says nothing of a runtime of seconds, and yet lets a scheduler fill a gap.
     looks = convention is Convention.NATURAL and not counts_every_request
     endless = [one for one in silent_requests(jobs) if one.is_endless] if looks else []
-    made = workload(
-        floats(jobs, "submit_s")[order],
-        floats(jobs, "runtime_s")[order],
-        floats(jobs, "requested_s")[order],
-        floats(jobs, "requested_procs")[order],
-        floats(jobs, "procs")[order],
-        users[order],
-        capacity,
-        convention,
-        procs_per_node,
-        says_nothing(jobs, endless)[order],
-    )
+    columns = (floats(jobs, name) for name in ("submit_s", "runtime_s", "requested_s", "requested_procs", "procs"))
+    values = [column[order] for column in (*columns, category_codes(jobs, "user")[0])]
+    made = workload(*values, capacity, convention, procs_per_node, says_nothing(jobs, endless)[order])
     made = replace(made, row=order[made.row])
-    n_made = len(made)
-    if own_rows is not None and convention is not Convention.PYSS:
-        made = made.take(np.flatnonzero(np.isin(made.row, own_rows)))
-    more = {"no_job_of_its_own": n_made - len(made), "stopped_at_our_limit": int(stopped[made.row].sum())}
-    return replace(made, counts={**made.counts} | {reason: count for reason, count in more.items() if count})
-
-
-def _stopped_at_our_limit(jobs: pa.Table) -> Bools:
-    """Jobs that ended at a limit that Walltime had set below their request: what they would have run is unknown."""
-    limit_s = floats(jobs, "limit_set_s")
-    # Without `limit_set_by` it is OpenPBS's soft_walltime, for which no job is stopped.
-    is_limit = (category_codes(jobs, "limit_set_by")[0] >= 0) & (limit_s < floats(jobs, "requested_s"))
-    return is_limit & lower_bounds(jobs) & (floats(jobs, "runtime_s") >= limit_s - LIMIT_GRACE_S)
+    if own_rows is None or convention is Convention.PYSS:
+        return made
+    own = made.take(np.flatnonzero(np.isin(made.row, own_rows)))
+    n_left_out = len(made) - len(own)
+    return replace(own, counts={**own.counts, "no_job_of_its_own": n_left_out}) if n_left_out else own
 
 
 def has_waits(jobs: pa.Table) -> bool:
     """Whether the log states waits: LLNL-Atlas, for one, does not, and its submits are starts."""
     waited = floats(jobs, "start_s") > floats(jobs, "submit_s")
     return bool(waited.sum() > FEW_WAITS * len(waited))
-
-
-Made = tuple[Bools, Floats, Floats, Floats, dict[str, int]]
-"""Which jobs are kept, runtimes, requests, sizes, and counts."""
-
-
-def _check_requests(request: Floats, convention: Convention) -> None:
-    """InputError where too few jobs have a request for a scheduler that plans with requests."""
-    n = int((request > 0).sum())
-    if not n or (convention is Convention.NATURAL and n < LEAST_REQUESTS * len(request)):
-        found = f"{n:,} of {len(request):,} jobs with a requested runtime" if n else "no job with a requested runtime"
-        expected = "requests of most jobs, because a backfilling scheduler plans with them"
-        raise InputError("the log", found, expected, "replay a log that states them")
-
-
-def _natural(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
-    size = np.where(asked > 0, asked, held)
-    kept: Bools = (run > 0) & (size > 0)
-    # Whole seconds, rounded up: neither a runtime nor a request becomes 0.
-    run, request = np.ceil(run), np.ceil(request)
-    limit = np.where(request > 0, request, np.maximum(request.max(), run))
-    counts = {
-        "no_runtime": (run <= 0).sum(),
-        "no_procs": ((run > 0) & (size <= 0)).sum(),
-        "no_request": (kept & (request <= 0)).sum(),
-        "cut_at_request": (kept & (run > limit)).sum(),
-    }
-    return kept, np.minimum(run, limit), limit, size, counts
-
-
-def _pyss(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
-    valid = (run > 0) & (held > 0)
-    size = np.where(valid & (asked > 0), asked, np.maximum(held, 1.0))
-    run, request = np.trunc(run), np.trunc(request)
-    longer, shorter = np.maximum(np.maximum(run, request), 1.0), np.maximum(np.minimum(run, request), 1.0)
-    counts = {"made_1_s": (~valid).sum(), "run_and_request_swapped": (valid & (run > request)).sum()}
-    return np.ones(len(run), bool), np.where(valid, shorter, 1.0), np.where(valid, longer, 1.0), size, counts
-
-
-def _known(values: Array) -> Floats:
-    known = np.asarray(values, np.float64)
-    return np.where(known > 0, np.minimum(known, MOST), -1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,17 +299,16 @@ def test_an_empty_log_has_an_empty_schedule() -> None:
         assert len(replay(empty, ReplayOptions(policy=policy)).start_s) == 0
 
 
-def test_a_job_stopped_at_our_limit_keeps_the_time_that_it_ran_and_is_counted() -> None:
-    """What it would have run is unknown; PBS's soft limit stops no job, and a failed node has nothing to do with it."""
-    job = {"submit_s": 1, "requested_s": 600.0, "procs": 1, "user": "ada", "limit_set_s": 120.0}
-    stopped = {"runtime_s": 121.0, "limit_set_by": "submit", "is_lower_bound": True}
+def test_a_log_with_soft_limits_is_replayed_as_if_there_were_none() -> None:
+    """A planned limit ends no job: one that ended near it ended by itself, or at its request."""
     rows = [
-        stopped, {**stopped, "limit_set_by": None}, {**stopped, "runtime_s": 30.0},
-        {**stopped, "is_lower_bound": False}, {**stopped, "limit_set_s": 600.0, "runtime_s": 600.0},
-        {**stopped, "limit_set_s": None, "limit_set_by": None},
-    ]  # fmt: skip
-    jobs = jobs_of([{**job, **row, "source_line": place} for place, row in enumerate(rows, 1)])
-    work = workload_of_jobs(jobs, 8)
-    assert work.run_s.tolist() == [121, 121, 30, 121, 600, 121] and set(work.request_s.tolist()) == {600}
-    assert work.counts == {"stopped_at_our_limit": 1}
-    assert workload_of_jobs(jobs, 8, own_rows=np.arange(1, 6)).counts == {"no_job_of_its_own": 1}
+        {"submit_s": nth, "requested_s": 600.0, "runtime_s": run_s, "procs": 1, "user": "ada", "is_lower_bound": is_cut}
+        for nth, (run_s, is_cut) in enumerate([(121.0, True), (121.0, False), (600.0, True)])
+    ]
+    limited = {"limit_set_s": 120.0, "limit_set_by": "plug-in 0a1b"}
+    plain, soft = (
+        workload_of_jobs(jobs_of([{**row, **more, "source_line": nth} for nth, row in enumerate(rows, 1)]), 8)
+        for more in ({}, limited)
+    )
+    assert soft.run_s.tolist() == plain.run_s.tolist() == [121, 121, 600]
+    assert set(soft.request_s.tolist()) == {600} and soft.counts == plain.counts == {}
