@@ -15,9 +15,12 @@ import pytest
 from flows.services.guard import Guard
 from flows.services.run.prepare import run_settings
 from flows.services.schedulers import SLURM
+from flows.services.starts_table import starts_path
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
 from pipeline.ingest.limit_comment import asked_s_of, limit_comment, set_s_of
+from pipeline.storage import sealed, write_table
+from pipeline.tables import STARTS
 from tests.flows.fake_programs import Program, Scontrol
 from tests.flows.support import Outcome
 from tests.unit.export.slurm_plugin import of_user, table_of
@@ -149,6 +152,28 @@ def test_a_reservation_to_come_gives_waiting_jobs_their_requests(walltime: Wallt
     (site.folder / "reservation.shown").write_text("")
     guarded(walltime, site)
     assert site.limits() == {7: 60, 8: 60}, "set again when it is gone"
+
+
+@pytest.mark.parametrize(("late_s", "limits"), [(7300, {7: 600, 8: 600, 9: 60}), (7100, {7: 60, 8: 60, 9: 60})])
+def test_while_a_job_waits_too_long_those_of_its_partition_have_their_requests(
+    walltime: Walltime, site: Site, late_s: int, limits: dict[int, int]
+) -> None:
+    """The start that was expected first counts: two hours later a job of ten hours has waited too long."""
+    now_s = int(time.time())
+    made, expected = [now_s - 20_000, now_s - 60], [float(now_s - late_s), now_s + 9000.0]
+    rows = STARTS.build(
+        site=["x"] * 2,
+        job_id=["7"] * 2,
+        made_s=made,
+        start_s_q50=expected,
+        answered_by=["draws"] * 2,
+        is_newest=[False, True],
+    )
+    with sealed(starts_path(site.out)) as draft:
+        write_table(draft, rows, STARTS)
+    site.queue(slurm_job(7), running(8, 3000.0), running(9, 3000.0, partition="short"))
+    guarded(walltime, site)
+    assert site.limits() == limits
 
 
 @pytest.mark.parametrize(
