@@ -5,7 +5,7 @@ What the guard sets is thus what the plug-in would set.
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
 FORMAT = "#walltime-lookup 4"
@@ -27,18 +27,19 @@ UNTOLD_GPU = "gpu"
 N_QUANTILES = 6
 
 
-class Estimate(NamedTuple):
+class Estimate:
     """A row of estimates: the runtime's quantiles .1, .5, .8, .9, .95 and .99, s, and the ended jobs behind them."""
 
-    quantiles_s: "tuple[float, ...]"
-    n_jobs: int
+    # The hook defines all this at each submit: a NamedTuple takes 0.13 ms.
+    def __init__(self, quantiles_s: "tuple[float, ...]", n_jobs: int) -> None:
+        self.quantiles_s, self.n_jobs = quantiles_s, n_jobs
 
 
-class Memory(NamedTuple):
+class Memory:
     """A row of memory: what to ask for per processor, KiB, never less than was used, and the ended jobs behind it."""
 
-    ask_kib: int
-    n_jobs: int
+    def __init__(self, ask_kib: int, n_jobs: int) -> None:
+        self.ask_kib, self.n_jobs = ask_kib, n_jobs
 
 
 class Lookup:

@@ -145,7 +145,8 @@ def damaged(file: bytes, old: bytes, new: bytes) -> io.BytesIO:
 def test_damaged_rows_and_first_lines_are_refused() -> None:
     file = lookup_file(table_of(of_user("ada", 700.0)), {})
     job = {"who": "ada", "requested_s": 3600.0}
-    assert Lookup(io.BytesIO(file)).estimate(job) == ((700.0,) * 6, 7)
+    found = Lookup(io.BytesIO(file)).estimate(job)
+    assert found is not None and (found.quantiles_s, found.n_jobs) == ((700.0,) * 6, 7)
     assert Lookup(io.BytesIO(file)).estimate(job | {"who": "bob"}) is None
     with pytest.raises(ValueError, match="checksum"):
         Lookup(damaged(file, b"\t700\t", b"\t100\t")).estimate(job)
@@ -161,10 +162,15 @@ def test_memory_is_never_less_than_was_used_and_rests_on_jobs_of_the_user() -> N
     )  # fmt: skip
     file = Lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), {}, rows)))
     job = {"who": "ada", "what": "relax", "requested_mem_kib": 2**22, "procs": 4}
-    asked = {what: file.memory(job | {"what": what}) for what in ("relax", "big", "few", "other", None)}
+
+    def found(**more: object) -> tuple[int, int] | None:
+        one = file.memory(job | more)
+        return one and (one.ask_kib, one.n_jobs)
+
+    asked = {what: found(what=what) for what in ("relax", "big", "few", "other", None)}
     assert asked == {"relax": (2**20, 12), "big": (1537 * 1024, 12)} | dict.fromkeys(("few", "other", None))
-    assert file.memory(job | {"what": "halves", "requested_mem_kib": 1000}) == (2**20, 24)
-    assert file.memory(job | {"requested_mem_kib": None}) is None
+    assert found(what="halves", requested_mem_kib=1000) == (2**20, 24)
+    assert found(requested_mem_kib=None) is None
 
 
 def test_gpus_of_several_types_have_rows_of_their_own() -> None:
