@@ -20,23 +20,26 @@ import numpy as np
 from pipeline.arrays import Ints
 from pipeline.kernels import inner_uncounted as kernel
 from pipeline.kernels import uncounted
-from pipeline.schedule.backfilling import LINE_JOB, LINE_PROCS, join, plan_head, shorten
 from pipeline.schedule.engine import (
-    Correction,
     ReplayOptions,
     Schedule,
-    correct_passed,
-    is_short,
+    join,
+    plan_head,
+    plan_passed,
     refuse,
     replay_arrays,
     rewind,
     schedule_of,
+    shorten,
 )
-from pipeline.schedule.replay_state import END, HELD, NEVER, Replay, end_next, freed_by, predict, start
+from pipeline.schedule.machine import JOB, KEY, NEVER, PROCS, Replay, end_next, freed_by, start
 from pipeline.schedule.workload import Workload
 
 WAITING_WEIGHT = 2.0
 """Weight of the delay of the other waiting jobs: each waits for the share of the machine that a job holds."""
+
+DOUBLINGS = 40
+"""A job that outlives its plan is planned for twice as long, so often."""
 
 JOBS_AHEAD = 8.0
 """Jobs counted as waiting beside those that do, because more are submitted while the processors are held."""
@@ -73,15 +76,16 @@ def replay_moldable(
     """The jobs with the sizes and runtimes that they had, and what became of each; ValueError for wrong choices.
 
     Of `work` submits, users and capacity count; sizes, runtimes and requests are those of `choices`, at least one for
-    each job. With one count a job, its runtime and its request, the schedule is that of `replay` under EASY without
-    predictions. With a `waiting_weight` of 0 only the job's own end counts. `n_ahead` jobs count as waiting beside
-    those that do. In the schedule `prediction_s` is the prediction in force at the job's end.
+    each job. With one count a job, its runtime and its request, the schedule is that of `replay` under EASY with
+    requests. With a `waiting_weight` of 0 only the job's own end counts. `n_ahead` jobs count as waiting beside
+    those that do. In the schedule `planned_s` is the plan in force at the job's end.
     """
     _check(work, choices)
     first = choices.offsets[:-1]
     # The line of candidates is sought for jobs whose least count fits. No request bounds how long a job is planned for.
     least = replace(work, procs=choices.procs[first], request_s=np.full(len(work), NEVER // 2))
-    r = replay_arrays(least, ReplayOptions(correction=Correction.DOUBLING), choices.planned_s[first])
+    doubled_s = choices.planned_s[first, None] << np.arange(DOUBLINGS)
+    r = replay_arrays(least, ReplayOptions(), doubled_s)
     weights = np.array([waiting_weight / work.capacity, n_ahead])
     run_moldable(r, Offer(choices.offsets, choices.procs, choices.run_s, choices.planned_s, weights))
     procs, run_s = r.jobs["procs"].copy(), r.jobs["run"].copy()
@@ -103,7 +107,7 @@ def _check(work: Workload, choices: Choices) -> None:
     refuse({
         "procs must ascend within a job": (np.diff(choices.procs) > 0) | (np.diff(same_job) > 0),
         "runtimes must be at least 1 s": (choices.run_s >= 1) & (choices.planned_s >= 1),
-        "times must be smaller": is_short(work, max(longest_s, 1.0)),
+        "times must be smaller": work.submit_s.max(initial=0) + longest_s < NEVER,
     })  # fmt: skip
 
 
@@ -113,13 +117,12 @@ def run_moldable(r: Replay, offer: Offer) -> None:
     n = len(r.jobs)
     rewind(r.state.free, r)
     while r.state.n_ended < n:
-        next_end = r.heap[0] // n if r.state.n_running else NEVER
+        next_end = r.due[KEY, 0] if r.state.n_running else NEVER
         arriving = r.state.n_submitted
         next_submit = r.jobs[arriving].submit if arriving < n else NEVER
         time = min(next_end, next_submit)
-        correct_passed(time, r)
+        plan_passed(time, r)
         if next_submit == time:
-            predict(arriving, r)
             r.state.n_submitted += 1
             r.state.n_waiting += 1
             # Costs of choices change with every job that waits, so that every submit needs a pass.
@@ -155,8 +158,8 @@ def fill_chosen(time: int, ending: int, r: Replay, offer: Offer) -> None:
         free = r.state.free + ending
         if free == 0:
             break
-        job = r.line[LINE_JOB, place]
-        if r.line[LINE_PROCS, place] > free or r.jobs[job].start >= 0 or job == r.state.head:
+        job = r.line[JOB, place]
+        if r.line[PROCS, place] > free or r.jobs[job].start >= 0 or job == r.state.head:
             continue
         if choose_beside_head(job, time, free, r, offer):
             ends_in_time = time + r.jobs[job].planned <= r.state.shadow
@@ -172,10 +175,10 @@ def choose_for_head(time: int, ending: int, r: Replay, offer: Offer) -> None:
     for choice in range(offer.offsets[head], offer.offsets[head + 1]):
         procs, begin = offer.procs[choice], time
         while free < procs:
-            free += r.ends[HELD, place]
+            free += r.ends[PROCS, place]
             place += 1
         if procs > r.state.free + ending:
-            begin = r.ends[END, place - 1]
+            begin = r.ends[KEY, place - 1]
         cost = begin - time + held_cost(choice, r, offer)
         if cost < least:
             found, least = choice, cost
@@ -211,4 +214,6 @@ def take_choice(job: int, choice: int, r: Replay, offer: Offer) -> None:
     """Makes a choice the job's size, runtime and prediction."""
     r.jobs[job].procs = offer.procs[choice]
     r.jobs[job].run = offer.run_s[choice]
-    r.jobs[job].planned = offer.planned_s[choice]
+    for nth in range(DOUBLINGS):
+        r.limits[job, nth] = offer.planned_s[choice] << nth
+    r.jobs[job].planned = r.limits[job, 0]

@@ -309,17 +309,17 @@ def moldable_figures(
     own_s, own_rigid_s = user_means(work.user[scored], turnaround_s, rigid_s)
     change, added_s = own_s / own_rigid_s - 1.0, own_s - own_rigid_s
     return {
-        "n_jobs": found.n_jobs,
-        "turnaround_mean_s": found.response_mean_s,
+        "n_jobs": found["n_jobs"],
+        "turnaround_mean_s": found["response_mean_s"],
         "turnaround_median_s": float(np.median(turnaround_s)),
-        "wait_mean_s": found.wait_mean_s,
+        "wait_mean_s": found["wait_mean_s"],
         "wait_median_s": float(np.median((done.start_s - work.submit_s)[scored])),
-        "slowdown_mean": found.slowdown_mean,
+        "slowdown_mean": found["slowdown_mean"],
         "makespan_s": float(done.end_s[scored].max() - work.submit_s[scored].min()),
-        "utilisation": found.utilisation,
+        "utilisation": found["utilisation"],
         "proc_hours_held": float((ran.procs * ran.run_s)[scored].sum() / 3600),
         "share_resized": float((ran.procs != work.procs)[scored].mean()),
-        "share_corrected": found.share_corrected,
+        "share_corrected": found["share_corrected"],
         "worst_user_change": float(change.max()) if len(change) else float("nan"),
         "worst_user_added_s": float(added_s.max()) if len(change) else float("nan"),
         "share_users_harmed": float((change > 0.01).mean()) if len(change) else float("nan"),

@@ -1,8 +1,8 @@
 """What conservative backfilling starts: every waiting job holds processors from its planned start on.
 
 A planned start is found at the job's submit. Where a job ends early, planned starts move forward, in order of submit,
-never back. Where a passed prediction is corrected and the job's longer stay leaves too few processors for a planned
-start, all are planned anew in order of submit.
+never back. Where a job is planned for longer and its longer stay leaves too few processors for a planned start, all are
+planned anew in order of submit.
 
 The profile has the free processors over future time as a step function: rows STEP_TIME and STEP_FREE, one column a
 step. The last step lasts for ever, and all processors are free in it.
@@ -12,13 +12,7 @@ from typing import Any
 
 from pipeline.arrays import Ints
 from pipeline.kernels import inner_uncounted as kernel
-from pipeline.schedule.replay_state import END, HELD, NEVER, Replay, freed_by, start
-
-CONSERVATIVE = 3
-"""As in engine.Policy."""
-
-LINE_JOB, LINE_START = 0, 1
-"""Rows of the line of waiting jobs, in order of submit."""
+from pipeline.schedule.machine import JOB, KEY, NEVER, PROCS, Replay, freed_by, start
 
 STEP_TIME, STEP_FREE = 0, 1
 """Rows of the profile."""
@@ -28,7 +22,7 @@ STEP_TIME, STEP_FREE = 0, 1
 def reserve_submitted(job: int, time: int, r: Replay) -> None:
     """Gives a submitted job its planned start."""
     place = r.state.n_line
-    r.line[LINE_JOB, place] = job
+    r.line[JOB, place] = job
     r.state.n_line = place + 1
     if r.state.is_broken == 0:
         reserve(place, time, r)
@@ -36,16 +30,16 @@ def reserve_submitted(job: int, time: int, r: Replay) -> None:
 
 @kernel
 def reserve(place: int, time: int, r: Replay) -> None:
-    """Takes a waiting job's processors from the first time at which they are free for its prediction."""
-    job = r.line[LINE_JOB, place]
+    """Takes a waiting job's processors from the first time at which they are free for what it is planned with."""
+    job = r.line[JOB, place]
     begin = earliest(r.profile, time, r.jobs[job].planned, r.jobs[job].procs, NEVER, r.state)
-    r.line[LINE_START, place] = begin
+    r.line[KEY, place] = begin
     take(r.profile, begin, begin + r.jobs[job].planned, r.jobs[job].procs, r.state)
 
 
 @kernel
 def hold_longer(job: int, end: int, r: Replay) -> None:
-    """Takes a running job's processors from its planned end on until the later one of a corrected prediction."""
+    """Takes a running job's processors from its planned end on until the later one of a longer plan."""
     later = r.jobs[job].start + r.jobs[job].planned
     if r.state.is_broken == 0 and least_free(r.profile, end, later, r.state) >= r.jobs[job].procs:
         take(r.profile, end, later, r.jobs[job].procs, r.state)
@@ -60,7 +54,7 @@ def move_forward(job: int, time: int, r: Replay) -> None:
     if end > time and r.state.is_broken == 0:
         take(r.profile, time, end, -r.jobs[job].procs, r.state)
         for place in range(r.state.n_line):
-            waiting, old = r.line[LINE_JOB, place], r.line[LINE_START, place]
+            waiting, old = r.line[JOB, place], r.line[KEY, place]
             procs, duration = r.jobs[waiting].procs, r.jobs[waiting].planned
             begin = earliest(r.profile, time, duration, procs, old, r.state)
             if begin < old:
@@ -68,7 +62,7 @@ def move_forward(job: int, time: int, r: Replay) -> None:
                     merge(r.profile, time, r.state)
                 take(r.profile, old, old + duration, -procs, r.state)
                 take(r.profile, begin, begin + duration, procs, r.state)
-                r.line[LINE_START, place] = begin
+                r.line[KEY, place] = begin
 
 
 @kernel
@@ -79,11 +73,11 @@ def start_planned(time: int, r: Replay) -> None:
     kept = 0
     r.state.next_start = NEVER
     for place in range(r.state.n_line):
-        job = r.line[LINE_JOB, place]
-        if r.line[LINE_START, place] > time:
-            r.line[LINE_JOB, kept] = job
-            r.line[LINE_START, kept] = r.line[LINE_START, place]
-            r.state.next_start = min(r.state.next_start, r.line[LINE_START, kept])
+        job = r.line[JOB, place]
+        if r.line[KEY, place] > time:
+            r.line[JOB, kept] = job
+            r.line[KEY, kept] = r.line[KEY, place]
+            r.state.next_start = min(r.state.next_start, r.line[KEY, kept])
             kept += 1
         else:
             start(job, time, r)
@@ -99,13 +93,13 @@ def plan_anew(time: int, r: Replay) -> None:
     r.profile[STEP_FREE, 0] = r.state.free + freed_by(r.ends, r.state.n_running, time)
     n = 1
     for place in range(r.state.n_running):
-        end = r.ends[END, place]
+        end = r.ends[KEY, place]
         if end > r.profile[STEP_TIME, n - 1]:
             r.profile[STEP_TIME, n] = end
             r.profile[STEP_FREE, n] = r.profile[STEP_FREE, n - 1]
             n += 1
         if end > time:
-            r.profile[STEP_FREE, n - 1] += r.ends[HELD, place]
+            r.profile[STEP_FREE, n - 1] += r.ends[PROCS, place]
     r.state.n_steps = n
     for place in range(r.state.n_line):
         reserve(place, time, r)

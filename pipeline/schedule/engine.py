@@ -1,32 +1,38 @@
-"""Schedules a workload again under a policy with given predictions, event by event.
+"""Schedules a workload again under a policy, with limits that jobs are planned with, event by event.
 
-At equal times passed predictions are corrected first, then jobs are submitted, then jobs end, one by one, and at last
-planned starts come; a scheduling pass follows each submit and each end. The order is that of the simulator pyss.
+At equal times jobs that outlive their plans are planned for longer first, then jobs are submitted, then jobs end, one
+by one, and at last planned starts come; a scheduling pass follows each submit and each end. The order is that of the
+simulator pyss. So is what counts as free: a job planned to end at a second frees its processors for a job submitted at
+that second.
 """
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Ints
 from pipeline.kernels import inner_uncounted as kernel
 from pipeline.kernels import uncounted
-from pipeline.limits.soft import SoftRules, patience_s
-from pipeline.schedule.backfilling import join, start_all
-from pipeline.schedule.conservative import CONSERVATIVE, hold_longer, move_forward, reserve_submitted, start_planned
-from pipeline.schedule.replay_state import (
-    END,
+from pipeline.limits.soft import SOFT_RULES, SoftRules, patience_s
+from pipeline.schedule.conservative import hold_longer, move_forward, reserve_submitted, start_planned
+from pipeline.schedule.machine import (
     JOB,
     JOBS,
+    KEY,
     NEVER,
+    PROCS,
     STATE,
+    STEPS_S,
     Replay,
     end_next,
-    is_passed,
-    predict,
-    predict_longer,
+    freed_by,
+    insert,
+    is_too_short,
+    learn_plan,
+    plan_longer,
+    remove,
+    start,
 )
 from pipeline.schedule.workload import Workload
 
@@ -39,42 +45,30 @@ class Policy(IntEnum):
     EASY = 1
     """Later jobs may start where that does not delay the head's planned start; they are tried in order of submit."""
     EASY_SJBF = 2
-    """EASY, in which later jobs are tried in ascending order of `Predictions.order`, the shortest first."""
+    """EASY, in which later jobs are tried in ascending order of a key, as of the shortest first."""
     CONSERVATIVE = 3
     """Every waiting job has a planned start, which no later job may delay."""
 
 
-class Correction(IntEnum):
-    """The new prediction of a job that outlives its own, never above the request."""
-
-    REQUEST = 0
-    INCREMENTS = 1
-    """The first prediction plus 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h in turn (Tsafrir et al. 2007)."""
-    DOUBLING = 2
-    LIMITS = 3
-    """The next of the job's limits, when a round of the guard finds it nearer to its limit than the margin."""
+FCFS, EASY_SJBF, CONSERVATIVE = int(Policy.FCFS), int(Policy.EASY_SJBF), int(Policy.CONSERVATIVE)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How the jobs are scheduled."""
+    """How the jobs are scheduled. Without rules a job gets its next limit when it outlives the present one."""
 
     policy: Policy = Policy.EASY
-    correction: Correction = Correction.REQUEST
     rules: SoftRules | None = None
-    """The guard's margin and rounds; and its fairness: while a head waits too long past the start that was planned
-    first for it, running jobs get their requests, and those that would start before it are planned with theirs. Without
-    effect under FCFS and CONSERVATIVE. None: neither."""
+    """The guard's margin and rounds: a job gets its next limit when a round finds it nearer to the present one than the
+    margin. And its fairness: while a head waits too long past the start that was expected of it first, running jobs get
+    their requests, and those that would start before it are planned with theirs."""
     learns_last_two: bool = False
-    """Whether predictions are the mean of the user's last two jobs that ended in the replay (Tsafrir et al. 2007),
-    and the request until there are two; the predictions given are not used then."""
+    """Whether jobs are planned as EASY++ does, whatever limits are given: with the mean of the user's last two jobs
+    that ended in the replay, and the request until there are two; then with that and STEPS_S."""
 
 
-EASY_PLUS_PLUS = ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, learns_last_two=True)
+EASY_PLUS_PLUS = ReplayOptions(policy=Policy.EASY_SJBF, learns_last_two=True)
 """EASY++ of Tsafrir, Etsion and Feitelson (2007)."""
-
-WITH_HEAD = (Policy.EASY, Policy.EASY_SJBF)
-"""The policies that have a head whose delay can be bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +81,16 @@ class Schedule:
     """Places of the jobs in the order in which they ended."""
     is_backfilled: Bools
     """Whether the job started while one submitted before it was waiting."""
-    prediction_s: Ints
-    """The prediction at submit, s."""
-    n_corrections: Ints
-    promised_s: Ints
-    """With rules: the first start planned for the job when it became the head; -1: it never waited as the head.
-    Without rules always -1."""
+    planned_s: Ints
+    """How long the job was planned to run at first, s."""
+    n_longer: Ints
+    """How often it was planned for longer."""
+    expected_s: Ints
+    """With rules: the start that was expected of the job when it became the head; -1: it never waited as the head."""
 
 
 def replay(
-    work: Workload,
-    options: ReplayOptions,
-    reservation_s: Array | None = None,
-    order: Array | None = None,
-    limits_s: Ints | None = None,
+    work: Workload, options: ReplayOptions, limits_s: Array | None = None, order: Array | None = None
 ) -> Schedule:
     """The schedule of a workload.
 
@@ -109,21 +99,19 @@ def replay(
     work
         The jobs.
     options
-        Policy, correction of passed predictions, and the guard's rules.
-    reservation_s
-        (jobs,) in s: the predictions that planned starts and ends are computed from. They are rounded up to whole
-        seconds, at least 1 and at most the request; NaN stands for the request. None: the requests.
+        The policy, and the guard's rules.
+    limits_s
+        (jobs,) or (jobs, steps) in s: what planned starts and ends are computed from, at first and after each time that
+        it was too short; then comes the request. They are rounded up to whole seconds, at least 1 and at most the
+        request; NaN stands for the request. None: the requests.
     order
         (jobs,) under EASY_SJBF: later jobs are tried in ascending order of this, ties in order of submit; any unit,
-        NaN last. None: the reservation's predictions.
-    limits_s
-        (jobs, steps) under LIMITS: each job's limits in turn, s, the last its request; the first is its prediction
-        instead of a reservation.
+        NaN last. None: the first limits.
 
     Returns
     -------
     Schedule
-        Nobody is killed for a passed prediction: each job runs for its `run_s`.
+        Nobody is killed at a limit: each job runs for its `run_s`.
 
     Raises
     ------
@@ -131,13 +119,10 @@ def replay(
         Arrays are of different lengths; the workload is not one that `workload` makes (submits ascend, sizes from 1 to
         the capacity, runtimes from 1 to the request); or its times are too large.
     """
-    planned = predictions(work, reservation_s if limits_s is None else limits_s[:, 0])
-    keys = planned.astype(np.float64) if order is None else np.asarray(order, np.float64)
-    _check(work, reservation_s=planned, order=keys)
-    limits = np.empty((0, 1), np.int64) if limits_s is None else np.ascontiguousarray(limits_s, np.int64)
-    r = replay_arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf), limits=limits)
+    _check(work, limits_s=limits_s, order=order)
+    r = replay_arrays(work, options, limits_s, order)
     run_draws(r, work.run_s[None], np.empty((1, len(work)), np.int64))
-    return schedule_of(work, r, r.jobs["first"])
+    return schedule_of(work, r, r.limits[:, 0])
 
 
 def replay_draws(work: Workload, run_s: Ints, planned_s: Ints) -> Ints:
@@ -145,11 +130,76 @@ def replay_draws(work: Workload, run_s: Ints, planned_s: Ints) -> Ints:
 
     Runtimes are at most the requests of the workload; a job that outlives what is planned is planned with its request.
     """
-    _check(replace(work, run_s=run_s.min(axis=0)), longest_s=run_s.max(axis=0), planned_s=planned_s)
-    refuse({"runtimes must be at most request_s": run_s <= work.request_s})
+    for longest_s in (run_s.min(axis=0), run_s.max(axis=0)):
+        _check(replace(work, run_s=longest_s), planned_s=planned_s)
     start_s = np.empty(run_s.shape, np.int64)
     run_draws(replay_arrays(work, ReplayOptions(), planned_s), np.ascontiguousarray(run_s), start_s)
     return start_s
+
+
+def replay_arrays(
+    work: Workload, options: ReplayOptions, limits_s: Array | None = None, order: Array | None = None
+) -> Replay:
+    """The arrays of a replay before its first event, of jobs that _check has passed."""
+    n, capacity, rules = len(work), work.capacity, options.rules or SOFT_RULES
+    given = work.request_s if limits_s is None else np.asarray(limits_s)
+    steps = (
+        np.empty((n, 1 + len(STEPS_S)))
+        if options.learns_last_two
+        else given.reshape(n, given.shape[-1] if given.ndim > 1 else 1)
+    )
+    whole = np.clip(np.ceil(np.nan_to_num(steps, nan=np.inf)), 1, work.request_s[:, None])
+    limits = np.ascontiguousarray(np.column_stack([whole, work.request_s]), np.int64)
+    jobs, state = np.zeros(n, JOBS), np.zeros(1, STATE)[0]
+    jobs["submit"] = work.submit_s - _zero_s(work)
+    for name, values in {"run": work.run_s, "request": work.request_s, "procs": work.procs, "user": work.user}.items():
+        jobs[name] = values
+    jobs["patience"] = np.floor(patience_s(work.request_s, rules))
+    state["policy"], state["learns"], state["free"] = options.policy, options.learns_last_two, capacity
+    if options.rules is not None:
+        state["is_guarded"], state["margin"], state["round"] = 1, rules.margin_s, rules.round_s
+    rank = np.arange(n)
+    if options.policy is Policy.EASY_SJBF:
+        rank[np.argsort(limits[:, 0] if order is None else np.asarray(order), kind="stable")] = np.arange(n)
+    # At one second the jobs that end may still be there when as many have started.
+    n_running, n_profile = min(n, 2 * capacity) + 1, 4 * n + 16 if options.policy is Policy.CONSERVATIVE else 1
+    ends, due, line, profile = (np.empty((3, size), np.int64) for size in (n_running, n_running, n, n_profile))
+    last_two = np.full((work.user.max(initial=-1) + 1, 2), -1)
+    return Replay(jobs, limits, ends, due, np.empty(n, np.int64), line, rank, last_two, profile, state)
+
+
+def schedule_of(work: Workload, r: Replay, planned_s: Ints) -> Schedule:
+    """What a replay that has ended says of each job."""
+    zero_s, expected = _zero_s(work), r.jobs["expected"]
+    start_s = r.jobs["start"] + zero_s
+    expected_s = np.where(expected < 0, -1, expected + zero_s)
+    is_backfilled, n_longer = r.jobs["backfilled"] == 1, r.jobs["n_longer"].copy()
+    return Schedule(start_s, start_s + work.run_s, r.ended, is_backfilled, planned_s.copy(), n_longer, expected_s)
+
+
+def _zero_s(work: Workload) -> int:
+    return int(work.submit_s[0]) if len(work) else 0
+
+
+def _check(work: Workload, **more: Array | None) -> None:
+    """Kernels do not look whether an index is inside an array, so that what they rely on is checked before."""
+    for name, values in {"run_s": work.run_s, "request_s": work.request_s, "procs": work.procs, **more}.items():
+        if values is not None and np.shape(values)[:1] != work.submit_s.shape:
+            raise ValueError(f"{name} has shape {np.shape(values)}, expected one value for each of {len(work)} jobs")
+    last_s = work.submit_s.max(initial=0) - work.submit_s.min(initial=0) + work.request_s.sum(dtype=float)
+    refuse({
+        "submit_s must ascend": np.diff(work.submit_s) >= 0,
+        "procs must be from 1 to the capacity": (work.procs >= 1) & (work.procs <= work.capacity),
+        "run_s must be from 1 to request_s": (work.run_s >= 1) & (work.run_s <= work.request_s),
+        "times must be smaller": last_s < NEVER,
+    })  # fmt: skip
+
+
+def refuse(rules: dict[str, Bools | bool]) -> None:
+    """ValueError, which names the first rule that does not hold."""
+    for rule, holds in rules.items():
+        if not np.all(holds):
+            raise ValueError(f"this workload cannot be replayed: {rule}")
 
 
 @uncounted
@@ -177,8 +227,8 @@ def rewind(capacity: int, r: Replay) -> None:
     s.next_start = NEVER
     r.profile[0, 0], r.profile[1, 0] = 0, capacity
     for job in range(len(r.jobs)):
-        r.jobs[job].planned = r.jobs[job].given
-        r.jobs[job].start, r.jobs[job].promise, r.jobs[job].corrections, r.jobs[job].backfilled = -1, -1, 0, 0
+        r.jobs[job].planned = r.limits[job, 0]
+        r.jobs[job].start, r.jobs[job].expected, r.jobs[job].n_longer, r.jobs[job].backfilled = -1, -1, 0, 0
 
 
 @kernel
@@ -186,14 +236,17 @@ def run_events(until_started: int, r: Replay) -> None:
     """Fills the jobs' fields from `start` on, and `ended`; the other arrays are work space."""
     n = len(r.jobs)
     while r.state.n_ended < n and (until_started == 0 or r.state.n_started < n):
-        next_end = r.heap[0] // n if r.state.n_running else NEVER
+        next_end = r.due[KEY, 0] if r.state.n_running else NEVER
         arriving = r.state.n_submitted
         next_submit = r.jobs[arriving].submit if arriving < n else NEVER
         time = min(next_end, next_submit, r.state.next_start)
-        correct_passed(time, r)
+        plan_passed(time, r)
         needs_pass = False
         if next_submit == time:
-            predict(arriving, r)
+            if r.state.learns == 1:
+                learn_plan(arriving, r)
+                if r.state.policy == EASY_SJBF:
+                    r.order[arriving] = r.jobs[arriving].planned
             r.state.n_submitted += 1
             r.state.n_waiting += 1
             if r.state.policy == CONSERVATIVE:
@@ -212,105 +265,133 @@ def run_events(until_started: int, r: Replay) -> None:
 
 
 @kernel
-def correct_passed(time: int, r: Replay) -> None:
-    """Corrects the predictions passed by this time. No pass follows, so that the order among them does not matter."""
+def plan_passed(time: int, r: Replay) -> None:
+    """Plans jobs for longer that outlive their plans. No pass follows, so that the order among them does not matter."""
     place = 0
-    while place < r.state.n_running and r.ends[END, place] <= time + r.state.margin:
-        job, end = r.ends[JOB, place], r.ends[END, place]
-        if is_passed(job, time, r):
-            predict_longer(job, time, r)
+    while place < r.state.n_running and r.ends[KEY, place] <= time + r.state.margin:
+        job, end = r.ends[JOB, place], r.ends[KEY, place]
+        if is_too_short(job, time, r):
+            plan_longer(job, time, r)
             if r.state.policy == CONSERVATIVE:
                 hold_longer(job, end, r)
         else:
             place += 1  # it ends at this very second, or its limit is its request
 
 
-def predictions(work: Workload, given_s: Array | None) -> Ints:
-    """Predictions in whole s, from 1 to the request; NaN and None are the request."""
-    if given_s is None:
-        return work.request_s
-    given = np.asarray(given_s, np.float64)
-    known = np.where(np.isnan(given), np.inf, np.ceil(given))
-    return np.clip(known, 1, work.request_s).astype(np.int64)
+@kernel
+def join(job: int, time: int, r: Replay) -> bool:
+    """Adds a submitted job to the line, after those with the same key; whether a pass could start any job."""
+    insert(r.line, r.state.n_line, r.order[job], job, r.jobs[job].procs)
+    r.state.n_line += 1
+    could_start = r.state.n_waiting == 1 or r.state.is_settled == 0
+    if not could_start:
+        is_late = r.state.is_guarded == 1 and waits_too_long(time, r)
+        ends_now = r.state.n_running > 0 and r.ends[KEY, 0] <= time
+        # Else nothing has changed since the last pass but the time, which lets no job start that could not start then.
+        procs, duration = r.jobs[job].procs, r.jobs[job].request if is_late else r.jobs[job].planned
+        fits = procs <= r.state.free and (time + duration <= r.state.shadow or procs <= r.state.extra)
+        could_start = ends_now or is_late != (r.state.is_late == 1) or fits
+    return bool(could_start)
 
 
-def replay_arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Replay:
-    """The arrays of a replay before its first event, of jobs that _check has passed."""
-    n, capacity = len(work), work.capacity
-    jobs = _records(
-        JOBS, n, submit=work.submit_s - _zero_s(work), run=work.run_s, request=work.request_s, procs=work.procs,
-        user=work.user, given=planned,
-    )  # fmt: skip
-    rules, is_raised = options.rules or SoftRules(), options.correction is Correction.LIMITS
-    if options.rules is not None:
-        jobs["patience"] = np.floor(patience_s(work.request_s, rules))
-    state = _records(
-        STATE, 1, policy=options.policy, correction=options.correction, learns=options.learns_last_two, free=capacity,
-        fair=options.rules is not None and options.policy in WITH_HEAD, margin=rules.margin_s if is_raised else 0,
-        round=rules.round_s, n_steps=1, next_start=NEVER,
-    )[0]  # fmt: skip
-    # At one second the jobs that end may still be there when as many have started.
-    n_running = min(n, 2 * capacity) + 1
-    profile = _ints(2, 4 * n + 16 if options.policy is Policy.CONSERVATIVE else 1)
-    profile[:, 0] = 0, capacity
-    return Replay(
-        jobs=jobs, ends=_ints(3, n_running), heap=_ints(n_running), started=_ints(n), ended=_ints(n),
-        line=_ints(3, n), keys=np.empty(n), order=np.empty(0), last_two=np.full((work.user.max(initial=-1) + 1, 2), -1),
-        profile=profile, limits=_ints(0, 1), state=state,
-    )  # fmt: skip
+@kernel
+def start_all(time: int, r: Replay) -> None:
+    """Starts every job that the policy lets start now."""
+    ending = freed_by(r.ends, r.state.n_running, time)
+    fits = True
+    while fits and r.state.n_waiting > 0:
+        while r.jobs[r.state.head].start >= 0:
+            r.state.head += 1
+        fits = r.jobs[r.state.head].procs <= r.state.free + ending
+        if fits:
+            start(r.state.head, time, r)
+    shorten(r)
+    if r.state.n_waiting > 0 and r.state.is_guarded == 1:
+        note_late(time, r)
+        if r.state.is_late == 1:
+            raise_all(time, r)
+    if r.state.n_waiting > 1 and r.state.policy != FCFS:
+        plan_head(r)
+        fill(time, ending, r)
 
 
-def _records(kind: np.dtype[Any], n: int, **values: Any) -> Any:
-    """Records with these values of their fields, 0 in the others."""
-    made = np.zeros(n, kind)
-    for name, value in values.items():
-        made[name] = value
-    return made
+@kernel
+def fill(time: int, ending: int, r: Replay) -> None:
+    """Starts the candidates that do not delay the head. `ending`: processors of jobs planned to end now."""
+    for place in range(r.state.n_line):
+        free = r.state.free + ending
+        if free == 0:
+            break
+        procs = r.line[PROCS, place]
+        if procs > free:
+            continue
+        job = r.line[JOB, place]
+        duration = r.jobs[job].request if r.state.is_late == 1 else r.jobs[job].planned
+        ends_in_time = time + duration <= r.state.shadow
+        # The head does not fit, so that it is never taken here.
+        if r.jobs[job].start < 0 and (ends_in_time or procs <= r.state.extra):
+            start(job, time, r)
+            r.jobs[job].backfilled = 1
+            r.state.extra -= 0 if ends_in_time else procs
+    r.state.is_settled = 1
 
 
-def _ints(*shape: int) -> Ints:
-    return np.empty(shape, np.int64)
+@kernel
+def shorten(r: Replay) -> None:
+    """Removes the started jobs from the line, where they are most of it."""
+    if r.state.n_line > 2 * r.state.n_waiting + 16 * (r.state.n_waiting > 0):
+        kept = 0
+        for place in range(r.state.n_line):
+            if r.jobs[r.line[JOB, place]].start < 0:
+                for row in range(3):
+                    r.line[row, kept] = r.line[row, place]
+                kept += 1
+        r.state.n_line = kept
 
 
-def _zero_s(work: Workload) -> int:
-    return int(work.submit_s[0]) if len(work) else 0
+@kernel
+def note_late(time: int, r: Replay) -> None:
+    """Notes the start that is expected of a new head, and whether the head waits too long past its own."""
+    head = r.state.head
+    if r.jobs[head].expected < 0:
+        plan_head(r)
+        r.jobs[head].expected = r.state.shadow
+    r.state.is_late = 1 if waits_too_long(time, r) else 0
 
 
-def schedule_of(work: Workload, r: Replay, prediction_s: Ints) -> Schedule:
-    """What a replay that has ended says of each job."""
-    zero_s, promised = _zero_s(work), r.jobs["promise"]
-    start_s = r.jobs["start"] + zero_s
-    return Schedule(
-        start_s=start_s,
-        end_s=start_s + work.run_s,
-        by_end=r.ended,
-        is_backfilled=r.jobs["backfilled"] == 1,
-        prediction_s=prediction_s.copy(),
-        n_corrections=r.jobs["corrections"].copy(),
-        promised_s=np.where(promised < 0, -1, promised + zero_s),
-    )
+@kernel
+def raise_all(time: int, r: Replay) -> None:
+    """Gives all running jobs their requests, so that the head is planned as if no limit had been set.
+
+    Planned with limits the head would seem to start soon for hours, and nothing could be started before it.
+    """
+    place, n = 0, r.state.n_running
+    while place < n:
+        job = r.ends[JOB, place]
+        planned, request = r.jobs[job].planned, r.jobs[job].request
+        if planned < request and r.ends[KEY, place] > time:
+            remove(r.ends, n, r.jobs[job].start + planned, job)
+            r.jobs[job].planned = request
+            insert(r.ends, n - 1, r.jobs[job].start + request, job, r.jobs[job].procs)
+        else:
+            place += 1
 
 
-def _check(work: Workload, **predicted: Array) -> None:
-    """Kernels do not look whether an index is inside an array, so that what they rely on is checked before."""
-    for name, values in {"run_s": work.run_s, "request_s": work.request_s, "procs": work.procs, **predicted}.items():
-        if values.shape != work.submit_s.shape:
-            raise ValueError(f"{name} has shape {values.shape}, expected one value for each of {len(work)} jobs")
-    refuse({
-        "submit_s must ascend": np.diff(work.submit_s) >= 0,
-        "procs must be from 1 to the capacity": (work.procs >= 1) & (work.procs <= work.capacity),
-        "run_s must be from 1 to request_s": (work.run_s >= 1) & (work.run_s <= work.request_s),
-        "times must be smaller": is_short(work, work.request_s.sum(dtype=float)),
-    })  # fmt: skip
+@kernel
+def waits_too_long(time: int, r: Replay) -> bool:
+    """As limits.soft.waits_too_long, of the head."""
+    return bool(time > r.jobs[r.state.head].expected + r.jobs[r.state.head].patience)
 
 
-def is_short(work: Workload, longest_s: float) -> bool:
-    """Whether the next end and the job's number, which share one whole number of 64 bits, have room there."""
-    return not len(work) or (float(np.ptp(work.submit_s)) + longest_s) * len(work) < 2.0**62
-
-
-def refuse(rules: dict[str, Bools | bool]) -> None:
-    """ValueError, which names the first rule that does not hold."""
-    for rule, holds in rules.items():
-        if not np.all(holds):
-            raise ValueError(f"this workload cannot be replayed: {rule}")
+@kernel
+def plan_head(r: Replay) -> None:
+    """The first time at which the head fits, if running jobs end as planned, and what is to spare then."""
+    needed, free, place = r.jobs[r.state.head].procs, r.state.free, 0
+    while free < needed:
+        free += r.ends[PROCS, place]
+        place += 1
+    r.state.shadow = r.ends[KEY, place - 1]
+    while place < r.state.n_running and r.ends[KEY, place] == r.state.shadow:
+        free += r.ends[PROCS, place]
+        place += 1
+    r.state.extra = free - needed

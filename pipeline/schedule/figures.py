@@ -1,6 +1,5 @@
 """The jobs of a replay that are scored, and their figures."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -42,53 +41,49 @@ def bounded_slowdown(work: Workload, done: Schedule, bound_s: float = 10.0) -> F
 
 WIDE_SHARE = 0.1
 
+OF_GROUP = ("slowdown_mean", "wait_mean_s", "wait_longest_s")
+"""The figures of a size class or of a user, columns of REPLAY."""
 
-@dataclass(frozen=True, slots=True)
-class ReplayMetrics:
-    """Figures of some jobs of a replay; times in s; NaN where there is no job."""
-
-    n_jobs: int
-    slowdown_mean: float
-    """Bounded slowdown: response over runtime, runtimes under 10 s counted as 10 s, at least 1."""
-    slowdown_median: float
-    wait_mean_s: float
-    wait_p99_s: float
-    """99% quantile, interpolated linearly."""
-    wait_longest_s: float
-    wait_wide_mean_s: float
-    """Mean wait of the tenth of the jobs with the most processors, and of all others of that size."""
-    response_mean_s: float
-    """Wait and runtime."""
-    utilisation: float
-    """Processor-seconds that these jobs held from the first scored submit to the last, over those the machine has."""
-    share_backfilled: float
-    """Share of the jobs that started while one submitted before was waiting."""
-    share_corrected: float
-    """Share of the jobs that outlived a prediction."""
+OF_ALL = (
+    *OF_GROUP, "slowdown_median", "wait_p99_s", "wait_wide_mean_s", "response_mean_s", "utilisation",
+    "share_backfilled", "share_corrected",
+)  # fmt: skip
+"""The figures of all scored jobs, columns of REPLAY."""
 
 
-def metrics(work: Workload, done: Schedule, chosen: Bools) -> ReplayMetrics:
-    """The figures of the chosen jobs: `chosen` is `scored`, which says what the warm-up cut leaves out."""
+def metrics(work: Workload, done: Schedule, chosen: Bools) -> dict[str, float]:
+    """The figures OF_ALL of the chosen jobs, and their number n_jobs; NaN where there is no job.
+
+    `chosen` is `scored`, which says what the warm-up cut leaves out. The 99% quantile is interpolated linearly. Wide
+    are the tenth of the jobs with the most processors, and all others of that size.
+    """
     places = np.flatnonzero(chosen)
     if not len(places):
-        return ReplayMetrics(0, *[float("nan")] * 10)
+        return dict.fromkeys(OF_ALL, float("nan")) | {"n_jobs": 0}
     wait_s = (done.start_s - work.submit_s)[places].astype(np.float64)
     slowdown = bounded_slowdown(work, done)[places]
     procs = work.procs[places]
-    wide = procs >= np.sort(procs)[-max(1, round(WIDE_SHARE * len(procs)))]
-    return ReplayMetrics(
-        n_jobs=len(places),
-        slowdown_mean=float(slowdown.mean()),
-        slowdown_median=float(np.median(slowdown)),
-        wait_mean_s=float(wait_s.mean()),
-        wait_p99_s=float(np.quantile(wait_s, 0.99)),
-        wait_longest_s=float(wait_s.max()),
-        wait_wide_mean_s=float(wait_s[wide].mean()),
-        response_mean_s=float(wait_s.mean() + work.run_s[places].mean()),
-        utilisation=utilisation(work, done.start_s, done.end_s, places),
-        share_backfilled=float(done.is_backfilled[places].mean()),
-        share_corrected=float((done.n_corrections[places] > 0).mean()),
-    )
+    is_wide = procs >= np.sort(procs)[-max(1, round(WIDE_SHARE * len(procs)))]
+    values = (
+        slowdown.mean(), wait_s.mean(), wait_s.max(), np.median(slowdown), np.quantile(wait_s, 0.99),
+        wait_s[is_wide].mean(), wait_s.mean() + work.run_s[places].mean(),
+        utilisation(work, done.start_s, done.end_s, places), done.is_backfilled[places].mean(),
+        (done.n_longer[places] > 0).mean(),
+    )  # fmt: skip
+    return dict(zip(OF_ALL, map(float, values), strict=True)) | {"n_jobs": len(places)}
+
+
+def group_metrics(work: Workload, done: Schedule, chosen: Bools, code: Ints, n: int) -> Floats:
+    """(n groups, OF_GROUP + 1): the figures of the chosen jobs of each group, and their number; NaN where none is.
+
+    `code` is the group of each chosen job.
+    """
+    wait_s = (done.start_s - work.submit_s)[chosen].astype(np.float64)
+    n_jobs, longest_s = np.bincount(code, minlength=n), np.full(n, np.nan)
+    np.fmax.at(longest_s, code, wait_s)
+    slowdown, waited_s = (np.bincount(code, one, n) for one in (bounded_slowdown(work, done)[chosen], wait_s))
+    with np.errstate(invalid="ignore"):
+        return np.column_stack([slowdown / n_jobs, waited_s / n_jobs, longest_s, n_jobs])
 
 
 def utilisation(work: Workload, start_s: Array, end_s: Array, places: Ints) -> float:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Estimates, policy_name
+from pipeline.schedule.engine import Policy
+from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Case, Estimates
 
 Row = Mapping[str, Any]
 
@@ -42,44 +43,9 @@ class ReplayResult:
     """Of the machine in the log itself; NaN: no start is known."""
 
 
-def sentences(result: ReplayResult) -> list[str]:
-    """The answer for one log, a sentence each."""
-    rows = result.table.to_pylist()
-    said = [_scope(result, whole(rows)[0]), *_not_counted(result, whole(rows)[0]), *_changed(result)]
-    if not result.has_waits:
-        said.append("This log states no waits, so that its submits are really starts: its figures count in no average.")
-    case = best_case(rows)
-    if case is None:
-        return [*said, "No other case than EASY with requests was replayed."]
-    parts = (_gain, _quantiles, _long_waits, _users, _sizes, _control)
-    return said + [one for part in parts for one in part(rows, case)]
-
-
-def best_case(rows: Sequence[Row]) -> tuple[str, str] | None:
-    """The policy and estimates that the sentences are about: of what a site can do the least slowdown.
-
-    A case with our estimates comes first, and one without long waits (LONGEST_TIMES). The control and perfect estimates
-    are only compared with.
-    """
-    apart = {Estimates.CONTROL, Estimates.PERFECT}
-    tried = [row for row in whole(rows) if case_of(row) != base_case() and row["estimates"] not in apart]
-    tried.sort(key=lambda row: (row["estimates"] not in WITH_METHOD, _waits_long(rows, row), row["slowdown_mean"]))
-    return case_of(tried[0]) if tried else None
-
-
-def _waits_long(rows: Sequence[Row], row: Row) -> bool:
-    base = _of(rows, base_case(), "all")[None]["median"]
-    return bool(row["wait_longest_s"] > LONGEST_TIMES * base["wait_longest_s"])
-
-
-def base_case() -> tuple[str, str]:
-    """EASY with requests, as the columns of the table have it."""
-    return policy_name(TODAY.policy), str(TODAY.estimates)
-
-
-def case_of(row: Row) -> tuple[str, str]:
-    """The policy and the estimates of a row."""
-    return row["policy"], row["estimates"]
+def case_of(row: Row) -> str:
+    """The policy and the estimates of a row, as Case.name."""
+    return f"{row['policy']}, {row['estimates']}"
 
 
 def medians(rows: Sequence[Row]) -> list[Row]:
@@ -92,47 +58,68 @@ def whole(rows: Sequence[Row]) -> list[Row]:
     return [row for row in medians(rows) if row["part"] == "all"]
 
 
-def average_changes(found: Sequence[ReplayResult]) -> dict[tuple[str, str], dict[str, float]]:
+def by_merit(rows: Sequence[Row]) -> list[Row]:
+    """The medians of what a site can do, the best first: without long waits (LONGEST_TIMES), then the least slowdown.
+
+    Cases with our estimates come before others; the control and perfect estimates are only compared with.
+    """
+    apart = {Estimates.CONTROL, Estimates.PERFECT}
+    today_s = next(row["wait_longest_s"] for row in whole(rows) if case_of(row) == TODAY.name)
+    tried = [row for row in whole(rows) if case_of(row) != TODAY.name and row["estimates"] not in apart]
+
+    def merit(row: Row) -> tuple[bool, bool, float]:
+        waits_long = row["wait_longest_s"] > LONGEST_TIMES * today_s
+        return row["estimates"] not in WITH_METHOD, waits_long, row["slowdown_mean"]
+
+    return sorted(tried, key=merit)
+
+
+def best_case(rows: Sequence[Row]) -> str | None:
+    """The case that the sentences are about; None: only TODAY was replayed."""
+    return next(map(case_of, by_merit(rows)), None)
+
+
+def average_changes(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
     """By policy and estimates the mean of the logs' median changes in slowdown; logs without waits are left out."""
     changes: dict[tuple[str, str], list[float]] = {}
     for result in found:
         for row in whole(result.table.to_pylist()) if result.has_waits else ():
-            changes.setdefault(case_of(row), []).append(row["slowdown_change"])
-    return {case: {"n_logs": len(own), "slowdown_change": sum(own) / len(own)} for case, own in changes.items()}
+            changes.setdefault((row["policy"], row["estimates"]), []).append(row["slowdown_change"])
+    return [
+        {"policy": policy, "estimates": estimates, "n_logs": len(own), "slowdown_change": sum(own) / len(own)}
+        for (policy, estimates), own in changes.items()
+    ]
 
 
-def has_gained(low: float, high: float) -> bool | None:
-    """Whether a change, from its lower to its upper quartile, is a gain; None: neither surely a gain nor a loss."""
-    return True if high < 0 else False if low > 0 else None
+def sentences(result: ReplayResult) -> list[str]:
+    """The answer for one log, a sentence each."""
+    rows = result.table.to_pylist()
+    said = list(_scope(result, whole(rows)[0]))
+    if not result.has_waits:
+        said.append("This log states no waits, so that its submits are really starts: its figures count in no average.")
+    if best_case(rows) is None:
+        return [*said, "No other case than EASY with requests was replayed."]
+    return [*said, *_answer(rows)]
 
 
-def _of(rows: Sequence[Row], case: tuple[str, str], part: str) -> dict[Any, dict[str, Row]]:
-    """By value of the part the rows of a case by statistic; of one replay all statistics are the same."""
-    found: dict[Any, dict[str, Row]] = {}
-    for row in rows:
-        if case_of(row) == case and row["part"] == part:
-            named = ("q25", "median", "q75") if row["statistic"] == "single" else (row["statistic"],)
-            found.setdefault(row["part_value"], {}).update(dict.fromkeys(named, row))
-    return found
-
-
-def _scope(result: ReplayResult, row: Row) -> str:
+def _scope(result: ReplayResult, row: Row) -> Iterator[str]:
+    """Which jobs were replayed on which machine, and how many were left out or changed: others would be another log."""
     since = "" if result.since_s is None else f" submitted from {_day(result.since_s)} to {_day(result.until_s)}"
     how = f"medians of {row['n_shakes']} replays with shaken arrivals" if row["n_shakes"] else "of one replay"
     in_log = "an unknown share" if math.isnan(result.log_utilisation) else f"{result.log_utilisation:.0%}"
     used = "an unknown share" if row["utilisation"] is None else f"{row['utilisation']:.0%}"
-    return (f"{result.log}: {row['n_jobs']:,} jobs{since} on {result.capacity:,} {result.unit} "
-            f"({result.capacity_from}), of which the log used {in_log} and its replay with EASY and requests {used}; "
-            f"figures are {how}, compared with EASY backfilling with requests.")  # fmt: skip
-
-
-def _not_counted(result: ReplayResult, row: Row) -> Iterator[str]:
-    """How many jobs were replayed beside those that figures are of, and why."""
+    yield (
+        f"{result.log}: {row['n_jobs']:,} jobs{since} on {result.capacity:,} {result.unit} ({result.capacity_from}), "
+        f"of which the log used {in_log} and its replay with EASY and requests {used}; figures are {how}, compared "
+        "with EASY backfilling with requests."
+    )
     if n := result.n_jobs - row["n_jobs"]:
         warm_up = "the first 1%, which meet an empty machine"
         why = "those that the simulator pyss leaves out" if row["convention"] == "pyss" else warm_up
         before = "" if result.since_s is None else "those submitted before, and "
         yield f"Figures leave out {n:,} of the {result.n_jobs:,} replayed jobs: {before}{why}."
+    if changed := [f"{n:,} {CHANGED[reason]}" for reason, n in result.counts.items()]:
+        yield f"Jobs of the whole log that are not replayed as they ran: {'; '.join(changed)}."
 
 
 CHANGED = {
@@ -150,71 +137,85 @@ CHANGED = {
 """What a replay does to jobs, by the reasons of workload.py."""
 
 
-def _changed(result: ReplayResult) -> Iterator[str]:
-    """How many jobs were left out or changed, because a replay of other jobs is another log."""
-    said = [f"{n:,} {CHANGED[reason]}" for reason, n in result.counts.items()]
-    if said:
-        yield f"Jobs of the whole log that are not replayed as they ran: {'; '.join(said)}."
-
-
-def _gain(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:
-    own, base = _of(rows, case, "all")[None], _of(rows, base_case(), "all")[None]["median"]
-    middle = own["median"]
-    low, high = own["q25"]["slowdown_change"], own["q75"]["slowdown_change"]
-    gained = has_gained(low, high)
-    begins = "Gain" if gained else "Nothing is surely gained" if gained is None else "Nothing is gained"
+def _answer(rows: Sequence[Row]) -> Iterator[str]:
+    """What the best case gains and who loses by it, beside the others."""
+    ranked, base = by_merit(rows), _by_value(rows, TODAY.name, "all")[None]["median"]
+    name = case_of(ranked[0])
+    own = _by_value(rows, name, "all")[None]
+    middle, low, high = own["median"], own["q25"]["slowdown_change"], own["q75"]["slowdown_change"]
+    begins = "Gain" if high < 0 else "Nothing is gained" if low > 0 else "Nothing is surely gained"
     yield (
-        f"{begins}: with {case[0]} and estimates of {case[1]} jobs would have waited {_h(middle['wait_mean_s'])} on "
-        f"average instead of {_h(base['wait_mean_s'])}, and the mean bounded slowdown would have been "
-        f"{middle['slowdown_mean']:.1f} instead of {base['slowdown_mean']:.1f} ({middle['slowdown_change']:+.0%}, "
-        f"in half of the replays between {low:+.0%} and {high:+.0%})."
+        f"{begins}: with {middle['policy']} and estimates of {middle['estimates']} jobs would have waited "
+        f"{_h(middle['wait_mean_s'])} on average instead of {_h(base['wait_mean_s'])}, and the mean bounded slowdown "
+        f"would have been {middle['slowdown_mean']:.1f} instead of {base['slowdown_mean']:.1f} "
+        f"({middle['slowdown_change']:+.0%}, in half of the replays between {low:+.0%} and {high:+.0%})."
     )
-
-
-def _quantiles(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:
-    """Under the case's policy what each quantile would have changed, and which one is best."""
-    soft = [row for row in whole(rows) if row["policy"] == case[0] and row["estimates"] in SOFT]
-    if len(soft) > 1:
-        soft.sort(key=lambda row: (_waits_long(rows, row), row["slowdown_mean"]))
-        told = ", ".join(
-            f"{SOFT[Estimates(row['estimates'])]:g} ({row['slowdown_change']:+.0%}, longest wait "
-            f"{_h(row['wait_longest_s'])})" for row in soft
-        )  # fmt: skip
-        yield f"With soft limits the best export.quantile here is the first of {told}."
-
-
-def _long_waits(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:
-    own, base = _of(rows, case, "all")[None]["median"], _of(rows, base_case(), "all")[None]["median"]
+    # What a site can choose between, each at its best; and the settings of the best of all.
+    soft = [row for row in ranked if row["estimates"] in SOFT]
+    choices = {
+        "soft limits": [row for row in soft if row["policy"] == "easy"],
+        "order": [row for row in ranked if case_of(row) == Case(Policy.EASY_SJBF, Estimates.ORDER).name],
+        "both": [row for row in soft if row["policy"] == "easy-sjbf"],
+    }
+    if told := [f"{choice} {_told(found[0], base)}" for choice, found in choices.items() if found]:
+        settings = [f"export.quantile = {SOFT[Estimates(middle['estimates'])]:g}"] if middle in soft else []
+        settings += ["export.order = true"] if middle["policy"] == "easy-sjbf" else []
+        best = f"Best here: {' and '.join(settings)}" if high < 0 else "None is surely better"
+        yield f"Slowdown compared with neither: {', '.join(told)}. {best}."
+    own_soft = [row for row in soft if row["policy"] == middle["policy"]]
+    if len(own_soft) > 1:
+        yield f"Values of export.quantile, the best first: {', '.join(_told(row, base) for row in own_soft)}."
     p99, longest, widest = (
-        f"{_h(own[name])} instead of {_h(base[name])}" for name in ("wait_p99_s", "wait_longest_s", "wait_wide_mean_s")
+        f"{_h(middle[one])} instead of {_h(base[one])}" for one in ("wait_p99_s", "wait_longest_s", "wait_wide_mean_s")
     )
-    yield (f"Long waits: 1 job in 100 would have waited more than {p99}, the longest wait would have been {longest}, "
-           f"and the tenth of the jobs with the most processors would have waited {widest} on average.")  # fmt: skip
-
-
-def _users(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:
-    users, base = _of(rows, case, "user"), _of(rows, base_case(), "user")
-    shorter = [name for name, own in users.items() if own["q75"]["wait_change_s"] < -SAME_S]
-    longer = [name for name, own in users.items() if own["q25"]["wait_change_s"] > SAME_S]
-    longer.sort(key=lambda name: -users[name]["median"]["wait_change_s"] * users[name]["median"]["n_jobs"])
-    is_single = next(iter(users.values()))["median"]["statistic"] == "single"
-    certain = "" if is_single else " in at least three quarters of the replays"
-    yield (f"Of {len(users):,} users {len(shorter):,} would have waited less and {len(longer):,} longer{certain}; for "
-           f"the others the difference is small or uncertain.")  # fmt: skip
+    yield (
+        f"Long waits: 1 job in 100 would have waited more than {p99}, the longest wait would have been {longest}, and "
+        f"the tenth of the jobs with the most processors would have waited {widest} on average."
+    )
+    users, sizes = _by_value(rows, name, "user"), _by_value(rows, name, "size")
+    before = {part: _by_value(rows, TODAY.name, part) for part in ("user", "size")}
+    shorter = [one for one, found in users.items() if found["q75"]["wait_change_s"] < -SAME_S]
+    longer = [one for one, found in users.items() if found["q25"]["wait_change_s"] > SAME_S]
+    longer.sort(key=lambda one: -users[one]["median"]["wait_change_s"] * users[one]["median"]["n_jobs"])
+    certain = "" if middle["statistic"] == "single" else " in at least three quarters of the replays"
+    yield (
+        f"Of {len(users):,} users {len(shorter):,} would have waited less and {len(longer):,} longer{certain}; for the "
+        "others the difference is small or uncertain."
+    )
     if longer:
-        named = _waits(
-            {f"user {name}" if name else "unknown users": (users[name], base[name]) for name in longer[:NAMED]}
-        )
-        yield f"Those who would have lost most, with their mean waits: {named}."
-
-
-def _sizes(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:
-    sizes, base = _of(rows, case, "size"), _of(rows, base_case(), "size")
-    lost = {name: (own, base[name]) for name, own in sizes.items() if own["q25"]["wait_change_s"] > SAME_S}
-    if lost:
-        yield f"Jobs of these numbers of processors would have waited longer on average: {_waits(lost)}."
+        named = {f"user {one}" if one else "unknown users": (users[one], before["user"][one]) for one in longer[:NAMED]}
+        yield f"Those who would have lost most, with their mean waits: {_waits(named)}."
+    wider = {
+        one: (found, before["size"][one]) for one, found in sizes.items() if found["q25"]["wait_change_s"] > SAME_S
+    }
+    if wider:
+        yield f"Jobs of these numbers of processors would have waited longer on average: {_waits(wider)}."
     else:
         yield "Jobs of no size would have waited longer on average."
+    # Where the control was replayed under the same policy: whether knowledge of runtimes brings anything.
+    control = [row for row in whole(rows) if case_of(row) == f"{middle['policy']}, {Estimates.CONTROL}"]
+    if control:
+        change = control[0]["slowdown_change"]
+        more = "the estimates bring more" if middle["slowdown_change"] < change else "the estimates bring no more"
+        yield f"The control, which plans with a tenth of the request, changes the slowdown by {change:+.0%}: {more}."
+
+
+def _by_value(rows: Sequence[Row], case: str, part: str) -> dict[Any, dict[str, Row]]:
+    """By value of the part the rows of a case by statistic; of one replay all statistics are the same."""
+    found: dict[Any, dict[str, Row]] = {}
+    for row in rows:
+        if case_of(row) == case and row["part"] == part:
+            named = ("q25", "median", "q75") if row["statistic"] == "single" else (row["statistic"],)
+            found.setdefault(row["part_value"], {}).update(dict.fromkeys(named, row))
+    return found
+
+
+def _told(row: Row, base: Row) -> str:
+    """The change of the slowdown, with the quantile of soft limits, and with a long wait where there is one."""
+    times = row["wait_longest_s"] / base["wait_longest_s"] if base["wait_longest_s"] else 1.0
+    notes = [f"quantile {SOFT[Estimates(row['estimates'])]:g}"] if row["estimates"] in SOFT else []
+    notes += [f"longest wait {times:.1f} times as long"] if times > LONGEST_TIMES else []
+    return f"{row['slowdown_change']:+.0%}" + f" ({', '.join(notes)})" * bool(notes)
 
 
 def _waits(lost: Mapping[str, tuple[Mapping[str, Row], Mapping[str, Row]]]) -> str:
@@ -224,15 +225,6 @@ def _waits(lost: Mapping[str, tuple[Mapping[str, Row], Mapping[str, Row]]]) -> s
         f"{_h(base['median']['wait_mean_s'])})"
         for name, (own, base) in lost.items()
     )
-
-
-def _control(rows: Sequence[Row], case: tuple[str, str]) -> Iterator[str]:
-    """Where the control was replayed under the same policy: whether knowledge of runtimes brings anything."""
-    found, own = _of(rows, (case[0], str(Estimates.CONTROL)), "all"), _of(rows, case, "all")[None]["median"]
-    if found:
-        other = found[None]["median"]["slowdown_change"]
-        more = "the estimates bring more" if own["slowdown_change"] < other else "the estimates bring no more"
-        yield f"The control, which plans with a tenth of the request, changes the slowdown by {other:+.0%}: {more}."
 
 
 def _h(seconds: float) -> str:

@@ -1,27 +1,19 @@
 """What-if: every case over the same shaken logs, as the table REPLAY, and who would have waited less or longer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import size_classes, size_name
-from pipeline.limits.soft import SoftRules, extensions_of, medians_left, next_limits, planned_limits
-from pipeline.schedule.engine import (
-    EASY_PLUS_PLUS,
-    WITH_HEAD,
-    Correction,
-    Policy,
-    ReplayOptions,
-    Schedule,
-    replay,
-)
-from pipeline.schedule.figures import ReplayMetrics, Score, bounded_slowdown, metrics, scored, utilisation
+from pipeline.limits.soft import SOFT_RULES, SoftRules, extensions_of, medians_left, next_limits, planned_limits
+from pipeline.schedule.engine import Policy, ReplayOptions, replay
+from pipeline.schedule.figures import OF_ALL, OF_GROUP, Score, group_metrics, metrics, scored, utilisation
 from pipeline.schedule.workload import Shakes, Workload, shaken
 from pipeline.tables import REPLAY
 
@@ -76,14 +68,9 @@ class Case:
         """Whether limits are set and raised."""
         return self.estimates in SOFT or self.estimates is Estimates.CONTROL
 
-    @property
-    def options(self) -> ReplayOptions:
+    def options(self, rules: SoftRules = SOFT_RULES) -> ReplayOptions:
         """What the replay of this case does."""
-        if self.is_soft:
-            return ReplayOptions(self.policy, Correction.LIMITS, SoftRules(quantile=SOFT.get(self.estimates, 0.5)))
-        if self.estimates is Estimates.LAST2:
-            return replace(EASY_PLUS_PLUS, policy=self.policy)
-        return ReplayOptions(self.policy)
+        return ReplayOptions(self.policy, rules if self.is_soft else None, self.estimates is Estimates.LAST2)
 
     @property
     def name(self) -> str:
@@ -110,55 +97,49 @@ def cases(policies: Iterable[Policy], estimates: Iterable[Estimates]) -> tuple[C
     for policy in policies:
         for one in listed:
             case = Case(policy, Estimates.REQUEST if policy is Policy.FCFS else one)
-            is_possible = policy in WITH_HEAD or not case.is_soft
+            is_possible = policy in (Policy.EASY, Policy.EASY_SJBF) or not case.is_soft
             if is_possible and (one is not Estimates.ORDER or policy in (Policy.FCFS, Policy.EASY_SJBF)):
                 found.append(case)
     return tuple(dict.fromkeys(found))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What jobs are planned with, one value a job of the workload; None: the replay's own (requests, or last two)."""
-
-    reservation_s: Floats | None = None
-    order: Floats | None = None
-    limits_s: Ints | None = None
-    """(jobs, steps): a job's limits in turn, s."""
-
-
-def plan(case: Case, work: Workload, quantiles_s: Mapping[str, Floats]) -> Plan:
-    """The plan of a workload.
+def plan(
+    estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats], rules: SoftRules = SOFT_RULES
+) -> tuple[Floats | Ints | None, Floats | None]:
+    """What the jobs of a workload are planned with, s, and the runtimes that they are ordered by, s.
 
     Parameters
     ----------
-    case
-        The policy and what the scheduler plans with.
+    estimates
+        What the scheduler plans with.
     work
         The jobs.
     quantiles_s
         By method of the registry, (rows, 6) in s at QUANTILES, a row for each that `work.row` may name; NaN: no
         answer, for which the request stands in.
+    rules
+        The guard's; the quantile is that of the estimates.
 
     Returns
     -------
-    Plan
-        The order is by the median (of the control: the request) and ages. Under published estimates and rules it is
-        None, which is that of the reservation.
+    tuple
+        Limits as `replay` takes them, None: requests, or what the replay learns; and per job the median (of the
+        control: the request, of perfect estimates: the runtime), None: the order is that of the limits.
     """
     request_s, run_s = work.request_s.astype(np.float64), work.run_s.astype(np.float64)
-    if case.estimates in (Estimates.REQUEST, Estimates.LAST2):
-        return Plan()
-    if case.estimates is Estimates.PERFECT:
-        return Plan(run_s, aged(run_s, work))
-    if case.estimates is Estimates.CONTROL:
+    if estimates in (Estimates.REQUEST, Estimates.LAST2):
+        return None, None
+    if estimates is Estimates.PERFECT:
+        return run_s, run_s
+    if estimates is Estimates.CONTROL:
         tenth_s = np.repeat(CONTROL_SHARE * request_s[:, None], len(QUANTILES), axis=1)
-        return Plan(None, aged(request_s, work), soft_limits(tenth_s, request_s, case.options.rules or SoftRules()))
+        return soft_limits(tenth_s, request_s, rules._replace(quantile=0.5)), request_s
     found_s = quantiles_s[METHOD][work.row]
     median_s = found_s[:, QUANTILES.index(0.50)]
-    order = aged(np.where(np.isnan(median_s), request_s, median_s), work)
-    if case.estimates is Estimates.ORDER:
-        return Plan(None, order)
-    return Plan(None, order, soft_limits(found_s, request_s, case.options.rules or SoftRules()))
+    key_s = np.where(np.isnan(median_s), request_s, median_s)
+    if estimates is Estimates.ORDER:
+        return None, key_s
+    return soft_limits(found_s, request_s, rules._replace(quantile=SOFT[estimates])), key_s
 
 
 def soft_limits(quantiles_s: Floats, request_s: Floats, rules: SoftRules) -> Ints:
@@ -184,12 +165,6 @@ def aged(estimate_s: Floats, work: Workload) -> Floats:
     return np.log(np.maximum(estimate_s, SHORTEST_S)) + submit_s / AGEING_S
 
 
-WHOLE = tuple(field.name for field in fields(ReplayMetrics) if field.name != "n_jobs")
-"""The figures of all scored jobs, columns of REPLAY."""
-
-OF_GROUP = ("slowdown_mean", "wait_mean_s", "wait_longest_s")
-"""The figures of a size class or of a user."""
-
 STATISTICS = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 
 
@@ -213,6 +188,8 @@ class Subject:
     """(rows,): the log's own starts, a row for each that `work.row` may name; NaN: unknown."""
     ran_s: Floats | None = None
     """(rows,): the log's own runtimes, not cut."""
+    rules: SoftRules = SOFT_RULES
+    """The site's."""
 
     @property
     def log_utilisation(self) -> float:
@@ -224,15 +201,6 @@ class Subject:
         start_s = self.start_s[work.row]
         is_known = np.isfinite(start_s[places]).any()
         return utilisation(work, start_s, start_s + self.ran_s[work.row], places) if is_known else float("nan")
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A split of the jobs: a code from 0 per row of the workload as it is, and the texts of the codes."""
-
-    part: str
-    code: Ints
-    names: Sequence[str | None]
 
 
 def what_if(subject: Subject, chosen: Sequence[Case], shakes: Shakes) -> pa.Table:
@@ -253,96 +221,55 @@ def what_if(subject: Subject, chosen: Sequence[Case], shakes: Shakes) -> pa.Tabl
     pa.Table
         REPLAY; parts without a scored job are left out.
     """
-    listed = list(dict.fromkeys((TODAY, *chosen)))
-    groups = groups_of(subject)
+    whole, listed = subject.work, list(dict.fromkeys((TODAY, *chosen)))
+    plans = {case.estimates: plan(case.estimates, whole, subject.quantiles_s, subject.rules) for case in listed}
+    # Splits of the jobs: a code from 0 per job, and the texts of the codes; the last user code is of unknown users.
+    sizes = size_classes(whole.procs.astype(np.float64))
+    by_size = "size", sizes, [size_name(size) for size in range(sizes.max(initial=0) + 1)]
+    users = np.where(whole.user < 0, len(subject.user_names), whole.user)
+    parts = (by_size, ("user", users, [*subject.user_names, None]))
     found: dict[Case, list[list[Floats]]] = {case: [] for case in listed}
     for nth in range(max(1, shakes.n)):
-        work, places = shaken(subject.work, shakes, nth) if shakes.n else (subject.work, np.arange(len(subject.work)))
+        work, places = shaken(whole, shakes, nth) if shakes.n else (whole, np.arange(len(whole)))
         for case in listed:
-            own = plan(case, work, subject.quantiles_s)
-            schedule = replay(work, case.options, own.reservation_s, own.order, own.limits_s)
-            counted = _counted(subject, work, schedule, places)
-            found[case].append([_whole(work, schedule, counted),
-                                *(_of_groups(work, schedule, counted, group, places) for group in groups)])  # fmt: skip
-    stacked = {case: [np.stack(part) for part in zip(*all_shakes, strict=True)] for case, all_shakes in found.items()}
-    rows = [row for case in listed for row in _rows(subject, case, stacked[case], stacked[TODAY], groups, shakes)]
+            limits_s, key_s = plans[case.estimates]
+            order = None if key_s is None else aged(key_s[places], work)
+            limits_s = None if limits_s is None else limits_s[places]
+            done = replay(work, case.options(subject.rules), limits_s, order)
+            # Under NATURAL the same jobs count in every shake.
+            is_natural = subject.score is Score.NATURAL
+            counts = places >= len(work) // 100 if is_natural else scored(work, done, subject.score)
+            counts &= (whole.submit_s[places] if is_natural else work.submit_s) >= subject.since_s
+            own = [group_metrics(work, done, counts, code[places[counts]], len(names)) for _, code, names in parts]
+            found[case].append([np.array([list(metrics(work, done, counts).values())]), *own])
+    about = {"log": subject.log, "convention": subject.convention, "n_shakes": shakes.n, "has_waits": subject.has_waits}
+    named = [("all", [None], OF_ALL), *((part, names, OF_GROUP) for part, _, names in parts)]
+    today = [np.stack(values) for values in zip(*found[TODAY], strict=True)]
+    rows = []
+    for case in listed:
+        corrected = {Estimates.LAST2: "increments"}.get(case.estimates, "limits" if case.is_soft else "request")
+        of_case = about | {
+            "policy": policy_name(case.policy), "estimates": str(case.estimates), "correction": corrected,
+            "is_guarded": case.is_soft,
+        }  # fmt: skip
+        for (part, names, columns), values, base in zip(named, zip(*found[case], strict=True), today, strict=True):
+            rows += [of_case | {"part": part} | row for row in _rows(names, columns, np.stack(values), base, shakes.n)]
     return REPLAY.build(**{column.name: [row.get(column.name) for row in rows] for column in REPLAY.columns})
 
 
-def groups_of(subject: Subject) -> tuple[Group, ...]:
-    """The splits by size class and by user; the last user code is that of unknown users."""
-    sizes = size_classes(subject.work.procs.astype(np.float64))
-    users = subject.work.user
-    return (
-        Group("size", sizes, [size_name(size) for size in range(sizes.max(initial=0) + 1)]),
-        Group("user", np.where(users < 0, len(subject.user_names), users), [*subject.user_names, None]),
-    )
-
-
-def _counted(subject: Subject, work: Workload, schedule: Schedule, places: Ints) -> Bools:
-    """The scored jobs; under NATURAL the same jobs in every shake."""
-    if subject.score is not Score.NATURAL:
-        return scored(work, schedule, subject.score) & (work.submit_s >= subject.since_s)
-    return (places >= len(work) // 100) & (subject.work.submit_s[places] >= subject.since_s)
-
-
-def _whole(work: Workload, schedule: Schedule, counted: Bools) -> Floats:
-    """(1, figures + 1): the figures of all scored jobs, and their number."""
-    found = metrics(work, schedule, counted)
-    return np.array([[*(getattr(found, name) for name in WHOLE), found.n_jobs]])
-
-
-def _of_groups(work: Workload, schedule: Schedule, counted: Bools, group: Group, places: Ints) -> Floats:
-    """(groups, figures + 1): the figures of each group's scored jobs, and their number; NaN where there is none."""
-    code, n = group.code[places[counted]], len(group.names)
-    wait_s = (schedule.start_s - work.submit_s)[counted].astype(np.float64)
-    n_jobs = np.bincount(code, minlength=n)
-    longest_s = np.full(n, np.nan)
-    np.fmax.at(longest_s, code, wait_s)
-    sums = [np.bincount(code, values, n) for values in (bounded_slowdown(work, schedule)[counted], wait_s)]
-    with np.errstate(invalid="ignore"):
-        return np.column_stack([sums[0] / n_jobs, sums[1] / n_jobs, longest_s, n_jobs])
-
-
 def _rows(
-    subject: Subject, case: Case, own: list[Floats], today: list[Floats], groups: Sequence[Group], shakes: Shakes
-) -> list[dict[str, Any]]:
-    about = {
-        "log": subject.log, "policy": policy_name(case.policy), "estimates": str(case.estimates),
-        "correction": case.options.correction.name.lower(), "is_guarded": case.is_soft,
-        "convention": subject.convention, "n_shakes": shakes.n, "has_waits": subject.has_waits,
-    }  # fmt: skip
-    parts = [("all", [None], WHOLE), *((group.part, group.names, OF_GROUP) for group in groups)]
-    rows: list[dict[str, Any]] = []
-    for (part, names, columns), values, base in zip(parts, own, today, strict=True):
-        for statistic, figures in _statistics(columns, values, base, shakes).items():
-            rows += [
-                about | {"part": part, "part_value": name, "statistic": statistic} | one
-                for name, one in zip(names, figures, strict=True)
-                if one["n_jobs"]
-            ]
-    return rows
+    names: Sequence[str | None], columns: Sequence[str], values: Floats, base: Floats, n_shakes: int
+) -> Iterable[dict[str, Any]]:
+    """The figures of each group that has jobs, and their changes from those of TODAY, by statistic over the shakes.
 
-
-def _statistics(
-    columns: Sequence[str], values: Floats, base: Floats, shakes: Shakes
-) -> dict[str, list[dict[str, Any]]]:
-    """Per statistic the figures of each group, and the changes from TODAY; `values` is (shakes, groups, figures)."""
-    names = [*columns, "slowdown_change", "wait_change_s"]
+    `values` and `base` are (shakes, groups, columns and the number of jobs).
+    """
     slowdown, wait_s = columns.index("slowdown_mean"), columns.index("wait_mean_s")
-    change = values[..., slowdown] / base[..., slowdown] - 1
-    change_s = values[..., wait_s] - base[..., wait_s]
-    whole = np.concatenate([values[..., :-1], change[..., None], change_s[..., None]], axis=-1)
-    n_jobs = np.median(values[..., -1], axis=0)
-    found = {}
-    for statistic, share in STATISTICS.items() if shakes.n else {"single": 0.5}.items():
-        figures = np.quantile(whole, share, axis=0)
-        found[statistic] = [
-            {"n_jobs": int(n)} | {name: _known(value) for name, value in zip(names, row, strict=True)}
-            for n, row in zip(n_jobs, figures, strict=True)
-        ]
-    return found
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    changes = values[..., slowdown] / base[..., slowdown] - 1, values[..., wait_s] - base[..., wait_s]
+    whole, n_jobs = np.dstack([values[..., :-1], *changes]), np.median(values[..., -1], axis=0)
+    for statistic, share in STATISTICS.items() if n_shakes else {"single": 0.5}.items():
+        for name, n, row in zip(names, n_jobs, np.quantile(whole, share, axis=0), strict=True):
+            if int(n):
+                figures = (float(value) if np.isfinite(value) else None for value in row)
+                found = dict(zip([*columns, "slowdown_change", "wait_change_s"], figures, strict=True))
+                yield {"part_value": name, "statistic": statistic, "n_jobs": int(n)} | found

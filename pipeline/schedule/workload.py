@@ -143,9 +143,16 @@ def workload(
     counts |= {"no_submit": (~has_submit).sum(), "larger_than_machine": (size[kept] > capacity).sum()}
     row = np.flatnonzero(kept)
     row = row[np.argsort(submit[row], kind="stable")]
-    whole = (values[row].astype(np.int64) for values in (submit, run, request, np.clip(size, 1, capacity)))
-    own_counts = {reason: int(count) for reason, count in counts.items() if count}
-    return Workload(row, *whole, np.asarray(user, np.int64)[row], capacity, own_counts)
+    return Workload(
+        row=row,
+        submit_s=submit[row].astype(np.int64),
+        run_s=run[row].astype(np.int64),
+        request_s=request[row].astype(np.int64),
+        procs=np.clip(size[row], 1, capacity).astype(np.int64),
+        user=np.asarray(user, np.int64)[row],
+        capacity=capacity,
+        counts={reason: int(count) for reason, count in counts.items() if count},
+    )
 
 
 def workload_of_jobs(
@@ -166,9 +173,12 @@ def workload_of_jobs(
     # A default of minutes says nothing of a runtime of seconds, and yet lets a scheduler fill a gap.
     looks = convention is Convention.NATURAL and not counts_every_request
     endless = [one for one in silent_requests(jobs) if one.is_endless] if looks else []
-    columns = (floats(jobs, name) for name in ("submit_s", "runtime_s", "requested_s", "requested_procs", "procs"))
-    values = [column[order] for column in (*columns, category_codes(jobs, "user")[0])]
-    made = workload(*values, capacity, convention, procs_per_node, says_nothing(jobs, endless)[order])
+    names = ("submit_s", "runtime_s", "requested_s", "requested_procs", "procs")
+    submit_s, runtime_s, requested_s, requested_procs, procs = (floats(jobs, name)[order] for name in names)
+    users, is_silent = category_codes(jobs, "user")[0][order], says_nothing(jobs, endless)[order]
+    made = workload(
+        submit_s, runtime_s, requested_s, requested_procs, procs, users, capacity, convention, procs_per_node, is_silent
+    )
     made = replace(made, row=order[made.row])
     if own_rows is None or convention is Convention.PYSS:
         return made

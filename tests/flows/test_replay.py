@@ -80,7 +80,15 @@ def test_estimates_of_the_registry_are_made_as_of_each_submit(tmp_path: Path, wa
         *(("easy-sjbf", one) for one in (*soft, "order", "last2")), ("fcfs", "request"),
     ]  # fmt: skip
     assert all(row["statistic"] == "single" for row in found["rows"])
-    assert "the best export.quantile here is the first of" in " ".join(found["sentences"])
+    said = " ".join(found["sentences"])
+    for words in (
+        "Slowdown compared with neither: soft limits ",
+        ", order ",
+        ", both ",
+        "Best here: export.quantile = ",
+    ):
+        assert words in said
+    assert "Values of export.quantile, the best first: " in said
 
 
 def test_a_log_without_waits_is_flagged_and_kept_out_of_averages(tmp_path: Path, walltime: Walltime) -> None:

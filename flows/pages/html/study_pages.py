@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from flows.pages.formats import signed_percent
 from flows.pages.html import drawing
 from flows.pages.html.drawing import N_RANKED, colour_of, curve, to_svg
-from flows.pages.terminal.view_replay import averages, cases_with_quartiles
+from flows.pages.terminal.view_replay import cases_with_quartiles
 from flows.services.backtesting import ranked, way_of, ways_of
 from pipeline.evaluate.backtest import TRAIN_SHARE
-from pipeline.schedule.verdict import ReplayResult, best_case, case_of, medians, sentences
+from pipeline.schedule.verdict import ReplayResult, average_changes, best_case, case_of, medians, sentences
+from pipeline.schedule.what_if import WITH_METHOD
 
 Rows = Sequence[Mapping[str, Any]]
 QUANTILES_PCT = (10, 50, 80, 90, 95, 99)
@@ -118,7 +119,7 @@ USERS_LISTED = 200
 def replay_page(found: Sequence[ReplayResult]) -> str:
     """The page of some logs' replays; the same results give the same bytes."""
     logs = [_replay(result) for result in found]
-    return drawing.render_template("replay.html", logs=logs, averages=averages(found) if len(found) > 1 else [])
+    return drawing.render_template("replay.html", logs=logs, averages=average_changes(found) if len(found) > 1 else [])
 
 
 def _replay(result: ReplayResult) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def _replay(result: ReplayResult) -> dict[str, Any]:
         "name": result.log,
         "sentences": sentences(result),
         "cases": cases,
-        "case": ", ".join(case) if case else "",
+        "case": case or "",
         "sizes": [row for row in own if row["part"] == "size"],
         "users": users[:USERS_LISTED],
         "n_users": len(users),
@@ -141,11 +142,11 @@ def _replay(result: ReplayResult) -> dict[str, Any]:
 
 def changes_plot(cases: Rows) -> Markup:
     """SVG: per case a line between the quartiles of slowdown_change, and a dot at the median."""
-    names = [", ".join(case_of(row)) for row in cases]
+    names = [case_of(row) for row in cases]
     with drawing.styled():
         figure, axes = drawing.panel(0.72 + 0.24 * len(cases), left=0.2)
         for place, row in enumerate(cases):
-            colour = "best" if row["estimates"] == "walltime" else "muted"
+            colour = "best" if row["estimates"] in WITH_METHOD else "muted"
             if row["q25"] is not None and row["q75"] is not None:
                 axes.plot([row["q25"], row["q75"]], [place, place], color=drawing.COLOURS[colour], linewidth=2)
             curve(axes, [row["slowdown_change"]], [place], colour=colour, markersize=5, gid=f"case-{place}")

@@ -9,7 +9,7 @@ from flows.pages.terminal.blocks import Block, Column, Grid, text, wrote
 from pipeline.schedule.verdict import ReplayResult, average_changes, case_of, sentences, whole
 
 CASES = (
-    text("policy, estimates", lambda row: ", ".join(case_of(row))),
+    text("policy, estimates", case_of),
     Column("slowdown", "slowdown_mean", fixed),
     Column("change %", "slowdown_change", points),
     Column("25%", "q25", points),
@@ -44,18 +44,13 @@ def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> 
         }
         for result in found
     ]  # fmt: skip
-    return {"logs": logs, "averages": averages(found), "written": written}
-
-
-def averages(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
-    """Per case the mean over the logs with waits of the median change of the slowdown."""
-    return [{"policy": case[0], "estimates": case[1], **one} for case, one in average_changes(found).items()]
+    return {"logs": logs, "averages": average_changes(found), "written": written}
 
 
 def _avebsld(rows: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     if rows[0]["convention"] != "pyss":
         return None
-    return {", ".join(case_of(row)): row["slowdown_mean"] for row in rows}
+    return {case_of(row): row["slowdown_mean"] for row in rows}
 
 
 def view_replay(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> Iterator[Block]:
@@ -68,12 +63,12 @@ def view_replay(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> I
     if len(found) > 1:
         left = sum(not result.has_waits for result in found)
         title = "Mean over the logs of the slowdown's change" + (f"; {left} without waits left out" if left else "")
-        yield Grid(title, AVERAGES, averages(found))
+        yield Grid(title, AVERAGES, average_changes(found))
     yield from wrote(written)
 
 
 def cases_with_quartiles(result: ReplayResult) -> list[dict[str, Any]]:
     """The medians of each case, with the quartiles `q25` and `q75` of its change of the slowdown."""
     rows = result.table.to_pylist()
-    changes = {(*case_of(row), row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"}
-    return [{**row, **{q: changes.get((*case_of(row), q)) for q in ("q25", "q75")}} for row in whole(rows)]
+    changes = {(case_of(row), row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"}
+    return [{**row, **{q: changes.get((case_of(row), q)) for q in ("q25", "q75")}} for row in whole(rows)]

@@ -48,7 +48,7 @@ def test_jobs_with_one_count_are_scheduled_as_easy_does_to_the_bit(n: int, capac
     assert done.end_s.tolist() == easy.end_s.tolist()
     assert done.by_end.tolist() == easy.by_end.tolist()
     assert done.is_backfilled.tolist() == easy.is_backfilled.tolist()
-    assert not done.n_corrections.any()
+    assert not done.n_longer.any()
 
 
 @settings(max_examples=60, deadline=None)
@@ -75,7 +75,7 @@ def test_the_kernel_is_the_plain_replay_job_by_job(n: int, capacity: int, seed: 
     (ran, done), plain = replay_moldable(work, choices, *rule), plain_moldable(work, choices, *rule)
     assert done.start_s.tolist() == [plain.start[job] for job in range(n)]
     assert ran.procs.tolist() == [plain.taken[job][0] for job in range(n)]
-    assert done.prediction_s.tolist() == [plain.planned[job] for job in range(n)]
+    assert done.planned_s.tolist() == [plain.planned[job] for job in range(n)]
     assert done.by_end.tolist() == plain.ended
 
 
@@ -111,7 +111,7 @@ def test_the_first_waiting_job_waits_for_more_processors_where_it_ends_earlier_s
 def test_a_job_that_outlives_its_plan_is_planned_for_twice_the_time_and_not_killed() -> None:
     _, done = two_jobs(4, [0, 1], [[(4, 100, 30)], [(4, 10, 10)]], 1.0)
     assert done.end_s.tolist() == [100, 110]
-    assert done.n_corrections.tolist() == [2, 0] and done.prediction_s.tolist() == [120, 10]
+    assert done.n_longer.tolist() == [2, 0] and done.planned_s.tolist() == [120, 10]
 
 
 def test_choices_that_no_kernel_may_take_are_refused() -> None:

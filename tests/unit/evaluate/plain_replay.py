@@ -8,7 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from pipeline.schedule.engine import Correction, Policy, ReplayOptions
+from pipeline.schedule.engine import Policy, ReplayOptions
 from pipeline.schedule.workload import Workload
 
 STEPS_MIN = [1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000]
@@ -18,23 +18,20 @@ EXPIRY, ROUND, SUBMIT, END, PLANNED_START = range(5)
 class PlainReplay:
     """The jobs, the queue of events, and FCFS, EASY and EASY_SJBF."""
 
-    def __init__(self, work: Workload, options: ReplayOptions, reservation_s=None, order=None, limits_s=None) -> None:
+    def __init__(self, work: Workload, options: ReplayOptions, limits_s=None, order=None) -> None:
         self.submit, self.run = work.submit_s.tolist(), work.run_s.tolist()
         self.request, self.procs, self.user = work.request_s.tolist(), work.procs.tolist(), work.user.tolist()
-        self.limits, self.rules = limits_s, options.rules
-        if limits_s is not None:
-            reservation_s = limits_s[:, 0]
-        given = self.request if reservation_s is None else np.ceil(reservation_s).astype(int).tolist()
-        self.planned = [min(max(1, p), r) for p, r in zip(given, self.request, strict=True)]
+        self.rules = options.rules
+        steps = [[] for _ in self.request] if limits_s is None else np.ceil(limits_s).reshape(len(work), -1).tolist()
+        self.limits = [
+            [min(max(1, int(step)), request) for step in own] + [request]
+            for own, request in zip(steps, self.request, strict=True)
+        ]
+        self.planned = [own[0] for own in self.limits]
         self.first = list(self.planned)
         self.order = list(self.planned) if order is None else list(order)
         self.capacity, self.options, self.number = work.capacity, options, count()
-        self.start, self.promise, self.backfilled, self.n_corrections = (
-            {},
-            {},
-            set(),
-            dict.fromkeys(range(len(work)), 0),
-        )
+        self.start, self.expected, self.backfilled, self.n_longer = {}, {}, set(), dict.fromkeys(range(len(work)), 0)
         self.waiting, self.running, self.ended, self.of_user = [], [], [], {}
         self.events = []
         for job, time in enumerate(self.submit):
@@ -70,33 +67,30 @@ class PlainReplay:
             last = self.of_user.get(self.user[job], [])[-2:] if self.user[job] >= 0 else []
             self.planned[job] = min(sum(last) // 2, self.request[job]) if len(last) == 2 else self.request[job]
             self.first[job] = self.order[job] = self.planned[job]
+            steps = [self.planned[job] + 60 * minutes for minutes in STEPS_MIN]
+            self.limits[job] = [min(one, self.request[job]) for one in [self.planned[job], *steps, self.request[job]]]
         self.waiting.append(job)
 
     def leave(self, job, time):
         pass
 
     def correct(self, job, time):
-        steps = [self.first[job] + 60 * minutes for minutes in STEPS_MIN] + [self.request[job]]
-        longer = {
-            Correction.REQUEST: self.request[job],
-            Correction.DOUBLING: 2 * self.planned[job],
-            Correction.INCREMENTS: steps[min(self.n_corrections[job], len(steps) - 1)],
-        }
-        self.planned[job] = min(longer[self.options.correction], self.request[job])
-        self.n_corrections[job] += 1
+        self.plan_longer(job)
         self.expect_expiry(job)
+
+    def plan_longer(self, job):
+        self.n_longer[job] += 1
+        self.planned[job] = self.limits[job][min(self.n_longer[job], len(self.limits[job]) - 1)]
 
     def look(self, job, time):
         """A round of the guard, for one job."""
         if job in self.running and self.planned[job] < self.request[job]:
             if self.start[job] + self.planned[job] - time < self.rules.margin_s:
-                self.n_corrections[job] += 1
-                steps = self.limits[job]
-                self.planned[job] = int(steps[min(self.n_corrections[job], len(steps) - 1)])
+                self.plan_longer(job)
             self.plan_event(time + int(self.rules.round_s), ROUND, job)
 
     def expect_expiry(self, job):
-        if self.options.correction is Correction.LIMITS:
+        if self.rules is not None:
             round_s, zero = int(self.rules.round_s), self.submit[0]
             self.plan_event(zero + -(-(self.start[job] - zero) // round_s) * round_s, ROUND, job)
         elif self.planned[job] < self.run[job]:
@@ -126,9 +120,9 @@ class PlainReplay:
             return
         head, lengths = self.waiting[0], self.planned
         if self.rules is not None:
-            self.promise.setdefault(head, self.shadow(head, self.planned)[0])
+            self.expected.setdefault(head, self.shadow(head, self.planned)[0])
             patience_s = self.rules.patience_s + self.rules.patience_share * self.request[head]
-            if time > self.promise[head] + patience_s:
+            if time > self.expected[head] + patience_s:
                 lengths = self.request
                 for job in self.running:
                     if self.start[job] + self.planned[job] > time:
@@ -203,7 +197,7 @@ class PlainConservative(PlainReplay):
                 del self.reserved[job]
 
 
-def plain_replay(work: Workload, options: ReplayOptions, reservation_s=None, order=None, limits_s=None) -> PlainReplay:
-    """The replay, done: start, promise, backfilled, n_corrections and ended."""
+def plain_replay(work: Workload, options: ReplayOptions, limits_s=None, order=None) -> PlainReplay:
+    """The replay, done: start, expected, backfilled, n_longer and ended."""
     kind = PlainConservative if options.policy is Policy.CONSERVATIVE else PlainReplay
-    return kind(work, options, reservation_s, order, limits_s).go()
+    return kind(work, options, limits_s, order).go()

@@ -1,7 +1,6 @@
 """The replay's kernels against a plain Python replay, job by job, and what holds of every schedule."""
 
 import dataclasses
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,19 +9,37 @@ from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.limits.soft import SoftRules
-from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, ReplayOptions, Schedule, replay
+from pipeline.schedule.engine import EASY_PLUS_PLUS, Policy, ReplayOptions, Schedule, replay
 from pipeline.schedule.workload import Convention, Workload, workload, workload_of_jobs
 from tests.rows import jobs_of
 from tests.unit.evaluate.plain_replay import plain_replay
 
 BACKFILLING = (Policy.EASY, Policy.EASY_SJBF)
-RULES = SoftRules(patience_s=5, patience_share=0.1)
-PASSED = (Correction.REQUEST, Correction.INCREMENTS, Correction.DOUBLING)
+RULES = SoftRules(margin_s=2, round_s=1, patience_s=5, patience_share=0.1)
 EVERY = [
-    *(ReplayOptions(policy=p, correction=c) for p, c in product(Policy, PASSED)),
-    *(ReplayOptions(policy=p, correction=c, rules=RULES) for p, c in product(BACKFILLING, PASSED)),
-    *(ReplayOptions(policy=p, correction=Correction.INCREMENTS, learns_last_two=True) for p in Policy),
+    *(ReplayOptions(policy=p) for p in Policy),
+    *(ReplayOptions(policy=p, rules=RULES) for p in BACKFILLING),
+    *(ReplayOptions(policy=p, learns_last_two=True) for p in Policy),
 ]
+
+
+def in_steps(first_s: np.ndarray) -> np.ndarray:
+    """A first limit, and longer ones by growing steps."""
+    return first_s[:, None] + 60 * np.array([0, 1, 5, 15, 30, 60, 120, 300])
+
+
+def doubled(first_s: np.ndarray) -> np.ndarray:
+    """A first limit, and after each one twice as much."""
+    return first_s[:, None] * 2 ** np.arange(30)
+
+
+PASSED = {"request": lambda first_s: first_s, "steps": in_steps, "doubled": doubled}
+"""What becomes of a limit that is too short."""
+
+
+def given_limits(options: ReplayOptions, first_s: np.ndarray, passed: str) -> np.ndarray:
+    """With rules the first limit is at least twice the margin, as `planned_limits` sees to it."""
+    return PASSED[passed](np.maximum(first_s, 2 * options.rules.margin_s if options.rules else 0))
 
 
 def random_jobs(n: int, capacity: int, seed: int, step_s: int = 600) -> Workload:
@@ -45,28 +62,27 @@ def random_predictions(work: Workload, seed: int) -> np.ndarray:
     return work.run_s * np.random.default_rng(seed).choice([0.1, 0.5, 1.0, 1.0, 2.0, 9.0], len(work))
 
 
-def assert_same(work: Workload, options: ReplayOptions, **predictions: np.ndarray) -> Schedule:
-    done, plain = replay(work, options, **predictions), plain_replay(work, options, **predictions)
+def assert_same(work: Workload, options: ReplayOptions, **given: np.ndarray) -> Schedule:
+    done, plain = replay(work, options, **given), plain_replay(work, options, **given)
     jobs = range(len(work))
     assert done.start_s.tolist() == [plain.start[job] for job in jobs]
     assert done.by_end.tolist() == plain.ended
-    assert done.prediction_s.tolist() == plain.first
+    assert done.planned_s.tolist() == plain.first
     assert done.is_backfilled.tolist() == [job in plain.backfilled for job in jobs]
-    assert done.n_corrections.tolist() == [plain.n_corrections[job] for job in jobs]
+    assert done.n_longer.tolist() == [plain.n_longer[job] for job in jobs]
     if options.rules:
-        assert done.promised_s.tolist() == [plain.promise.get(job, -1) for job in jobs]
+        assert done.expected_s.tolist() == [plain.expected.get(job, -1) for job in jobs]
     return done
 
 
-@pytest.mark.parametrize(
-    "options", EVERY, ids=lambda o: f"{o.policy.name}-{o.correction.name}-{o.rules is not None}-{o.learns_last_two}"
-)
+@pytest.mark.parametrize("options", EVERY, ids=lambda o: f"{o.policy.name}-{o.rules is not None}-{o.learns_last_two}")
+@pytest.mark.parametrize("passed", PASSED)
 @pytest.mark.parametrize("step_s", [1, 600])
-def test_kernel_equals_plain_python_job_by_job(options: ReplayOptions, step_s: int) -> None:
+def test_kernel_equals_plain_python_job_by_job(options: ReplayOptions, passed: str, step_s: int) -> None:
     work = random_jobs(150, 32, seed=1, step_s=step_s)
-    predictions = random_predictions(work, seed=2)
-    done = assert_same(work, options, reservation_s=predictions, order=predictions * work.procs)
-    assert done.n_corrections.max() > 1 or options.correction is Correction.REQUEST or step_s == 1
+    first_s = random_predictions(work, seed=2)
+    done = assert_same(work, options, limits_s=given_limits(options, first_s, passed), order=first_s * work.procs)
+    assert done.n_longer.max() > 1 or passed == "request" or step_s == 1
     assert done.is_backfilled.any() == (options.policy is not Policy.FCFS)
 
 
@@ -81,18 +97,20 @@ def as_workload(rows: list[tuple[int, int, int, int, int]]) -> tuple[Workload, n
     return workload(submit, run, run + more, procs, unknown, np.arange(len(rows)) % 3, 4), predicted
 
 
-@given(small_workloads(), st.sampled_from(EVERY))
+@given(small_workloads(), st.sampled_from(EVERY), st.sampled_from(list(PASSED)))
 @settings(max_examples=120)
-def test_kernel_equals_plain_python_on_small_logs(drawn: tuple[Workload, np.ndarray], options: ReplayOptions) -> None:
-    work, predicted = drawn
-    assert_same(work, options, reservation_s=predicted)
+def test_kernel_equals_plain_python_on_small_logs(
+    drawn: tuple[Workload, np.ndarray], options: ReplayOptions, passed: str
+) -> None:
+    work, first_s = drawn
+    assert_same(work, options, limits_s=given_limits(options, first_s, passed))
 
 
 @given(small_workloads(), st.sampled_from(EVERY))
 @settings(max_examples=60)
 def test_no_more_processors_in_use_than_exist(drawn: tuple[Workload, np.ndarray], options: ReplayOptions) -> None:
     work, predicted = drawn
-    done = replay(work, options, reservation_s=predicted)
+    done = replay(work, options, predicted)
     assert (done.start_s >= work.submit_s).all()
     assert (done.end_s - done.start_s == work.run_s).all()
     for time in done.start_s:
@@ -102,7 +120,7 @@ def test_no_more_processors_in_use_than_exist(drawn: tuple[Workload, np.ndarray]
 
 @given(small_workloads(), st.sampled_from(BACKFILLING))
 @settings(max_examples=120)
-def test_with_perfect_estimates_the_head_starts_when_it_was_first_promised(
+def test_with_perfect_estimates_the_head_starts_when_it_was_first_expected(
     drawn: tuple[Workload, np.ndarray], policy: Policy
 ) -> None:
     work, _ = drawn
@@ -110,8 +128,8 @@ def test_with_perfect_estimates_the_head_starts_when_it_was_first_promised(
         work.submit_s, work.run_s, work.run_s, work.procs, work.procs, work.user, work.capacity, Convention.NATURAL
     )
     guarded = replay(exact, ReplayOptions(policy=policy, rules=RULES))
-    waited = guarded.promised_s >= 0
-    assert (guarded.start_s[waited] <= guarded.promised_s[waited]).all()
+    waited = guarded.expected_s >= 0
+    assert (guarded.start_s[waited] <= guarded.expected_s[waited]).all()
     # So the guard never acts: without it the schedule is the same.
     assert (replay(exact, ReplayOptions(policy=policy)).start_s == guarded.start_s).all()
 
@@ -147,18 +165,15 @@ def test_fcfs_easy_and_order_by_hand() -> None:
     assert easy.is_backfilled.tolist() == [False, False, True, False]
 
 
-def test_a_passed_prediction_is_corrected_and_kills_nobody() -> None:
+def test_a_limit_that_is_too_short_becomes_longer_and_kills_nobody() -> None:
     predicted = np.array([100, 20, 60, 40])  # the last job seems to end before the head's start at 100
-    found = {
-        correction: replay(four_jobs(), ReplayOptions(Policy.EASY_SJBF, correction), predicted) for correction in PASSED
-    }
+    sjbf = ReplayOptions(Policy.EASY_SJBF)
+    found = {name: replay(four_jobs(), sjbf, longer(predicted), predicted) for name, longer in PASSED.items()}
     for done in found.values():
         assert done.start_s.tolist() == [0, 252, 2, 52]
         assert (done.end_s - done.start_s).tolist() == [100, 10, 50, 200]
     # 40 s: at once 300 s; 100 s, then 340 s, which is more than the request; 80, 160, 320 s.
-    assert {correction: int(done.n_corrections[3]) for correction, done in found.items()} == {
-        Correction.REQUEST: 1, Correction.INCREMENTS: 2, Correction.DOUBLING: 3,
-    }  # fmt: skip
+    assert {name: int(done.n_longer[3]) for name, done in found.items()} == {"request": 1, "steps": 2, "doubled": 3}
 
 
 def test_fairness_bounds_the_heads_delay() -> None:
@@ -169,11 +184,10 @@ def test_fairness_bounds_the_heads_delay() -> None:
     size = np.concatenate([[3, 4], np.ones(n - 2, int)])
     work = workload(submit, run, run, size, size, np.zeros(n, int), 4)
     claimed = np.concatenate([[50, 100], np.full(n - 2, 5)])
+    unfair = RULES._replace(patience_s=1e9)
     starts = [
-        replay(
-            work, ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, rules=rules), claimed
-        ).start_s[1]
-        for rules in (None, RULES)
+        replay(work, ReplayOptions(Policy.EASY_SJBF, rules), in_steps(claimed), claimed).start_s[1]
+        for rules in (unfair, RULES)
     ]
     assert starts[0] > 1000
     # Planned for 50, and 15 s of patience; what started before then ends 400 s later at the latest.
@@ -194,18 +208,18 @@ def test_limits_are_raised_by_the_guards_rounds(
     work, predicted = drawn
     rules = SoftRules(margin_s=times[0], round_s=times[1], patience_s=5)
     first_s = np.minimum(np.maximum(predicted, times[0] + times[1]), work.request_s)
-    options = ReplayOptions(policy, Correction.LIMITS, rules)
+    options = ReplayOptions(policy, rules)
     assert_same(work, options, limits_s=soft_limits(work, first_s, times[0] + times[1]), order=predicted)
 
 
 def test_a_limit_is_raised_before_it_is_reached_and_the_plan_follows() -> None:
     one = workload([0.0, 3650.0], [4000, 10], [9000, 9000], [1, 1], [1, 1], [0, 0], 1)
     limits_s = soft_limits(one, np.array([1800, 1800]), 900)
-    done = replay(one, ReplayOptions(correction=Correction.LIMITS, rules=SoftRules()), limits_s=limits_s)
-    assert done.n_corrections.tolist() == [4, 0] and done.prediction_s.tolist() == [1800, 1800]
+    done = replay(one, ReplayOptions(rules=SoftRules()), limits_s=limits_s)
+    assert done.n_longer.tolist() == [4, 0] and done.planned_s.tolist() == [1800, 1800]
     assert done.start_s.tolist() == [0, 4000]
     # Planned for the end of the limit at its submit: 1800 s, and 900 s more at 930, 1830, 2730 and 3630 s.
-    assert done.promised_s.tolist() == [-1, 5400]
+    assert done.expected_s.tolist() == [-1, 5400]
 
 
 @pytest.mark.parametrize("n_stated", [40, 60])
@@ -287,7 +301,7 @@ def test_easy_plus_plus_plans_with_the_mean_of_the_users_last_two() -> None:
         submit_s=np.array([0, 1, 500, 600]), runtime_s=np.array([100, 201, 7, 7]), requested_s=np.full(n, 1000),
         requested_procs=np.ones(n), allocated_procs=np.ones(n), user=np.array([0, 0, 0, 1]), capacity=4,
     )  # fmt: skip
-    assert replay(work, EASY_PLUS_PLUS).prediction_s.tolist() == [1000, 1000, 150, 1000]
+    assert replay(work, EASY_PLUS_PLUS).planned_s.tolist() == [1000, 1000, 150, 1000]
 
 
 def test_an_empty_log_has_an_empty_schedule() -> None:

@@ -78,7 +78,7 @@ def test_today_comes_first_and_easy_plus_plus_is_as_published() -> None:
         (Policy.EASY_SJBF, Estimates.REQUEST),
         (Policy.EASY_SJBF, Estimates.LAST2),
     ]
-    assert found[-1].options == EASY_PLUS_PLUS
+    assert found[-1].options() == EASY_PLUS_PLUS
 
 
 def test_limits_are_raised_under_a_head_alone_and_the_order_is_one_of_easy_sjbf() -> None:
@@ -91,11 +91,11 @@ def test_limits_are_raised_under_a_head_alone_and_the_order_is_one_of_easy_sjbf(
 def test_a_job_without_an_answer_keeps_its_request() -> None:
     work = workload([0.0, 1.0], [900, 900], [36_000, 36_000], [1, 1], [1, 1], [0, 0], capacity=4)
     quantiles_s = np.array([[600, 4000, 9000, 12_000, 15_000, 30_000], [np.nan] * 6])
-    found = plan(Case(Policy.EASY, Estimates.SOFT_50), work, {METHOD: quantiles_s})
-    assert found.limits_s is not None and found.order is not None
-    assert found.limits_s[0, 0] == 4020 and (found.limits_s[1] == 36_000).all() and found.limits_s[0, -1] == 36_000
-    assert found.order[1] == aged(work.request_s.astype(float), work)[1]
-    assert plan(Case(Policy.EASY_SJBF, Estimates.ORDER), work, {METHOD: quantiles_s}).limits_s is None
+    limits_s, key_s = plan(Estimates.SOFT_50, work, {METHOD: quantiles_s})
+    assert limits_s[0, 0] == 4020 and (limits_s[1] == 36_000).all() and limits_s[0, -1] == 36_000
+    assert key_s.tolist() == [4000, 36_000]
+    limits_s, order_s = plan(Estimates.ORDER, work, {METHOD: quantiles_s})
+    assert limits_s is None and order_s.tolist() == key_s.tolist()
 
 
 def test_a_limit_is_raised_as_the_guard_raises_it() -> None:
@@ -119,8 +119,7 @@ def test_waiting_makes_up_for_a_long_estimate() -> None:
 def test_without_shakes_a_case_is_one_replay_of_the_log_as_it_is() -> None:
     work = busy()
     (own,) = [row for row in rows_of(work, [SJBF_PERFECT], Shakes(n=0)) if row["part"] == "all"][1:]
-    found = plan(SJBF_PERFECT, work, {})
-    done = replay(work, SJBF_PERFECT.options, found.reservation_s, found.order)
+    done = replay(work, SJBF_PERFECT.options(), work.run_s, aged(work.run_s, work))
     chosen = scored(work, done, Score.NATURAL)
     assert own["statistic"] == "single" and own["n_shakes"] == 0
     assert own["slowdown_mean"] == pytest.approx(bounded_slowdown(work, done)[chosen].mean())
@@ -136,8 +135,8 @@ def test_changes_are_paired_and_statistics_are_over_the_shakes() -> None:
     changes, slowdowns = [], []
     for nth in range(SHAKES.n):
         moved, _ = shaken(work, SHAKES, nth)
-        found = plan(SJBF_PERFECT, moved, {})
-        pair = [replay(moved, TODAY.options), replay(moved, SJBF_PERFECT.options, found.reservation_s, found.order)]
+        perfect = replay(moved, SJBF_PERFECT.options(), moved.run_s, aged(moved.run_s, moved))
+        pair = [replay(moved, TODAY.options()), perfect]
         # The same jobs are scored in every shake: those after the first 1% of the log as it is.
         chosen = np.isin(moved.row, work.row[N // 100 :])
         before, after = (bounded_slowdown(moved, done)[chosen].mean() for done in pair)
