@@ -131,6 +131,8 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _text(value: Any) -> str | None:
     """A text; numbers too, because a name may be one."""
+    if isinstance(value, str):
+        return value or None
     return None if value is None or isinstance(value, Mapping | list | bool) else str(value) or None
 
 
@@ -275,10 +277,12 @@ def _slurm_gpus(job: Mapping[str, Any]) -> dict[str, Value]:
 
 def _number(value: Any) -> float | None:
     """A number of Slurm's JSON; None where it is not set or infinite."""
-    if isinstance(value, Mapping):
+    if isinstance(value, int | float):
+        return None if isinstance(value, bool) else float(value)
+    if isinstance(value, dict):
         is_known = value.get("set", True) and not value.get("infinite", False)
         return _number(value.get("number")) if is_known else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return None
 
 
 def _listed(value: Any) -> Sequence[str]:
