@@ -19,7 +19,7 @@ from pathlib import Path
 
 import flows.services.guard as services
 from benchmarks.bench_lua import table_of
-from flows.services.schedulers import SLURM, PendingJob
+from flows.services.schedulers import SLURM, PendingJob, limits_s
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest.limit_comment import limit_comment
@@ -38,10 +38,14 @@ def submit(environment: dict[str, str], user: str, n_jobs: int) -> None:
                  "-t", str(REQUEST_MIN), "-n8", "--wrap", "true"]  # fmt: skip
         subprocess.run([*user_words, *words], check=True, cwd="/", env=environment, capture_output=True)
     comment = limit_comment("limit", "stamp=bench row=6 jobs=20 median_s=300", FIRST_MIN, REQUEST_MIN)
-    ids = [job.job_id for job in SLURM.queued(environment)]
+    set_first(environment, list(limits_s(environment)), f"AdminComment={comment}")
+
+
+def set_first(environment: dict[str, str], ids: Sequence[str], *more: str) -> None:
+    """Give jobs their first limits."""
     for first in range(0, len(ids), A_CALL):
         words = ["scontrol", "update", f"JobId={','.join(ids[first : first + A_CALL])}", f"TimeLimit={FIRST_MIN}"]
-        subprocess.run([*words, f"AdminComment={comment}"], check=True, env=environment)
+        subprocess.run([*words, *more], check=True, env=environment)
 
 
 def measured(environment: dict[str, str], rows: int) -> dict[str, float]:
@@ -60,13 +64,14 @@ def measured(environment: dict[str, str], rows: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="walltime-guard-") as folder:
         guard = services.Guard(lambda: RunSettings(output_dir=folder, export=export), environment, is_dry_run=False)
         (guard.folder / LOOKUP_FILE).write_bytes(lookup_file(table_of(rows), {}))
-        n_jobs = len(SLURM.queued(environment))
+        n_jobs = len(limits_s(environment))
         found: dict[str, float] = {"jobs": n_jobs}
         for what, share in (("first_round", SHARE_NEAR), ("a_round", SHARE_NEAR), ("none_near", 0), ("all_near", 1)):
             n_near, tried = int(share * n_jobs), []
             for _ in range(1 if what in ("first_round", "all_near") else 5):
                 done = guard.run_round(time.time())
                 tried.append(done.took_s)
+                set_first(environment, [one.job.job_id for one in done.changes])
                 assert len(done.changes) == n_near and not done.refused, (what, len(done.changes), done.refused)
             found |= {f"{what}_s": sorted(tried)[len(tried) // 2], f"{what}_raised": n_near}
         guard.is_leaving = True

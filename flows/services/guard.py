@@ -30,6 +30,7 @@ from flows.services.schedulers import (
     Reservation,
     change_limits,
     controller,
+    limits_s,
     reservations,
     signalling,
 )
@@ -354,9 +355,9 @@ class Guard:
         if self.is_dry_run or not changes:
             return {}
         said = change_limits(changes, self.environment)
-        limit_s = {job.job_id: job.planned_s for job in SLURM.queued(self.environment)}
+        now_s = limits_s(self.environment)
         # A job that is not there any more has ended.
-        wrong = [one.job.job_id for one in changes if round(limit_s.get(one.job.job_id) or one.to_s) != round(one.to_s)]
+        wrong = [one.job.job_id for one in changes if now_s.get(one.job.job_id, one.to_s) != one.to_s]
         return dict.fromkeys(wrong, said or "its limit is still another one")
 
     def _with_details(self, seen: Seen, complaints: list[str]) -> Seen:

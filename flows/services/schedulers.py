@@ -101,10 +101,7 @@ class Scheduler:
 
     def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
         """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
-        # Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC.
-        known = {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
-        known |= {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-        said = run(self.ask, known, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+        said = run(self.ask, _plain(environment), PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
         return self.jobs_in(said, self.ask[0])
 
     def jobs_in(self, said: str, where: str) -> list[PendingJob]:
@@ -126,8 +123,16 @@ class Scheduler:
             return []
 
 
+def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+    """Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC."""
+    known = {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
+    return known | {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+
 def _text(value: Any) -> str | None:
     """A text; numbers too, because a name may be one."""
+    if isinstance(value, str):
+        return value or None
     return None if value is None or isinstance(value, Mapping | list | bool) else str(value) or None
 
 
@@ -272,10 +277,12 @@ def _slurm_gpus(job: Mapping[str, Any]) -> dict[str, Value]:
 
 def _number(value: Any) -> float | None:
     """A number of Slurm's JSON; None where it is not set or infinite."""
-    if isinstance(value, Mapping):
+    if isinstance(value, int | float):
+        return None if isinstance(value, bool) else float(value)
+    if isinstance(value, dict):
         is_known = value.get("set", True) and not value.get("infinite", False)
         return _number(value.get("number")) if is_known else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return None
 
 
 def _listed(value: Any) -> Sequence[str]:
@@ -309,6 +316,21 @@ def change_limits(changes: Sequence[Change], environment: Mapping[str, str]) -> 
 
 def _minutes(change: Change) -> int:
     return round(change.to_s / 60)
+
+
+def limits_s(environment: Mapping[str, str]) -> dict[str, float]:
+    """The limits (s) of the jobs that wait or run, by their ids; infinite where there is none.
+
+    A tenth of the time that squeue takes to say all of a job. InputError where it fails.
+    """
+    said = run(("squeue", "--all", "--noheader", "--format=%i %l"), _plain(environment), PROGRAM_TIMEOUT_S, _DO)
+    found = dict[str, float]()
+    for line in said.decode("utf-8", "replace").splitlines():
+        job_id, _, limit = line.partition(" ")
+        known = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit.strip())
+        days, hours, minutes, seconds = (int(part or 0) for part in known.groups()) if known else (0, 0, 0, math.inf)
+        found[re.sub(r"%\d+", "", job_id)] = 86_400.0 * days + 3600 * hours + 60 * minutes + seconds
+    return found
 
 
 class Controller(NamedTuple):

@@ -28,6 +28,18 @@ from tests.unit.export.slurm_plugin import of_user, table_of
 Walltime = Callable[..., Outcome]
 HOSTILE = '$(reboot) `id` "; rm -rf / #\n7|8\x1b[31m\u202e --yes JobId=1'
 SAY = "sys.stdout.write(open({!r}).read())"
+SQUEUE = r"""
+said = open({!r}).read()
+if "--json" in sys.argv:
+    print(said)
+    sys.exit(0)
+for job in json.loads(said)["jobs"]:
+    tasks, task = job["array_task_string"], job["array_task_id"]
+    part = "_[%s]" % tasks if tasks else "" if task is None else "_%d" % task
+    days, minutes = divmod(job["time_limit"], 1440)
+    limit = "%d:%02d:00" % divmod(minutes, 60)
+    print(str(job["array_job_id"] or job["job_id"]) + part, "%d-%s" % (days, limit) if days else limit)
+"""
 SET = limit_comment("limit", "stamp=ab", 60, 600)
 SEEN = limit_comment("limit", "stamp=ab", None, 600)
 
@@ -55,7 +67,7 @@ class Site:
         (folder / LOOKUP_FILE).write_bytes(lookup_file(table_of(of_user("ada", 3600.0), of_user("bob", 3600.0)), {}))
         self.out.mkdir()
         self.scontrol, self.said = Scontrol(folder), folder / "squeue.said"
-        self.squeue = Program(folder, "squeue", SAY.format(str(self.said)))
+        self.squeue = Program(folder, "squeue", SQUEUE.format(str(self.said)))
         self.lines = folder / "sacct.said"
         self.sacct = Program(folder, "sacct", SAY.format(str(self.lines)))
         self.queue()
@@ -99,7 +111,8 @@ def test_one_round_raises_and_sets_by_calls_without_a_shell(walltime: Walltime, 
     comment = set_[2].partition("=")[2]
     assert (asked_s_of(comment), set_s_of(comment)) == (36_000.0, 3600.0)
     assert site.limits() == {7: 60, 8: 75, 9: 60, 10: 600}
-    assert site.squeue.calls == [["--all", "--json"]] * 3, "once to see, and once after each call to verify"
+    verified = ["--all", "--noheader", "--format=%i %l"]
+    assert site.squeue.calls == [["--all", "--json"], verified, verified], "once to see, and after each call"
     assert all("reboot" not in word for update in site.scontrol.updates for word in update)
     assert abs(int(site.heartbeat.read_text()) - time.time()) < 60
     assert guarded(walltime, site)["changes"] == [], "nothing is done twice"
@@ -300,7 +313,7 @@ def test_requests_are_given_back_once_slurmctld_is_there_again(site: Site) -> No
         guard.send_signal(signal.SIGTERM)
         time.sleep(2)
         assert guard.poll() is None
-        Program(site.folder, "squeue", SAY.format(str(site.said)))
+        Program(site.folder, "squeue", SQUEUE.format(str(site.said)))
         assert guard.wait(60) == 0
     assert site.limits() == {7: 600}
 
