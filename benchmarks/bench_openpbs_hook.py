@@ -137,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     estimates = table_of(options.rows)
     tables = PublishedTables(estimates, {}, has_hashed_names=False, has_own_name_rules=False)
-    files = openpbs_files(tables, ExportSettings(mode="limit", max_age_days=1e5))
+    files = openpbs_files(tables, ExportSettings(mode="limit"))
     found: dict[str, float] = {"rows": options.rows, "look_up_mib": len(files[LOOKUP_FILE]) / 2**20}
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         found |= in_process(files, Path(one), len(estimates.column("who").unique()) - 1)
