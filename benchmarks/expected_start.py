@@ -23,10 +23,20 @@ from flows.services.limits import limit_log
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.state import walltime
 from pipeline.schedule.forward import simulated
-from pipeline.schedule.queue_record import log_of, queue_names
 from pipeline.schedule.queues import Log, queue_at
 from pipeline.schedule.start_cases import FEATURES, SOON_S, Cases, cases_at, logs
-from pipeline.schedule.starts import LEVELS, MOST_CASES, WAYS, Record, answers, at_levels, pinball_s, record_of
+from pipeline.schedule.starts import (
+    LEVELS,
+    MOST_CASES,
+    WAYS,
+    Record,
+    answers,
+    at_levels,
+    log_of,
+    pinball_s,
+    queue_names,
+    record_of,
+)
 
 HEADER = (
     "log", "asked", "answer", "questions", "pinball (min)", "median error (min)", "held 80/95%", "weeks' 80%",

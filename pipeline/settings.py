@@ -307,6 +307,7 @@ class ExportSettings(Section):
     quantile: Annotated[float, AfterValidator(_known_quantile)] = 0.1
     order: Switch = False
     max_age_days: float = Field(7.0, gt=0, allow_inf_nan=False)
+    over_time_limit_min: float = Field(0.0, ge=0)
     opt_out: Whose = Whose()
     opt_in: tuple[str, ...] = ()
 

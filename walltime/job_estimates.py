@@ -18,11 +18,9 @@ from pipeline.estimate.state import State, learn, walltime
 from pipeline.estimate.state import estimate as estimate_jobs
 from pipeline.evaluate import backtest as backtest_log
 from pipeline.evaluate.methods import METHODS, method_with_settings
-from pipeline.schedule.expected import expected
-from pipeline.schedule.queue_record import log_of as log_of_history
-from pipeline.schedule.queue_record import queue_names, record_of_log
 from pipeline.schedule.queues import queue_at
-from pipeline.schedule.starts import LEVELS
+from pipeline.schedule.starts import LEVELS, expected, queue_names, record_of_log
+from pipeline.schedule.starts import log_of as log_of_history
 from pipeline.schedule.what_if import what_if
 from pipeline.schedule.workload import Shakes
 from pipeline.tables import BACKTEST, JOBS, REPLAY

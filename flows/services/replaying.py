@@ -18,6 +18,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.state import DAY_S
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.methods import method_with_settings
+from pipeline.limits.soft import rules_of
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.figures import Score
 from pipeline.schedule.verdict import ReplayResult
@@ -117,7 +118,7 @@ def subject_of_jobs(
     """The same for flagged jobs in memory; `header` is the size of the machine that the log states."""
     name = printable(task.log, 40)
     past = past_of(flagged, task.settings)
-    site = task.settings.site
+    site, export = task.settings.site, task.settings.export
     capacity, capacity_from = machine_size(task.capacity, site.max_procs, header, printable(task.log, 200))
     if task.whole_nodes and site.procs_per_node is None:
         raise InputError("--whole-nodes", "no site.procs_per_node", "the processors of a node", "set it in the config")
@@ -134,6 +135,7 @@ def subject_of_jobs(
     subject = Subject(
         task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, _since_s(task, work),
         has_waits(flagged), floats(flagged, "start_s"), floats(flagged, "runtime_s"),
+        rules_of(export.quantile, export.over_time_limit_min),
     )  # fmt: skip
     return subject, capacity_from
 

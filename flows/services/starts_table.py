@@ -14,7 +14,7 @@ from flows.services.schedulers import Scheduler
 from flows.services.when import Now, answer_rows, queue_of, site_of
 from pipeline.arrays import floats
 from pipeline.errors import InputError
-from pipeline.schedule.expected import expected
+from pipeline.schedule.starts import expected
 from pipeline.storage import check_seal, read_table, sealed, write_table
 from pipeline.tables import STARTS
 

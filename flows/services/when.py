@@ -29,10 +29,23 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.publish import reading
-from pipeline.schedule.expected import Expected, expected, queue_now, starts, with_another
-from pipeline.schedule.queue_record import NEWEST_JOBS, Pools, QueueRecord, learnt, log_of, record_in, table_of
 from pipeline.schedule.queues import SHARES, Log, Queue
-from pipeline.schedule.starts import LEVELS, figures
+from pipeline.schedule.starts import (
+    LEVELS,
+    NEWEST_JOBS,
+    Expected,
+    Pools,
+    QueueRecord,
+    expected,
+    figures,
+    learnt,
+    log_of,
+    queue_now,
+    record_in,
+    starts,
+    table_of,
+    with_another,
+)
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
 from pipeline.storage import check_seal, read_metadata, read_table, sealed, write_table

@@ -15,7 +15,7 @@ from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import Plain, lua, rule_trees
 from pipeline.export.published_tables import Files, PublishedTables
-from pipeline.limits.soft import SOFT_RULES, SoftRules
+from pipeline.limits.soft import SoftRules, rules_of
 from pipeline.settings import QUANTILES, ExportSettings, Whose
 
 PLUGINS = Path(__file__).with_name("plugins")
@@ -51,9 +51,10 @@ def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
 
 
 def plugin(
-    settings: ExportSettings, has_own_name_rules: bool, path: str | None = None, rules: SoftRules = SOFT_RULES
+    settings: ExportSettings, has_own_name_rules: bool, path: str | None = None, rules: SoftRules | None = None
 ) -> str:
-    """The text of job_submit.lua; `path`: of the look-up, where it is not beside slurm.conf."""
+    """The text of job_submit.lua; `path`: of the look-up, where not beside slurm.conf; `rules`: None: the site's."""
+    rules = rules or rules_of(settings.quantile, settings.over_time_limit_min)
     values: dict[str, Plain] = {
         "mode": settings.mode,
         "order": settings.order,

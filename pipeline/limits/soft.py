@@ -48,6 +48,11 @@ def margin_of(over_time_limit_s: float) -> float:
     return MARGIN_WITH_OVER_TIME_S if over_time_limit_s >= OVER_TIME_LIMIT_S else SOFT_RULES.margin_s
 
 
+def rules_of(quantile: float, over_time_limit_min: float) -> SoftRules:
+    """The rules of a site by its settings export.quantile and export.over_time_limit_min."""
+    return SoftRules(quantile=quantile, margin_s=margin_of(MINUTE_S * over_time_limit_min))
+
+
 def planned_limits(quantile_s: Floats, request_s: Floats, rules: SoftRules) -> Floats:
     """The limits, s, that jobs are planned with first; NaN where the request stands.
 

@@ -7,6 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flows.services.published.planned_limit import limit_answer
+from flows.services.replaying import replay_task, subject_of
+from pipeline.export.scheduler_files import plugin
+from pipeline.limits.soft import planned_limits
+from pipeline.schedule.workload import Shakes
 from pipeline.storage import read_table
 from pipeline.tables import REPLAY
 from tests.flows.support import SAMPLES, Outcome
@@ -164,3 +169,21 @@ def test_wrong_options_are_one_sentence(
 def test_a_log_without_a_size_of_the_machine_is_refused(tmp_path: Path, walltime: Walltime) -> None:
     shown = walltime("replay", swf(tmp_path / "a.swf", header=""), *QUICK)
     assert shown.code == 2 and "--max-procs" in shown.err
+
+
+@pytest.mark.parametrize(("over_min", "first_s"), [(0, 1800.0), (15, 360.0)])
+def test_limits_are_planned_with_the_margin_that_the_sites_over_time_limit_allows(
+    over_min: float, first_s: float, tmp_path: Path
+) -> None:
+    """The plug-in, `walltime query` and the replay plan the same first limit."""
+    config = tmp_path / "site.toml"
+    config.write_text(
+        f"logs = ['{swf(tmp_path / 'a.swf')}']\n[site]\nmax_procs = 8\n[export]\nmode = 'limit'\n"
+        f"over_time_limit_min = {over_min}\n"
+    )
+    task = replay_task(config, cases=(), shakes=Shakes(0))
+    rules, export = subject_of(task)[0].rules, task.settings.export
+    assert planned_limits(np.array([60.0]), np.array([9000.0]), rules).tolist() == [first_s]
+    found = limit_answer(export.model_dump(), {"job": {"requested_s": 9000.0}, "runtime_s_q10": 60.0})
+    assert found["limit_s"] == first_s
+    assert f"margin_s = {first_s / 2:g}" in plugin(export, has_own_name_rules=False).replace('["margin_s"]', "margin_s")

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeline.arrays import Value
 from pipeline.export.lookup_reader import UNTOLD_GPU
-from pipeline.limits.soft import SOFT_RULES, SoftRules, planned_limits
+from pipeline.limits.soft import SOFT_RULES, planned_limits, rules_of
 
 
 def submit_of(
@@ -29,7 +29,7 @@ def limit_answer(export: Mapping[str, Any], found: Mapping[str, Any]) -> dict[st
     """
     job, out, mode = found["job"], export.get("opt_out", {}), export.get("mode", "dry_run")
     named = {"user": "users", "account": "accounts", "queue": "partitions"}
-    rules = SoftRules(quantile=export.get("quantile", SOFT_RULES.quantile))
+    rules = rules_of(export.get("quantile", SOFT_RULES.quantile), export.get("over_time_limit_min", 0.0))
     quantile_s = np.array([found[f"runtime_s_q{round(100 * rules.quantile)}"]], np.float64)
     planned_s = float(planned_limits(quantile_s, np.array([job.get("requested_s") or np.nan]), rules)[0])
     reasons = {

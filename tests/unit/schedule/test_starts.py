@@ -6,12 +6,25 @@ import numpy as np
 import pytest
 
 from pipeline.forest import grown, leaves, similarity
-from pipeline.schedule.expected import starts
 from pipeline.schedule.forward import orders_of, simulated
-from pipeline.schedule.queue_record import QueueRecord, queue_names, record_in, record_of_log, table_of
 from pipeline.schedule.queues import queue_at, usual_capacity
 from pipeline.schedule.start_cases import FEATURES, Cases, cases_at
-from pipeline.schedule.starts import GRID, LEVELS, Record, answers, at_levels, pinball_s, record_of, survivor_quantiles
+from pipeline.schedule.starts import (
+    GRID,
+    LEVELS,
+    QueueRecord,
+    Record,
+    answers,
+    at_levels,
+    pinball_s,
+    queue_names,
+    record_in,
+    record_of,
+    record_of_log,
+    starts,
+    survivor_quantiles,
+    table_of,
+)
 from pipeline.schedule.time_left import outcomes_of
 from tests.unit.schedule.queue_log import BEGIN_S, CAPACITY, queue_history, queue_log, with_other_futures
 
