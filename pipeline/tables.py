@@ -189,7 +189,7 @@ ADVICE = TableKind(
     columns(
         "site", "who", "what", "procs", "gpus", "gpu_type", "requested_s", "recommended_s", "chance_longer", "n_jobs",
         "n_checked", "newest_end_s", "run_id",
-        never_null=("site", "procs", "recommended_s", "chance_longer"),
+        never_null=("site", "procs", "requested_s", "recommended_s", "chance_longer"),
     ),
     ("site", "who", "what", "procs", "gpus", "gpu_type", "requested_s"),
     "What to request: a time that about 3% of a kind's later jobs (user, application, size, request) run longer than, "

@@ -241,12 +241,11 @@ def advise(jobs: LargeTable, site: SiteSettings, run_id: str, as_of_s: float | N
 def _table(log: History, found: Advice, site: str, run_id: str) -> pa.Table:
     last = np.array([trial.newest[-1] for trial in found.trials], np.int64)
     n = len(last)
-    requested_s = np.where(log.requested_s[last] > 0, log.requested_s[last], np.nan)
-    gpus = log.gpus[last]
+    requested_s, gpus = np.nan_to_num(log.requested_s[last]), log.gpus[last]
     return ADVICE.build(
         site=[site] * n, who=_texts(log, "who", last), what=_texts(log, "what", last), procs=log.procs[last],
         gpus=pa.array(gpus, pa.float64(), from_pandas=True), gpu_type=_texts(log, "gpu_type", last),
-        requested_s=pa.array(requested_s, pa.float64(), from_pandas=True), recommended_s=found.recommended_s,
+        requested_s=requested_s, recommended_s=found.recommended_s,
         chance_longer=[LONGER_SHARE] * n, n_jobs=[len(trial.newest) for trial in found.trials],
         n_checked=[round(one) for one in found.n_checks], newest_end_s=log.end_s[last].astype(np.int64),
         run_id=[run_id] * n,

@@ -19,7 +19,6 @@ READERS = {
     "export names": (JOBS, ("export", "--for", "pbs", "{out}", "--from", "{store}")),
     "show": (ESTIMATES, ("show", "estimates", "--from", "{store}")),
     "query": (STATE, ("query", "--user", "u1", "--procs", "4", "--from", "{store}")),
-    "age of limits": (ESTIMATES, ("query", "--user", "u1", "--procs", "4", "--from", "{store}")),
     "advise": (PREDICTIONS, ("scaling", "advise", "--from", "{store}")),
     "report": (PREDICTIONS, ("report", "--from", "{store}", "--out", "{out}")),
 }

@@ -90,7 +90,7 @@ FUTURE = {
 def test_one_record_far_outside_the_log_changes_no_estimate(name: str) -> None:
     found = tables_of([*(line(job) for job in simulated()), FUTURE[name]])
     assert flags_of(found, "zed") == {"impossible_times"}
-    for table in ("estimates", "limits", "memory"):
+    for table in ("estimates", "advice", "memory"):
         assert found[table].drop_columns("run_id").equals(plain()[table].drop_columns("run_id")), table
 
 
@@ -99,7 +99,7 @@ def test_a_record_from_the_future_changes_no_estimate_of_riverbend() -> None:
     one = "12124 3200000000 0 5 1 5 27136 1 300 65536 1 98 9 92 1 1 -1 -1\n"
     found, expected = (tables_of(own, name="log.swf") for own in (text + one, text))
     assert found["jobs"].num_rows == expected["jobs"].num_rows + 1
-    for table in ("estimates", "limits", "memory"):
+    for table in ("estimates", "advice", "memory"):
         assert found[table].drop_columns("run_id").equals(expected[table].drop_columns("run_id")), table
 
 
@@ -113,7 +113,7 @@ def test_a_hundredth_of_wrong_records_of_each_kind_changes_no_estimate() -> None
     found = tables_of([*(line(job) for job in jobs), *wrong])
     assert found["jobs"].num_rows == len(jobs) + len(wrong)
     assert found["jobs"].column("flag").null_count == plain()["jobs"].column("flag").null_count
-    for table in ("estimates", "limits", "memory"):
+    for table in ("estimates", "advice", "memory"):
         assert found[table].drop_columns("run_id").equals(plain()[table].drop_columns("run_id")), table
 
 
@@ -160,7 +160,7 @@ def test_a_rule_that_names_a_record_drops_it_before_anything_is_learnt() -> None
     found = tables_of([*(line(job) for job in simulated()), *burst, FUTURE["submit +10 years"]], rules)
     assert flags_of(found, "zed") == {"site_drop"}
     assert found["bursts"].num_rows == plain()["bursts"].num_rows == 0
-    for table in ("estimates", "limits", "memory", "templates"):
+    for table in ("estimates", "advice", "memory", "templates"):
         names = [name for name in found[table].column_names if name != "run_id"]
         assert found[table].select(names).equals(plain()[table].select(names)), table
 

@@ -44,4 +44,4 @@ def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     same = {name for name in keys[0] if keys[0][name] == keys[1][name]}
     changed = keys[0].keys() - same
     # `inputs`, `memory` and `waste` do not read the setting, but their rows state the run.
-    assert changed == {"fit", "curves", "predict", "scalability", "estimate", "limits", "inputs", "memory", "waste"}
+    assert changed == {"fit", "curves", "predict", "scalability", "estimate", "advise", "inputs", "memory", "waste"}
