@@ -3,7 +3,7 @@
 python -m benchmarks.replay_table [--shakes N] [--seed N] [--unscored SHARE] LOG ...
 
 Every log is replayed as `walltime replay LOG` does it. Rows are policies and estimates,
-columns logs; `off` is EASY with requests. Tables: change of the mean bounded slowdown; mean wait, h; factors of the
+columns logs; `off` is EASY with requests, and `mean` the mean of a change over the logs. Tables: change of the mean bounded slowdown; mean wait, h; factors of the
 longest wait and of the mean wait of the widest tenth; and the user with 100 jobs or more who loses most.
 """
 
@@ -84,9 +84,12 @@ def main() -> None:
 def print_tables(found: Mapping[str, Mapping[str, list[Row]]]) -> None:
     """The tables of the logs so far."""
     for title, cell in TABLES.items():
-        print(f"\n{line([title, *found])}\n{line(['---'] * (len(found) + 1))}")
+        has_mean = title == next(iter(TABLES))
+        print(f"\n{line([title, *found, *['mean'] * has_mean])}\n{line(['---'] * (len(found) + 1 + has_mean))}")
         for case in CASES:
             cells = [cell(own[case.name], own[TODAY.name]) for own in found.values()]
+            changes = [whole(own[case.name])["slowdown_change"] for own in found.values()]
+            cells += [f"{100 * sum(changes) / len(changes):+.0f}"] * has_mean
             print(line(["off" if case == TODAY else case.name, *cells]), flush=True)
 
 
