@@ -2,10 +2,9 @@
 
 python -m benchmarks.replay_table [--shakes N] [--seed N] [--unscored SHARE] LOG ...
 
-Every log is replayed as `walltime replay LOG` does it. Rows are policies and estimates,
-columns logs; `off` is EASY with requests, and `mean` the mean of a change over the logs. Tables: change of the mean
-bounded slowdown; mean wait, h; factors of the
-longest wait and of the mean wait of the widest tenth; and the user with 100 jobs or more who loses most.
+Every log is replayed as `walltime replay LOG` does it. Rows are policies and estimates, columns logs; `off` is EASY
+with requests, and `mean` the mean of a change over the logs. Tables: change of the mean bounded slowdown; mean wait, h;
+factors of the longest wait and of the mean wait of the widest tenth; and the user with 100 jobs or more who loses most.
 """
 
 import argparse

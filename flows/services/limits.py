@@ -3,8 +3,6 @@
 Names come from logs and are escaped.
 """
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +18,12 @@ from flows.services.published.published_folder import published_folder, read_col
 from flows.services.quantities import clock, instant, memory_text, share
 from flows.services.run.prepare import settings_and_logs
 from pipeline.axes import Axis, counted
-from pipeline.errors import InputError, printable, spreadsheet_text
+from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.memory_advice import recommended_memory
 from pipeline.evaluate.request_advice import recommended_requests
+from pipeline.export.published_tables import csv_text
 from pipeline.limits.status import READ, early_kinds, planned_weeks
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
@@ -110,33 +109,21 @@ def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
     letters = {
         folder / "mail" / f"{n:04}-{_safe(row['name'])}.txt": text_of(row, found) for n, row in enumerate(told, 1)
     }
-    _write_texts(
-        {paths["people"]: as_csv(people_columns, found["rows"]), paths[name]: as_csv(columns, kinds)} | letters
-    )
-    return paths | {"mail": folder / "mail"}
-
-
-def _write_texts(texts: Mapping[Path, str]) -> None:
-    """Write each text, and the folders above it."""
-    for path, text in texts.items():
+    tables = {paths["people"]: as_csv(people_columns, found["rows"]), paths[name]: as_csv(columns, kinds)}
+    for path, text in (tables | letters).items():
         with naming_path(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, text)
+    return paths | {"mail": folder / "mail"}
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows as CSV with a header; a text that a spreadsheet would take for a formula begins with an apostrophe."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(row[name]) for name in columns] for row in rows)
-    return out.getvalue()
+    """Rows as CSV with a header, numbers with six digits, texts harmless to terminals and spreadsheets."""
 
+    def cell(value: object) -> object:
+        return printable(value) if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else value
 
-def _cell(value: object) -> object:
-    if isinstance(value, str):
-        return spreadsheet_text(printable(value))
-    return f"{value:.6g}" if isinstance(value, float) else value
+    return csv_text(columns, ([cell(row[name]) for name in columns] for row in rows), "\n")
 
 
 def _safe(name: str) -> str:

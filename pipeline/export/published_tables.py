@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -97,17 +97,14 @@ def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # no
     A text that begins as a formula does gets an apostrophe in front, which spreadsheets do not show. A database that
     needs the text itself removes one leading apostrophe. Null is an empty cell; an empty text cannot be told from it.
     """
-    return {CSV_FILE: _as_csv(tables.estimates)}
+    rows = zip(*(column.to_pylist() for column in tables.estimates.columns), strict=True)
+    return {CSV_FILE: csv_text(tables.estimates.column_names, rows).encode("utf-8", "backslashreplace")}
 
 
-def _as_csv(table: pa.Table) -> bytes:
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]], line_end: str = "\r\n") -> str:
+    """Rows as CSV with a header; a text that a spreadsheet would take for a formula begins with an apostrophe."""
     out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    writer.writerow(table.column_names)
-    columns = [column.to_pylist() for column in table.columns]
-    writer.writerows([_cell(value) for value in row] for row in zip(*columns, strict=True))
-    return out.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _cell(value: str | float | None) -> str | float | None:
-    return spreadsheet_text(value) if isinstance(value, str) else value
+    writer = csv.writer(out, lineterminator=line_end)
+    writer.writerow(columns)
+    writer.writerows([spreadsheet_text(one) if isinstance(one, str) else one for one in row] for row in rows)
+    return out.getvalue()
