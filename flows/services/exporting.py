@@ -7,11 +7,10 @@ from pathlib import Path
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.published.published_folder import read_columns
-from flows.services.schedulers import Controller, controller
+from flows.services.schedulers import controller
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import newest_end_of
 from pipeline.export.published_tables import (
-    Files,
     PublishedTables,
     Writer,
     csv_files,
@@ -19,8 +18,8 @@ from pipeline.export.published_tables import (
     known_gpu_types,
     known_medians,
 )
-from pipeline.export.scheduler_files import INSTALL_FILE, PLUGIN_FILE, openpbs_files, plugin, slurm_files
-from pipeline.limits.soft import SOFT_RULES, margin_of
+from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
+from pipeline.limits.soft import MINUTE_S
 from pipeline.limits.status import READ, early_kinds
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
@@ -65,10 +64,16 @@ def export(
         own = ExportSettings.model_validate(manifest.settings.get("export", {}))
         tables = published_tables(manifest)
     settings = own if config is None else config_settings(config).export
-    files = dict(WRITERS[kind](tables, settings))
+    conf = ""
     if kind == "slurm":
         with suppress(InputError):
-            files |= _of_this_slurm(files, settings, tables, controller(environment or {}))
+            slurm = controller(environment or {})
+            conf = slurm.conf
+            # The plug-in gets the margin that the guard will have.
+            settings = settings.model_copy(update={"over_time_limit_min": slurm.over_time_limit_s / MINUTE_S})
+    files = dict(WRITERS[kind](tables, settings))
+    if conf:
+        files[INSTALL_FILE] = files[INSTALL_FILE].replace(b"/etc/slurm", str(Path(conf).parent).encode())
     for name, content in files.items():
         with naming_path(folder / name):
             write_bytes(folder / name, content)
@@ -78,15 +83,6 @@ def export(
         manifest.run_id, manifest.site, tables.estimates.num_rows, len(tables.applications), sizes, install,
         settings.mode, newest_end_of((tables.estimates,)), settings.max_age_days,
     )  # fmt: skip
-
-
-def _of_this_slurm(files: Files, settings: ExportSettings, tables: PublishedTables, slurm: Controller) -> Files:
-    """The plug-in with the margin that the guard will have, and the instructions with the folder of slurm.conf."""
-    rules = SOFT_RULES._replace(margin_s=margin_of(slurm.over_time_limit_s))
-    install = files[INSTALL_FILE].replace(b"/etc/slurm", str(Path(slurm.conf or "/etc/slurm/x").parent).encode())
-    return {
-        PLUGIN_FILE: plugin(settings, tables.has_own_name_rules, rules=rules).encode("ascii"), INSTALL_FILE: install,
-    }  # fmt: skip
 
 
 def published_tables(manifest: Manifest) -> PublishedTables:
