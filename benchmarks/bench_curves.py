@@ -1,14 +1,16 @@
 """Curves of measured codes, predicted from their 3, 4 or 5 smallest sizes: errors, coverage and `ok`, codes left out.
 
-python -m benchmarks.bench_curves [DATA] [--extrap PYTHON] [--factors]
+python -m benchmarks.bench_curves [DATA] [--extrap PYTHON] [--widths]
 
-DATA as of scaling_data.py. An error is the mean of |predicted/measured - 1| over a series' sizes near 2, 4 or 8 times
-the largest given one, then over series; `in` are sizes between others, every second one given. The interval of the
-mean over 2 and 4 times is a bootstrap over codes. Coverage and `ok` use factors learnt from the other codes; --factors
-prints those of all codes, as calibration.py has them. PYTHON is one with `extrap` 4.2.5 installed.
+DATA as of scaling_data.py; each code is asked by itself, as in a file of its own. An error is the mean of
+|predicted/measured - 1| over a series' sizes near 2, 4 or 8 times the largest given one, then over the series of a
+code, then over codes; `in` are sizes between others, every second one given. The interval of the mean over 2 and 4
+times is a bootstrap over codes. Coverage and `ok` use widths fitted to the other codes; --widths prints those of all
+codes, as calibration.py has them. PYTHON is one with `extrap` 4.2.5 installed.
 """
 
 import argparse
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,20 +19,22 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import nnls
+from scipy.optimize import minimize, nnls
 
 from benchmarks.bench_extrap import WAYS, asked_of
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.arrays import Floats, Ints
 from pipeline.axes import MOST_OK_SPAN
-from pipeline.scaling.calibration import MOST_DOUBLINGS, MOST_SIZES, rests_on
+from pipeline.scaling import calibration
 from pipeline.scaling.curves import PREDICTORS, PredictionTask, observed_series
+
+LEAST_OK_SIZES = 4
+"""Sizes from which an answer beyond them can be ok."""
 
 GIVEN = (1, 2, 3, 4, 5, "in")
 SHOWN = (3, 4, 5, "in")
-LEVELS = (0.025, 0.1, 0.9, 0.975)
-POOLED_CODES = 5.0
-"""Codes in a cell from which its own factors weigh half against those of its reach, whatever the number of sizes."""
+MOST_DOUBLINGS = 3
+"""Further counts are not asked for."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Question:
     measured_s: Floats
 
 
-def question(series: pd.DataFrame, given: int | str) -> Question:
+def question(series: pd.DataFrame, given: int | str) -> Question | None:
     """`series` has a row per size: code, name, procs, runtime_s (median), n_runs, log_sd, by name and procs."""
     codes, seen, asked, doublings = sorted(series.code.unique()), [], [], []
     for _, one in series.groupby("name", sort=True):
@@ -55,6 +59,8 @@ def question(series: pd.DataFrame, given: int | str) -> Question:
         seen.append(one[is_given])
         asked.append(target.assign(series=len(seen) - 1))
         doublings.append(np.log2(target.procs / last).to_numpy())
+    if not seen:
+        return None
     kept, targets = pd.concat(seen), pd.concat(asked)
     offsets = np.cumsum([0, *(len(one) for one in seen)]).astype(np.int64)
     task = PredictionTask(
@@ -133,8 +139,9 @@ PEERS: dict[str, Callable[[PredictionTask], Floats]] = {
 def errors(series: pd.DataFrame, peers: dict[str, Callable[[PredictionTask], Floats]]) -> pd.DataFrame:
     """Per peer, column and series the mean error, %."""
     rows = []
-    for given in SHOWN:
-        one = question(series, given)
+    for given, (_, own) in itertools.product(SHOWN, series.groupby("code")):
+        if (one := question(own, given)) is None:
+            continue
         column = "in" if given == "in" else [f"{given} to {2**n}x" for n in _reach(one.doublings)]
         told = series.loc[one.series, ["code", "name"]].reset_index(drop=True)
         for name, predict in peers.items():
@@ -148,95 +155,101 @@ def _reach(doublings: Floats) -> Ints:
 
 
 def table(found: pd.DataFrame, rng: np.random.Generator, draws: int = 500) -> pd.DataFrame:
-    """Mean error by peer and column; `all` over 2 and 4 times, its 90% interval over draws of codes; `by code`."""
+    """Mean error by peer and column, every code alike; `all` over 2 and 4 times, with 90% of draws of codes."""
     near = [f"{n} to {reach}x" for n in (3, 4, 5) for reach in (2, 4)]
-    shown = found.pivot_table(index="peer", columns="column", values="error")
+    by_code = found.groupby(["peer", "column", "code"]).error.mean().unstack()
+    shown = by_code.mean(axis=1).unstack()
     shown["all"] = shown[near].mean(axis=1)
-    sums = found.pivot_table(index="code", columns=["peer", "column"], values="error", aggfunc=["sum", "count"]).fillna(
-        0
-    )
-    drawn = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), draws)
-    means = (drawn @ sums["sum"]) / (drawn @ sums["count"])
-    means.columns = sums["sum"].columns
-    overall = pd.DataFrame({peer: means[peer][near].mean(axis=1) for peer in shown.index})
-    shown["low"], shown["high"] = overall.quantile(0.05), overall.quantile(0.95)
-    by_code = found.groupby(["peer", "column", "code"]).error.mean().groupby(["peer", "column"]).mean().unstack()
-    shown["by code"] = by_code[near].mean(axis=1)
+    drawn = rng.integers(0, by_code.shape[1], (draws, by_code.shape[1]))
+    for peer in shown.index:
+        overall = np.nanmean(by_code.loc[peer].loc[near].to_numpy()[:, drawn], axis=2).mean(axis=0)
+        shown.loc[peer, ["low", "high"]] = np.quantile(overall, [0.05, 0.95])
     return shown.sort_values("all")
 
 
-def standardised(series: pd.DataFrame) -> pd.DataFrame:
-    """Per target of every way: code, name, place in FACTORS, error of `walltime` in log and in standard deviations."""
+def answers(series: pd.DataFrame) -> pd.DataFrame:
+    """Per target of every way what `walltime` gives: code, name, cell, weight, log error, and what widths read."""
     parts = []
-    for given in GIVEN:
-        one = question(series, given)
-        observed = observed_series(one.asked, one.asked.application)
-        curve = observed.curve(one.asked.target_series, one.asked.target_procs)
-        log_sd = np.hypot(curve.log_sd, observed.run_sd[one.asked.target_series])
-        off = np.log(one.measured_s) - curve.log_s
-        place = rests_on(observed.sizes, one.asked.target_series, one.asked.target_procs)
+    for given, (_, own) in itertools.product(GIVEN, series.groupby("code")):
+        if (one := question(own, given)) is None:
+            continue
+        task, observed = one.asked, observed_series(one.asked, one.asked.application)
+        curve = observed.curve(task.target_series, task.target_procs)
         told = series.loc[one.series, ["code", "name"]].reset_index(drop=True)
-        parts.append(told.assign(given=str(given), place=place, off=off, log_sd=log_sd, z=off / log_sd))
+        n_sizes, reach = np.diff(task.offsets)[task.target_series], np.where(given == "in", 0, _reach(one.doublings))
+        spread = np.hypot(curve.log_sd, observed.run_sd[task.target_series])
+        quantiles = observed.quantiles(
+            task.target_series, task.target_procs, curve, observed.run_sd[task.target_series]
+        )
+        parts.append(told.assign(
+            given=str(given), reach=reach, n_sizes=n_sizes, doublings=np.maximum(one.doublings, 0.0), log_sd=spread,
+            off=np.log(one.measured_s) - curve.log_s, bound=quantiles[:, 4] - curve.log_s,
+        ))  # fmt: skip
     found = pd.concat(parts, ignore_index=True)
-    found["weight"] = _voices(found)
+    # Of a cell each code weighs the root of its number of series, each series alike.
+    cell = found.groupby(["given", "reach", "code"])
+    found["weight"] = 1 / (
+        np.sqrt(cell.name.transform("nunique")) * found.groupby(["given", "reach", "name"]).off.transform("size")
+    )
+    found["weight"] /= found.groupby(["given", "reach"]).weight.transform("sum")
     return found
 
 
-def _voices(found: pd.DataFrame) -> pd.Series:
-    """Of a place each code weighs the root of its number of series, each series alike."""
-    n_series = found.groupby(["place", "code"]).name.transform("nunique")
-    return 1 / (np.sqrt(n_series) * found.groupby(["place", "code", "name"]).name.transform("size"))
+def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
+    """calibration.WIDTHS by quantile regression."""
+    n_sizes = np.log(found.n_sizes.clip(1, calibration.MOST_SIZES))
+    columns = np.column_stack([np.ones(len(found)), np.log(found.log_sd), np.log1p(found.doublings), n_sizes])
+    off, weight = found.off.to_numpy(), found.weight.to_numpy()
 
+    def fitted(level: float) -> tuple[float, ...]:
+        def loss(b: Floats) -> float:
+            if min(b[1], b[2]) < 0:
+                return 1e3
+            error = off - np.sign(level - 0.5) * np.exp(np.clip(columns @ b, -8, 6))
+            return float((weight * np.where(error > 0, level, level - 1) * error).sum())
 
-def factors(found: pd.DataFrame) -> Floats:
-    """Rows of FACTORS: quantiles of a place shrunk to those of its reach; no nearer reach has a wider end."""
-    result = np.zeros((1 + MOST_SIZES * MOST_DOUBLINGS, len(LEVELS)))
-    reach = np.where(found.place == 0, -1, (found.place - 1) % MOST_DOUBLINGS)
-    for place in range(len(result)):
-        own = found[found.place == place]
-        pool = found[reach == (-1 if place == 0 else (place - 1) % MOST_DOUBLINGS)]
-        share = own.code.nunique() / (own.code.nunique() + POOLED_CODES)
-        result[place] = share * _quantiles(own) + (1 - share) * _quantiles(pool)
-        if place > 0 and (place - 1) % MOST_DOUBLINGS:
-            wider = np.maximum(np.abs(result[place]), np.abs(result[place - 1])) * np.sign(result[place])
-            result[place, [0, 3]] = wider[[0, 3]]
-    return result
+        best = np.array([0, 0.5, 0.5, 0])
+        for _ in range(3):
+            best = minimize(loss, best, method="Nelder-Mead", options={"maxiter": 4000, "xatol": 1e-3, "fatol": 1e-7}).x
+        return tuple(float(value) for value in best.round(2))
 
-
-def _quantiles(rows: pd.DataFrame) -> Floats:
-    ordered = rows.sort_values("z")
-    passed = ordered.weight.cumsum() - 0.5 * ordered.weight
-    return np.interp(LEVELS, passed / ordered.weight.sum(), ordered.z)
+    return {level: fitted(level) for level in calibration.WIDTHS}
 
 
 def judged(found: pd.DataFrame) -> pd.DataFrame:
-    """The same with hits and widths (factors) of both intervals, with factors that the other codes give."""
-    parts = []
+    """The same with hits and widths (factors) of both intervals, by the widths that the other codes give."""
+    parts, published = [], calibration.WIDTHS
     for code, own in found.groupby("code"):
-        low95, low80, high80, high95 = factors(found[found.code != code])[own.place].T
+        calibration.WIDTHS = widths(found[found.code != code])
+        zeros = np.zeros(len(own))
+        low95, low80, _, high80, high95 = calibration.log_quantiles(
+            zeros, own.log_sd.to_numpy(), own.n_sizes.to_numpy(), own.doublings.to_numpy()
+        ).T
         parts.append(own.assign(
-            in80=own.z.between(low80, high80), in95=own.z.between(low95, high95),
-            span80=np.exp((high80 - low80) * own.log_sd), span95=np.exp((high95 - low95) * own.log_sd),
-            error=100 * np.abs(np.expm1(-own.off)),
+            in80=own.off.between(low80, high80), in95=own.off.between(low95, high95),
+            span80=np.exp(high80 - low80), span95=np.exp(high95 - low95), error=100 * np.abs(np.expm1(-own.off)),
         ))  # fmt: skip
+    calibration.WIDTHS = published
     return pd.concat(parts)
 
 
-def place_name(place: int) -> str:
-    """As in "3 sizes, 4x"."""
-    n_sizes, reach = divmod(place - 1, MOST_DOUBLINGS)
-    return "between" if place == 0 else f"{n_sizes + 1} sizes, {2 ** (reach + 1)}x"
+def is_ok(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether an answer is ok by its span and the number of sizes it rests on."""
+    return (rows.span80 <= MOST_OK_SPAN) & (rows.n_sizes >= np.where(rows.reach == 0, 3, LEAST_OK_SIZES))
 
 
 def show_coverage(found: pd.DataFrame) -> None:
-    """Print coverage by cell, each series one voice, and what `ok` means."""
+    """Print coverage by cell, each series one voice, beside the spread of the truth, and what `ok` means."""
     rows = judged(found)
-    by_series = rows.groupby(["place", "code", "name"])[["in80", "in95", "span80", "span95"]].mean()
-    cells = by_series.groupby("place").agg({"in80": "mean", "in95": "mean", "span80": "median", "span95": "median"})
-    cells.insert(0, "series", by_series.groupby("place").size())
-    print(cells.rename(place_name).round(2).to_string())
-    for name, part in (("all", rows), ("beyond the sizes", rows[rows.place > 0])):
-        ok, rest = part[part.span80 <= MOST_OK_SPAN], part[part.span80 > MOST_OK_SPAN]
+    cell = ["given", "reach"]
+    by_series = rows.groupby([*cell, "code", "name"])[["in80", "in95", "span80", "span95"]].mean()
+    shown = by_series.groupby(cell).agg({"in80": "mean", "in95": "mean", "span80": "median", "span95": "median"})
+    shown.insert(0, "series", by_series.groupby(cell).size())
+    ends = rows.groupby(cell).off.quantile([0.025, 0.1, 0.9, 0.975]).unstack()
+    shown["truth80"], shown["truth95"] = np.exp(ends[0.9] - ends[0.1]), np.exp(ends[0.975] - ends[0.025])
+    print(shown.round(2).to_string())
+    for name, part in (("all", rows), ("2x, from 3 to 5 sizes", rows[(rows.reach == 1) & (rows.n_sizes >= 3)])):
+        ok, rest = part[is_ok(part)], part[~is_ok(part)]
         print(f"ok, {name}: {len(ok) / len(part):.0%} of {len(part)}, error {ok.error.mean():.1f}%, 80% holds "
               f"{ok.in80.mean():.0%}; error of the others {rest.error.mean():.1f}%")  # fmt: skip
 
@@ -246,17 +259,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?", default=DATA)
     parser.add_argument("--extrap", metavar="PYTHON")
-    parser.add_argument("--factors", action="store_true")
+    parser.add_argument("--widths", action="store_true")
     options = parser.parse_args()
     if not options.data.exists():
         print(f"skipped: {options.data} is not there")
         return
     warnings.simplefilter("ignore")
     sets = {"measured": measured(options.data), "simulated": simulated(options.data)}
-    found = pd.concat([standardised(series) for series in sets.values()])
-    if options.factors:
-        for row, place in zip(factors(found), range(1 + MOST_SIZES * MOST_DOUBLINGS), strict=True):
-            print("    (" + ", ".join(f"{value:.2f}" for value in row) + f"),  # {place_name(place)}")
+    found = pd.concat([answers(series) for series in sets.values()], ignore_index=True)
+    if options.widths:
+        print("\n".join(f"    {level}: {end}," for level, end in widths(found).items()))
         return
     peers = dict(PEERS)
     if options.extrap:

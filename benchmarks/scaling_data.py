@@ -2,7 +2,7 @@
 
 python -m benchmarks.scaling_data DATA_FOLDER OUT_FOLDER
 
-DATA_FOLDER holds archer_benchmarks_runs.csv, more_codes.csv, tntech-namd-*.csv, npb-smpi/runs.csv and
+DATA_FOLDER holds archer_benchmarks_runs.csv, more_codes.csv, seven_codes.csv, tntech-namd-*.csv, npb-smpi/runs.csv and
 hsmgp_AllNumeric.csv. Written are real.csv (a series per application, case, system, variant and threads; processors are
 ranks times threads), npb-A.csv, npb-W.csv and npb-S.csv (a series per benchmark and platform), and hsmgp.csv (every
 eighth configuration, weak scaling at four counts). HadGEM3's runs are left out, because each count has a layout of its
@@ -25,11 +25,16 @@ COLUMNS = ["application", "problem_size", "series", "procs", "runtime_s"]
 
 
 def archer(folder: Path) -> pd.DataFrame:
-    """CASTEP, CP2K, GROMACS, OpenSBLI and VASP; runs that tell no processor count or no time are left out."""
+    """CASTEP, CP2K, GROMACS and VASP; runs that tell no processor count or no time are left out.
+
+    OpenSBLI is left out: its times are of unequal numbers of iterations, which its files do not tell (871 s on 256
+    cores of ARCHER2, 4,608 s on 512).
+    """
     runs = pd.read_csv(folder / "archer_benchmarks_runs.csv")
+    runs = runs[runs.application != "OpenSBLI"]
     by_rank = runs.ranks * runs.threads.fillna(1)
-    # Runs whose output tells ranks count processors, others perhaps nodes: never one series.
-    runs["kind"] = runs.ranks.notna().map({True: "ranks", False: "cores or nodes"})
+    # Ranks, cores and nodes are never counts of one series.
+    runs["kind"] = np.select([by_rank.notna(), runs.cores_in_name.notna()], ["ranks", "cores"], "nodes")
     runs["procs"] = by_rank.fillna(runs.cores_in_name).fillna(runs.nodes)
     runs = runs.dropna(subset=["procs", "wall_s"])
     told = runs[["system", "variant", "threads", "kind"]].astype(object).fillna("-").astype(str)
@@ -75,6 +80,11 @@ def more_codes(folder: Path) -> pd.DataFrame:
     return runs.assign(application=code.map(names), problem_size=size, series=way)[COLUMNS]
 
 
+def seven_codes(folder: Path) -> pd.DataFrame:
+    """AMG2023, Branson, CloverLeaf, GROMACS 42M, NEMO, TeaLeaf and UMT, in cores or nodes, as their files say."""
+    return pd.read_csv(folder / "seven_codes.csv")[COLUMNS]
+
+
 def by_size(runs: pd.DataFrame) -> pd.DataFrame:
     """A row per series and size, by name and procs: code, name, procs, median runtime_s, n_runs, log_sd of repeats."""
     named = runs.assign(name=runs[COLUMNS[:3]].agg(" ".join, axis=1), code=runs.application)
@@ -85,7 +95,7 @@ def by_size(runs: pd.DataFrame) -> pd.DataFrame:
 
 def measured(folder: Path) -> pd.DataFrame:
     """Every measured code, by size."""
-    return by_size(pd.concat([archer(folder), namd(folder), more_codes(folder)]))
+    return by_size(pd.concat([archer(folder), namd(folder), more_codes(folder), seven_codes(folder)]))
 
 
 def simulated(folder: Path) -> pd.DataFrame:

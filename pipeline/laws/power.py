@@ -35,8 +35,8 @@ def power_useful_procs(parameters: Parameters) -> Floats:
 # Measured speedups exceed the processors a little, so that the grid of the average goes beyond the bound of a fit.
 POWER = Law(
     "power", "T(1) n^-b", "Barnes et al. 2008", power_s, power_useful_procs,
-    (Parameter("exponent", 0.0, 1.0, tuple(np.arange(0.05, 1.16, 0.05).tolist())),),
-    averaging=Averaging(place=1), place=10,
+    (Parameter("exponent", 0.0, 1.0, tuple(np.arange(0.05, 1.36, 0.05).tolist())),),
+    averaging=Averaging(4.0, place=1), place=10,
 )  # fmt: skip
 
 

@@ -2,9 +2,10 @@
 
 Log runtimes are shape + level + drift + noise. The level's prior is flat, the drift from the shape is a Brownian motion
 in log2 of processors, the noise independent; all variances share one unknown factor with a scaled-inverse-chi-square
-prior. Given a shape and a hypothesis on the steps this is kriging with an unknown mean (Cressie, Statistics for Spatial
-Data, 1993, chapter 3), whose weights are the same for every shape. The prediction is the posterior mean of log T: on
-codes that had no say its error is 7% below that of the posterior's median.
+prior. A hypothesis says which step from one size to the next may leave the shape by more than the drift. Given a shape
+and a hypothesis this is kriging with an unknown mean (Cressie, Statistics for Spatial Data, 1993, chapter 3), whose
+weights are the same for every shape. The prediction is the posterior mean of log T: on codes that had no say its error
+is 7% below that of the posterior's median.
 """
 
 from dataclasses import dataclass
@@ -14,29 +15,42 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.kernels import entry_kernel, kernel, place_in
+from pipeline.kernels import called_kernel, entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
 from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.posterior import (
-    FREEDOM,
-    HYPOTHESES,
-    LEAST_LOG2,
-    MOST_LOG2,
-    STEPS_PER_OCTAVE,
-    Columns,
-    Kindred,
-    Shapes,
-    Workspace,
-    add_posteriors,
-    fill_log_shape,
-    informed_by_siblings,
-    total,
-    weighed,
-)
 from pipeline.scaling.series import SeriesBatch
 
+FREEDOM = 2
+"""Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""
+
+PLAIN, LAST_ODD, FIRST_ODD, LAST_SLOPE, ENDED = range(5)
+"""Hypotheses: every size lies on the curve; the last step is odd; the first is, as before the data fit in cache; only
+the last two sizes lie on the curve, whose slope there goes on; scaling ended at the last size but one."""
+
+N_HYPOTHESES = 5
+
+ODDS = (1.0, 0.1, 0.3, 1.0, 0.3)
+"""Prior odds of each, that of an odd last step per doubling of it. Chosen on measured codes with every code left out in
+turn (benchmarks/bench_curves.py); from a third to three times each the error moves by less than 1%."""
+
+STEP_LOG_SD = 0.5
+"""How far an odd step may jump off the drift (log s): a node filled, a network's next level, a cache reached."""
+
+ENDED_LOG_SD, ENDED_GAIN = 0.1, 0.05
+"""How far runtimes drift in a doubling where scaling has ended; it may have where it was, and the last step gains less
+(log s)."""
+
 LEAST_SIZES = 3
-"""A series of fewer sizes does not inform its siblings."""
+"""A series of fewer sizes has no step beside an odd one to compare it with, and does not inform its siblings."""
+
+SIBLING_WEIGHT = 0.3
+"""J siblings weigh J * SIBLING_WEIGHT to 1 against the general prior. Of 0, .1, .2, .3 and .5, every code left out."""
+
+STEPS_PER_OCTAVE = 16
+"""Rows of the table per doubling; between rows log T is interpolated, less than 0.0001 off a smooth law."""
+
+LEAST_LOG2, MOST_LOG2 = -20, 30
+"""What the table spans; beyond it the last slope goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +79,24 @@ class Sizes:
         return logs
 
 
-class Targets(NamedTuple):
-    """Those of series i are offsets[i]:offsets[i + 1]."""
+class Shapes(NamedTuple):
+    """log_shape[row, shape], STEPS_PER_OCTAVE rows to a doubling from LEAST_LOG2 on; prior weight per shape."""
 
-    offsets: Ints
-    log2_x: Floats
+    log_shape: Floats
+    prior: Floats
+
+
+class Kindred(NamedTuple):
+    """Per series, its application (a number; -1: none), and whether it informs its siblings.
+
+    Per application: `posterior_sums`, the sum of its informative series' posteriors over shapes, float64[applications,
+    g]; `n_informative`, their number.
+    """
+
+    application: Ints
+    is_informative: Bools
+    posterior_sums: Floats
+    n_informative: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +111,36 @@ class Averaged:
     log_sd: Floats
     split: Floats
     log_bayes: Floats
+
+
+class _Columns(NamedTuple):
+    """Series end to end as the kernels read them; rate is the drift's variance per doubling."""
+
+    offsets: Ints
+    log2_x: Floats
+    log_t: Floats
+    variance: Floats
+    rate: Floats
+
+
+class _Workspace(NamedTuple):
+    """Arrays that one series after another is averaged in.
+
+    By size and shape `error`, log T less log shape; its row after the last is that of the last size where scaling has
+    ended. By hypothesis and shape `weight`, and `noise`, the factor on its variances; by shape `curve` and `place`. By
+    hypothesis `walked`, the drift's variance up to each size, and the covariance's `inverse` and row sums `ones`.
+    """
+
+    error: Floats
+    weight: Floats
+    noise: Floats
+    curve: Floats
+    place: Floats
+    walked: Floats
+    covariance: Floats
+    inverse: Floats
+    ones: Floats
+    gain: Floats
 
 
 def shape_grid() -> Shapes:
@@ -110,31 +167,6 @@ def _tabulated(laws: tuple[str, ...]) -> Shapes:
     return Shapes(np.ascontiguousarray(np.hstack(parts)), prior / prior.sum())
 
 
-def kin_of(sizes: Sizes, application: Ints) -> Kindred:
-    """The summed posteriors of each application's informative series."""
-    n_applications, shapes = int(application.max(initial=-1)) + 1, shape_grid()
-    sums = np.zeros((n_applications, shapes.prior.size))
-    is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
-    if is_informative.any():
-        add_posteriors(_columns(sizes), shapes, application, is_informative, sums, _workspace(sizes, shapes))
-    n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
-    return Kindred(application, is_informative, sums, n_informative)
-
-
-def weights_of(sizes: Sizes, shapes: Shapes) -> Floats:
-    """The posterior of the only series over the shapes given, sum 1."""
-    sums, first = np.zeros((1, shapes.prior.size)), np.zeros(1, np.int64)
-    add_posteriors(_columns(sizes), shapes, first, np.ones(1, np.bool_), sums, _workspace(sizes, shapes))
-    posterior: Floats = sums[0]
-    return posterior
-
-
-def n_siblings(kin: Kindred) -> Floats:
-    """Per series, how many others inform it."""
-    others: Floats = np.append(kin.n_informative, 0.0)[kin.application] - kin.is_informative
-    return np.where(kin.application >= 0, others, 0.0)
-
-
 def average(
     sizes: Sizes, series: Ints, procs: Floats, kin: Kindred | None = None, shapes: Shapes | None = None
 ) -> Averaged:
@@ -146,25 +178,293 @@ def average(
     order = np.argsort(series, kind="stable")
     starts = np.searchsorted(series[order], np.arange(sizes.n_series + 1)).astype(np.int64)
     found, log_bayes = np.full((3, series.size), np.nan), np.zeros(sizes.n_series)
-    targets = Targets(starts, sizes.log2_from_least(series, procs)[order])
     kin, shapes = kin or kin_of(sizes, np.full(sizes.n_series, -1)), shapes or shape_grid()
-    fill_averages(_columns(sizes), shapes, kin, targets, found, log_bayes, _workspace(sizes, shapes))
+    at = sizes.log2_from_least(series, procs)[order]
+    _fill_averages(_columns(sizes), shapes, kin, starts, at, found, log_bayes, _workspace(sizes, shapes))
     found[:, order] = found.copy()
     is_exact, curve = exact_log_s(sizes, series, procs)
     return Averaged(np.where(is_exact, curve, found[0]), np.sqrt(found[1] + found[2]), found[1] / found[2], log_bayes)
 
 
-def _columns(sizes: Sizes) -> Columns:
+@entry_kernel
+def _fill_averages(
+    series: _Columns, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, log_bayes: Floats,
+    work: _Workspace,
+) -> None:  # fmt: skip
+    """Fills log_bayes[series] and, per target, found: mean of log s, variance between shapes, variance within one.
+
+    The targets of series i are starts[i]:starts[i + 1].
+    """
+    for i in range(series.offsets.size - 1):
+        a, b = series.offsets[i], series.offsets[i + 1]
+        if a == b or starts[i] == starts[i + 1]:
+            continue
+        # 1. The weights of hypotheses and shapes, from the series alone, then as its siblings inform them.
+        n_hypotheses = _weigh(i, series, shapes, work)
+        log_bayes[i] = _inform(i, n_hypotheses, shapes.prior, kin, work)
+        log2_x, m = series.log2_x[a:b], b - a
+        for t in range(starts[i], starts[i + 1]):
+            _fill_log_shape(at[t], shapes, work.curve)
+            centre, first, second, within = 0.0, 0.0, 0.0, 0.0
+            for h in range(n_hypotheses):
+                weight, place = work.weight[h], work.place
+                within += _fill_gain(h, at[t], log2_x, series.rate[i], work) * total(weight, work.noise[h])
+                # 2. Where each shape goes through the target: its curve, shifted by what the sizes lie off it.
+                is_past_end = h == ENDED and at[t] > log2_x[m - 2]
+                for g in range(place.size):
+                    curve = series.log_t[b - 2] - work.error[m - 2, g] if is_past_end else work.curve[g]
+                    place[g] = curve - centre
+                for j in range(m):
+                    gain, error = work.gain[j], work.error[_row(h, j, m)]
+                    for g in range(place.size):
+                        place[g] += gain * error[g]
+                if h == PLAIN:
+                    # About a place of its own, so that squares lose no digits.
+                    centre = place[np.argmax(weight)]
+                    for g in range(place.size):
+                        place[g] -= centre
+                # 3. Mean and variance over all of them.
+                first += total(weight, place)
+                for g in range(place.size):
+                    place[g] *= place[g]
+                second += total(weight, place)
+            found[0, t], found[1, t], found[2, t] = centre + first, max(second - first * first, 0.0), within
+
+
+# Not inlined: two kernels call it once a series, and either would compile it again.
+@called_kernel
+def _weigh(i: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
+    """Fills weight and noise of every hypothesis and shape, from series i alone, sum 1; how many hypotheses there are.
+
+    A weight is odds times prior times (FREEDOM + misfit)^-(FREEDOM + m - 1)/2. The power is whole in the root, so that
+    squaring does what logarithms take five times as long for.
+    """
+    a, b = series.offsets[i], series.offsets[i + 1]
+    m, prior, log2_x, log_t = b - a, shapes.prior, series.log2_x[a:b], series.log_t[a:b]
+    n_hypotheses, freedom = N_HYPOTHESES if m >= LEAST_SIZES else 1, FREEDOM + m - 1
+    for j in range(m):
+        _fill_log_shape(log2_x[j], shapes, work.error[j])
+        for g in range(prior.size):
+            work.error[j, g] = log_t[j] - work.error[j, g]
+    if n_hypotheses > 1:
+        for g in range(prior.size):
+            work.error[m, g] = log_t[m - 1] - log_t[m - 2] + work.error[m - 2, g]
+    constant, least = np.empty(n_hypotheses), np.inf
+    for h in range(n_hypotheses):
+        constant[h] = _krige(h, log2_x, log_t, series.variance[a:b], series.rate[i], work)
+        _fill_misfit(h, m, work)
+        if constant[h] > -np.inf:
+            least = min(least, max(work.noise[h].min(), 0.0))
+    most, whole = constant.max(), 0.0
+    for h in range(n_hypotheses):
+        weight, noise, root, factor = work.weight[h], work.noise[h], work.place, np.exp(constant[h] - most)
+        for g in range(prior.size):
+            noise[g] = FREEDOM + max(noise[g], 0.0)
+            root[g] = np.sqrt((FREEDOM + least) / noise[g])
+            weight[g] = factor * prior[g]
+            noise[g] /= freedom
+        exponent = freedom
+        while exponent > 0:
+            for g in range(prior.size):
+                weight[g] *= root[g] if exponent % 2 == 1 else 1.0
+                root[g] *= root[g]
+            exponent //= 2
+        whole += weight.sum()
+    work.weight[:n_hypotheses] /= whole
+    return int(n_hypotheses)
+
+
+@kernel
+def _fill_misfit(h: int, m: int, work: _Workspace) -> None:
+    """Fills noise with the squares of every shape about its level, in units of the covariance."""
+    misfit, ones, inverse, whole = work.noise[h], work.ones[h], work.inverse[h], work.ones[h, :m].sum()
+    misfit[:] = 0.0
+    for j in range(m):
+        for k in range(j + 1):
+            factor = (inverse[j, k] - ones[j] * ones[k] / whole) * (1.0 if j == k else 2.0)
+            first, second = work.error[_row(h, j, m)], work.error[_row(h, k, m)]
+            for g in range(misfit.size):
+                misfit[g] += factor * first[g] * second[g]
+
+
+@kernel
+def _row(h: int, j: int, m: int) -> int:
+    """The row of `error` that size j of m has under a hypothesis."""
+    return m if h == ENDED and j == m - 1 else j
+
+
+@kernel
+def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float, work: _Workspace) -> float:
+    """Fills walked, inverse and ones of a hypothesis; the log of its odds and of its density's constant."""
+    m, odds = log2_x.size, ODDS[h]
+    walked, inverse, covariance = work.walked[h], work.inverse[h, :m, :m], work.covariance[:m, :m]
+    if h == LAST_ODD:
+        odds = min(odds * (log2_x[m - 1] - log2_x[m - 2]), 1.0)
+    elif h == LAST_SLOPE and m == LEAST_SIZES:
+        odds = 0.0
+    elif h == ENDED and (log_t[m - 1] <= log_t[m - 2] - ENDED_GAIN or log_t[m - 2] >= log_t[0]):
+        odds = 0.0
+    walked[0] = 0.0
+    for j in range(1, m):
+        is_last = j == m - 1
+        is_odd = (h == LAST_ODD and is_last) or (h == FIRST_ODD and j == 1) or (h == LAST_SLOPE and not is_last)
+        per_doubling = rate + (ENDED_LOG_SD**2 if h == ENDED and is_last else 0.0)
+        walked[j] = walked[j - 1] + per_doubling * (log2_x[j] - log2_x[j - 1]) + (STEP_LOG_SD**2 if is_odd else 0.0)
+    for j in range(m):
+        for k in range(m):
+            covariance[j, k] = walked[min(j, k)] + (variance[j] if j == k else 0.0)
+    log_determinant, whole = _invert(covariance, inverse), 0.0
+    for j in range(m):
+        work.ones[h, j] = 0.0
+        for k in range(m):
+            work.ones[h, j] += inverse[j, k]
+        whole += work.ones[h, j]
+    return float(np.log(odds) - 0.5 * (log_determinant + np.log(whole))) if odds > 0.0 else -np.inf
+
+
+@kernel
+def _fill_gain(h: int, at: float, log2_x: Floats, rate: float, work: _Workspace) -> float:
+    """Fills gain, what the error of each size counts at a place; the variance there in units of the noise's factor."""
+    m, walked, inverse, ones = log2_x.size, work.walked[h], work.inverse[h], work.ones[h]
+    right = place_in(log2_x, at, False)
+    there = walked[min(right, m - 1)]
+    if 0 < right < m:
+        part = (at - log2_x[right - 1]) / (log2_x[right] - log2_x[right - 1])
+        there = walked[right - 1] + part * (walked[right] - walked[right - 1])
+    spread = there + rate * (max(at - log2_x[m - 1], 0.0) + max(log2_x[0] - at, 0.0))
+    rest, whole = 1.0, 0.0
+    for j in range(m):
+        rest -= min(there, walked[j]) * ones[j]
+        whole += ones[j]
+    for j in range(m):
+        known = 0.0
+        for k in range(m):
+            known += inverse[j, k] * min(there, walked[k])
+        spread -= known * min(there, walked[j])
+        work.gain[j] = known + rest * ones[j] / whole
+    return float(spread + rest * rest / whole)
+
+
+@kernel
+def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Workspace) -> float:
+    """Moves the weights of series i to those under the prior that its siblings inform; their log Bayes factor.
+
+    `kin.posterior_sums` adds n_informative posteriors, the series' own among them where it is informative.
+    """
+    of, odds = kin.application[i], work.place
+    own = 1.0 if kin.is_informative[i] else 0.0
+    n_others = kin.n_informative[of] - own if of >= 0 else 0.0
+    if n_others <= 0.0:
+        return 0.0
+    share, likelihood = n_others * SIBLING_WEIGHT / (1.0 + n_others * SIBLING_WEIGHT), 0.0
+    for g in range(prior.size):
+        here = 0.0
+        for h in range(n_hypotheses):
+            here += work.weight[h, g]
+        odds[g] = max(kin.posterior_sums[of, g] - own * here, 0.0) / (prior[g] * n_others)
+        likelihood += here * odds[g]
+    for h in range(n_hypotheses):
+        for g in range(prior.size):
+            work.weight[h, g] *= (1.0 - share + share * odds[g]) / (1.0 - share + share * likelihood)
+    return float(np.log(max(likelihood, 1e-300)))
+
+
+@kernel
+def _fill_log_shape(log2_x: float, shapes: Shapes, out: Floats) -> None:
+    """Fills out with log T of every shape at one place."""
+    table = shapes.log_shape
+    at = (log2_x - LEAST_LOG2) * STEPS_PER_OCTAVE
+    row = min(max(int(np.floor(at)), 0), table.shape[0] - 2)
+    share, below, above = at - row, table[row], table[row + 1]
+    for g in range(out.size):
+        out[g] = below[g] + share * (above[g] - below[g])
+
+
+@kernel
+def _invert(matrix: Floats, inverse: Floats) -> float:
+    """Fills inverse, symmetric and positive definite, by Gauss and Jordan; writes over the matrix; log determinant."""
+    m, logs = matrix.shape[0], 0.0
+    for j in range(m):
+        for k in range(m):
+            inverse[j, k] = 1.0 if j == k else 0.0
+    for j in range(m):
+        pivot = matrix[j, j]
+        logs += np.log(pivot)
+        for k in range(m):
+            matrix[j, k] /= pivot
+            inverse[j, k] /= pivot
+        for i in range(m):
+            factor = matrix[i, j]
+            if i != j and factor != 0.0:
+                for k in range(m):
+                    matrix[i, k] -= factor * matrix[j, k]
+                    inverse[i, k] -= factor * inverse[j, k]
+    return float(logs)
+
+
+@kernel
+def total(weight: Floats, values: Floats) -> float:
+    """The sum of products, as four sums side by side: none waits for the one before it."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    even = values.size - values.size % 4
+    for k in range(0, even, 4):
+        a += weight[k] * values[k]
+        b += weight[k + 1] * values[k + 1]
+        c += weight[k + 2] * values[k + 2]
+        d += weight[k + 3] * values[k + 3]
+    for k in range(even, values.size):
+        a += weight[k] * values[k]
+    return (a + b) + (c + d)
+
+
+@entry_kernel
+def _add_posteriors(
+    series: _Columns, shapes: Shapes, application: Ints, is_informative: Bools, sums: Floats, work: _Workspace
+) -> None:
+    """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself."""
+    for i in range(series.offsets.size - 1):
+        if is_informative[i]:
+            for h in range(_weigh(i, series, shapes, work)):
+                for g in range(shapes.prior.size):
+                    sums[application[i], g] += work.weight[h, g]
+
+
+def _columns(sizes: Sizes) -> _Columns:
     of = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
     log2_x = sizes.log2_from_least(of, sizes.procs)
-    return Columns(sizes.offsets, log2_x, np.log(sizes.runtime_s), sizes.variance, sizes.drift)
+    return _Columns(sizes.offsets, log2_x, np.log(sizes.runtime_s), sizes.variance, sizes.drift)
 
 
-def _workspace(sizes: Sizes, shapes: Shapes) -> Workspace:
+def _workspace(sizes: Sizes, shapes: Shapes) -> _Workspace:
     """Workspace for the longest series."""
-    m, n, h = int(np.diff(sizes.offsets).max(initial=1)), shapes.prior.size, HYPOTHESES
-    lengths = ((m, n), (h, n), (h, n), (n,), (n,), (h,), (h, m), (m, m), (h, m, m), (h, m), (h,), (m,))
-    return Workspace(*(np.zeros(one) for one in lengths))
+    m, n, h = int(np.diff(sizes.offsets).max(initial=1)), shapes.prior.size, N_HYPOTHESES
+    lengths = ((m + 1, n), (h, n), (h, n), (n,), (n,), (h, m), (m, m), (h, m, m), (h, m), (m,))
+    return _Workspace(*(np.zeros(one) for one in lengths))
+
+
+def kin_of(sizes: Sizes, application: Ints) -> Kindred:
+    """The summed posteriors of each application's informative series."""
+    n_applications, shapes = int(application.max(initial=-1)) + 1, shape_grid()
+    sums = np.zeros((n_applications, shapes.prior.size))
+    is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
+    if is_informative.any():
+        _add_posteriors(_columns(sizes), shapes, application, is_informative, sums, _workspace(sizes, shapes))
+    n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
+    return Kindred(application, is_informative, sums, n_informative)
+
+
+def weights_of(sizes: Sizes, shapes: Shapes) -> Floats:
+    """The posterior of the only series over the shapes given, sum 1."""
+    sums, first = np.zeros((1, shapes.prior.size)), np.zeros(1, np.int64)
+    _add_posteriors(_columns(sizes), shapes, first, np.ones(1, np.bool_), sums, _workspace(sizes, shapes))
+    posterior: Floats = sums[0]
+    return posterior
+
+
+def n_siblings(kin: Kindred) -> Floats:
+    """Per series, how many others inform it."""
+    others: Floats = np.append(kin.n_informative, 0.0)[kin.application] - kin.is_informative
+    return np.where(kin.application >= 0, others, 0.0)
 
 
 LEAST_EXACT_SIZES = 4
@@ -182,71 +482,3 @@ def exact_log_s(sizes: Sizes, series: Ints, procs: Floats) -> tuple[Bools, Float
     serial, t1_s = fitted.serial_fraction[series], fitted.t1_s[series]
     with np.errstate(divide="ignore", invalid="ignore"):
         return is_exact[series], np.log(t1_s * (serial + (1.0 - serial) / procs))
-
-
-@kernel
-def fill_gain(h: int, at: float, log2_x: Floats, rate: float, work: Workspace) -> float:
-    """Fills gain, what the error of each size counts at a place; the variance there in units of the noise's factor."""
-    m, walked, inverse, ones = log2_x.size, work.walked[h], work.inverse[h], work.ones[h]
-    right = place_in(log2_x, at, False)
-    there = walked[min(right, m - 1)]
-    if 0 < right < m:
-        part = (at - log2_x[right - 1]) / (log2_x[right] - log2_x[right - 1])
-        there = walked[right - 1] + part * (walked[right] - walked[right - 1])
-    spread = there + rate * (max(at - log2_x[m - 1], 0.0) + max(log2_x[0] - at, 0.0))
-    rest = 1.0
-    for j in range(m):
-        rest -= min(there, walked[j]) * ones[j]
-    for j in range(m):
-        known = 0.0
-        for k in range(m):
-            known += inverse[j, k] * min(there, walked[k])
-        spread -= known * min(there, walked[j])
-        work.gain[j] = known + rest * ones[j] / work.whole[h]
-    return float(spread + rest * rest / work.whole[h])
-
-
-@entry_kernel
-def fill_averages(
-    series: Columns, shapes: Shapes, kin: Kindred, targets: Targets, found: Floats, log_bayes: Floats, work: Workspace
-) -> None:
-    """Fills log_bayes[series] and, per target, found: mean of log s, variance between shapes, variance within one."""
-    for i in range(series.offsets.size - 1):
-        a, b = series.offsets[i], series.offsets[i + 1]
-        if a == b or targets.offsets[i] == targets.offsets[i + 1]:
-            continue
-        n_hypotheses = weighed(i, series, shapes, work)
-        log_bayes[i] = informed_by_siblings(i, n_hypotheses, shapes.prior, kin, work)
-        for h in range(n_hypotheses):
-            for g in range(shapes.prior.size):
-                work.misfit[h, g] = (FREEDOM + work.misfit[h, g]) / (FREEDOM + b - a - 1)
-            work.constant[h] = total(work.weight[h], work.misfit[h])
-        for t in range(targets.offsets[i], targets.offsets[i + 1]):
-            fill_log_shape(targets.log2_x[t], shapes, work.curve)
-            fill_moments(t, targets.log2_x[t], n_hypotheses, series.log2_x[a:b], series.rate[i], found, work)
-
-
-@kernel
-def fill_moments(
-    t: int, at: float, n_hypotheses: int, log2_x: Floats, rate: float, found: Floats, work: Workspace
-) -> None:
-    """Fills one target's mean and variances from curve, log T of every shape there."""
-    place, centre, first, second, within = work.place, 0.0, 0.0, 0.0, 0.0
-    for h in range(n_hypotheses):
-        within += fill_gain(h, at, log2_x, rate, work) * work.constant[h]
-        for g in range(place.size):
-            place[g] = work.curve[g] - centre
-        for j in range(log2_x.size):
-            gain, error = work.gain[j], work.error[j]
-            for g in range(place.size):
-                place[g] += gain * error[g]
-        if h == 0:
-            # About a place of its own, so that squares lose no digits.
-            centre = place[np.argmax(work.weight[0])]
-            for g in range(place.size):
-                place[g] -= centre
-        first += total(work.weight[h], place)
-        for g in range(place.size):
-            place[g] *= place[g]
-        second += total(work.weight[h], place)
-    found[0, t], found[1, t], found[2, t] = centre + first, max(second - first * first, 0.0), within

@@ -1,9 +1,8 @@
-"""How far measured runtimes lie off the model average, in its standard deviations, on codes that had no say in it.
+"""How far measured runtimes lie off the model average, on codes that had no say in it; and the noise of a single run.
 
-The factors are apart for answers between the sizes of a series, and beyond them by the number of its sizes and by the
-reach: the more sizes, the surer the average is of a law, and the further it errs where the code leaves that law. They
-are apart for either end, because runtimes leave a law upwards more often and further. Second half: what repeats say of
-the noise of a single run.
+An end of an interval is exp(a) sd^b (1 + doublings)^c sizes^d off the prediction, in log s: sd is the standard
+deviation of the average, doublings how far the count lies outside the sizes of the series. It is apart for either side,
+because runtimes leave a law upwards more often and further.
 """
 
 import numpy as np
@@ -11,44 +10,52 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.scaling.average import Sizes
 
-MOST_SIZES, MOST_DOUBLINGS = 5, 3
-"""More sizes, or a reach of more doublings, count as these."""
-
-FACTORS = (
-    (-3.07, -1.01, 1.04, 2.14),
-    (-1.34, -0.85, 1.42, 6.39), (-1.34, -0.85, 1.25, 6.39), (-1.34, -0.87, 1.21, 6.39),
-    (-1.78, -0.84, 0.84, 2.64), (-1.78, -0.84, 1.00, 3.21), (-1.78, -0.78, 1.16, 3.21),
-    (-1.74, -0.78, 0.91, 2.39), (-1.74, -0.74, 1.35, 5.44), (-1.74, -0.70, 1.63, 5.44),
-    (-1.53, -0.75, 1.55, 9.67), (-1.57, -0.88, 2.33, 9.67), (-1.57, -0.54, 3.13, 9.67),
-    (-2.59, -1.15, 1.58, 4.94), (-2.59, -0.79, 2.20, 8.21), (-2.59, -0.69, 3.01, 8.21),
-)  # fmt: skip
-"""Lower ends of the 95% and 80% interval and their upper ends, in standard deviations: between sizes, then a line for
-each of 1 to 5 sizes, up to 1.5, 2.5 and more doublings beyond. From ten measured codes and six simulated ones."""
-
 QUANTILES = (0.025, 0.1, 0.5, 0.9, 0.975)
 """Which quantiles an interval's ends and the prediction stand for, in the columns' order."""
 
+WIDTHS = {
+    0.025: (-0.58, 0.0, 0.73, -0.54),
+    0.1: (-0.19, 0.72, 0.0, -0.33),
+    0.9: (-1.9, 0.55, 1.08, 0.7),
+    0.975: (-0.14, 0.54, 0.71, 0.19),
+}
+"""a, b, c and d of each end. The least loss of quantile regression over sixteen measured codes and six simulated ones
+(benchmarks/bench_curves.py --widths); b and c are at least 0, so that no interval narrows further out."""
 
-def rests_on(sizes: Sizes, series: Ints, procs: Floats) -> Ints:
-    """Per target its place in FACTORS: within the sizes of its series, or beyond them by their number and the reach.
-
-    A series without sizes counts as one of one size.
-    """
-    n_sizes, ends = np.diff(sizes.offsets)[series], np.append(sizes.procs, np.nan)
-    first, last = ends[sizes.offsets[series]], ends[np.where(n_sizes > 0, sizes.offsets[series + 1] - 1, -1)]
-    doublings = np.nan_to_num(np.log2(np.maximum(procs / last, first / procs)))
-    reach = np.clip(np.floor(doublings + 0.5), 1, MOST_DOUBLINGS).astype(np.int64)
-    beyond = 1 + MOST_DOUBLINGS * (np.clip(n_sizes, 1, MOST_SIZES) - 1) + reach - 1
-    is_within = (n_sizes > 1) & (procs >= first) & (procs <= last)
-    return np.where(is_within, 0, beyond)
+MOST_SIZES = 6
+"""A series of more sizes counts as one of so many: no measured code shows what more are worth."""
 
 
-def log_quantiles(log_s: Floats, log_sd: Floats, place: Ints) -> Floats:
-    """Log runtimes at QUANTILES, float64[t, 5], from means and standard deviations and places in FACTORS."""
-    low95, low80, high80, high95 = np.array(FACTORS)[place].T
-    ends = [low95, low80, np.zeros(place.size), high80, high95]
-    found: Floats = log_s[:, None] + log_sd[:, None] * np.column_stack(ends)
+def log_quantiles(log_s: Floats, log_sd: Floats, n_sizes: Floats, doublings: Floats) -> Floats:
+    """Log runtimes at QUANTILES, float64[t, 5], from means and standard deviations (log s)."""
+    columns = np.column_stack(
+        [np.ones(log_s.size), np.log(log_sd), np.log1p(doublings), np.log(np.clip(n_sizes, 1, MOST_SIZES))]
+    )
+    low95, low80, high80, high95 = np.exp(columns @ np.array(list(WIDTHS.values())).T).T
+    ends = [-np.maximum(low95, low80), -low80, np.zeros(log_s.size), high80, np.maximum(high95, high80)]
+    found: Floats = log_s[:, None] + np.column_stack(ends)
     return found
+
+
+def below_smallest_size(log_quantile: Floats, sizes: Sizes, series: Ints, procs: Floats, log_sd: Floats) -> Floats:
+    """Log runtimes at QUANTILES, none above what ran on the smallest size, where no size ran longer than one before it.
+
+    The bound begins above that runtime by as much as the interval there, and reaches it within a doubling.
+    """
+    rises = np.diff(np.log(sizes.runtime_s), prepend=np.inf) > 0.0
+    rises[sizes.offsets[:-1][np.diff(sizes.offsets) > 0]] = False
+    n_rises = np.append(0, np.cumsum(rises))
+    first, n_sizes = sizes.offsets[series], np.diff(sizes.offsets)[series]
+    falls = (n_sizes > 1) & (n_rises[sizes.offsets[series + 1]] == n_rises[first])
+    at = np.where(n_sizes > 0, first, 0)
+    first_log_s, beyond = np.log(sizes.runtime_s[at]), np.log2(procs / sizes.procs[at])
+    there = log_quantiles(first_log_s, log_sd, n_sizes, np.zeros(procs.size))
+    bound = first_log_s[:, None] + np.clip(1.0 - beyond, 0.0, 1.0)[:, None] * np.maximum(
+        there - first_log_s[:, None], 0.0
+    )
+    is_bounded = falls & (beyond >= 0.0)
+    middle = log_quantile[:, [2]]
+    return np.where(is_bounded[:, None], np.minimum(log_quantile, np.maximum(bound, middle)), log_quantile)
 
 
 PRIOR_REPEATS = 3.0

@@ -13,19 +13,18 @@ from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.average import Averaged, Sizes, average, kin_of
+from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of
 from pipeline.scaling.calibration import (
+    below_smallest_size,
     has_noise,
     log_quantiles,
     log_wide_sd,
     median_variance,
     repeats,
-    rests_on,
     run_log_sd,
 )
 from pipeline.scaling.fit_law import fit_law
 from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, of_axis, pooled
-from pipeline.scaling.posterior import Kindred
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.scaling.series import BatchFit, SeriesBatch
 from pipeline.settings import SiteSettings
@@ -129,7 +128,14 @@ class ObservedSeries:
 
     def quantiles(self, group: Ints, procs: Floats, curve: Averaged, new_log_sd: Floats | float = 0.0) -> Floats:
         """Log runtimes at QUANTILES of the curve, or of something that scatters about it by `new_log_sd` (log s)."""
-        return log_quantiles(curve.log_s, np.hypot(curve.log_sd, new_log_sd), rests_on(self.sizes, group, procs))
+        sizes, log_sd = self.sizes, np.hypot(curve.log_sd, new_log_sd)
+        n_sizes, ends = np.diff(sizes.offsets)[group], np.append(sizes.procs, np.nan)
+        first, last = (
+            ends[np.where(n_sizes > 0, place, -1)] for place in (sizes.offsets[group], sizes.offsets[group + 1] - 1)
+        )
+        doublings = np.nan_to_num(np.log2(np.maximum(np.maximum(procs / last, first / procs), 1.0)))
+        found = log_quantiles(curve.log_s, log_sd, n_sizes, doublings)
+        return below_smallest_size(found, sizes, group, procs, self.run_sd[group])
 
 
 def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:

@@ -18,9 +18,8 @@ from pipeline.arrays import Floats, category_codes, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Sizes, average, shape_grid, table_places, weights_of
+from pipeline.scaling.average import Averaged, Shapes, Sizes, average, shape_grid, table_places, weights_of
 from pipeline.scaling.points import fitted_points, series_of
-from pipeline.scaling.posterior import Shapes
 from pipeline.scaling.rules import AcrossRules, PredictRules
 from pipeline.tables import ACROSS, PREDICTIONS
 

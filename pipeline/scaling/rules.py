@@ -49,8 +49,8 @@ class PredictRules:
     default_log_sd: float = 0.4
     # Lower bound of the spread of a single run (log s).
     measured_log_sd: float = 0.02
-    # Spread of repeats where too few groups of the log have repeats (log s; 0.06 is 6%).
-    run_log_sd: float = 0.06
+    # Spread of repeats where too few groups of the log have repeats (log s; 0.02 is 2%).
+    run_log_sd: float = 0.02
     # Deviation of runtimes from any law per doubling, where the log does not determine it (log s).
     drift_log_sd: float = 0.07
     # Largest spread of repeats; a wider group has no common runtime (log s).

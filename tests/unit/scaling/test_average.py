@@ -6,8 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.arrays import Floats
-from pipeline.scaling.average import Averaged, Sizes, average, kin_of, shape_grid, weights_of
-from pipeline.scaling.posterior import FIRST_STEP_ODDS, FREEDOM, LAST_STEP_ODDS, STEP_LOG_SD
+from pipeline.scaling.average import (
+    ENDED,
+    ENDED_GAIN,
+    ENDED_LOG_SD,
+    FREEDOM,
+    ODDS,
+    STEP_LOG_SD,
+    Averaged,
+    Sizes,
+    average,
+    kin_of,
+    shape_grid,
+    weights_of,
+)
 
 NOISE, DRIFT = 0.05**2, 0.07**2
 
@@ -28,24 +40,32 @@ def predicted(sizes: Sizes, procs: list[float]) -> Averaged:
 def by_linear_algebra(sizes: Sizes, at: float) -> tuple[float, float, float]:
     """Mean of log T at a place, the variance between shapes and that within one, from the full covariance.
 
-    Hypotheses: no odd step, the last one, the first one; an odd step's variance spreads evenly over it.
+    Hypotheses: no odd step, the last one, the first one, all but the last, and that scaling has ended; the variance of
+    an odd step spreads evenly over it.
     """
     log2_x = np.log2(np.append(sizes.procs, at) / sizes.procs[0])
-    last = LAST_STEP_ODDS * (log2_x[-2] - log2_x[-3])
-    parts = [_hypothesis(sizes, log2_x, odd, odds) for odd, odds in ((None, 1.0), (-2, last), (0, FIRST_STEP_ODDS))]
+    m = len(sizes.procs)
+    odd_steps: list[list[int]] = [[], [m - 2], [0], list(range(m - 2)), [m - 2]]
+    odds = np.array(ODDS)
+    odds[1] *= log2_x[-2] - log2_x[-3]
+    odds[3] *= m > 3
+    odds[ENDED] *= np.log(sizes.runtime_s[-1] / sizes.runtime_s[-2]) > -ENDED_GAIN and sizes.runtime_s[-2] < 900
+    parts = [_hypothesis(sizes, log2_x, h, odd_steps[h], odds[h]) for h in np.flatnonzero(odds)]
     weight, place, within = (np.concatenate(column) for column in zip(*parts, strict=True))
     weight = weight / weight.sum()
     mean = weight @ place
     return float(mean), float(weight @ (place - mean) ** 2), float(weight @ within)
 
 
-def _hypothesis(sizes: Sizes, log2_x: Floats, odd: int | None, odds: float) -> tuple[Floats, Floats, Floats]:
+def _hypothesis(sizes: Sizes, log2_x: Floats, h: int, odd: list[int], odds: float) -> tuple[Floats, Floats, Floats]:
     shapes, m = shape_grid(), len(sizes.procs)
-    shape = shapes.log_shape[np.round((log2_x + 20) * 16).astype(int)]
+    on_curve = np.minimum(log2_x, log2_x[m - 2]) if h == ENDED else log2_x
+    shape = shapes.log_shape[np.round((on_curve + 20) * 16).astype(int)]
     path = sizes.drift[0] * (log2_x - log2_x.min())
-    if odd is not None:
-        ends = np.sort(log2_x[:m])[[odd, odd + 1]]
-        path = path + STEP_LOG_SD**2 * np.clip((log2_x - ends[0]) / (ends[1] - ends[0]), 0, 1)
+    for step in odd:
+        first, last = log2_x[step], log2_x[step + 1]
+        variance = ENDED_LOG_SD**2 * (last - first) if h == ENDED else STEP_LOG_SD**2
+        path = path + variance * np.clip((log2_x - first) / (last - first), 0, 1)
     walk = np.minimum.outer(path, path)
     covariance = walk[:m, :m] + np.diag(sizes.variance)
     inverse = np.linalg.inv(covariance)
@@ -61,14 +81,26 @@ def _hypothesis(sizes: Sizes, log2_x: Floats, odd: int | None, odds: float) -> t
     return weight, shape[m] + level + cross @ inverse @ off, (FREEDOM + misfit) / (FREEDOM + m - 1) * own
 
 
+@pytest.mark.parametrize("last_s", [120.0, 168.0, 190.0])
 @pytest.mark.parametrize("at", [0.5, 1.0, 2.0, 8.0, 11.313708498984761, 16.0, 64.0])
-def test_kriging_is_the_full_covariance(at: float) -> None:
-    sizes = sizes_of({1: 900.0, 4: 300.0, 8: 170.0, 16: 120.0})
+def test_kriging_is_the_full_covariance(at: float, last_s: float) -> None:
+    sizes = sizes_of({1: 900.0, 4: 300.0, 8: 170.0, 16: last_s})
     found = predicted(sizes, [at])
     mean, between, within = by_linear_algebra(sizes, at)
     assert found.log_s[0] == pytest.approx(mean, abs=1e-6)
     assert found.log_sd[0] ** 2 == pytest.approx(between + within, rel=1e-5)
     assert found.split[0] == pytest.approx(between / within, rel=1e-5)
+
+
+def test_a_tail_that_stopped_falling_stays() -> None:
+    """After 584 s come 672 s: neither a curve that falls again nor one that goes on rising is likelier than none."""
+    found = np.exp(predicted(sizes_of({8: 1850.0, 16: 1010.0, 32: 584.0, 64: 672.0}), [128.0, 256.0]).log_s)
+    assert found == pytest.approx(672.0, rel=0.1)
+
+
+def test_the_slope_of_the_last_two_sizes_goes_on_where_no_law_joins_the_others() -> None:
+    found = np.exp(predicted(sizes_of({1: 1000.0, 2: 900.0, 4: 850.0, 8: 430.0, 16: 212.0}), [32.0]).log_s)
+    assert found == pytest.approx(106.0, rel=0.15)
 
 
 series_of_any = st.lists(
