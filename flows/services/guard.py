@@ -225,7 +225,7 @@ class Round:
     """By job id what scontrol said where a change was not made."""
     left: Mapping[str, int]
     complaints: Sequence[str]
-    """What could not be known, in sentences."""
+    """What could not be known, or should be mended, in sentences."""
     is_dry_run: bool
     took_s: float
 
@@ -264,6 +264,8 @@ class Guard:
     """Of slurm.conf: the look-up and the heartbeat are in it."""
     _known: RunSettings = field(init=False)
     _rules: SoftRules = field(init=False)
+    _compared: tuple[float, float] | None = None
+    """The setting and slurmctld's OverTimeLimit (min) when they were last compared."""
     _signals: dict[int, bool] = field(default_factory=dict)
     _stamp: str | None = None
     _answers: dict[tuple[Any, ...], Sequence[float] | None] = field(default_factory=dict)
@@ -337,6 +339,13 @@ class Guard:
         """The time by slurmctld's clock, by which it ends jobs; the margin follows its OverTimeLimit."""
         found = controller(self.environment)
         self._rules = self.rules or SOFT_RULES._replace(margin_s=margin_of(found.over_time_limit_s))
+        compared = set_min, over_min = self._known.export.over_time_limit_min, found.over_time_limit_s / MINUTE_S
+        if set_min != over_min and compared != self._compared:
+            complaints.append(
+                f"export.over_time_limit_min is {set_min:g}, but slurmctld's OverTimeLimit is {over_min:g} min: set it "
+                f"to {over_min:g}, because queries, replays and an export without Slurm plan with it."
+            )
+        self._compared = compared
         off_s = found.clock_s - now_s
         if math.isnan(off_s):
             return now_s

@@ -40,7 +40,7 @@ def print_round(found: Round, now_s: float) -> None:
         refused = f"; NOT CHANGED: {found.refused[one.job.job_id]}" if one.job.job_id in found.refused else ""
         lines.append(f"  {one.job.job_id} ({one.job.values.get('user')}, {kind}): {times}: {one.why}{refused}")
     lines += [f"  {count:,} left alone: {reason}" for reason, count in found.left.items()]
-    lines += [f"  Not known: {sentence}" for sentence in found.complaints]
+    lines += [f"  Note: {sentence}" for sentence in found.complaints]
     sys.stdout.writelines(printable(line, 2000) + "\n" for line in lines)
     sys.stdout.flush()
 
