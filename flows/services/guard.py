@@ -317,7 +317,8 @@ class Guard:
         if not is_leaving:
             seen = self._with_details(seen, complaints)
         rest = plan_round(seen)
-        running = [one for one in rest.changes if one.job.start_s is not None and one.job not in _jobs(first.changes)]
+        done = {one.job.job_id for one in first.changes}
+        running = [one for one in rest.changes if one.job.start_s is not None and one.job.job_id not in done]
         waiting = [one for one in rest.changes if one.job.start_s is None]
         refused |= self._make([*running, *waiting])
         shown = [*first.changes, *running, *waiting]
@@ -326,13 +327,10 @@ class Guard:
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
             with _noting(complaints), naming_path(self.folder / HEARTBEAT_FILE):
                 write_bytes(self.folder / HEARTBEAT_FILE, f"{now_s:.0f}\n".encode())
-        n_ours = sum((set_s_of(one.comment) or 0) > 0 and (one.planned_s or 0) < (one.asked_s or 0) for one in jobs
-                     if one.start_s is not None)  # fmt: skip
-        n_running = sum(one.start_s is not None for one in jobs)
-        took_s = time.monotonic() - began
+        n_ours = sum((set_s_of(one.comment) or 0) > 0 and (one.planned_s or 0) < (one.asked_s or 0) for one in urgent)
         return Round(
-            n_running, n_ours, len(jobs) - n_running, shown, refused, rest.left, complaints,
-            self.is_dry_run or is_trying, took_s,
+            len(urgent), n_ours, len(jobs) - len(urgent), shown, refused, rest.left, complaints,
+            self.is_dry_run or is_trying, time.monotonic() - began,
         )  # fmt: skip
 
     def _ask_controller(self, now_s: float, complaints: list[str]) -> float:
@@ -441,10 +439,6 @@ class Guard:
 def _gpu_type(job: PendingJob, lookup: Lookup) -> str:
     queue = job.values.get("queue")
     return lookup.gpu_type(queue if isinstance(queue, str) else None)
-
-
-def _jobs(changes: Sequence[Change]) -> list[PendingJob]:
-    return [one.job for one in changes]
 
 
 class _noting(suppress):  # noqa: N801 # it is used as a function

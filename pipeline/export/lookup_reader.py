@@ -50,7 +50,8 @@ class Lookup:
             raise ValueError("the first lines have another checksum: export it again")
         if file.seek(0, 2) != int(self.facts["bytes"]):
             raise ValueError("the file has other bytes than its first line says: export it again")
-        self.chain = templates(heading[0])
+        # The template of each rank, in order of look-up.
+        self.chain = dict(one.split(":", 1) for one in heading[0].split()[1:])
 
     @property
     def newest_end_s(self) -> int:
@@ -93,11 +94,6 @@ class Lookup:
         if check != str(self.hash_of(text)):
             raise ValueError("a row has another checksum: export it again")
         return text[len(key) + 1 :]
-
-
-def templates(line: str) -> "dict[str, str]":
-    """Of a line of the heading the template of each rank, in order of look-up."""
-    return dict(one.split(":", 1) for one in line.split()[1:])
 
 
 def key_columns(template: str) -> "tuple[str, ...]":
