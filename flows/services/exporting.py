@@ -96,13 +96,9 @@ def published_tables(manifest: Manifest) -> PublishedTables:
         estimates=read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
         applications=known_applications(jobs),
         has_hashed_names=bool(settings.get("site", {}).get("anonymise")),
-        has_own_name_rules=_has_own_name_rules(manifest),
+        has_own_name_rules=bool(settings.get("ingest", {}).get("application_rules")),
         memory=read_columns(manifest.path(MEMORY.name), MEMORY) if MEMORY.name in manifest.tables else MEMORY.empty(),
         gpu_types=known_gpu_types(jobs),
         early=[(one["user"], one["what"]) for one in early_kinds(jobs)],
         medians_s=known_medians(jobs),
     )
-
-
-def _has_own_name_rules(manifest: Manifest) -> bool:
-    return bool(manifest.settings.get("ingest", {}).get("application_rules"))

@@ -225,7 +225,7 @@ class Round:
     """By job id what scontrol said where a change was not made."""
     left: Mapping[str, int]
     complaints: Sequence[str]
-    """What could not be known, in sentences."""
+    """What could not be known, or should be mended, in sentences."""
     is_dry_run: bool
     took_s: float
 
@@ -264,6 +264,8 @@ class Guard:
     """Of slurm.conf: the look-up and the heartbeat are in it."""
     _known: RunSettings = field(init=False)
     _rules: SoftRules = field(init=False)
+    _compared: tuple[float, float] | None = None
+    """The setting and slurmctld's OverTimeLimit (min) when they were last compared."""
     _signals: dict[int, bool] = field(default_factory=dict)
     _stamp: str | None = None
     _answers: dict[tuple[Any, ...], Sequence[float] | None] = field(default_factory=dict)
@@ -315,7 +317,8 @@ class Guard:
         if not is_leaving:
             seen = self._with_details(seen, complaints)
         rest = plan_round(seen)
-        running = [one for one in rest.changes if one.job.start_s is not None and one.job not in _jobs(first.changes)]
+        done = {one.job.job_id for one in first.changes}
+        running = [one for one in rest.changes if one.job.start_s is not None and one.job.job_id not in done]
         waiting = [one for one in rest.changes if one.job.start_s is None]
         refused |= self._make([*running, *waiting])
         shown = [*first.changes, *running, *waiting]
@@ -324,19 +327,23 @@ class Guard:
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
             with _noting(complaints), naming_path(self.folder / HEARTBEAT_FILE):
                 write_bytes(self.folder / HEARTBEAT_FILE, f"{now_s:.0f}\n".encode())
-        n_ours = sum((set_s_of(one.comment) or 0) > 0 and (one.planned_s or 0) < (one.asked_s or 0) for one in jobs
-                     if one.start_s is not None)  # fmt: skip
-        n_running = sum(one.start_s is not None for one in jobs)
-        took_s = time.monotonic() - began
+        n_ours = sum((set_s_of(one.comment) or 0) > 0 and (one.planned_s or 0) < (one.asked_s or 0) for one in urgent)
         return Round(
-            n_running, n_ours, len(jobs) - n_running, shown, refused, rest.left, complaints,
-            self.is_dry_run or is_trying, took_s,
+            len(urgent), n_ours, len(jobs) - len(urgent), shown, refused, rest.left, complaints,
+            self.is_dry_run or is_trying, time.monotonic() - began,
         )  # fmt: skip
 
     def _ask_controller(self, now_s: float, complaints: list[str]) -> float:
         """The time by slurmctld's clock, by which it ends jobs; the margin follows its OverTimeLimit."""
         found = controller(self.environment)
         self._rules = self.rules or SOFT_RULES._replace(margin_s=margin_of(found.over_time_limit_s))
+        compared = set_min, over_min = self._known.export.over_time_limit_min, found.over_time_limit_s / MINUTE_S
+        if set_min != over_min and compared != self._compared:
+            complaints.append(
+                f"export.over_time_limit_min is {set_min:g}, but slurmctld's OverTimeLimit is {over_min:g} min: set it "
+                f"to {over_min:g}, because queries, replays and an export without Slurm plan with it."
+            )
+        self._compared = compared
         off_s = found.clock_s - now_s
         if math.isnan(off_s):
             return now_s
@@ -432,10 +439,6 @@ class Guard:
 def _gpu_type(job: PendingJob, lookup: Lookup) -> str:
     queue = job.values.get("queue")
     return lookup.gpu_type(queue if isinstance(queue, str) else None)
-
-
-def _jobs(changes: Sequence[Change]) -> list[PendingJob]:
-    return [one.job for one in changes]
 
 
 class _noting(suppress):  # noqa: N801 # it is used as a function

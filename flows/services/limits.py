@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.services.files.os_errors import naming_path
+from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.published.published_folder import published_folder, read_columns
@@ -78,11 +78,16 @@ def advise(log: LimitLog, by: str) -> dict[str, Any]:
         return {"log": log.name} | recommended_requests(log.past, by)
 
 
-def limit_status(published: Path) -> dict[str, Any]:
-    """What shorter limits have done by week, or would have in a dry run; InputError where nothing is published."""
-    with reading(published_folder(published)) as manifest:
+def limit_status(given: Path) -> dict[str, Any]:
+    """What shorter limits have done by week, or would have in a dry run; InputError where nothing is published.
+
+    `mode` is that of the published run, from which look-ups are exported; `config_mode` that of a config, if given.
+    """
+    config_mode = config_settings(given).export.mode if given.suffix == ".toml" else None
+    with reading(published_folder(given)) as manifest:
         mode = manifest.settings.get("export", {}).get("mode", "dry_run")
-        return {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode} | limit_facts(manifest)
+        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode, "config_mode": config_mode}
+        return facts | limit_facts(manifest)
 
 
 def limit_facts(manifest: Manifest) -> dict[str, Any]:

@@ -35,13 +35,6 @@ class Estimate:
         self.quantiles_s, self.n_jobs = quantiles_s, n_jobs
 
 
-class Memory:
-    """A row of memory: what to ask for per processor, KiB, never less than was used, and the ended jobs behind it."""
-
-    def __init__(self, ask_kib: int, n_jobs: int) -> None:
-        self.ask_kib, self.n_jobs = ask_kib, n_jobs
-
-
 class Lookup:
     """An open look-up file: two reads find a key. `job` in its methods has None where a value is unknown."""
 
@@ -57,7 +50,8 @@ class Lookup:
             raise ValueError("the first lines have another checksum: export it again")
         if file.seek(0, 2) != int(self.facts["bytes"]):
             raise ValueError("the file has other bytes than its first line says: export it again")
-        self.chain, self.memories = (templates(line) for line in heading[:2])
+        # The template of each rank, in order of look-up.
+        self.chain = dict(one.split(":", 1) for one in heading[0].split()[1:])
 
     @property
     def newest_end_s(self) -> int:
@@ -73,12 +67,6 @@ class Lookup:
         lines = (row_of(self.line_of, rank, one, job) for rank, one in self.chain.items())
         found = next((line for line in lines if line is not None), None)
         return None if found is None else estimate_of(found, float(job["requested_s"] or 0))
-
-    def memory(self, job: "Mapping[str, Any]") -> "Memory | None":
-        """The first row of memory that is present; None where none is."""
-        lines = (row_of(self.line_of, f"{MEMORY_KIND}{rank}", one, job) for rank, one in self.memories.items())
-        found = next((line for line in lines if line is not None), None)
-        return None if found is None else Memory(*map(int, found.split("\t")))
 
     def application(self, job_name: str) -> "str | None":
         """The application of a job's name where the file has it."""
@@ -106,11 +94,6 @@ class Lookup:
         if check != str(self.hash_of(text)):
             raise ValueError("a row has another checksum: export it again")
         return text[len(key) + 1 :]
-
-
-def templates(line: str) -> "dict[str, str]":
-    """Of a line of the heading the template of each rank, in order of look-up."""
-    return dict(one.split(":", 1) for one in line.split()[1:])
 
 
 def key_columns(template: str) -> "tuple[str, ...]":

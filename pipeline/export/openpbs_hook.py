@@ -108,9 +108,7 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: L
     if age_s > settings["max_age_s"]:
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: the newest job of the look-up ended {age_s / 86400:.0f} days ago")
         return
-    values = with_program(facts, settings, lookup)
-    say_memory(values, facts["mem_kib"], lookup)
-    found = lookup.estimate(values)
+    found = lookup.estimate(with_program(facts, settings, lookup))
     soft_s = math.ceil(found.quantiles_s[settings["quantile_place"]]) if found else 0
     if not LEAST_S <= soft_s < walltime_s:
         return
@@ -125,14 +123,6 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: L
 def is_named(facts: "dict[str, Any]", lists: "dict[str, list[str]]") -> bool:
     """Whether the job's user, account or queue is in its list."""
     return any(facts[name] in names for name, names in lists.items())
-
-
-def say_memory(values: "dict[str, Any]", asked_kib: "float | None", lookup: Lookup) -> None:
-    """Log what jobs like this need, where it is less than half of what is asked for; memory is never changed."""
-    found = lookup.memory(values)
-    if asked_kib is not None and found is not None and 2 * found.ask_kib * values["procs"] <= asked_kib:
-        what = f"memory of {found.ask_kib * values['procs'] / 1024:.0f} MiB, not {asked_kib / 1024:.0f}, would do"
-        pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: {what}, by {found.n_jobs} earlier jobs of the user")
 
 
 def kept(name: str, mark: Any, make: "Callable[[], Any]") -> Any:
@@ -168,7 +158,6 @@ def facts_of(job: Any, user: str, walltime_s: int) -> "dict[str, Any]":
         "requested_s": float(walltime_s),
         "procs": float(counted(job.Resource_List, ("ncpus", "ppn"), 1)),
         "gpus": float(counted(job.Resource_List, ("ngpus", "gpus"), 0)),
-        "mem_kib": memory_kib(job.Resource_List),
     }
 
 
@@ -211,30 +200,12 @@ def of_chunk(parts: "list[str]", names: "tuple[str, str]", least: int) -> int:
     return n_chunks * int(given.get(names[0]) or given.get(names[1]) or least)
 
 
-def memory_kib(asked: Any) -> "float | None":
-    """The memory that the job asks for, KiB; None where it asks for none."""
-    whole = size_kib(asked_for(asked, "mem"))
-    chunks = [chunk.split(":") for chunk in (text_of(asked["select"]) or "").split("+")]
-    sizes = [size_kib(dict(part.partition("=")[::2] for part in parts).get("mem")) for parts in chunks]
-    if whole is None and None not in sizes:
-        whole = sum(size * of_chunk(parts, ("", ""), 1) for size, parts in zip(sizes, chunks) if size)  # noqa: B905
-    return whole
-
-
-def size_kib(text: Any) -> "float | None":
-    """A size as 4gb, 512mb or 1024 (bytes), in KiB; None for any other."""
-    found = re.match(r"(\d+)([kmgtp]?)(b?)$", str(text).lower())
-    return int(found.group(1)) * 1024.0 ** (" kmgtp".index(found.group(2) or " ") - 1) if found else None
-
-
 def with_program(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: Lookup) -> "dict[str, Any]":
     """The values that the look-up's keys are made of."""
-    mem_kib = facts["mem_kib"]
     return {
         "who": facts["user"], "what": program_of(facts, settings, lookup), "queue": facts["queue"],
         "requested_s": facts["requested_s"], "procs": facts["procs"], "gpus": facts["gpus"],
         "gpu_type": lookup.gpu_type(facts["queue"]) if facts["gpus"] else "",
-        "requested_mem_kib": None if mem_kib is None else float(int(mem_kib / facts["procs"] + 0.5)),
     }  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def planned_weeks(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[st
     own = jobs.filter(pa.array(is_ours))
     limit_s, requested_s, run_s = limit_s[is_ours], requested_s[is_ours], run_s[is_ours]
     week = ((floats(own, "end_s") - FIRST_MONDAY_S) // WEEK_S).astype(np.int64)
-    is_noted = np.asarray(pc.fill_null(pc.starts_with(own["limit_set_by"].cast(pa.string()), "dry_run"), False))
+    is_noted = _is_noted(own)
     is_raised = run_s > limit_s - rules.margin_s
     reached_s = np.minimum(run_s + rules.margin_s, requested_s)
     n_extensions = np.where(is_raised, np.maximum(extensions_of(reached_s, limit_s, rules), 1), 0)
@@ -59,7 +59,7 @@ def planned_weeks(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[st
     hours = floats(own, "procs") * (requested_s - limit_s) / HOUR_S
     weeks, row = np.unique(week, return_inverse=True)
 
-    def total(values: Floats) -> list[float]:
+    def total(values: Floats | Bools) -> list[float]:
         sums: list[float] = np.bincount(row, np.nan_to_num(values), minlength=len(weeks)).tolist()
         return sums
 
@@ -94,13 +94,11 @@ def early_kinds(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[str,
         `user` and `what`, as ESTIMATES name them; `n_planned`, and how many of them ended early, `n_early`.
     """
     limit_s, requested_s, run_s = (floats(jobs, name) for name in ("limit_set_s", "requested_s", "runtime_s"))
-    by, user, name, application = (
-        jobs[column].cast(pa.string()) for column in ("limit_set_by", "user", "job_name", "application")
-    )
+    user, name, application = (jobs[column].cast(pa.string()) for column in ("user", "job_name", "application"))
     what = pc.coalesce(application, pc.binary_join_element_wise("job_name", name, " "))
     kinds = pc.binary_join_element_wise(user, what, "\0").combine_chunks().dictionary_encode()
     kind = kinds.indices.fill_null(-1).to_numpy()
-    is_set = np.asarray(pc.fill_null(pc.invert(pc.starts_with(by, "dry_run")), False))
+    is_set = np.asarray(pc.is_valid(jobs["limit_set_by"])) & ~_is_noted(jobs)
     is_known = (kind >= 0) & (run_s > 0)
     planned = np.flatnonzero(is_known & is_set & (limit_s < requested_s))
     others = np.flatnonzero(is_known & ~is_set)
@@ -121,3 +119,8 @@ def early_kinds(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[str,
         | {"n_planned": int(n_planned[one]), "n_early": int(n_early[one])}
         for one in np.flatnonzero(found).tolist()
     ]
+
+
+def _is_noted(jobs: pa.Table) -> Bools:
+    """Of which jobs a dry run has noted a limit, and set none."""
+    return np.asarray(pc.fill_null(pc.starts_with(jobs["limit_set_by"].cast(pa.string()), "dry_run"), False))

@@ -271,6 +271,27 @@ def test_the_margin_follows_slurm_conf_from_round_to_round(site: Site) -> None:
     assert [one.to_s for one in guard.run_round(time.time()).changes] == [4500.0]
 
 
+@pytest.mark.parametrize(
+    ("said", "given", "shown"), [("20 min", "20", ""), ("20 min", "0", "20"), ("UNLIMITED", "15", "inf")]
+)
+def test_a_setting_that_differs_from_slurm_conf_is_named_when_the_guard_starts(
+    walltime: Walltime, site: Site, said: str, given: str, shown: str
+) -> None:
+    """Else queries, replays and an export without Slurm plan with another margin than the guard has."""
+    site.scontrol.shows(f"OverTimeLimit           = {said}")
+    export = f"over_time_limit_min = {given}\n"
+    for how in ("--once", "--dry-run"):
+        found = guarded(walltime, site, how, export=export)["complaints"]
+        assert len(found) == bool(shown)
+        if shown:
+            assert f"export.over_time_limit_min is {given}, " in found[0] and f"set it to {shown}" in found[0]
+    site.config(export=f"over_time_limit_min = {shown or given}\n")
+    assert "OverTimeLimit" not in walltime("guard", site.folder / "site.toml", "--once").out
+    guard = Guard(lambda: run_settings(site.config(export=export)), os.environ, is_dry_run=False)
+    n_said = [len(guard.run_round(time.time()).complaints) for _ in range(3)]
+    assert n_said == [bool(shown), 0, 0], "not each round"
+
+
 def test_the_guard_begins_while_slurmctld_is_away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     Program(site.folder, "scontrol", "sys.exit('Unable to contact slurm controller')")
     monkeypatch.setenv("SLURM_CONF", str(site.folder / "slurm.conf"))

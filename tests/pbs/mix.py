@@ -70,7 +70,7 @@ NAMES = ("007", "1e5", "null", "true", "NaN", "-1", "md+4", "0x1f")
 """Names that qsub takes and JSON may take for numbers. qsub refuses every name that a shell could read otherwise."""
 
 
-def look_up(tables: Path, newest_end_s: int | None = None, times: float = 1.0, memory: pa.Table | None = None) -> bytes:
+def look_up(tables: Path, newest_end_s: int | None = None, times: float = 1.0) -> bytes:
     """The look-up of the published estimates; where given with another end of the newest job, or with longer times."""
     table = read_table(load_manifest(tables).path(ESTIMATES.name), ESTIMATES)
     changed = {f"{unit}_{name}": times for unit in ("runtime_s", "ratio") for name in QUANTILE_NAMES}
@@ -79,7 +79,7 @@ def look_up(tables: Path, newest_end_s: int | None = None, times: float = 1.0, m
     if newest_end_s is not None:
         ends_s = pa.array([newest_end_s] * table.num_rows, table.schema.field("newest_end_s").type)
         table = table.set_column(table.column_names.index("newest_end_s"), "newest_end_s", ends_s)
-    return lookup_file(table, {}, memory)
+    return lookup_file(table, {})
 
 
 def planned_s(look_up: bytes, who: str, what: str | None, walltime_s: int, procs: int, gpus: int = 0) -> int:

@@ -1,7 +1,6 @@
 """Jobs with ngpus on a real OpenPBS: submit, account, run, ask, export, and what the hook sets."""
 
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from pipeline.publish import load_manifest
 from tests.pbs.cluster import Cluster
 from tests.pbs.conftest import CONFIG, installed
 from tests.pbs.mix import look_up, planned_s, soft_s_of, walltime
-from tests.unit.export.slurm_plugin import memory_of
 
 TRAIN_S, N_EACH = {1: 12, 2: 6, 4: 3}, 6
 """Runtime of `train`, which halves, by GPUs; runs of each."""
@@ -71,18 +69,11 @@ def test_query_and_advice_are_in_gpus(site: Site) -> None:
     assert "GPUs" in said and "processor-hours" not in said, said
 
 
-def test_the_hook_plans_by_a_job_s_gpus_and_says_what_memory_it_needs(site: Site) -> None:
+def test_the_hook_plans_by_a_job_s_gpus(site: Site) -> None:
     installed(site.cluster, site.folder)
-    manifest = load_manifest(site.folder / "tables")
-    # Sleeping jobs use no memory.
-    facts = {"site": manifest.site, "run_id": manifest.run_id, "newest_end_s": int(time.time()), "what": "train"}
-    asked = {"requested_mem_kib": 2 * 2.0**20, "recommended_mem_kib": 2.0**18, "who": "alice", "procs": 2}
-    content = look_up(site.folder / "tables", memory=memory_of(facts | asked))
+    content = look_up(site.folder / "tables")
     (site.cluster.home / "server_priv" / "walltime.lookup").write_bytes(content)
     held = {n: site.submit(n, 1, "-h") for n in (*TRAIN_S, 8)}
     planned = {n: planned_s(content, "alice", "train", ASKED_S, 2, gpus=n) for n in held}
     assert {n: soft_s_of(site.cluster, job_id) for n, job_id in held.items()} == planned
     assert planned[1] > planned[4]
-    assert site.cluster.log_lines("walltime: memory of 1024 MiB, not 4096, would do"), site.cluster.log_lines(
-        "walltime"
-    )

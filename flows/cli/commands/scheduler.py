@@ -135,12 +135,11 @@ def guard(
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")
     end_activity_line()
     settings = run_settings(config)
-    is_slurm = settings.guard.scheduler == "slurm"
-    if (dry_run or withdraw) and not is_slurm:
-        raise InputError("guard.scheduler", "pbs", "slurm", "OpenPBS extends soft_walltime by itself")
     is_followed = settings.source.kind in FOLLOWED and not (dry_run or withdraw)
     watcher = _learner(config, 0.0 if once else LEARN_S) if is_followed else None
-    guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if is_slurm else None
+    # With OpenPBS the accounting alone is followed, and a guard is refused.
+    has_rounds = settings.guard.scheduler == "slurm" or dry_run or withdraw
+    guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if has_rounds else None
     with ExitStack() as alone, _ending_on_signals() as asked:
         if not dry_run:
             try:

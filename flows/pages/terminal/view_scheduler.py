@@ -40,7 +40,7 @@ def print_round(found: Round, now_s: float) -> None:
         refused = f"; NOT CHANGED: {found.refused[one.job.job_id]}" if one.job.job_id in found.refused else ""
         lines.append(f"  {one.job.job_id} ({one.job.values.get('user')}, {kind}): {times}: {one.why}{refused}")
     lines += [f"  {count:,} left alone: {reason}" for reason, count in found.left.items()]
-    lines += [f"  Not known: {sentence}" for sentence in found.complaints]
+    lines += [f"  Note: {sentence}" for sentence in found.complaints]
     sys.stdout.writelines(printable(line, 2000) + "\n" for line in lines)
     sys.stdout.flush()
 
@@ -89,8 +89,11 @@ def _people(found: Mapping[str, Any], columns: Sequence[Column], written: Mappin
 
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     """Jobs that were planned shorter, how often limits were raised, and whether a job ended by one, by week."""
+    now = found["config_mode"]
+    changed = "" if now in (None, found["mode"]) else f", and the config now has {now}"
+    yield f"The published run {found['run_id']} has export.mode {found['mode']}{changed}."
     if not found["weeks"]:
-        yield f"No job has ended that Walltime planned with a shorter limit (export.mode is {found['mode']})."
+        yield "No job has ended that Walltime planned with a shorter limit."
         return
     columns = (
         text("week from", "week"),

@@ -463,17 +463,21 @@ local function memory_words(job, memory, mem_kib)
   return (" mem_jobs=%d mem_mib=%.0f asked_mem_mib=%.0f"):format(memory.n_jobs, ask_mib, asked_mib)
 end
 
+local IS_ORDERED = SETTINGS.order and SETTINGS.mode == "limit"
+
 -- A job whose own runtime is not to be used is ordered as its partition's median job, so that leaving gains nothing.
-local function order_as_median(job, names)
-  if not SETTINGS.order or SETTINGS.mode ~= "limit" then return end
-  local median_s = with_lookup(function(file, facts) return line_of(file, facts, "t|" .. quoted(names)) end)
+local function order_as_median(file, facts, job, names)
+  local median_s = line_of(file, facts, "t|" .. quoted(names))
   if median_s then job.site_factor = site_factor(tonumber(median_s)) end
 end
 
 local function adjust(job, parts)
   local names = job.partition or default_partition(parts) or ""
   if SETTINGS.mode == "off" then return end
-  if is_left_alone(job, names) then return order_as_median(job, names) end
+  if is_left_alone(job, names) then
+    if IS_ORDERED then with_lookup(function(file, facts) order_as_median(file, facts, job, names) end) end
+    return
+  end
   local part = (parts or {})[names]
   local asked = asked_min(job, part)
   local mem_kib = memory_kib_of(job)
@@ -496,9 +500,10 @@ local function adjust(job, parts)
     local new = not is_too_old(facts)
     -- Runs of such a kind stop themselves before a limit that they see.
     local early = line_of(file, facts, "s|" .. quoted(values.who or "") .. "|" .. quoted(values.what or ""))
-    return facts.stamp, find(file, facts, values), new and find_memory(file, facts, values) or nil, new, early
+    local found, asks = find(file, facts, values), new and find_memory(file, facts, values) or nil
+    if IS_ORDERED and not found then order_as_median(file, facts, job, names) end
+    return facts.stamp, found, asks, new, early
   end)
-  if not answer then order_as_median(job, names) end
   if not answer and not memory then return end
   local is_ours = not is_early and is_ours_to_lower(job, part)
   local limit = answer and is_new and is_ours and not crosses_reservation(asked * 60)

@@ -11,7 +11,7 @@ from pipeline.estimate.estimates import estimates_table, table_rows
 from pipeline.estimate.history import History
 from pipeline.evaluate.table_reading import look_up, published_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
-from pipeline.export.lookup_reader import Lookup, hash_of
+from pipeline.export.lookup_reader import MEMORY_KIND, Lookup, hash_of, row_of
 from pipeline.export.published_tables import known_applications, known_gpu_types
 from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
@@ -164,8 +164,8 @@ def test_memory_is_never_less_than_was_used_and_rests_on_jobs_of_the_user() -> N
     job = {"who": "ada", "what": "relax", "requested_mem_kib": 2**22, "procs": 4}
 
     def found(**more: object) -> tuple[int, int] | None:
-        one = file.memory(job | more)
-        return one and (one.ask_kib, one.n_jobs)
+        line = row_of(file.line_of, f"{MEMORY_KIND}1", "who+what+requested_mem_kib+procs", job | more)
+        return line and tuple(map(int, line.split("\t")))
 
     asked = {what: found(what=what) for what in ("relax", "big", "few", "other", None)}
     assert asked == {"relax": (2**20, 12), "big": (1537 * 1024, 12)} | dict.fromkeys(("few", "other", None))

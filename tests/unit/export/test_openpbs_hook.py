@@ -33,7 +33,7 @@ from tests.unit.export.openpbs_server import (
     installed,
     submit,
 )  # fmt: skip
-from tests.unit.export.slurm_plugin import found_in, job_at, memory_of, of_user, table_of
+from tests.unit.export.slurm_plugin import found_in, job_at, of_user, table_of
 
 NAMES = (
     "relax_12.sh", "solver-n16", "prep", "Übung 7", "a|b\tc", "77", "x\ny", "prod", "%41", "__import__('os')",
@@ -143,26 +143,6 @@ def test_gpus_are_part_of_the_kind(published: PublishedTables, tmp_path: Path) -
     assert [other.call(QUEUEJOB, submit(3600, ngpus=4, queue=queue)).soft_s for queue in ("q", "r")] == [600, None]
     asks = [{"select": "2:ncpus=4:ngpus=2"}, {"ncpus": 8, "ngpus": 4}, {"select": "2:ncpus=4"}, {"select": "2:ngpus=4"}]
     assert [server.call(QUEUEJOB, submit(3600, **asked)).soft_s for asked in asks] == [600, 600, None, None]
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"mem": "16gb", "ncpus": 4}, "of 4096 MiB, not 16384, would do"),
-        ({"select": "2:ncpus=2:mem=8192mb"}, "of 4096 MiB, not 16384, would do"),
-        ({"mem": "6gb", "ncpus": 4}, ""), ({"ncpus": 4}, ""), ({"select": "1:ncpus=4:mem=16gb+1"}, ""),
-    ],
-)  # fmt: skip
-def test_memory_is_said_in_the_log_and_never_changed(
-    published: PublishedTables, tmp_path: Path, asked: dict, said: str
-) -> None:
-    rows = memory_of({"who": "u1"}, {"who": "u1", "requested_mem_kib": 1.5 * 2**20})
-    tables = replace(published, estimates=table_of(of_user("u1", 600.0)), memory=rows)
-    server = installed(openpbs_files(tables, LIMITING), tmp_path)
-    job = server.call(QUEUEJOB, submit(3600, Job_Name="relax_12.sh", **asked))
-    assert job.Resource_List.get("mem") == asked.get("mem") and job.Resource_List.get("select") == asked.get("select")
-    lines = [line for line in server.log if "memory" in line]
-    assert bool(lines) == bool(said) and all(said in line for line in lines)
 
 
 @pytest.mark.parametrize(

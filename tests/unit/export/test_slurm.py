@@ -258,3 +258,22 @@ def test_jobs_without_an_estimate_of_ours_are_ordered_as_the_median_of_their_par
     assert one(interpreter, text, tmp_path, partition="long", **off)["site_factor"] == "nil"
     text = installed(of_user("ada", HOUR), mode="limit", listed={"medians_s": {"batch": 12 * HOUR}})
     assert one(interpreter, text, tmp_path, **off)["site_factor"] == "nil"
+
+
+@needs_lua
+@each_lua
+@pytest.mark.parametrize(
+    ("order", "own", "n_opened"),
+    [
+        (True, {"user_name": "eve"}, 1), (True, {"comment": "walltime:off"}, 1), (True, {}, 1),
+        (False, {"user_name": "eve"}, 1), (False, {"comment": "walltime:off"}, 0),
+    ],
+)  # fmt: skip
+def test_the_look_up_is_opened_once_for_a_job(
+    interpreter: str, installed, tmp_path: Path, order: bool, own: dict, n_opened: int
+) -> None:
+    text = installed(of_user("ada", HOUR), mode="limit", order=order, listed={"medians_s": {"batch": 12 * HOUR}})
+    watch = "local open = io.open; io.open = function(path, ...) logged[#logged + 1] = path; return open(path, ...) end"
+    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 600, "script": "#!/bin/sh"}
+    _, logged = submitted(interpreter, text, [job | own], PARTS, tmp_path, before=watch)
+    assert len([line for line in logged if line.endswith("walltime.lookup")]) == n_opened
