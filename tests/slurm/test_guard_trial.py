@@ -45,6 +45,8 @@ from tests.unit.export.slurm_plugin import table_of
 
 IS_TRUE = bool(os.environ.get("WALLTIME_TRIAL_TRUE"))
 AWAY_S, CONTROLLER_S = (600.0, 300.0) if IS_TRUE else (40.0, 40.0)
+# Until the guard's first round after a true absence the heartbeat is old, and jobs keep their requests.
+CALM_AFTER_S = 120.0 if IS_TRUE else 10.0
 LOG = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz"
 FASTER, N_KINDS, N_EACH, EVERY_S = 60.0, 20, 15, 3.0 if IS_TRUE else 1.9
 SHAPE = {
@@ -197,8 +199,10 @@ class Trial:
 
     def is_calm(self, at_s: float) -> bool:
         """Whether nothing was failing or had just failed on which a first limit depends."""
-        names = ("guard away", "stale look-up", "broken look-up", "no look-up", "reservation")
-        return not any(from_s - 10 < at_s < until_s + 10 for name, from_s, until_s in self.phases if name in names)
+        names = ["guard away", "stale look-up", "broken look-up", "no look-up", "reservation"]
+        names += ["slurmctld"] if IS_TRUE else []
+        failing = [(from_s - 10, until_s + CALM_AFTER_S) for name, from_s, until_s in self.phases if name in names]
+        return not any(from_s < at_s < until_s for from_s, until_s in failing)
 
 
 pytestmark = pytest.mark.timeout(3600)
@@ -476,11 +480,13 @@ def test_what_the_plug_in_plans_is_what_the_replay_plans(trial: Trial) -> None:
     assert n_calm > (30 if IS_TRUE else 150)
 
 
+@pytest.mark.skipif(IS_TRUE, reason="with true absences jobs come too slowly to queue: nothing to start earlier")
 def test_jobs_start_earlier_than_without(trial: Trial, rows: dict[str, Row]) -> None:
     soft = statistics.mean(wait_s(rows[one.soft]) for one in trial.jobs)
     assert soft < statistics.mean(wait_s(rows[one.plain]) for one in trial.jobs)
 
 
+@pytest.mark.skipif(IS_TRUE, reason="OverTimeLimit=15 lets every job of this trial run on while the guard is away")
 def test_every_limit_was_raised_by_the_guard_in_time(trial: Trial, rows: dict[str, Row]) -> None:
     n_raised, n_long = extensions(trial), 0
     for one in trial.jobs:
@@ -489,7 +495,11 @@ def test_every_limit_was_raised_by_the_guard_in_time(trial: Trial, rows: dict[st
             n_long += 1
             assert n_raised[one.soft] or row["TimelimitRaw"] == str(one.kind.minutes), row
     assert n_long > 30
-    assert all(found["refused"] is None for one in trial.rounds() for found in one["changes"])
+
+
+def test_slurm_refused_no_change(trial: Trial) -> None:
+    changes = [one for found in trial.rounds() for one in found["changes"]]
+    assert len(changes) > 30 and all(one["refused"] is None for one in changes)
 
 
 def test_jobs_that_need_their_limit_have_it(trial: Trial, rows: dict[str, Row]) -> None:
