@@ -300,9 +300,7 @@ def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float,
     walked, inverse, covariance = work.walked[h], work.inverse[h, :m, :m], work.covariance[:m, :m]
     if h == LAST_ODD:
         odds = min(odds * (log2_x[m - 1] - log2_x[m - 2]), 1.0)
-    elif h == LAST_SLOPE and m == LEAST_SIZES:
-        odds = 0.0
-    elif h == ENDED and (log_t[m - 1] <= log_t[m - 2] - ENDED_GAIN or log_t[m - 2] >= log_t[0]):
+    elif (h == LAST_SLOPE and m == LEAST_SIZES) or (h == ENDED and (log_t[m - 1] <= log_t[m - 2] - ENDED_GAIN or log_t[m - 2] >= log_t[0])):
         odds = 0.0
     walked[0] = 0.0
     for j in range(1, m):
