@@ -17,8 +17,16 @@ import numpy.typing as npt
 
 from benchmarks.backtest_table import line
 from benchmarks.probe_figures import Scored, adjusted_rand_index, one_each, predicted
-from pipeline.phases.block_phases import N_PHASES, ProbePhases, cluster_intervals, find_probe_phases, removal_curve
-from pipeline.phases.block_vectors import FrequencyVectors, read_frequency_vectors, read_interval_times
+from pipeline.phases.blocks import (
+    N_PHASES,
+    FrequencyVectors,
+    ProbePhases,
+    cluster_intervals,
+    find_probe_phases,
+    read_frequency_vectors,
+    read_interval_times,
+    removal_curve,
+)
 from pipeline.phases.phase_input import PhaseRules, ProbeRules
 
 SAMPLES = (1, 3, 5, 10)

@@ -20,7 +20,7 @@ from pipeline.phase_tables import (
 )
 from pipeline.phases import input_named, input_of
 from pipeline.phases.occurrences import make_plan, status_of
-from pipeline.phases.phase_input import LITERAL, ExpansionRules, PhaseRules
+from pipeline.phases.phase_input import ExpansionRules, PhaseRules
 from pipeline.phases.platforms import planned_times, predict_runtime, read_measured_times
 from pipeline.report import parsed_json, read_dataclass
 from pipeline.schema import TableKind
@@ -76,13 +76,13 @@ class StepResult:
     notes: tuple[str, ...]
 
 
-def find(path: Path, out: Path, *, literal: bool, application: str | None, times: Path | None = None) -> StepResult:
+def find(path: Path, out: Path, *, application: str | None, times: Path | None = None) -> StepResult:
     """Find the phases of a run, and write them to `out`; a plan and times from before are removed there.
 
     `times` is a CSV of measured times of the intervals of basic-block vectors.
     """
     kind, trace_id = input_of(path), name_of(path)
-    rules = LITERAL if literal else PhaseRules(expansion=ExpansionRules(form=kind.expansion))
+    rules = PhaseRules(expansion=ExpansionRules(form=kind.expansion))
     found = kind.extract(path, trace_id, rules, times)
     _clear(out)
     for table, of in ((found.calls, MPI_CALLS), (found.points, PHASE_POINTS), (found.phases, PHASES)):

@@ -198,10 +198,9 @@ def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Figures:
     }  # fmt: skip
     if not parts:
         return found
-    divisor = coverage if rules.divide_by_coverage else 1.0
-    runtime_s = sum(part.time_s for part in parts) / divisor
+    runtime_s = sum(part.time_s for part in parts) / coverage
     found["runtime_s"] = runtime_s
-    if spread := _spread(parts, divisor, runtime_s):
+    if spread := _spread(parts, coverage, runtime_s):
         least_s = min(float(there_s[is_timed].sum()), runtime_s)
         for level in (80, 95):
             width_s = spread[0] * float(stdtrit(min(spread[1], 1e9), (1 + level / 100) / 2))

@@ -1,7 +1,5 @@
 """The expansion of times to a runtime: exact where all is timed, by hand on a small case, and intervals that hold."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,7 +10,7 @@ from pipeline.phases.phase_input import ExpansionRules, PhaseRules
 from pipeline.phases.platforms import RUN_IT_WHOLE, expand, predict_runtime
 
 RATIO, REGRESSION = ExpansionRules(form="ratio"), ExpansionRules()
-COUNT = ExpansionRules(form="count", divide_by_coverage=False)
+COUNT = ExpansionRules(form="count")
 
 
 def phases_of(counts: list[int], times_s: list[float], relevant: list[bool]) -> pa.Table:
@@ -56,7 +54,10 @@ def test_the_ratio_form_by_hand() -> None:
 
 
 def test_the_count_form_is_the_paper_s_equation() -> None:
-    assert expand(SMALL, TIMED, COUNT)["runtime_s"] == pytest.approx(10 * 4.0 + 4 * 15.0)
+    whole = phases_of([10, 4], [20.0, 60.0], [True, True])
+    assert expand(whole, TIMED, COUNT)["runtime_s"] == pytest.approx(10 * 4.0 + 4 * 15.0)
+    # The phases that were timed are 80% of the time.
+    assert expand(SMALL, TIMED, COUNT)["runtime_s"] == pytest.approx((10 * 4.0 + 4 * 15.0) / 0.8)
 
 
 def test_a_run_timed_whole_is_exact() -> None:
@@ -114,7 +115,7 @@ def test_the_regression_form_is_near_the_better_of_the_others(common: float, own
         rows = [(0, place, float(there[place]), float(here[place])) for place in range(10, 200, 20)]
         phases, times = phases_of([200], [float(here.sum())], [True]), times_of(rows)
         for form in (RATIO, COUNT, REGRESSION):
-            found = expand(phases, times, replace(form, divide_by_coverage=True))
+            found = expand(phases, times, form)
             squares[form.form] += ((found["runtime_s"] or 0.0) / there.sum() - 1) ** 2
     best = min(squares["ratio"], squares["count"])
     assert squares["regression"] <= 1.25 * best

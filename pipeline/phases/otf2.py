@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Ints, arrow, texts
 from pipeline.errors import InputError, printable
-from pipeline.phases.mpi_calls import NO_TAG, POLLING, UNKNOWN, calls_table, known
+from pipeline.phases.calls import NO_TAG, POLLING, UNKNOWN, calls_table, known
 from pipeline.report import Report
 
 _NO_RANK = 2**32 - 1
