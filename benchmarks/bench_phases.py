@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +44,7 @@ from pipeline.phases.occurrences import (  # noqa: E402
 )
 from pipeline.phases.phase_input import Extracted, PhaseRules, PlanRules  # noqa: E402
 from pipeline.phases.phases import find_phases  # noqa: E402
-from pipeline.phases.platforms import planned_times, predict_runtime  # noqa: E402
+from pipeline.phases.platforms import expand, planned_times, predict_runtime  # noqa: E402
 from pipeline.storage import read_table, write_table  # noqa: E402
 from tests.simulation.mpi_steps import HERE, THERE, Machine, simulated_run  # noqa: E402
 from tests.unit.phases.otf2_archive import write_archive  # noqa: E402
@@ -138,10 +139,12 @@ def figures(found: Extracted, target: tuple[Any, float | None], settings: PlanRu
     times = planned_times(found.points, plan, target[0], "there", settings.start)
     table, _ = predict_runtime(found.phases, times, SETTINGS, procs=found.procs, measured_s=target[1])
     (row,) = table.to_pylist()
+    alone = expand(found.phases, times, replace(SETTINGS.expansion, even_width=0.0))
     true_s = float(row["measured_s"])
     used = times.filter(pa.compute.invert(pa.compute.or_(times["is_warmup"], times["is_control"])))
     return {
         "status": row["status"], "error %": 100 * row["error"],
+        "phases alone %": 100 * (alone["runtime_s"] / true_s - 1), "even answers %": 100.0 * (row["method"] == "even"),
         "SET %": 100 * used.column("time_s").to_numpy().sum() / true_s,
         "SET with warm-up %": 100 * row["set_s"] / true_s,
         "control without phases %": 100 * (row["control_s"] / true_s - 1),

@@ -28,13 +28,6 @@ from pipeline.phases.phases import MPI
 INPUTS = {one.name: one for one in (MPI, PROBES)}
 
 
-def input_named(name: str) -> PhaseInput:
-    """The kind of input of this name; InputError where there is none."""
-    if name not in INPUTS:
-        raise InputError(f"input {printable(name, 60)}", "an unknown kind", f"one of {', '.join(INPUTS)}")
-    return INPUTS[name]
-
-
 def input_of(path: Path) -> PhaseInput:
     """The kind of input that knows the path by its content; InputError where none does."""
     if not path.exists():

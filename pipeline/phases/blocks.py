@@ -24,9 +24,8 @@ import pyarrow as pa
 from scipy.cluster.vq import kmeans2, vq
 from scipy.sparse import csr_array
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Floats, Ints, row_codes
 from pipeline.errors import InputError, printable
-from pipeline.phases.calls import by_first_appearance
 from pipeline.phases.occurrences import phases_table, points_table
 from pipeline.phases.phase_input import Extracted, PhaseInput, PhaseRules, ProbeRules, open_plain
 from pipeline.phases.platforms import csv_rows, seconds_of
@@ -116,14 +115,12 @@ def find_probe_phases(
     Raises
     ------
     InputError
-        Where an interval has no measured time (NaN), or where times of another number of intervals were given.
+        Where an interval has no measured time (NaN).
     """
     n, is_timed, amount = vectors.n_intervals, interval_s is not None, vectors.totals
     if interval_s is not None:
         expected = f"a measured time of each of the {n} intervals"
-        if len(interval_s) != n:
-            raise InputError(vectors.label, f"times of {len(interval_s)} intervals", expected)
-        untimed = np.flatnonzero(np.isnan(interval_s))
+        untimed = np.setdiff1d(np.arange(n), np.flatnonzero(~np.isnan(interval_s)))
         if len(untimed):
             raise InputError(vectors.label, f"no time of interval {untimed[0]} ({len(untimed)} without)", expected)
         amount = interval_s
@@ -131,7 +128,7 @@ def find_probe_phases(
     labels = found.labels
     if vectors.last_is_shorter:
         # It stands for no other interval.
-        labels = by_first_appearance(np.r_[labels[:-1], labels.max() + 1])[1]
+        labels = row_codes(np.r_[labels[:-1], labels.max() + 1])
     phases = phases_table(trace_id, labels, np.ones(n, np.int64), vectors.totals, amount, rules, is_timed=is_timed)
     executed = np.concatenate(([0], np.cumsum(vectors.totals.astype(np.int64))))
     clock_s = np.concatenate(([0.0], np.cumsum(amount)))
@@ -159,13 +156,14 @@ def cluster_intervals(vectors: FrequencyVectors, rules: ProbeRules) -> ProbePhas
         for k in range(1, limit + 1)
     ]
     chosen = choose(tried, rules.bic_share)
-    first, labels = by_first_appearance(chosen.labels)
+    labels = row_codes(chosen.labels)
+    phases = np.arange(labels.max() + 1)
     # The interval nearest to the centre of each phase represents it, the shorter last one none.
     distances = np.square(points - chosen.centres[chosen.labels]).sum(axis=1)
     if vectors.last_is_shorter:
         distances[-1] = np.inf
-    nearest = np.array([np.argmin(np.where(labels == phase, distances, np.inf)) for phase in range(len(first))])
-    is_there = np.isfinite(distances[nearest]) & (labels[nearest] == np.arange(len(first)))
+    nearest = np.array([np.argmin(np.where(labels == phase, distances, np.inf)) for phase in phases])
+    is_there = np.isfinite(distances[nearest]) & (labels[nearest] == phases)
     weights, bics = np.bincount(labels) / len(labels), tuple(run.bic for run in tried)
     return ProbePhases(labels, np.where(is_there, nearest, -1), weights, bics)
 
@@ -357,7 +355,4 @@ def times_of(points: pa.Table, _calls: pa.Table | None, path: Path) -> tuple[Flo
     return times_s, None if np.isnan(times_s).any() else float(times_s.sum())
 
 
-PROBES = PhaseInput(
-    "bbv", "basic-block vectors (.bb of SimPoint)", looks_like_vectors, extract, times_of, expansion="count"
-)
-"""Intervals of one phase have one length, so that the count form fits: their times on the reference are noise."""
+PROBES = PhaseInput("bbv", "basic-block vectors (.bb of SimPoint)", looks_like_vectors, extract, times_of)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from pipeline.arrays import CATEGORY, Bools, Ints, arrow, category_codes, integers, unknown
+from pipeline.arrays import CATEGORY, Bools, Ints, arrow, category_codes, integers, row_codes, unknown
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import MPI_CALLS
 from pipeline.phases.phase_input import UNREADABLE, header_of, open_plain
@@ -87,24 +86,6 @@ def of_functions(ops: Ops, names: frozenset[str]) -> Bools:
     return np.array([*(word in names for word in words), False], np.bool_)[code]
 
 
-def packed(*columns: Ints) -> Ints:
-    """One number per row, equal where all columns are equal; columns may be negative."""
-    key = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        codes = _small(column)
-        key = key * (int(codes.max(initial=0)) + 1) + codes
-        if key.size and int(key.max()) > 2**40:
-            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
-    return key
-
-
-def _small(column: Ints) -> Ints:
-    least = int(column.min(initial=0))
-    if int(column.max(initial=0)) - least < 2**22:
-        return column - least
-    return np.unique(column, return_inverse=True)[1].astype(np.int64)
-
-
 def nth_of_key(keys: Ints) -> Ints:
     """Per row how many rows before it have the same key."""
     order = np.argsort(keys, kind="stable")
@@ -112,15 +93,6 @@ def nth_of_key(keys: Ints) -> Ints:
     found = np.empty(len(keys), np.int64)
     found[order] = np.arange(len(keys)) - np.searchsorted(ordered, ordered, "left")
     return found
-
-
-def by_first_appearance(values: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """The row of the first of every different value, ascending, and per row the place of its value among them."""
-    _, first, same = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(first), np.int64)
-    place[order] = np.arange(len(first))
-    return first[order], place[same]
 
 
 def pair_in_order(keys: Ints, others: Ints) -> Ints:
@@ -222,17 +194,15 @@ def completions(calls: pa.Table, ops: Ops) -> Ints:
     names_own = of_functions(ops, COMPLETES_ONE | COMPLETES_ALL) & (second == rank) & (first != UNKNOWN)
     waits = np.flatnonzero(names_own)
     both = np.concatenate([posted, waits])
-    keys = packed(rank[both], epoch[both], first[both], tag[both])
+    keys = row_codes(rank[both], epoch[both], first[both], tag[both])
     pair = pair_in_order(keys[: len(posted)], keys[len(posted) :])
     wait = waits[pair] if len(waits) else np.zeros(len(posted), np.int64)
     is_open = (pair < 0) | (wait < posted)
     found[posted[~is_open]] = event[wait[~is_open]]
     left, ends = posted[is_open], np.flatnonzero(closes)
-    place = np.searchsorted(ends, left)
-    inside = place < len(ends)
-    left, closing = left[inside], ends[place[inside]]
-    same = rank[left] == rank[closing]
-    found[left[same]] = event[closing[same]]
+    closing = np.append(ends, 0)[np.searchsorted(ends, left)]
+    is_closed = (closing > left) & (rank[closing] == rank[left])
+    found[left[is_closed]] = event[closing[is_closed]]
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Floats, Ints, category_codes
+from pipeline.arrays import Floats, Ints, category_codes, row_codes
 from pipeline.errors import InputError
 from pipeline.kernels import entry_kernel
 from pipeline.phases.calls import (
@@ -18,7 +18,6 @@ from pipeline.phases.calls import (
     nth_of_key,
     numbers_of_calls,
     of_functions,
-    packed,
     pair_in_order,
 )
 
@@ -87,7 +86,8 @@ def logical_times(starts: Ints, kinds: Ints, partners: Ints, missing: Ints, in_o
 class Events:
     """The events in order of rank and program; `row` is the call in the table, `call` its place in the rank.
 
-    `partner` is as `logical_times` reads it, `members` the size of each collective instance. `end_s` is when the call
+    `type` is equal for events of the same function, peer, bytes, tag and communicator. `partner` is as `logical_times`
+    reads it, `members` the size of each collective instance. `end_s` is when the call
     ends, from the start of the run. `n_unmatched` counts sends and receives without the other side, `n_open` receives
     that no call completes.
     """
@@ -96,11 +96,8 @@ class Events:
     rank: Ints
     call: Ints
     kind: Ints
-    op: Ints
     peer: Ints
-    tag: Ints
-    bytes: Ints
-    communicator: Ints
+    type: Ints
     partner: Ints
     end_s: Floats
     members: Ints
@@ -108,9 +105,6 @@ class Events:
     runtime_s: float
     n_unmatched: int
     n_open: int
-
-    def __len__(self) -> int:
-        return len(self.rank)
 
 
 def find_events(calls: pa.Table) -> Events:
@@ -124,14 +118,19 @@ def find_events(calls: pa.Table) -> Events:
         for names in (SENDS | EXCHANGES, RECEIVES | EXCHANGES, POSTED_RECEIVES, COLLECTIVES)
     )
     done = posted[columns["completed_by"][posted] >= 0]
-    row = np.concatenate([sends, collectives, np.sort(np.concatenate([received, done]))])
+    receives = np.sort(np.concatenate([received, done]))
+    # Receives that one call completes count by source, tag and posting, whatever the order of their messages.
+    receives = receives[np.lexsort((columns["tag"][receives], columns["source"][receives]))]
+    row = np.concatenate([sends, collectives, receives])
     n_sends, first_receive = len(sends), len(sends) + len(collectives)
     kind = np.repeat([SEND, COLLECTIVE, RECEIVE], [n_sends, len(collectives), len(row) - first_receive])
     own = {name: values[row] for name, values in columns.items()} | {"row": row, "kind": kind}
     is_receive = kind == RECEIVE
     own["call"] = np.where(is_receive & (own["completed_by"] >= 0), own["completed_by"], own["event"])
     own["peer"] = np.choose(kind, [own["destination"], own["source"], own["root"]])
-    order = _program_order(2 * (first_row[own["rank"]] + own["call"]) + is_receive, own)
+    # With the type of the paper, direction and number of ranks alone, phases differ between two machines.
+    own["type"] = row_codes(*(own[name] for name in ("op", "kind", "peer", "bytes", "tag", "communicator")))
+    order = np.argsort(2 * (first_row[own["rank"]] + own["call"]) + is_receive, kind="stable")
     place = np.empty(len(row), np.int64)
     place[order] = np.arange(len(row))
     pair = _pairs(own, n_sends, first_receive)
@@ -152,23 +151,11 @@ def find_events(calls: pa.Table) -> Events:
 _NUMBERS = ("rank", "event", "source", "destination", "root", "tag", "bytes", "completed_by")
 
 
-def _program_order(moment: Ints, own: dict[str, Ints]) -> Ints:
-    """By moment; several receives completed by one call by source, tag and posting."""
-    order = np.argsort(moment, kind="stable")
-    ordered = moment[order]
-    same = np.r_[False, ordered[1:] == ordered[:-1]]
-    same[:-1] |= same[1:]
-    tied = np.flatnonzero(same)
-    some = order[tied]
-    order[tied] = some[np.lexsort((own["row"][some], own["tag"][some], own["peer"][some], moment[some]))]
-    return order
-
-
 def _pairs(own: dict[str, Ints], n_sends: int, first_receive: int) -> Ints:
     """Per receive the place of its send, -1: none. It is the j-th of a source, destination, tag and communicator."""
     is_receive = own["kind"] == RECEIVE
     source, destination = np.where(is_receive, (own["peer"], own["rank"]), (own["rank"], own["peer"]))
-    keys = packed(source, destination, own["tag"], own["communicator"])
+    keys = row_codes(source, destination, own["tag"], own["communicator"])
     # A receive or a send that names nobody is not guessed.
     keys = np.where(own["peer"] < 0, -1 - is_receive, keys)
     return pair_in_order(keys[first_receive:], keys[:n_sends])
@@ -176,8 +163,8 @@ def _pairs(own: dict[str, Ints], n_sends: int, first_receive: int) -> Ints:
 
 def _instances(own: dict[str, Ints], ops: list[str]) -> tuple[Ints, Ints]:
     """Per collective its instance, and the number of members per instance: the j-th of each rank on a communicator."""
-    nth = nth_of_key(packed(own["communicator"], own["rank"]))
-    _, first, instance = np.unique(packed(own["communicator"], nth), return_index=True, return_inverse=True)
+    nth = nth_of_key(row_codes(own["communicator"], own["rank"]))
+    _, first, instance = np.unique(row_codes(own["communicator"], nth), return_index=True, return_inverse=True)
     differs = np.flatnonzero(own["op"] != own["op"][first[instance]])
     if len(differs):
         one, other = differs[0], first[instance[differs[0]]]
@@ -227,9 +214,7 @@ def logical_trace(calls: pa.Table, events: Events, *, program_order: bool = True
     ticks = _split(times, events.rank)
     order = np.lexsort((events.rank, ticks))
     starts = np.searchsorted(ticks[order], np.arange(int(ticks.max(initial=-1)) + 2))
-    # With the type of the paper, direction and number of ranks alone, phases differ between two machines.
-    kinds = packed(events.op, events.kind, events.peer, events.bytes, events.tag, events.communicator)
-    code = packed(events.rank, kinds)[order]
+    code = row_codes(events.rank, events.type)[order]
     return LogicalTrace(order, events.rank[order], starts, code, int(code.max(initial=-1)) + 1)
 
 

@@ -80,6 +80,8 @@ class ExpansionRules:
     form: Literal["regression", "ratio", "count"] = "regression"
     """count: occurrences by their mean time; ratio: the reference time by the ratio of timed to reference;
     regression: between the two, by the slope of the times on those of the reference."""
+    even_width: float = 0.7
+    """An evenly spaced sample answers where its 80% interval is narrower than this share of that of the phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +115,14 @@ class PhaseInput:
     `extract` takes a path, the run's name, the rules, and the path of measured times or None. `times_of` takes
     PHASE_POINTS, the calls of the reference run, and the path of the second run. It gives the time (s) of every
     occurrence there in the order of the run, NaN where that run did not get there, and its runtime (s), None where it
-    did not get to its end. `expansion` is the form of the prediction, see ExpansionRules.
+    did not get to its end.
     """
 
-    name: str
+    name: Literal["mpi", "bbv"]
     expects: str
     looks_right: Callable[[Path], bool]
     extract: Callable[[Path, str, PhaseRules, Path | None], Extracted]
     times_of: Callable[[pa.Table, pa.Table | None, Path], tuple[Floats, float | None]]
-    expansion: Literal["regression", "ratio", "count"] = "regression"
 
 
 UNREADABLE = (OSError, EOFError, zlib.error)

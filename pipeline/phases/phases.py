@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrays import Floats, Ints, category_codes, integers
+from pipeline.arrays import Floats, Ints, category_codes, integers, row_codes
 from pipeline.errors import InputError, printable
 from pipeline.kernels import entry_kernel
 from pipeline.phase_tables import MPI_CALLS
-from pipeline.phases.calls import by_first_appearance, is_csv_trace, numbers_of_calls, read_csv_trace
+from pipeline.phases.calls import is_csv_trace, numbers_of_calls, read_csv_trace
 from pipeline.phases.clock import Events, LogicalTrace, find_events, logical_trace
 from pipeline.phases.occurrences import Occurrences, phases_table, points_table, sampled_share
 from pipeline.phases.otf2 import is_archive, read_otf2_trace
@@ -57,14 +57,7 @@ def find_phases(calls: pa.Table, trace_id: str, rules: PhaseRules) -> tuple[pa.T
     # Short phases are joined to longer ones that repeat.
     for _ in range(rules.pas2p.max_level):
         found.append(joined(found[-1]))
-    # Of the levels with few phases that with the smallest plan, else that with the fewest phases. Events decide, not
-    # times, so that all machines give the same phases.
-    few = [one for one in found if one.phase.max() < rules.pas2p.most_phases]
-    sequence = (
-        min(few, key=lambda one: _events_to_time(one, trace, rules))
-        if few
-        else min(found, key=lambda one: int(one.phase.max()))
-    )
+    sequence = min(found, key=lambda one: _cost(one, trace, rules))
     # Step 6: the weights of the phases, and those that matter.
     call, time_s = _boundaries(events, trace, sequence.cuts)
     phases = phases_table(
@@ -72,7 +65,7 @@ def find_phases(calls: pa.Table, trace_id: str, rules: PhaseRules) -> tuple[pa.T
         np.diff(time_s, axis=0).mean(axis=1), rules, level=sequence.level,
     )  # fmt: skip
     facts = {
-        "ranks": len(events.starts) - 1, "events": len(events), "unmatched": events.n_unmatched,
+        "ranks": len(events.starts) - 1, "events": len(events.rank), "unmatched": events.n_unmatched,
         "open_receives": events.n_open, "ticks": trace.n_ticks, "phases": phases.num_rows,
         "occurrences": len(sequence.phase), "level": sequence.level, "runtime_s": events.runtime_s,
     }  # fmt: skip
@@ -118,7 +111,8 @@ def name_phases(trace: LogicalTrace, cuts: Ints, rules: Pas2pRules) -> Ints:
 
     It is the first phase of as many ticks whose first occurrence is similar.
     """
-    first, same = _equal_ones(trace, cuts)
+    same = row_codes(_digests(trace, cuts))
+    first = np.unique(same, return_index=True)[1]
     known: dict[int, list[tuple[int, Cells]]] = {}
     names, n_phases = [], 0
     for begin, end in zip(cuts[first].tolist(), cuts[first + 1].tolist(), strict=True):
@@ -145,13 +139,13 @@ def _are_similar(one: Cells, other: Cells, least_share: float) -> bool:
     return int((one[1][mine] == other[1][others]).sum()) >= least_share * n_cells
 
 
-def _equal_ones(trace: LogicalTrace, cuts: Ints) -> tuple[Ints, Ints]:
-    """The first occurrence of every different one, ascending, and per occurrence its index among them."""
+def _digests(trace: LogicalTrace, cuts: Ints) -> Digests:
+    """A number per occurrence, the same for equal ones."""
     ticks = np.add.reduceat(_mixed(trace.code.astype(np.uint64)), trace.starts[:-1])
     within = np.arange(trace.n_ticks) - np.repeat(cuts[:-1], np.diff(cuts))
     digests = np.add.reduceat(_mixed(ticks ^ _mixed(within.astype(np.uint64))), cuts[:-1])
     lengths: Digests = np.diff(cuts).astype(np.uint64)
-    return by_first_appearance(_mixed(digests ^ lengths))
+    return _mixed(digests ^ lengths)
 
 
 def _mixed(values: Digests) -> Digests:
@@ -173,10 +167,16 @@ def joined(sequence: Sequence) -> Sequence:
     return Sequence(sequence.level + 1, np.array(phase, np.int64), cuts)
 
 
-def _events_to_time(sequence: Sequence, trace: LogicalTrace, rules: PhaseRules) -> float:
+def _cost(sequence: Sequence, trace: LogicalTrace, rules: PhaseRules) -> tuple[bool, float]:
+    """What chooses the level: few phases before many, then the smallest plan; of many, the fewest.
+
+    Events decide, not times, so that all machines give the same phases.
+    """
     n_occurrences = np.bincount(sequence.phase)
-    events = np.bincount(sequence.phase, np.diff(trace.starts[sequence.cuts]))
-    return sampled_share(n_occurrences, events / n_occurrences, rules.plan)
+    if len(n_occurrences) > rules.pas2p.most_phases:
+        return True, len(n_occurrences)
+    events = np.bincount(sequence.phase, np.diff(trace.starts[sequence.cuts])) / n_occurrences
+    return False, sampled_share(n_occurrences, events, rules.plan)
 
 
 def _boundaries(events: Events, trace: LogicalTrace, cuts: Ints) -> tuple[Ints, Floats]:
@@ -202,12 +202,7 @@ def _boundaries(events: Events, trace: LogicalTrace, cuts: Ints) -> tuple[Ints, 
 
 def _is_kept(path: Path) -> bool:
     """Whether the file is a table MPI_CALLS that Walltime wrote."""
-    if path.suffix != ".parquet" or not path.is_file():
-        return False
-    try:
-        return read_metadata(path).get("table") == MPI_CALLS.name
-    except (InputError, OSError):
-        return False
+    return path.suffix == ".parquet" and path.is_file() and read_metadata(path).get("table") == MPI_CALLS.name
 
 
 def _read_kept(path: Path) -> tuple[pa.Table, Report]:
@@ -224,17 +219,15 @@ READERS: tuple[tuple[Callable[[Path], bool], Callable[[Path], tuple[pa.Table, Re
 """Per format what knows a path by its content, and what reads MPI_CALLS (s) from it or raises an InputError."""
 
 
-def is_mpi_trace(path: Path) -> bool:
-    """Whether a reader of traces knows the path."""
-    return any(knows(path) for knows, _ in READERS)
+def _reader_of(path: Path) -> Callable[[Path], tuple[pa.Table, Report]] | None:
+    return next((read for knows, read in READERS if knows(path)), None)
 
 
 def read_trace(path: Path) -> tuple[pa.Table, Report]:
     """MPI_CALLS of a trace of any format, s, and a Report of ranks and calls; InputError where none knows the path."""
-    read = next((read for knows, read in READERS if knows(path)), None)
-    if read is None:
-        raise InputError(printable(str(path)), "no MPI trace", "a CSV or OTF2 trace")
-    return read(path)
+    if read := _reader_of(path):
+        return read(path)
+    raise InputError(printable(str(path)), "no MPI trace", "a CSV or OTF2 trace")
 
 
 def extract(path: Path, trace_id: str, rules: PhaseRules, times: Path | None = None) -> Extracted:
@@ -284,8 +277,10 @@ def check_same_calls(reference: pa.Table, calls: pa.Table, where: str) -> None:
     starts = np.searchsorted(theirs, np.arange(int(rank[-1]) + 2))
     row = starts[rank] + integers(calls.column("event"))[0]
     is_more = row >= starts[rank + 1]
-    number_of: dict[str, int] = {}
-    expected, found = (_codes(table, number_of) for table in (reference, calls))
+    # Sources are left out: a receive from any source may take another message elsewhere.
+    both = pa.concat_tables([table.select(["op", "destination", "root"]) for table in (reference, calls)])
+    ranks = (numbers_of_calls(both, name) for name in ("destination", "root"))
+    expected, found = np.split(row_codes(category_codes(both, "op")[0], *ranks), [reference.num_rows])
     differs = np.flatnonzero(is_more | (found != expected[np.where(is_more, 0, row)]))
     if len(differs):
         one = int(differs[0])
@@ -295,16 +290,4 @@ def check_same_calls(reference: pa.Table, calls: pa.Table, where: str) -> None:
         raise InputError(place, printable(calls.column("op")[one].as_py(), 60), f"{wanted}, as there", do)
 
 
-def _codes(table: pa.Table, number_of: dict[str, int]) -> Ints:
-    """The function, destination and root of each call as one number; `number_of` numbers the functions of all tables.
-
-    Sources are left out: a receive from any source may take another message elsewhere.
-    """
-    op, ops = category_codes(table, "op")
-    code = np.array([number_of.setdefault(word, len(number_of)) for word in ops], np.int64)[op]
-    for name in ("destination", "root"):
-        code = code * 1_000_003 + numbers_of_calls(table, name)
-    return code
-
-
-MPI = PhaseInput("mpi", "an MPI trace (CSV or OTF2)", is_mpi_trace, extract, times_of)
+MPI = PhaseInput("mpi", "an MPI trace (CSV or OTF2)", lambda path: _reader_of(path) is not None, extract, times_of)

@@ -71,7 +71,7 @@ def test_a_receive_from_any_source_is_unmatched(tmp_path: Path) -> None:
 def test_an_exchange_is_a_send_and_a_receive(tmp_path: Path) -> None:
     lines = [HEADER, "0,0,MPI_Sendrecv,1>1,5,1,8,0,1", "1,0,MPI_Sendrecv,0>0,5,1,8,0,1"]
     events = find_events(read_csv_trace(write_csv(tmp_path / "a.csv", lines))[0])
-    assert (len(events), events.n_unmatched) == (4, 0)
+    assert (len(events.rank), events.n_unmatched) == (4, 0)
 
 
 def cut_in_line(data: bytes) -> bytes:

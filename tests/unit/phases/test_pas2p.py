@@ -96,7 +96,7 @@ def test_a_receive_is_later_than_its_send_and_its_rank(tmp_path: Path) -> None:
     )  # fmt: skip
     events = find_events(calls)
     found = logical_trace(calls, events)
-    tick = np.empty(len(events), np.int64)
+    tick = np.empty(len(events.rank), np.int64)
     tick[found.event] = np.repeat(np.arange(found.n_ticks), np.diff(found.starts))
     assert tick[:3].tolist() == [0, 1, 2]
     assert tick[3:].tolist() == [1, 3, 4]
