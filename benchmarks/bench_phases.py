@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,17 +34,17 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pipeline.phase_tables import MPI_CALLS  # noqa: E402
-from pipeline.phases import mpi_phases  # noqa: E402
-from pipeline.phases import otf2_traces as otf2  # noqa: E402
-from pipeline.phases.call_traces import read_csv_trace  # noqa: E402
-from pipeline.phases.mpi_phases import find_phases  # noqa: E402
+from pipeline.phases import otf2  # noqa: E402
+from pipeline.phases import phases as mpi  # noqa: E402
+from pipeline.phases.calls import read_csv_trace  # noqa: E402
 from pipeline.phases.occurrences import (  # noqa: E402
     Occurrences,
     make_plan,
     status_of,
 )
-from pipeline.phases.phase_input import LITERAL, Extracted, PhaseRules, PlanRules  # noqa: E402
-from pipeline.phases.platforms import planned_times, predict_runtime  # noqa: E402
+from pipeline.phases.phase_input import Extracted, PhaseRules, PlanRules  # noqa: E402
+from pipeline.phases.phases import find_phases  # noqa: E402
+from pipeline.phases.platforms import expand, planned_times, predict_runtime  # noqa: E402
 from pipeline.storage import read_table, write_table  # noqa: E402
 from tests.simulation.mpi_steps import HERE, THERE, Machine, simulated_run  # noqa: E402
 from tests.unit.phases.otf2_archive import write_archive  # noqa: E402
@@ -100,20 +101,19 @@ def names_of(folder: Path) -> list[str]:
 
 
 def trace_rows(folder: Path) -> list[dict[str, Any]]:
-    """What is found in each trace, also with the words of the paper."""
+    """What is found in each trace."""
     rows = []
     for name in names_of(folder):
-        found = mpi_phases.extract(folder / f"{name}.csv.gz", name, SETTINGS)
+        found = mpi.extract(folder / f"{name}.csv.gz", name, SETTINGS)
         facts = found.reports[-1].facts
         spans_s = found.points.column("t_end_s").to_numpy() - found.points.column("t_start_s").to_numpy()
         is_relevant = found.phases.column("is_relevant").to_numpy(zero_copy_only=False)
-        words = mpi_phases.extract(folder / f"{name}.csv.gz", name, LITERAL).phases
         rows.append({
             "trace": name, "events": facts["events"], "unmatched": facts["unmatched"], "level": facts["level"],
             "phases": found.phases.num_rows, "relevant": int(is_relevant.sum()),
             "coverage": float(found.phases.column("share").to_numpy()[is_relevant].sum()),
             "sum - 1": float(spans_s.sum() / found.procs / float(facts["runtime_s"] or 1) - 1),
-            "status": status_of(found.phases, SETTINGS.plan), "phases by the paper's words": words.num_rows,
+            "status": status_of(found.phases, SETTINGS.plan),
         })  # fmt: skip
     return rows
 
@@ -124,8 +124,8 @@ def pair_rows(folder: Path) -> list[dict[str, Any]]:
     for here in names_of(folder):
         for there in names_of(folder):
             if here != there and here.rpartition(".")[0] == there.rpartition(".")[0]:
-                found = mpi_phases.extract(folder / f"{here}.csv.gz", here, SETTINGS)
-                target = mpi_phases.times_of(found.points, found.calls, folder / f"{there}.csv.gz")
+                found = mpi.extract(folder / f"{here}.csv.gz", here, SETTINGS)
+                target = mpi.times_of(found.points, found.calls, folder / f"{there}.csv.gz")
                 for samples in (3, 10, 30):
                     for start in STARTS:
                         plan = PlanRules(budget=1e-12, least_samples=samples, start=start)
@@ -139,10 +139,12 @@ def figures(found: Extracted, target: tuple[Any, float | None], settings: PlanRu
     times = planned_times(found.points, plan, target[0], "there", settings.start)
     table, _ = predict_runtime(found.phases, times, SETTINGS, procs=found.procs, measured_s=target[1])
     (row,) = table.to_pylist()
+    alone = expand(found.phases, times, replace(SETTINGS.expansion, even_width=0.0))
     true_s = float(row["measured_s"])
     used = times.filter(pa.compute.invert(pa.compute.or_(times["is_warmup"], times["is_control"])))
     return {
         "status": row["status"], "error %": 100 * row["error"],
+        "phases alone %": 100 * (alone["runtime_s"] / true_s - 1), "even answers %": 100.0 * (row["method"] == "even"),
         "SET %": 100 * used.column("time_s").to_numpy().sum() / true_s,
         "SET with warm-up %": 100 * row["set_s"] / true_s,
         "control without phases %": 100 * (row["control_s"] / true_s - 1),

@@ -16,13 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.backtest_table import line
-from benchmarks.probe_figures import Scored, adjusted_rand_index, one_each, predicted
-from pipeline.phases.block_phases import N_PHASES, ProbePhases, cluster_intervals, find_probe_phases, removal_curve
-from pipeline.phases.block_vectors import FrequencyVectors, read_frequency_vectors, read_interval_times
+from benchmarks.probe_figures import RULES, Scored, adjusted_rand_index, one_each, predicted
+from pipeline.phases.blocks import (
+    N_PHASES,
+    FrequencyVectors,
+    ProbePhases,
+    cluster_intervals,
+    find_probe_phases,
+    read_frequency_vectors,
+    read_interval_times,
+    removal_curve,
+)
 from pipeline.phases.phase_input import PhaseRules, ProbeRules
 
 SAMPLES = (1, 3, 5, 10)
-FORMS = ("count", "regression", "ratio")
+FORMS = tuple(RULES)
 REPEATS = (1, 2, 3)
 Floats = npt.NDArray[np.float64]
 
@@ -65,7 +73,7 @@ def _agreement(name: str, vectors: FrequencyVectors, folder: Path, seeds: int) -
 
 
 def _predictions(vectors: dict[str, FrequencyVectors], times: dict[str, list[Floats]], seeds: int) -> Iterable[str]:
-    """One line a form and number of samples, then one a program for the count form and five samples."""
+    """One line a form and number of samples, then one a program for the answers from five samples."""
     scored = _scores(vectors, times, seeds)
     for form in FORMS:
         for samples in SAMPLES:
@@ -73,7 +81,7 @@ def _predictions(vectors: dict[str, FrequencyVectors], times: dict[str, list[Flo
     nearest = [s for (_, *key), s in scored if key == ["nearest", 1]]
     yield line(["count", "the nearest to the centre", *_summary(nearest)])
     for name in vectors:
-        yield line([name, "5", *_summary([s for key, s in scored if key == (name, "count", 5)])])
+        yield line([name, "5", *_summary([s for key, s in scored if key == (name, "answer", 5)])])
 
 
 def _scores(
@@ -94,7 +102,7 @@ def _scores(
 
 
 def _summary(scored: Sequence[Scored]) -> list[str]:
-    """Mean and largest error, those of the control, shares in the intervals, half width, share of time."""
+    """Errors, mean and largest, also of the control; coverage, half width, share of time, and how often it is even."""
     errors, controls = np.array([s.error for s in scored]), np.array([s.control_error for s in scored])
     held = [np.mean([getattr(s, name) for s in scored]) for name in ("in_80", "in_95")]
     return [
@@ -102,6 +110,7 @@ def _summary(scored: Sequence[Scored]) -> list[str]:
         *("" if np.isnan(scored[0].width_95) else f"{100 * share:.0f}%" for share in held),
         "" if np.isnan(scored[0].width_95) else f"{100 * np.mean([s.width_95 for s in scored]):.1f}%",
         f"{100 * np.mean([s.set_share for s in scored]):.1f}%",
+        f"{100 * np.mean([s.is_even for s in scored]):.0f}%",
     ]
 
 

@@ -25,9 +25,18 @@ def adjusted_rand_index(one: Integers, other: Integers) -> float:
     return 1.0 if rows == columns == expected else (pairs - expected) / ((rows + columns) / 2 - expected)
 
 
+RULES: dict[str, ExpansionRules] = {
+    "count": ExpansionRules(form="count", even_width=0.0),
+    "regression": ExpansionRules(form="regression", even_width=0.0),
+    "ratio": ExpansionRules(form="ratio", even_width=0.0),
+    "answer": ExpansionRules(),
+}
+"""How intervals become the runtime."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One prediction: relative errors of it and of the control, whether the intervals hold, and its share of time."""
+    """One prediction: relative errors of it and of the control, coverage, share of time, and whether it is even."""
 
     error: float
     control_error: float
@@ -35,26 +44,18 @@ class Scored:
     in_95: bool
     width_95: float
     set_share: float
+    is_even: bool
 
 
 def predicted(phases: pa.Table, points: pa.Table, target_s: Floats, samples: int, form: str) -> Scored:
     """The whole time on the target from `samples` intervals of each phase, and from as many without phases.
 
-    The control is their mean times the number of intervals for the count form, and the reference time times their ratio
-    for the others.
+    `form` is that of the phases alone, or "answer": what the command answers.
     """
     plan = make_plan(phases, points, PlanRules(budget=1e-9, least_samples=samples, warmup=0))[0]
     times = planned_times(points, plan, target_s, "target")
-    found = expand(phases, times, ExpansionRules(form=form))
-    true_s = float(target_s.sum())
-    return _scored(found, _control_s(found, times, len(target_s), form), true_s)
-
-
-def _control_s(found: Figures, times: pa.Table, n_intervals: int, form: str) -> float:
-    if form != "count":
-        return found["control_s"] or float("nan")
-    is_control = times.column("is_control").to_numpy(zero_copy_only=False)
-    return n_intervals * float(times.column("time_s").to_numpy()[is_control].mean())
+    found = expand(phases, times, RULES[form])
+    return _scored(found, found["control_s"], float(target_s.sum()))
 
 
 def _scored(found: Figures, control_s: float, true_s: float) -> Scored:
@@ -67,6 +68,7 @@ def _scored(found: Figures, control_s: float, true_s: float) -> Scored:
         lo95 <= true_s <= hi95,
         (hi95 - lo95) / 2 / true_s,
         set_s / true_s,
+        found["method"] == "even",
     )
 
 
@@ -80,5 +82,11 @@ def one_each(representatives: Integers, weights: Floats, target_s: Floats) -> Sc
     true_s, nan = float(target_s.sum()), float("nan")
     control_s = n * float(spaced.mean())
     return Scored(
-        abs(runtime_s / true_s - 1), abs(control_s / true_s - 1), False, False, nan, float(timed_s.sum()) / true_s
+        abs(runtime_s / true_s - 1),
+        abs(control_s / true_s - 1),
+        False,
+        False,
+        nan,
+        float(timed_s.sum()) / true_s,
+        False,
     )

@@ -111,10 +111,13 @@ PLATFORM_PREDICTIONS = TableKind(
         seconds("runtime_s_lo95", "Lower end of the 95% interval."),
         seconds("runtime_s_hi95", "Upper end of the 95% interval."),
         number("coverage", "Share of the reference run's time in the phases that were timed."),
-        seconds("set_s", "Time spent measuring on the platform, warm-up included."),
+        seconds(
+            "set_s", "Time spent measuring on the platform, warm-up included, and the even sample where it answers."
+        ),
         number("set_share", "set_s by the predicted runtime."),
         category("status", "ok, or not_repetitive: run it whole.", required=True),
-        seconds("control_s", "Control: as many evenly spaced occurrences, chosen without phases; null: not measured."),
+        category("method", "phases, or even: an evenly spaced sample of the whole run, without phases.", required=True),
+        seconds("control_s", "Runtime from as many evenly spaced occurrences, without phases; null: not measured."),
         seconds("control_factor_s", "Control: the whole reference time, scaled by the one factor of all samples."),
         seconds("measured_s", "The run's true time on the platform, where the trace has all of it."),
         number("error", "Relative error of runtime_s, where the true time is known."),

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -18,9 +18,9 @@ from pipeline.phase_tables import (
     PHASES,
     PLATFORM_PREDICTIONS,
 )
-from pipeline.phases import input_named, input_of
+from pipeline.phases import INPUTS, input_of
 from pipeline.phases.occurrences import make_plan, status_of
-from pipeline.phases.phase_input import LITERAL, ExpansionRules, PhaseRules
+from pipeline.phases.phase_input import PhaseRules
 from pipeline.phases.platforms import planned_times, predict_runtime, read_measured_times
 from pipeline.report import parsed_json, read_dataclass
 from pipeline.schema import TableKind
@@ -35,7 +35,7 @@ _SUFFIXES = (".gz", ".csv", ".otf2", ".bb", ".xz", ".parquet")
 class PhaseRun:
     """What the tables of a folder were made from: the kind of input, the trace's name, processors, and rules."""
 
-    input: str
+    input: Literal["mpi", "bbv"]
     trace_id: str
     procs: int
     application: str | None
@@ -76,13 +76,13 @@ class StepResult:
     notes: tuple[str, ...]
 
 
-def find(path: Path, out: Path, *, literal: bool, application: str | None, times: Path | None = None) -> StepResult:
+def find(path: Path, out: Path, *, application: str | None, times: Path | None = None) -> StepResult:
     """Find the phases of a run, and write them to `out`; a plan and times from before are removed there.
 
     `times` is a CSV of measured times of the intervals of basic-block vectors.
     """
     kind, trace_id = input_of(path), name_of(path)
-    rules = LITERAL if literal else PhaseRules(expansion=ExpansionRules(form=kind.expansion))
+    rules = PhaseRules()
     found = kind.extract(path, trace_id, rules, times)
     _clear(out)
     for table, of in ((found.calls, MPI_CALLS), (found.points, PHASE_POINTS), (found.phases, PHASES)):
@@ -126,7 +126,7 @@ def time_platform(folder: Path, source: Path, platform: str) -> StepResult:
     measured, runtime_s = read_measured_times(source, points, run.trace_id, platform), None
     if measured is None:
         calls = phase_table(folder, MPI_CALLS) if _path(folder, MPI_CALLS).exists() else None
-        times_s, runtime_s = input_named(run.input).times_of(points, calls, source)
+        times_s, runtime_s = INPUTS[run.input].times_of(points, calls, source)
         measured = planned_times(points, planned, times_s, platform)
     _write(times_path, measured, PHASE_TIMES, {} if runtime_s is None else {_TRUE_RUNTIME: repr(runtime_s)})
     rows = measured.to_pylist()

@@ -1,15 +1,15 @@
 """Predicts a run's time on another machine from the times of a small part of it.
 
-    an MPI trace  -> call_traces -> MPI_CALLS -> mpi_phases -> PHASES, PHASE_POINTS ┐
-    basic-block vectors ---------------------> block_phases -> PHASES, PHASE_POINTS ┴-> phase_plan -> PHASE_PLAN
-    PHASE_PLAN + measured times -> platforms -> PHASE_TIMES -> PLATFORM_PREDICTIONS
+    an MPI trace  -> calls.py or otf2.py -> MPI_CALLS -> clock.py -> phases.py -> PHASES, PHASE_POINTS ┐
+    basic-block vectors -------------------------------> blocks.py -> PHASES, PHASE_POINTS ┴-> occurrences.py
+    PHASES, PHASE_POINTS -> occurrences.py -> PHASE_PLAN
+    PHASE_PLAN + measured times -> platforms.py -> PHASE_TIMES -> PLATFORM_PREDICTIONS
 
 Where do I go to ...
-    read another format of traces?           a reader beside call_traces.py, and a line in its READERS
-    learn which calls are events?            mpi_calls.py
-    see how phases are found?                mpi_phases.py: events and logical clock (logical_trace.py), growth,
-                                             similarity and levels (similar_phases.py)
-    change what the paper says?              phase_input.py, one constant a deviation
+    read another format of traces?           a reader beside otf2.py, and a line in READERS of phases.py
+    learn which calls are events?            calls.py
+    see how phases are found?                phases.py, with the events and the logical clock of clock.py
+    change a constant of a paper?            phase_input.py
     choose what is timed?                    occurrences.py
     know when it does not pay?               occurrences.py
     get a runtime with an interval?          platforms.py
@@ -21,18 +21,11 @@ A phase's time is the mean over ranks of their progress through it, so that all 
 from pathlib import Path
 
 from pipeline.errors import InputError, printable
-from pipeline.phases.block_phases import PROBES
-from pipeline.phases.mpi_phases import MPI
+from pipeline.phases.blocks import PROBES
 from pipeline.phases.phase_input import PhaseInput
+from pipeline.phases.phases import MPI
 
 INPUTS = {one.name: one for one in (MPI, PROBES)}
-
-
-def input_named(name: str) -> PhaseInput:
-    """The kind of input of this name; InputError where there is none."""
-    if name not in INPUTS:
-        raise InputError(f"input {printable(name, 60)}", "an unknown kind", f"one of {', '.join(INPUTS)}")
-    return INPUTS[name]
 
 
 def input_of(path: Path) -> PhaseInput:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, arrow, integers
 from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASES
-from pipeline.phases.mpi_calls import nth_of_key
+from pipeline.phases.calls import nth_of_key
 from pipeline.phases.phase_input import PhaseRules, PlanRules
 from pipeline.report import Fact, Report, Tally
 from pipeline.schema import as_array
@@ -47,12 +47,6 @@ class Occurrences:
 
     def __len__(self) -> int:
         return len(self.phase)
-
-    def by_phase(self) -> dict[int, Ints]:
-        """The places of each phase's occurrences, in order."""
-        order = np.argsort(self.phase, kind="stable")
-        phases, begins = np.unique(self.phase[order], return_index=True)
-        return dict(zip(phases.tolist(), np.split(order, begins[1:]), strict=True))
 
 
 def evenly_spaced(n: int, n_chosen: int, start: float = 0.5) -> Ints:
@@ -157,16 +151,6 @@ def points_table(trace_id: str, phase: Ints, call: Ints, time_s: Floats, *, is_t
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Strata:
-    """The relevant phases: how often each occurs, the mean and the spread of its times, and what one time costs (s)."""
-
-    counts: Ints
-    mean_s: Floats
-    sd_s: Floats
-    cost_s: Floats
-
-
 def make_plan(phases: pa.Table, points: pa.Table, rules: PlanRules) -> tuple[pa.Table, Report]:
     """PHASE_PLAN for a budget, and a Report of occurrences; facts are the cost and the expected standard error.
 
@@ -175,45 +159,45 @@ def make_plan(phases: pa.Table, points: pa.Table, rules: PlanRules) -> tuple[pa.
     """
     found = Occurrences.of(points)
     chosen = _relevant_places(phases, found)
-    strata = _strata(found, chosen, rules.warmup)
-    numbers, timed, warmups = _spent(found, chosen, strata, rules)
-    set_share = _share(found, timed, warmups)
+    runtime_s, budget = float(found.time_s.sum()), rules.budget
+    counts, mean_s, sd_s = _strata(found, chosen)
+    # A timed occurrence costs its time and that of its warm-up.
+    cost_s = np.array([_with_warmup_s(found, rules.warmup)[mine].mean() for mine in chosen])
+    # What single occurrences cost differs from the means: then again, for less.
+    for _ in range(10):
+        numbers = allocate(counts, mean_s, sd_s, cost_s, budget * runtime_s, rules)
+        pairs = zip(chosen, numbers.tolist(), strict=True)
+        timed = np.sort(np.concatenate([mine[representative(found.time_s[mine], n, rules.start)] for mine, n in pairs]))
+        warmups = warmup_places(timed, rules.warmup)
+        places = np.sort(np.concatenate([timed, warmups]))
+        set_share = float(found.time_s[places].sum()) / runtime_s
+        if set_share <= rules.budget or (numbers <= np.minimum(counts, rules.least_samples)).all():
+            break
+        budget *= 0.99 * rules.budget / set_share
     facts: dict[str, Fact] = {
         "status": status_of(phases, rules),
         "set_share": set_share,
-        "standard_error": _standard_error(strata, numbers, float(found.time_s.sum())) if found.is_timed else None,
+        "standard_error": _standard_error(counts, sd_s, numbers, runtime_s) if found.is_timed else None,
         "timed": len(timed), "warmups": len(warmups),
     }  # fmt: skip
-    kept = Tally(len(timed) + len(warmups))
-    aside = {"not_timed": Tally(len(found) - kept.rows)}
-    report = Report("plan_phases", "occurrence", Tally(len(found)), kept, aside, facts, _notes(set_share, rules))
-    return _table(points, found, timed, warmups), report.check()
+    notes: tuple[str, ...] = ()
+    if set_share > rules.budget:
+        notes = (
+            f"The plan takes {set_share:.1%} of the run, above the budget of {rules.budget:.1%}: "
+            f"it times at least {rules.least_samples} occurrences of each phase, or all where there are fewer.",
+        )
+    aside = {"not_timed": Tally(len(found) - len(places))}
+    report = Report("plan_phases", "occurrence", Tally(len(found)), Tally(len(places)), aside, facts, notes)
+    rows, n_ranks = points.take(arrow(found.rows[places].ravel())), found.rows.shape[1]
+    table = PHASE_PLAN.build(
+        **{name: rows.column(name) for name in _PLANNED},
+        is_warmup=arrow(np.repeat(np.isin(places, warmups), n_ranks)),
+        reference_s=as_array(np.repeat(found.reference_s(places), n_ranks), pa.float64()),
+    )
+    return table, report.check()
 
 
-def _relevant_places(phases: pa.Table, found: Occurrences) -> list[Ints]:
-    """The places of the occurrences of each relevant phase."""
-    places = found.by_phase()
-    is_relevant = phases.column("is_relevant").to_numpy(zero_copy_only=False)
-    return [places[phase] for phase in phases.column("phase_id").to_numpy()[is_relevant].tolist()]
-
-
-def _spent(found: Occurrences, chosen: list[Ints], strata: _Strata, rules: PlanRules) -> tuple[Ints, Ints, Ints]:
-    """The numbers of timed occurrences, and the places of timed and of warm-up ones, within the budget if possible."""
-    runtime_s, budget = float(found.time_s.sum()), rules.budget
-    # What single occurrences cost differs from the means.
-    for _ in range(10):
-        numbers = allocate(strata.counts, strata.mean_s, strata.sd_s, strata.cost_s, budget * runtime_s, rules)
-        sampled = [
-            mine[representative(found.time_s[mine], int(n), rules.start)]
-            for mine, n in zip(chosen, numbers, strict=True)
-        ]
-        timed = np.sort(np.concatenate(sampled))
-        warmups = warmup_places(timed, rules.warmup)
-        share = _share(found, timed, warmups)
-        if share <= rules.budget or (numbers <= np.minimum(strata.counts, rules.least_samples)).all():
-            break
-        budget *= 0.99 * rules.budget / share
-    return numbers, timed, warmups
+_PLANNED = ("trace_id", "phase_id", "occurrence", "rank", "from_event", "to_event")
 
 
 def allocate(counts: Ints, mean_s: Floats, sd_s: Floats, cost_s: Floats, budget_s: float, rules: PlanRules) -> Ints:
@@ -224,12 +208,16 @@ def allocate(counts: Ints, mean_s: Floats, sd_s: Floats, cost_s: Floats, budget_
     weight = counts * np.maximum(sd_s, 0.01 * mean_s) / np.sqrt(cost_s)
     if weight.max(initial=0.0) <= 0:
         return least
+
+    def numbers(factor: float) -> Ints:
+        return np.clip((factor * weight).astype(np.int64), least, counts)
+
     low, high = 0.0, float(counts.max()) / float(weight[weight > 0].min())
     for _ in range(100):
         middle = (low + high) / 2
-        fits = float((_clipped(middle * weight, least, counts) * cost_s).sum()) <= budget_s
+        fits = float((numbers(middle) * cost_s).sum()) <= budget_s
         low, high = (middle, high) if fits else (low, middle)
-    return _clipped(low * weight, least, counts)
+    return numbers(low)
 
 
 def warmup_places(timed: Ints, n: int) -> Ints:
@@ -238,63 +226,36 @@ def warmup_places(timed: Ints, n: int) -> Ints:
     return np.setdiff1d(before[before >= 0], timed)
 
 
-def _clipped(numbers: Floats, least: Ints, counts: Ints) -> Ints:
-    return np.clip(numbers.astype(np.int64), least, counts)
+def _with_warmup_s(found: Occurrences, warmup: int) -> Floats:
+    """The time of each occurrence and of those that warm it up."""
+    sums = np.concatenate(([0.0], np.cumsum(found.time_s)))
+    return sums[1:] - sums[np.maximum(np.arange(len(found)) - warmup, 0)]
 
 
-def _share(found: Occurrences, timed: Ints, warmups: Ints) -> float:
-    return float(found.time_s[np.r_[timed, warmups]].sum() / found.time_s.sum())
+def _relevant_places(phases: pa.Table, found: Occurrences) -> list[Ints]:
+    """The places of the occurrences of each relevant phase, in order."""
+    is_relevant = phases.column("is_relevant").to_numpy(zero_copy_only=False)
+    return [np.flatnonzero(found.phase == one) for one in phases.column("phase_id").to_numpy()[is_relevant].tolist()]
 
 
-def _strata(found: Occurrences, chosen: list[Ints], warmup: int) -> _Strata:
-    before_s = np.zeros(len(found))
-    for n in range(1, warmup + 1):
-        before_s[n:] += found.time_s[: len(found) - n]
+def _strata(found: Occurrences, chosen: list[Ints]) -> tuple[Ints, Floats, Floats]:
+    """Per relevant phase how often it occurs, and the mean and the spread of its times."""
     times_s = [found.time_s[mine] for mine in chosen]
     spreads = [float(one.std(ddof=1)) if len(one) > 1 else 0.0 for one in times_s]
-    means = [float(one.mean()) for one in times_s]
-    costs = [float((found.time_s + before_s)[mine].mean()) for mine in chosen]
-    return _Strata(np.array([len(one) for one in times_s]), np.array(means), np.array(spreads), np.array(costs))
+    return np.array([len(one) for one in times_s]), np.array([one.mean() for one in times_s]), np.array(spreads)
 
 
-def _standard_error(strata: _Strata, numbers: Ints, runtime_s: float) -> float:
-    """Of the reference run's own time from this sample, as a share of it.
+def _standard_error(counts: Ints, sd_s: Floats, numbers: Ints, runtime_s: float) -> float:
+    """Of the reference run's own time from so many occurrences of each phase, as a share of it.
 
     Source: Cochran 1977, Section 5.4 (stratified sampling with the finite population's correction).
     """
-    left = 1 - numbers / strata.counts
-    return float(np.sqrt((strata.counts**2 * left * strata.sd_s**2 / numbers).sum()) / runtime_s)
-
-
-def kept_shares(phases: pa.Table) -> Floats:
-    """The share of the time that the largest phases hold, for one phase, two, and so on."""
-    return np.cumsum(-np.sort(-phases.column("share").to_numpy()))
+    left = 1 - numbers / counts
+    return float(np.sqrt((counts**2 * left * sd_s**2 / numbers).sum()) / runtime_s)
 
 
 def standard_errors(phases: pa.Table, points: pa.Table, samples: list[int]) -> list[float]:
     """The standard error of the run's own time from so many occurrences of each relevant phase, as a share of it."""
     found = Occurrences.of(points)
-    strata, runtime_s = _strata(found, _relevant_places(phases, found), 0), float(found.time_s.sum())
-    return [_standard_error(strata, np.minimum(strata.counts, n), runtime_s) for n in samples]
-
-
-def _notes(set_share: float, rules: PlanRules) -> tuple[str, ...]:
-    if set_share <= rules.budget:
-        return ()
-    return (
-        f"The plan takes {set_share:.1%} of the run, above the budget of {rules.budget:.1%}: "
-        f"it times at least {rules.least_samples} occurrences of each phase, or all where there are fewer.",
-    )
-
-
-def _table(points: pa.Table, found: Occurrences, timed: Ints, warmups: Ints) -> pa.Table:
-    places = np.sort(np.concatenate([timed, warmups]))
-    n_ranks = found.rows.shape[1]
-    rows = points.take(arrow(found.rows[places].ravel()))
-    names = ("trace_id", "phase_id", "occurrence", "rank", "from_event", "to_event")
-    kept = {name: rows.column(name) for name in names}
-    return PHASE_PLAN.build(
-        **kept,
-        is_warmup=arrow(np.repeat(np.isin(places, warmups), n_ranks)),
-        reference_s=as_array(np.repeat(found.reference_s(places), n_ranks), pa.float64()),
-    )
+    counts, _, sd_s = _strata(found, _relevant_places(phases, found))
+    return [_standard_error(counts, sd_s, np.minimum(counts, n), float(found.time_s.sum())) for n in samples]

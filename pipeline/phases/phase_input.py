@@ -18,23 +18,10 @@ from pipeline.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Pas2pRules:
-    """PAS2P (Wong, Rexachs and Luque 2014) with our departures; `LITERAL_PAS2P` follows the paper's words.
+    """PAS2P (Wong, Rexachs and Luque 2014), with what the paper leaves open. Shares are from 0 to 1."""
 
-    Shares and ratios are from 0 to 1.
-    """
-
-    program_order: bool = True
-    """A receive is also later than its rank's last event; the paper's LT + 1 alone breaks that order."""
-    sign_and_count_type: bool = False
-    """An event's type is only its direction and its number of ranks; phases then differ by machine."""
-    search_each_tick: bool = False
-    """A known phase is searched for at every tick; short phases then cut longer ones that hold them."""
     similar_share: float = 0.8
     """Least share of events alike in two similar phases."""
-    compute_similarity: float = 0.0
-    """Least ratio of the computation before two alike events; noise makes hundreds of phases. 0: off."""
-    silence_is_alike: bool = False
-    """No event of a rank is alike to any event; different phases of a few ranks would be merged."""
     max_level: int = 2
     """How often phases may be joined to longer ones that repeat."""
     most_phases: int = 25
@@ -43,13 +30,6 @@ class Pas2pRules:
     """Least share of the time of a relevant phase (Section 3.3, step 6)."""
     least_coverage: float = 0.95
     """Share of the time that relevant phases cover; smaller ones are added. 0: off."""
-
-
-LITERAL_PAS2P = Pas2pRules(
-    program_order=False, sign_and_count_type=True, search_each_tick=True, compute_similarity=0.85,
-    silence_is_alike=True, max_level=0, least_coverage=0.0,
-)  # fmt: skip
-"""The paper's own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +80,8 @@ class ExpansionRules:
     form: Literal["regression", "ratio", "count"] = "regression"
     """count: occurrences by their mean time; ratio: the reference time by the ratio of timed to reference;
     regression: between the two, by the slope of the times on those of the reference."""
-    divide_by_coverage: bool = True
-    """Whether phases that are not timed count as the others do."""
-
-
-LITERAL_EXPANSION = ExpansionRules(form="count", divide_by_coverage=False)
-"""Equation (1) of the paper."""
+    even_width: float = 0.7
+    """An evenly spaced sample answers where its 80% interval is narrower than this share of that of the phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +92,6 @@ class PhaseRules:
     probes: ProbeRules = ProbeRules()
     plan: PlanRules = PlanRules()
     expansion: ExpansionRules = ExpansionRules()
-
-
-LITERAL = PhaseRules(pas2p=LITERAL_PAS2P, expansion=LITERAL_EXPANSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +115,14 @@ class PhaseInput:
     `extract` takes a path, the run's name, the rules, and the path of measured times or None. `times_of` takes
     PHASE_POINTS, the calls of the reference run, and the path of the second run. It gives the time (s) of every
     occurrence there in the order of the run, NaN where that run did not get there, and its runtime (s), None where it
-    did not get to its end. `expansion` is the form of the prediction, see ExpansionRules.
+    did not get to its end.
     """
 
-    name: str
+    name: Literal["mpi", "bbv"]
     expects: str
     looks_right: Callable[[Path], bool]
     extract: Callable[[Path, str, PhaseRules, Path | None], Extracted]
     times_of: Callable[[pa.Table, pa.Table | None, Path], tuple[Floats, float | None]]
-    expansion: Literal["regression", "ratio", "count"] = "regression"
 
 
 UNREADABLE = (OSError, EOFError, zlib.error)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.phases.call_traces import read_csv_trace
+from pipeline.phases.calls import read_csv_trace
 from tests.mpi.conftest import Run
 
 Row = dict[str, str]

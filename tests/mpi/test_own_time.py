@@ -18,7 +18,7 @@ FIGURES = ("platform", "runtime_s", "measured_s", "error", "set_share", "control
 def test_a_tenth_of_a_real_run_tells_its_time_and_that_of_the_next_run(mpirun: Run, tmp_path: Path) -> None:
     _, first = mpirun("halo.c", STEPS, CELLS, PAUSE_US, ranks=2, name="first")
     printed, second = mpirun("halo.c", STEPS, CELLS, PAUSE_US, ranks=2, name="second")
-    found = find(first, tmp_path / "out", literal=False, application="halo")
+    found = find(first, tmp_path / "out", application="halo")
     assert found.facts["unmatched"] == found.facts["open_receives"] == 0
     assert found.facts["status"] == "ok" and found.facts["coverage"] >= 0.95
     assert plan(tmp_path / "out", 0.1, None, None).facts["set_share"] <= 0.15

@@ -135,7 +135,6 @@ def find_phases(
     out: Path = option("--out DIR", "The folder for the tables, one per trace.", ...),
     application: str | None = option("--application NAME", "The application, for walltime query --platform."),
     times: Path | None = option("--times CSV", "Measured times of the vectors' intervals: interval (from 0), time_s."),
-    literal: bool = option("--literal", "Follow the words of the PAS2P paper, without the changes of Walltime.", False),
     report: Path | None = PAGE_FILE,
 ) -> Answer:
     """Find the phases that a run repeats: the first step of a prediction for another machine.
@@ -146,7 +145,7 @@ def find_phases(
     """
     from flows.services.phase_folder import find
 
-    found = find(given, out, literal=literal, application=application, times=times)
+    found = find(given, out, application=application, times=times)
     if report:
         _draw(report, out, found.facts["status"])
     facts = found.facts | {"phases": found.rows, "notes": found.notes}

@@ -13,7 +13,7 @@ from flows.pages.html import drawing
 from flows.pages.html.drawing import curve, to_svg
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
-from pipeline.phases.occurrences import Occurrences, kept_shares, standard_errors
+from pipeline.phases.occurrences import Occurrences, standard_errors
 
 MOST_SEGMENTS, MOST_RANKS, N_BINS = 4000, 64, 400
 SAMPLES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
@@ -59,7 +59,7 @@ def _draw(axes: Axes, begins_s: Floats, ends_s: Floats, lanes: Floats, places: S
 
 
 def _kept(phases: pa.Table) -> Markup:
-    shares = kept_shares(phases)
+    shares = np.cumsum(-np.sort(-phases.column("share").to_numpy()))
     figure, axes = drawing.panel(2.2)
     curve(axes, np.arange(1, len(shares) + 1), shares, markersize=3)
     axes.set(ylim=(0, 1.02), ylabel="share of the time", xlabel="phases measured, largest first")

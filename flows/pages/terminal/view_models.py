@@ -157,16 +157,20 @@ def view_times(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterato
     yield from notes
 
 
+_SAMPLES = {"phases": "a sample of each phase", "even": "an evenly spaced sample of the whole run"}
+
+
 def view_prediction(facts: Row, notes: Sequence[str] = ()) -> Iterator[Block]:
     """The runtime beside its status, intervals, cost and controls; what is unknown is left out."""
     shown = {
         "runtime, s": facts["runtime_s"],
+        "from": _SAMPLES[facts["method"]],
         "80% interval, s": _interval(facts, "80"),
         "95% interval, s": _interval(facts, "95"),
         "time covered by measured phases": _percent(facts["coverage"]),
         "time spent measuring (SET), s": facts["set_s"],
         "SET by runtime": _percent(facts["set_share"]),
-        "control without phases, s": facts["control_s"],
+        "evenly spaced sample, s": facts["control_s"],
         "control: one factor, s": facts["control_factor_s"],
         "true runtime, s": facts["measured_s"],
         "error": _percent(facts["error"]),

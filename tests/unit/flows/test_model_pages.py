@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 from flows.pages.html.model_pages import phases_page
-from pipeline.phases.mpi_phases import find_phases
 from pipeline.phases.phase_input import PhaseRules
+from pipeline.phases.phases import find_phases
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"

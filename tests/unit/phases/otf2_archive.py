@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.phases import mpi_calls as functions
+from pipeline.phases import calls as functions
 
 TICKS_PER_S = 1_000_000_000
 NO_ROOT = 2**32 - 1

@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.phases import input_of
-from pipeline.phases.call_traces import is_trace, read_csv_trace
-from pipeline.phases.logical_trace import find_events
+from pipeline.phases.calls import is_csv_trace, read_csv_trace
+from pipeline.phases.clock import find_events
 from tests.simulation.mpi_steps import HERE, simulated_run
 from tests.unit.phases.trace_csv import HEADER, csv_lines, write_csv
 
@@ -21,10 +21,10 @@ LINES = csv_lines(CALLS)
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
 def test_a_written_trace_is_read_back(tmp_path: Path, name: str) -> None:
     path = write_csv(tmp_path / name, LINES)
-    assert is_trace(path)
+    assert is_csv_trace(path)
     marked = tmp_path / "marked.csv"
     marked.write_text("\n".join([*LINES, ""]), encoding="utf-8-sig")
-    assert is_trace(marked) and read_csv_trace(marked)[0].num_rows == CALLS.num_rows
+    assert is_csv_trace(marked) and read_csv_trace(marked)[0].num_rows == CALLS.num_rows
     table, report = read_csv_trace(path)
     assert table.to_pylist() == CALLS.to_pylist()
     assert report.facts["ranks"] == 4
@@ -71,7 +71,7 @@ def test_a_receive_from_any_source_is_unmatched(tmp_path: Path) -> None:
 def test_an_exchange_is_a_send_and_a_receive(tmp_path: Path) -> None:
     lines = [HEADER, "0,0,MPI_Sendrecv,1>1,5,1,8,0,1", "1,0,MPI_Sendrecv,0>0,5,1,8,0,1"]
     events = find_events(read_csv_trace(write_csv(tmp_path / "a.csv", lines))[0])
-    assert (len(events), events.n_unmatched) == (4, 0)
+    assert (len(events.rank), events.n_unmatched) == (4, 0)
 
 
 def cut_in_line(data: bytes) -> bytes:

@@ -1,7 +1,5 @@
 """The expansion of times to a runtime: exact where all is timed, by hand on a small case, and intervals that hold."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,7 +10,7 @@ from pipeline.phases.phase_input import ExpansionRules, PhaseRules
 from pipeline.phases.platforms import RUN_IT_WHOLE, expand, predict_runtime
 
 RATIO, REGRESSION = ExpansionRules(form="ratio"), ExpansionRules()
-COUNT = ExpansionRules(form="count", divide_by_coverage=False)
+COUNT = ExpansionRules(form="count")
 
 
 def phases_of(counts: list[int], times_s: list[float], relevant: list[bool]) -> pa.Table:
@@ -56,7 +54,10 @@ def test_the_ratio_form_by_hand() -> None:
 
 
 def test_the_count_form_is_the_paper_s_equation() -> None:
-    assert expand(SMALL, TIMED, COUNT)["runtime_s"] == pytest.approx(10 * 4.0 + 4 * 15.0)
+    whole = phases_of([10, 4], [20.0, 60.0], [True, True])
+    assert expand(whole, TIMED, COUNT)["runtime_s"] == pytest.approx(10 * 4.0 + 4 * 15.0)
+    # The phases that were timed are 80% of the time.
+    assert expand(SMALL, TIMED, COUNT)["runtime_s"] == pytest.approx((10 * 4.0 + 4 * 15.0) / 0.8)
 
 
 def test_a_run_timed_whole_is_exact() -> None:
@@ -80,6 +81,41 @@ def test_one_time_of_a_phase_takes_its_spread_from_the_others_or_has_no_interval
 def test_nothing_timed_gives_no_number() -> None:
     found = expand(SMALL, times_of([(2, 0, 1.0, 1.0)]), RATIO)
     assert (found["runtime_s"], interval(found, 80), found["coverage"]) == (None, (None, None), 0.0)
+
+
+def spread_over(here: list[np.ndarray], there: list[np.ndarray], n: int) -> tuple[pa.Table, pa.Table]:
+    """PHASES of these times here, and PHASE_TIMES of n evenly spaced occurrences of each phase, and of as many of the
+    whole run, whose phases take turns."""
+    phases = phases_of([len(one) for one in here], [float(one.sum()) for one in here], [True] * len(here))
+    n_turns = len(here[0])
+    timed = [(phase, turn) for phase in range(len(here)) for turn in range(n_turns // (2 * n), n_turns, n_turns // n)]
+    places = ((np.arange(len(timed)) + 0.5) * len(here) * n_turns / len(timed)).astype(int)
+    even = [(int(place) % len(here), int(place) // len(here)) for place in places]
+    rows = [(phase, turn, float(there[phase][turn]), float(here[phase][turn])) for phase, turn in timed + even]
+    return phases, times_of(rows, "t" * len(timed) + "c" * len(even))
+
+
+@pytest.mark.parametrize(("speeds", "method"), [((1.3,) * 8, "even"), ((1.0, 3.0, 0.3, 2.0) * 2, "phases")])
+def test_an_even_sample_answers_where_its_interval_is_much_narrower(speeds: tuple[float, ...], method: str) -> None:
+    random = np.random.default_rng(3)
+    here = [random.gamma(4, 0.25, 400) * (1 + phase) for phase in range(8)]
+    there = [one * speed * random.gamma(2500, 1 / 2500, 400) for one, speed in zip(here, speeds, strict=True)]
+    phases, times = spread_over(here, there, 3)
+    true_s = sum(float(one.sum()) for one in there)
+    table, report = predict_runtime(phases, times, PhaseRules(), procs=1, measured_s=true_s)
+    (row,) = table.to_pylist()
+    assert row["method"] == method and abs(row["error"]) < 0.1
+    assert (row["runtime_s"] == row["control_s"]) is (method == "even")
+    assert [note.startswith("An evenly spaced sample") for note in report.notes] == [True] * (method == "even")
+    used = times.column("is_control").to_numpy(zero_copy_only=False) <= (method == "even")
+    assert row["set_s"] == pytest.approx(times.column("time_s").to_numpy()[used].sum())
+    alone = expand(phases, times, ExpansionRules(even_width=0.0))
+    assert alone["method"] == "phases" and alone["runtime_s"] == alone["phases_s"]
+    few = phases.set_column(
+        phases.column_names.index("n_occurrences"), phases.schema.field("n_occurrences"), [[20] * 8]
+    )
+    whole, said = predict_runtime(few, times, PhaseRules(), procs=1)
+    assert whole.column("method").to_pylist() == ["phases"] and said.notes == (RUN_IT_WHOLE,)
 
 
 def test_a_run_that_is_not_repetitive_has_the_word_beside_the_number() -> None:
@@ -114,7 +150,7 @@ def test_the_regression_form_is_near_the_better_of_the_others(common: float, own
         rows = [(0, place, float(there[place]), float(here[place])) for place in range(10, 200, 20)]
         phases, times = phases_of([200], [float(here.sum())], [True]), times_of(rows)
         for form in (RATIO, COUNT, REGRESSION):
-            found = expand(phases, times, replace(form, divide_by_coverage=True))
+            found = expand(phases, times, form)
             squares[form.form] += ((found["runtime_s"] or 0.0) / there.sum() - 1) ** 2
     best = min(squares["ratio"], squares["count"])
     assert squares["regression"] <= 1.25 * best

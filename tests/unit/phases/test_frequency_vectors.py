@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.phases.block_vectors import looks_like_vectors, read_frequency_vectors
+from pipeline.phases.blocks import looks_like_vectors, read_frequency_vectors
 
 TWO = b"T:1:4   :7:6   \nT:7:3   :9000000000:1   :7:2\n"
 
@@ -98,7 +98,7 @@ def test_a_file_without_intervals_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_line_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.phases.block_vectors.MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr("pipeline.phases.blocks.MAX_LINE_BYTES", 1 << 20)
     bomb = written(tmp_path, gzip.compress(b"T" + b":1:1" * 10**6))
     assert "1 MiB without a line end" in refusal(bomb)
 

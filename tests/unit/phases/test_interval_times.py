@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.phases.block_vectors import read_interval_times
+from pipeline.phases.blocks import read_interval_times
 
 
 def written(folder: Path, text: str) -> Path:

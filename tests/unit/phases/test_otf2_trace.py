@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.phases import input_of
-from pipeline.phases import otf2_traces as otf2
-from pipeline.phases.mpi_phases import find_phases
-from pipeline.phases.otf2_traces import RankRecords
+from pipeline.phases import input_of, otf2
+from pipeline.phases.otf2 import RankRecords
 from pipeline.phases.phase_input import PhaseRules
+from pipeline.phases.phases import find_phases
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 pytest.importorskip("otf2", reason="OTF2 NOT TESTED: the extra walltime[otf2] is not installed")

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.phases.call_traces import read_csv_trace
-from pipeline.phases.logical_trace import find_events, grown_phases, logical_trace
-from pipeline.phases.mpi_phases import find_phases
-from pipeline.phases.phase_input import LITERAL_PAS2P, Pas2pRules, PhaseRules
+from pipeline.phases.calls import read_csv_trace
+from pipeline.phases.clock import find_events, logical_trace
+from pipeline.phases.phase_input import Pas2pRules, PhaseRules
+from pipeline.phases.phases import find_phases, grown_phases
 from tests.simulation.mpi_steps import CHECKPOINT, COARSE, HERE, STEP, THERE, simulated_run
 from tests.unit.phases.trace_csv import HEADER, write_csv
 
@@ -51,13 +51,13 @@ def test_a_phase_has_the_time_of_its_blocks() -> None:
 @settings(max_examples=15)
 @given(
     n_steps=st.integers(1, 120), n_ranks=st.integers(3, 7), seed=st.integers(0, 99),
-    max_level=st.integers(0, 3), similar_share=st.sampled_from([0.5, 0.8, 1.0]), program_order=st.booleans(),
+    max_level=st.integers(0, 3), similar_share=st.sampled_from([0.5, 0.8, 1.0]),
 )  # fmt: skip
 def test_occurrences_add_up_to_the_run(
-    n_steps: int, n_ranks: int, seed: int, max_level: int, similar_share: float, program_order: bool
+    n_steps: int, n_ranks: int, seed: int, max_level: int, similar_share: float
 ) -> None:
     calls, _ = simulated_run(n_steps, n_ranks, THERE, seed)
-    pas2p = Pas2pRules(max_level=max_level, similar_share=similar_share, program_order=program_order)
+    pas2p = Pas2pRules(max_level=max_level, similar_share=similar_share)
     phases, points, report = find_phases(calls, "x", PhaseRules(pas2p=pas2p))
     spans_s = points.column("t_end_s").to_numpy() - points.column("t_start_s").to_numpy()
     assert spans_s.min() >= 0
@@ -95,13 +95,13 @@ def test_a_receive_is_later_than_its_send_and_its_rank(tmp_path: Path) -> None:
         "1,0,MPI_Recv,0,1,1,8,0,1", "1,1,MPI_Recv,0,3,1,8,1,4", "1,2,MPI_Recv,0,2,1,8,4,5",
     )  # fmt: skip
     events = find_events(calls)
-    found = logical_trace(calls, events, Pas2pRules())
-    tick = np.empty(len(events), np.int64)
+    found = logical_trace(calls, events)
+    tick = np.empty(len(events.rank), np.int64)
     tick[found.event] = np.repeat(np.arange(found.n_ticks), np.diff(found.starts))
     assert tick[:3].tolist() == [0, 1, 2]
     assert tick[3:].tolist() == [1, 3, 4]
     # By the paper's words the last receive is at its send's time + 1, before the one it follows.
-    literal = logical_trace(calls, events, LITERAL_PAS2P)
+    literal = logical_trace(calls, events, program_order=False)
     tick[literal.event] = np.repeat(np.arange(literal.n_ticks), np.diff(literal.starts))
     assert tick[3:].tolist() == [1, 3, 2]
 
@@ -140,16 +140,9 @@ def test_the_order_in_which_messages_complete_does_not_matter(tmp_path: Path) ->
         posted = [f"0,{event},MPI_Irecv,{source},1,1,8,0,0" for event, source in enumerate(order)]
         calls = trace(tmp_path, *posted, "0,3,MPI_Waitall,,,,,0,3", *sends)
         events = find_events(calls)
-        logical = logical_trace(calls, events, Pas2pRules())
+        logical = logical_trace(calls, events)
         found.append((events.peer[logical.event].tolist(), logical.starts.tolist()))
     assert found[0] == found[1] == found[2]
-
-
-def test_the_paper_s_words_give_other_phases() -> None:
-    calls, _ = simulated_run(60, 4, THERE, 2)
-    literal, _, report = find_phases(calls, "x", PhaseRules(pas2p=LITERAL_PAS2P))
-    assert literal.num_rows > find_phases(calls, "x", SETTINGS)[0].num_rows
-    assert literal.column("time_s").to_numpy().sum() == pytest.approx(report.facts["runtime_s"], rel=1e-9)
 
 
 def test_similar_phases_are_one_from_the_share_on() -> None:

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.phases.mpi_phases import find_phases
 from pipeline.phases.occurrences import (
     NOT_REPETITIVE,
     OK,
@@ -19,6 +18,7 @@ from pipeline.phases.occurrences import (
     warmup_places,
 )
 from pipeline.phases.phase_input import PhaseRules, PlanRules
+from pipeline.phases.phases import find_phases
 from pipeline.phases.platforms import planned_places
 from tests.simulation.mpi_steps import HERE, simulated_run
 

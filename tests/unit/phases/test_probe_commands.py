@@ -41,7 +41,7 @@ def test_five_intervals_of_each_phase_tell_the_time_elsewhere(vectors: Path, tmp
     here = written_times(tmp_path, "here.csv", interval_times(1, 1)) if is_timed else None
     there_s = interval_times(3, 2)
     out = tmp_path / "out"
-    found = find(vectors, out, literal=False, application=None, times=here)
+    found = find(vectors, out, application=None, times=here)
     assert found.facts["phases"] == 3 and found.facts["input"] == "bbv" and found.facts["comments"] == 1
     assert (found.facts["runtime_s"] is None) is not is_timed
     assert ("accuracy_with_2" in found.facts) is is_timed
@@ -57,7 +57,7 @@ def test_five_intervals_of_each_phase_tell_the_time_elsewhere(vectors: Path, tmp
 
 def test_only_planned_intervals_have_to_be_timed(vectors: Path, tmp_path: Path) -> None:
     out, there_s = tmp_path / "out", interval_times(3, 2)
-    find(vectors, out, literal=False, application=None)
+    find(vectors, out, application=None)
     planned = {row["from_event"] // 1000 for row in plan(out, None, 5, 0).rows}
     some_s = np.where(np.isin(np.arange(N_INTERVALS), sorted(planned)), there_s, np.nan)
     time_platform(out, written_times(tmp_path, "some.csv", some_s), "new")
@@ -71,14 +71,14 @@ def test_only_planned_intervals_have_to_be_timed(vectors: Path, tmp_path: Path) 
 def test_times_of_another_run_are_refused(vectors: Path, tmp_path: Path) -> None:
     short = written_times(tmp_path, "short.csv", np.ones(N_INTERVALS - 1))
     with pytest.raises(InputError, match="no time of interval 119"):
-        find(vectors, tmp_path / "out", literal=False, application=None, times=short)
+        find(vectors, tmp_path / "out", application=None, times=short)
     long = written_times(tmp_path, "long.csv", np.ones(N_INTERVALS + 1))
     with pytest.raises(InputError, match="interval 120"):
-        find(vectors, tmp_path / "out", literal=False, application=None, times=long)
+        find(vectors, tmp_path / "out", application=None, times=long)
 
 
 def test_a_trace_takes_no_times(tmp_path: Path) -> None:
     trace = tmp_path / "run.csv"
     trace.write_text("rank,seq,op,peer,tag,count,bytes,t_start,t_end\n0,0,MPI_Init,,,,,0,0\n0,1,MPI_Finalize,,,,,1,1\n")
     with pytest.raises(InputError, match="a trace holds its times"):
-        find(trace, tmp_path / "out", literal=False, application=None, times=trace)
+        find(trace, tmp_path / "out", application=None, times=trace)

@@ -9,19 +9,18 @@ from scipy.stats import multivariate_normal
 
 from benchmarks.probe_figures import adjusted_rand_index, predicted
 from pipeline.errors import InputError
-from pipeline.phases.block_phases import (
+from pipeline.phases.blocks import (
     Clustering,
+    FrequencyVectors,
     choose,
     cluster,
     cluster_intervals,
-    clusterings,
     find_probe_phases,
-    last_is_shorter,
     project,
+    read_frequency_vectors,
     removal_curve,
     spherical_bic,
 )
-from pipeline.phases.block_vectors import FrequencyVectors
 from pipeline.phases.phase_input import PhaseRules, ProbeRules
 
 SIZE = 10_000
@@ -69,11 +68,11 @@ def test_the_shorter_last_interval_represents_nothing() -> None:
     labels = np.array([0, 1] * 40 + [2])
     vectors = planted(labels, 60, seed=5, last=SIZE // 50)
     found = cluster_intervals(vectors, ProbeRules())
-    assert last_is_shorter(vectors) and len(labels) - 1 not in found.representatives
+    assert vectors.last_is_shorter and len(labels) - 1 not in found.representatives
     for phase, chosen in enumerate(found.representatives):
         assert chosen == -1 or found.labels[chosen] == phase
     whole = planted(labels, 60, seed=5)
-    assert not last_is_shorter(whole)
+    assert not whole.last_is_shorter
     assert len(labels) - 1 in cluster_intervals(whole, ProbeRules()).representatives
 
 
@@ -115,10 +114,12 @@ def test_the_least_number_of_phases_near_the_best_bic_is_taken() -> None:
 
 
 def test_there_are_no_more_clusters_than_distinct_points() -> None:
-    points = np.repeat(np.eye(3), 10, axis=0)
-    found = clusterings(points, 15, 5, 100, 0)
-    assert len(found) == 3 and found[2].squared_error == pytest.approx(0, abs=1e-20)
-    assert len(clusterings(points[:1], 15, 5, 100, 0)) == 1
+    block = np.repeat(np.arange(3), 10)
+    vectors = FrequencyVectors("", np.arange(31), block.astype(np.int32), np.full(30, 7.0), np.arange(3), 0)
+    found = cluster_intervals(vectors, ProbeRules())
+    assert len(found.bic_by_k) == 3 and found.labels.tolist() == block.tolist()
+    one = FrequencyVectors("", np.arange(2), block[:1].astype(np.int32), np.full(1, 7.0), np.arange(3), 0)
+    assert len(cluster_intervals(one, ProbeRules()).bic_by_k) == 1
 
 
 def test_more_restarts_give_no_larger_error() -> None:
@@ -200,8 +201,6 @@ DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "bbv"
 @pytest.mark.parametrize("run", ["bt.W.blk", "ep.W.blk", "lu.S.blk", "mg.S.ins"])
 def test_phases_agree_with_simpoint(run: str) -> None:
     import gzip
-
-    from pipeline.phases.block_vectors import read_frequency_vectors
 
     with gzip.open(DATA / f"{run}.labels.gz", "rt") as lines:
         theirs = np.array([int(line.split()[0]) for line in lines])

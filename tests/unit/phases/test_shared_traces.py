@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.phases import mpi_phases
+from pipeline.phases import phases as mpi
 from pipeline.phases.occurrences import NOT_REPETITIVE, OK, make_plan, status_of
 from pipeline.phases.phase_input import Extracted, PhaseRules, PlanRules
 from pipeline.phases.platforms import planned_times, predict_runtime
@@ -23,12 +23,12 @@ SETTINGS = PhaseRules()
 
 @cache
 def extracted(name: str) -> Extracted:
-    return mpi_phases.extract(TRACES / f"{name}.csv.gz", name, SETTINGS)
+    return mpi.extract(TRACES / f"{name}.csv.gz", name, SETTINGS)
 
 
 def predicted(here: str, there: str, samples: int) -> dict[str, object]:
     found = extracted(here)
-    times_s, runtime_s = mpi_phases.times_of(found.points, found.calls, TRACES / f"{there}.csv.gz")
+    times_s, runtime_s = mpi.times_of(found.points, found.calls, TRACES / f"{there}.csv.gz")
     plan, _ = make_plan(found.phases, found.points, PlanRules(budget=1e-12, least_samples=samples))
     times = planned_times(found.points, plan, times_s, there)
     row: dict[str, object] = predict_runtime(found.phases, times, SETTINGS, procs=found.procs, measured_s=runtime_s)[
@@ -72,6 +72,6 @@ def test_an_archive_written_from_a_trace_gives_the_same_phases(tmp_path: Path) -
     from tests.unit.phases.otf2_archive import write_archive
 
     calls = extracted("is.S.8.ib").calls
-    again = mpi_phases.extract(write_archive(calls, tmp_path / "run"), "is.S.8.ib", SETTINGS)
+    again = mpi.extract(write_archive(calls, tmp_path / "run"), "is.S.8.ib", SETTINGS)
     assert again.phases.equals(extracted("is.S.8.ib").phases)
     assert again.points.equals(extracted("is.S.8.ib").points)

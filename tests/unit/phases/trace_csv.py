@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.phases import mpi_calls as functions
+from pipeline.phases import calls as functions
 
 HEADER = "rank,seq,op,peer,tag,count,bytes,t_start,t_end"
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, category_codes
+from pipeline.arrays import Floats, Ints, category_codes, row_codes
 from pipeline.errors import InputError
 from pipeline.kernels import entry_kernel
-from pipeline.phases.mpi_calls import (
+from pipeline.phases.calls import (
     AGAIN,
     COLLECTIVES,
     EXCHANGES,
@@ -18,10 +18,8 @@ from pipeline.phases.mpi_calls import (
     nth_of_key,
     numbers_of_calls,
     of_functions,
-    packed,
     pair_in_order,
 )
-from pipeline.phases.phase_input import Pas2pRules
 
 SEND, RECEIVE, COLLECTIVE = 0, 1, 2
 
@@ -84,67 +82,29 @@ def logical_times(starts: Ints, kinds: Ints, partners: Ints, missing: Ints, in_o
     return times
 
 
-@entry_kernel
-def grown_phases(starts: Ints, codes: Ints, n_codes: int) -> Ints:
-    """The first ticks of all phases, and the number of ticks.
-
-    `starts` are the first events of the ticks, and the number of events; `codes` hold rank and type of each event. A
-    phase grows until a code repeats. Where the repeated event is not in the first tick, the phase ends before it, and
-    what follows is a second phase (Section 3.3, steps 2 to 4).
-    """
-    n_ticks = len(starts) - 1
-    seen = np.full(n_codes, -1, np.int64)
-    cuts = np.empty(2 * n_ticks + 2, np.int64)
-    cuts[0] = 0
-    n_cuts = 1
-    begin = 0
-    for tick in range(n_ticks):
-        first = n_ticks
-        for event in range(starts[tick], starts[tick + 1]):
-            if seen[codes[event]] >= begin:
-                first = min(first, seen[codes[event]])
-        if first < n_ticks:
-            if first > begin:
-                cuts[n_cuts] = first
-                n_cuts += 1
-            cuts[n_cuts] = tick
-            n_cuts += 1
-            begin = tick
-        for event in range(starts[tick], starts[tick + 1]):
-            seen[codes[event]] = tick
-    cuts[n_cuts] = n_ticks
-    return cuts[: n_cuts + 1]
-
-
 @dataclass(frozen=True, slots=True)
 class Events:
     """The events in order of rank and program; `row` is the call in the table, `call` its place in the rank.
 
-    `partner` is as `logical_times` reads it, `members` the size of each collective instance. `end_s` is when the call
-    ends, from the start of the run, and `compute_s` the computation before it. `n_unmatched` counts sends and receives
-    without the other side, `n_open` receives that no call completes.
+    `type` is equal for events of the same function, peer, bytes, tag and communicator. `partner` is as `logical_times`
+    reads it, `members` the size of each collective instance. `end_s` is when the call
+    ends, from the start of the run. `n_unmatched` counts sends and receives without the other side, `n_open` receives
+    that no call completes.
     """
 
     row: Ints
     rank: Ints
     call: Ints
     kind: Ints
-    op: Ints
     peer: Ints
-    tag: Ints
-    bytes: Ints
-    communicator: Ints
+    type: Ints
     partner: Ints
     end_s: Floats
-    compute_s: Floats
     members: Ints
     starts: Ints
     runtime_s: float
     n_unmatched: int
     n_open: int
-
-    def __len__(self) -> int:
-        return len(self.rank)
 
 
 def find_events(calls: pa.Table) -> Events:
@@ -158,14 +118,19 @@ def find_events(calls: pa.Table) -> Events:
         for names in (SENDS | EXCHANGES, RECEIVES | EXCHANGES, POSTED_RECEIVES, COLLECTIVES)
     )
     done = posted[columns["completed_by"][posted] >= 0]
-    row = np.concatenate([sends, collectives, np.sort(np.concatenate([received, done]))])
+    receives = np.sort(np.concatenate([received, done]))
+    # Receives that one call completes count by source, tag and posting, whatever the order of their messages.
+    receives = receives[np.lexsort((columns["tag"][receives], columns["source"][receives]))]
+    row = np.concatenate([sends, collectives, receives])
     n_sends, first_receive = len(sends), len(sends) + len(collectives)
     kind = np.repeat([SEND, COLLECTIVE, RECEIVE], [n_sends, len(collectives), len(row) - first_receive])
     own = {name: values[row] for name, values in columns.items()} | {"row": row, "kind": kind}
     is_receive = kind == RECEIVE
     own["call"] = np.where(is_receive & (own["completed_by"] >= 0), own["completed_by"], own["event"])
     own["peer"] = np.choose(kind, [own["destination"], own["source"], own["root"]])
-    order = _program_order(2 * (first_row[own["rank"]] + own["call"]) + is_receive, own)
+    # With the type of the paper, direction and number of ranks alone, phases differ between two machines.
+    own["type"] = row_codes(*(own[name] for name in ("op", "kind", "peer", "bytes", "tag", "communicator")))
+    order = np.argsort(2 * (first_row[own["rank"]] + own["call"]) + is_receive, kind="stable")
     place = np.empty(len(row), np.int64)
     place[order] = np.arange(len(row))
     pair = _pairs(own, n_sends, first_receive)
@@ -173,43 +138,24 @@ def find_events(calls: pa.Table) -> Events:
     instance, members = _instances({name: one[n_sends:first_receive] for name, one in own.items()}, ops[1])
     own["partner"] = np.concatenate([np.full(n_sends, -1), instance, np.full(len(pair), -1)])
     own["partner"][receive], own["partner"][send] = place[send], place[receive]
-    times, runtime_s = _times(calls, first_row[own["rank"]] + own["call"], own["call"] > 0)
+    ends_s, zero_s = calls.column("t_end_s").to_numpy(), float(calls.column("t_start_s").to_numpy().min())
+    own["end_s"] = ends_s[first_row[own["rank"]] + own["call"]] - zero_s
     return Events(
-        **{name: values[order] for name, values in (own | times).items() if name in Events.__slots__},
-        members=members, starts=np.searchsorted(own["rank"][order], np.arange(len(first_row))), runtime_s=runtime_s,
-        n_unmatched=n_sends + len(pair) - 2 * len(send), n_open=len(posted) - len(done),
+        **{name: values[order] for name, values in own.items() if name in Events.__slots__},
+        members=members, starts=np.searchsorted(own["rank"][order], np.arange(len(first_row))),
+        runtime_s=float(ends_s.max()) - zero_s, n_unmatched=n_sends + len(pair) - 2 * len(send),
+        n_open=len(posted) - len(done),
     )  # fmt: skip
 
 
 _NUMBERS = ("rank", "event", "source", "destination", "root", "tag", "bytes", "completed_by")
 
 
-def _times(calls: pa.Table, row: Ints, has_call_before: Bools) -> tuple[dict[str, Floats], float]:
-    """When the calls in these rows end, the computation before each, s, and the runtime of the run."""
-    starts_s, ends_s = calls.column("t_start_s").to_numpy(), calls.column("t_end_s").to_numpy()
-    zero_s = float(starts_s.min())
-    before_s = np.where(has_call_before, ends_s[row - 1], zero_s)
-    compute_s = np.maximum(starts_s[row] - before_s, 0.0)
-    return {"end_s": ends_s[row] - zero_s, "compute_s": compute_s}, float(ends_s.max()) - zero_s
-
-
-def _program_order(moment: Ints, own: dict[str, Ints]) -> Ints:
-    """By moment; several receives completed by one call by source, tag and posting."""
-    order = np.argsort(moment, kind="stable")
-    ordered = moment[order]
-    same = np.r_[False, ordered[1:] == ordered[:-1]]
-    same[:-1] |= same[1:]
-    tied = np.flatnonzero(same)
-    some = order[tied]
-    order[tied] = some[np.lexsort((own["row"][some], own["tag"][some], own["peer"][some], moment[some]))]
-    return order
-
-
 def _pairs(own: dict[str, Ints], n_sends: int, first_receive: int) -> Ints:
     """Per receive the place of its send, -1: none. It is the j-th of a source, destination, tag and communicator."""
     is_receive = own["kind"] == RECEIVE
     source, destination = np.where(is_receive, (own["peer"], own["rank"]), (own["rank"], own["peer"]))
-    keys = packed(source, destination, own["tag"], own["communicator"])
+    keys = row_codes(source, destination, own["tag"], own["communicator"])
     # A receive or a send that names nobody is not guessed.
     keys = np.where(own["peer"] < 0, -1 - is_receive, keys)
     return pair_in_order(keys[first_receive:], keys[:n_sends])
@@ -217,8 +163,8 @@ def _pairs(own: dict[str, Ints], n_sends: int, first_receive: int) -> Ints:
 
 def _instances(own: dict[str, Ints], ops: list[str]) -> tuple[Ints, Ints]:
     """Per collective its instance, and the number of members per instance: the j-th of each rank on a communicator."""
-    nth = nth_of_key(packed(own["communicator"], own["rank"]))
-    _, first, instance = np.unique(packed(own["communicator"], nth), return_index=True, return_inverse=True)
+    nth = nth_of_key(row_codes(own["communicator"], own["rank"]))
+    _, first, instance = np.unique(row_codes(own["communicator"], nth), return_index=True, return_inverse=True)
     differs = np.flatnonzero(own["op"] != own["op"][first[instance]])
     if len(differs):
         one, other = differs[0], first[instance[differs[0]]]
@@ -241,7 +187,6 @@ class LogicalTrace:
 
     event: Ints
     rank: Ints
-    compute_s: Floats
     starts: Ints
     code: Ints
     n_codes: int
@@ -252,9 +197,12 @@ class LogicalTrace:
         return len(self.starts) - 1
 
 
-def logical_trace(calls: pa.Table, events: Events, rules: Pas2pRules) -> LogicalTrace:
-    """Put the events at their ticks; InputError where an event waits for one that never comes."""
-    times = logical_times(events.starts, events.kind, events.partner, events.members.copy(), rules.program_order)
+def logical_trace(calls: pa.Table, events: Events, *, program_order: bool = True) -> LogicalTrace:
+    """Put the events at their ticks; InputError where an event waits for one that never comes.
+
+    `program_order` is as in `logical_times`; the paper goes without.
+    """
+    times = logical_times(events.starts, events.kind, events.partner, events.members.copy(), program_order)
     stuck = times < 0
     if stuck.any():
         one = int(np.argmax(stuck))
@@ -266,9 +214,8 @@ def logical_trace(calls: pa.Table, events: Events, rules: Pas2pRules) -> Logical
     ticks = _split(times, events.rank)
     order = np.lexsort((events.rank, ticks))
     starts = np.searchsorted(ticks[order], np.arange(int(ticks.max(initial=-1)) + 2))
-    code = packed(events.rank, _types(events, rules))[order]
-    n_codes = int(code.max(initial=-1)) + 1
-    return LogicalTrace(order, events.rank[order], events.compute_s[order], starts, code, n_codes)
+    code = row_codes(events.rank, events.type)[order]
+    return LogicalTrace(order, events.rank[order], starts, code, int(code.max(initial=-1)) + 1)
 
 
 def _split(times: Ints, rank: Ints) -> Ints:
@@ -278,14 +225,3 @@ def _split(times: Ints, rank: Ints) -> Ints:
     widths = np.zeros(int(times.max(initial=-1)) + 1, np.int64)
     np.maximum.at(widths, times, nth + 1)
     return (np.cumsum(widths) - widths)[times] + nth
-
-
-def _types(events: Events, rules: Pas2pRules) -> Ints:
-    """The type of each event: its function, peer, bytes and tag, or as the paper has it."""
-    if rules.sign_and_count_type:
-        count = np.ones(len(events), np.int64)
-        is_collective = events.kind == COLLECTIVE
-        count[is_collective] = events.members[events.partner[is_collective]]
-        # A collective is in the paper the same as a send to all.
-        return packed(np.where(events.kind == SEND, 1, np.where(is_collective, 1, 0)), count, events.bytes)
-    return packed(events.op, events.kind, events.peer, events.bytes, events.tag, events.communicator)

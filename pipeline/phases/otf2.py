@@ -6,9 +6,9 @@ Each location is read by itself, large archives with one process a location: the
 import ctypes
 import os
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
 from multiprocessing import get_context
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Ints, arrow, texts
 from pipeline.errors import InputError, printable
-from pipeline.phases.mpi_calls import NO_TAG, POLLING, UNKNOWN, calls_table, known
+from pipeline.phases.calls import NO_TAG, POLLING, UNKNOWN, calls_table, known
 from pipeline.report import Report
 
 _NO_RANK = 2**32 - 1
@@ -159,9 +159,7 @@ def read_otf2_trace(path: Path) -> tuple[pa.Table, Report]:
     """MPI_CALLS of an archive, in s; InputError with rank and event where it is damaged or a call has no end."""
     path, where = _anchor(path), printable(path.name, 200)
     try:
-        # The package prints the errors of its own callbacks.
-        with redirect_stderr(StringIO()):
-            archive = _definitions(path)
+        archive = _definitions(path)
     except ImportError:
         raise InputError(
             where, "an OTF2 archive", "the package otf2 to read it", "pip install walltime[otf2]"
@@ -173,20 +171,25 @@ def read_otf2_trace(path: Path) -> tuple[pa.Table, Report]:
     return calls_table(where, _calls(_all_ranks(path, archive), archive))
 
 
-def _silence() -> None:
-    """Keep the C library from printing a trail of messages beside the one sentence of an InputError."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The package's reader of an archive. Its C library prints a trail of messages beside the one sentence of an
+    InputError, and the package the errors of its own callbacks: neither is shown.
+    """
+    import otf2  # noqa: PLC0415  (an extra)
     from _otf2.Config import conf  # noqa: PLC0415
 
     register = conf.lib.OTF2_Error_RegisterCallback
     register.argtypes, register.restype = [_ErrorCallback, ctypes.c_void_p], ctypes.c_void_p
     register(_KEEP_CODE, None)
+    with redirect_stderr(StringIO()), otf2.reader.open(str(path)) as trace:
+        yield trace
 
 
 def _definitions(path: Path) -> _Archive:
-    import otf2  # noqa: PLC0415  (an extra)
+    with _opened(path) as trace:
+        import otf2  # noqa: PLC0415
 
-    _silence()
-    with otf2.reader.open(str(path)) as trace:
         known = trace.definitions
         mpi = otf2.enums.Paradigm.MPI
         is_world = otf2.enums.GroupType.COMM_LOCATIONS
@@ -228,8 +231,7 @@ def _one_rank(job: tuple[Path, _Archive, int]) -> dict[str, Ints]:
         # The package's own code, which is not Python, can end the process on such a file.
         raise _damaged(f"{where}, rank {rank}, event 0", EOFError("an empty file of events"))
     try:
-        with redirect_stderr(StringIO()):
-            _read_location(path, archive.locations[rank], found)
+        _read_location(path, archive.locations[rank], found)
     except Exception as error:  # the package raises its own errors and plain ones
         raise _damaged(f"{where}, rank {rank}, event {len(found)}", error) from None
     if found.open_region is not None:
@@ -241,10 +243,8 @@ def _one_rank(job: tuple[Path, _Archive, int]) -> dict[str, Ints]:
 def _read_location(path: Path, location: int, found: RankRecords) -> None:
     """Pass every record of a location to `found`; clock offsets are applied by the package."""
     import _otf2  # noqa: PLC0415  (the package's own layer: its iterator makes an object per record)
-    import otf2  # noqa: PLC0415
 
-    _silence()
-    with otf2.reader.open(str(path)) as trace:
+    with _opened(path) as trace:
         (chosen,) = (one for one in trace.definitions.locations if one._ref == location)
         handle = trace._get_global_evt_reader_handle((chosen,))
         callbacks = _otf2.GlobalEvtReaderCallbacks_New()

@@ -1,16 +1,25 @@
-"""The calls of a trace: MPI functions by what they do, and the checked table MPI_CALLS of what a reader found."""
+"""The calls of an MPI trace: the functions by what they do, the checked table MPI_CALLS, and the reader of CSV traces.
 
+A CSV has the columns rank, seq, op, peer, tag, count, bytes, t_start, t_end, and optionally communicator. `peer` is the
+destination of a send, the source of a receive, the root of a rooted collective; `source>destination` for the request
+that a wait completes, and for MPI_Sendrecv. Times are seconds. Gzip is known by content.
+"""
+
+import csv
+import io
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
-from pipeline.arrays import Bools, Ints, arrow, category_codes, integers
+from pipeline.arrays import CATEGORY, Bools, Ints, arrow, category_codes, integers, row_codes, unknown
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import MPI_CALLS
+from pipeline.phases.phase_input import UNREADABLE, header_of, open_plain
 from pipeline.report import Report, Tally
 
 SENDS = frozenset(
@@ -77,24 +86,6 @@ def of_functions(ops: Ops, names: frozenset[str]) -> Bools:
     return np.array([*(word in names for word in words), False], np.bool_)[code]
 
 
-def packed(*columns: Ints) -> Ints:
-    """One number per row, equal where all columns are equal; columns may be negative."""
-    key = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        codes = _small(column)
-        key = key * (int(codes.max(initial=0)) + 1) + codes
-        if key.size and int(key.max()) > 2**40:
-            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
-    return key
-
-
-def _small(column: Ints) -> Ints:
-    least = int(column.min(initial=0))
-    if int(column.max(initial=0)) - least < 2**22:
-        return column - least
-    return np.unique(column, return_inverse=True)[1].astype(np.int64)
-
-
 def nth_of_key(keys: Ints) -> Ints:
     """Per row how many rows before it have the same key."""
     order = np.argsort(keys, kind="stable")
@@ -102,15 +93,6 @@ def nth_of_key(keys: Ints) -> Ints:
     found = np.empty(len(keys), np.int64)
     found[order] = np.arange(len(keys)) - np.searchsorted(ordered, ordered, "left")
     return found
-
-
-def by_first_appearance(values: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """The row of the first of every different value, ascending, and per row the place of its value among them."""
-    _, first, same = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(first), np.int64)
-    place[order] = np.arange(len(first))
-    return first[order], place[same]
 
 
 def pair_in_order(keys: Ints, others: Ints) -> Ints:
@@ -212,15 +194,129 @@ def completions(calls: pa.Table, ops: Ops) -> Ints:
     names_own = of_functions(ops, COMPLETES_ONE | COMPLETES_ALL) & (second == rank) & (first != UNKNOWN)
     waits = np.flatnonzero(names_own)
     both = np.concatenate([posted, waits])
-    keys = packed(rank[both], epoch[both], first[both], tag[both])
+    keys = row_codes(rank[both], epoch[both], first[both], tag[both])
     pair = pair_in_order(keys[: len(posted)], keys[len(posted) :])
     wait = waits[pair] if len(waits) else np.zeros(len(posted), np.int64)
     is_open = (pair < 0) | (wait < posted)
     found[posted[~is_open]] = event[wait[~is_open]]
     left, ends = posted[is_open], np.flatnonzero(closes)
-    place = np.searchsorted(ends, left)
-    inside = place < len(ends)
-    left, closing = left[inside], ends[place[inside]]
-    same = rank[left] == rank[closing]
-    found[left[same]] = event[closing[same]]
+    closing = np.append(ends, 0)[np.searchsorted(ends, left)]
+    is_closed = (closing > left) & (rank[closing] == rank[left])
+    found[left[is_closed]] = event[closing[is_closed]]
     return found
+
+
+TYPES = {
+    "rank": pa.int64(), "seq": pa.int64(), "op": CATEGORY, "peer": CATEGORY, "tag": pa.int64(), "bytes": pa.int64(),
+    "t_start": pa.float64(), "t_end": pa.float64(), "communicator": CATEGORY,
+}  # fmt: skip
+NEEDED = tuple(name for name in TYPES if name != "communicator")
+_PARSED: dict[str, Callable[[str], Any]] = {
+    name: int if kind == pa.int64() else float for name, kind in TYPES.items() if kind != CATEGORY
+}
+_EMPTY_ALLOWED = ("tag", "bytes")
+MOST_RANKS = 2**31
+
+
+def is_csv_trace(path: Path) -> bool:
+    """Whether the file's first line names the columns of a trace."""
+    return {"rank", "seq", "op"} <= set(header_of(path))
+
+
+def read_csv_trace(path: Path) -> tuple[pa.Table, Report]:
+    """MPI_CALLS of a CSV trace, in s; InputError with rank and event where a row is damaged or the trace is cut."""
+    where = printable(path.name, 200)
+    try:
+        with open_plain(path) as source:
+            table = _parsed(source, where)
+    except (pa.ArrowInvalid, *UNREADABLE) as error:
+        raise _damage(path, where, error) from None
+    peer, peers = category_codes(table, "peer")
+    # The last row is that of no peer, which has the code -1. Many requests name few peers: each is read once.
+    ranks = np.array([*(_ranks(where, text) for text in peers), (UNKNOWN, UNKNOWN)], np.int64)[peer]
+    named = "communicator" in table.column_names
+    return calls_table(where, pa.table({
+        "rank": table["rank"], "event": table["seq"], "op": table["op"], "first": known(ranks[:, 0]),
+        "second": known(ranks[:, 1]), "tag": table["tag"], "bytes": known(numbers_of_calls(table, "bytes")),
+        "communicator": table["communicator"] if named else unknown(table.num_rows, CATEGORY),
+        "t_start_s": table["t_start"], "t_end_s": table["t_end"],
+    }))  # fmt: skip
+
+
+def _ranks(where: str, text: str) -> tuple[int, int]:
+    """The ranks of `3`, or of `3>5`; a negative one stands for any rank."""
+    before, _, after = text.partition(">")
+    try:
+        found = max(int(before), UNKNOWN), max(int(after), UNKNOWN) if after else UNKNOWN
+    except ValueError:
+        found = (MOST_RANKS, UNKNOWN)
+    if max(found) >= MOST_RANKS:
+        raise InputError(where, f"peer {printable(text, 60)}", "a rank, or source>destination")
+    return found
+
+
+class _LastByte(io.RawIOBase):
+    """A stream that knows its last byte: a line without an end may be cut within a number."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source, self.last = source, b"\n"
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._source.read(size)
+        self.last = found[-1:] or self.last
+        return found
+
+
+def _parsed(source: BinaryIO, where: str) -> pa.Table:
+    watched = _LastByte(source)
+    names = [name.strip() for name in source.readline().decode("utf-8-sig", "replace").strip().split(",")]
+    if missing := [name for name in NEEDED if name not in names]:
+        raise InputError(where, f"no column {printable(', '.join(missing))}", f"the columns {','.join(NEEDED)}")
+    types = {name: kind for name, kind in TYPES.items() if name in names}
+    read = pa.csv.ReadOptions(column_names=names, block_size=1 << 24)
+    convert = pa.csv.ConvertOptions(
+        include_columns=list(types), column_types=types, null_values=[""], strings_can_be_null=True
+    )
+    table = pa.csv.read_csv(watched, read_options=read, convert_options=convert)
+    if watched.last != b"\n":
+        raise pa.ArrowInvalid("the last line has no end")
+    if any(table.column(name).null_count for name in _PARSED if name not in _EMPTY_ALLOWED):
+        raise pa.ArrowInvalid("a number is missing")
+    return table
+
+
+def _damage(path: Path, where: str, error: Exception) -> InputError:
+    """The first damaged place of a trace, in a sentence with rank and event."""
+
+    def said(found: str, expected: str) -> InputError:
+        place = f"{where}, after rank {printable(last['rank'], 20)}, event {printable(last['seq'], 20)}"
+        return InputError(place, found, expected, AGAIN)
+
+    last, names = {"rank": "none", "seq": "none"}, header_of(path)
+    try:
+        with open_plain(path) as source:
+            source.readline()
+            for line in source:
+                fields = next(csv.reader([line.decode("utf-8", "backslashreplace").rstrip("\r\n")]), [])
+                row = dict(zip(names, fields, strict=False))
+                if len(fields) != len(names) or not line.endswith(b"\n"):
+                    end = "" if line.endswith(b"\n") else " without a line end"
+                    return said(f"a line of {len(fields)} values{end}", f"{len(names)} values and a line end")
+                if wrong := next((name for name in _PARSED if name in row and not _fits(name, row[name])), None):
+                    return said(f"{wrong} {printable(row[wrong], 60) or 'empty'}", "a number")
+                last = row
+    except UNREADABLE as cut:
+        error = cut
+    return said(f"an unreadable file ({printable(str(error), 100)})", "a complete trace")
+
+
+def _fits(name: str, text: str) -> bool:
+    value: Any
+    try:
+        value = _PARSED[name](text)
+    except ValueError:
+        return name in _EMPTY_ALLOWED and not text
+    return bool(abs(value) < 2**63)
