@@ -16,7 +16,8 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
-from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import fit_law
 from pipeline.scaling.posterior import (
     FREEDOM,
     HYPOTHESES,
@@ -33,7 +34,6 @@ from pipeline.scaling.posterior import (
     total,
     weighed,
 )
-from pipeline.scaling.series import SeriesBatch
 
 LEAST_SIZES = 3
 """A series of fewer sizes does not inform its siblings."""
@@ -105,7 +105,7 @@ def _tabulated(laws: tuple[str, ...]) -> Shapes:
     x = table_places()[:, None]
     parts = [np.log(AVERAGED[law].formula(AVERAGED[law].grid(), x)) for law in laws]
     counts = [part.shape[1] for part in parts]
-    weights = [one.averaging.weight for one in AVERAGED.values() if one.averaging]
+    weights = [one.prior_weight for one in AVERAGED.values()]
     prior = np.repeat(np.array(weights) / counts, counts)
     return Shapes(np.ascontiguousarray(np.hstack(parts)), prior / prior.sum())
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
+from pipeline.scaling.batch import FitStatus
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.curves import AxisSeries, Curves, doublings_beyond
 from pipeline.scaling.next_run import NONE_FAVOURED, Favoured, NextRun, next_runs
 from pipeline.scaling.points import ended_jobs
 from pipeline.scaling.rules import PredictRules
-from pipeline.scaling.series import FitStatus
 
 FEW_SIZES = 4
 """With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""

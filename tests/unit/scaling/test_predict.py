@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.scaling.fit import fit
 from pipeline.scaling.predictions import law_medians, predict
 from pipeline.scaling.rules import FitRules, PredictRules
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.stage import fit
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, PATTERNS
 from tests.rows import curve, observations_of
