@@ -84,6 +84,14 @@ def test_intervals_widen_with_distance() -> None:
     assert ratios == sorted(ratios) and ratios[0] < ratios[-1]
 
 
+@pytest.mark.parametrize(("factor", "is_high"), [(1.0, False), (1.09, False), (1.2, True)])
+def test_a_fit_that_misses_a_size_by_more_than_a_tenth_has_a_high_error(factor: float, is_high: bool) -> None:
+    """Deshmeh 2013, 3.10: the largest relative error of the fit; there 18% of LU's runtime on 32 nodes."""
+    runtimes = amdahl((1, 2, 4, 8, 16, 32, 64), 0.02)
+    rows = predicted(observations_of({"a": runtimes | {8: factor * runtimes[8]}}), at=[128])
+    assert ("high_error" in str(rows[0]["reliability"])) == is_high
+
+
 def test_an_open_tail_is_said_and_its_interval_reaches_the_curve_that_bends_at_once() -> None:
     rows = predicted(observations_of({"a": amdahl(serial=0.01)}), at=[16, 32])
     assert rows[0]["reliability"] == "ok"
