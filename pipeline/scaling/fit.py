@@ -18,16 +18,7 @@ import pyarrow as pa
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS, Form, Parameter, Solver
 from pipeline.report import Fact, Report, Tally
-from pipeline.scaling.batch import (
-    OUT_COLUMNS,
-    STATUS_CODE,
-    STATUSES,
-    BatchFit,
-    Codes,
-    FitStatus,
-    SeriesBatch,
-    ranges,
-)  # fmt: skip
+from pipeline.scaling.batch import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, Codes, FitStatus, SeriesBatch, ranges
 from pipeline.scaling.downey import fit_exactly
 from pipeline.scaling.points import (
     axes_of_groups,
