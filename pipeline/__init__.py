@@ -10,7 +10,7 @@ Where do I go to ...
     add a log format?                           ingest/formats/, and a line in ingest/__init__.py
     add a reason to set jobs aside?             schema.py, and one mask in clean/ with a line in RULES of clean/stage.py
     change what "similar" means?                [group] template in the config; group/
-    add a scaling law?                          laws/: one declaration, one line in __init__.py
+    add a scaling law?                          laws.py: one declaration, one name in LAWS
     change an interval?                         estimate/answer.py (one job), scaling/group_runs.py (a kind)
     see how a long log fits into memory?        large_tables.py
     see how arrays become a table?              stored_arrays.py

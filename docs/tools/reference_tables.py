@@ -9,8 +9,7 @@ from typing import Any
 from docs.tools.markdown_table import page, table
 from flows.services.published.browse import described_tables
 from pipeline.evaluate.methods import AT_MIDNIGHT, ESTIMATORS
-from pipeline.laws import AVERAGED, LAWS
-from pipeline.laws.law import Law, Parameter
+from pipeline.laws import AVERAGED, LAWS, Law, Parameter
 from pipeline.run import PUBLISHED
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.what_if import Estimates
@@ -36,7 +35,7 @@ FUNCTIONS = (
     "pipeline.group.assign_groups",
     "pipeline.group.choose_template",
     "pipeline.group.observe",
-    "pipeline.scaling.stage.fit",
+    "pipeline.scaling.fit.fit",
     "pipeline.scaling.anomalies.screen",
     "pipeline.scaling.patterns.find_patterns",
     "pipeline.scaling.group_runs.predict",
@@ -95,7 +94,7 @@ def flags() -> str:
 def laws() -> str:
     """The table of laws."""
     intro = (
-        "A law is one declaration in a file of `pipeline/laws`. `laws` under `[scaling]` may name any law of this "
+        "A law is one declaration in `pipeline/laws.py`. `laws` under `[scaling]` may name any law of this "
         "table that is fitted. "
         "[Laws and fits](../explanations/laws-and-fits.md) has the formulas of Downey's pieces."
     )
@@ -146,15 +145,14 @@ _SYMBOLS = {
 
 def laws_table() -> str:
     """A Markdown table of every law, a row each: as its file declares it."""
-    laws = sorted({**LAWS, **AVERAGED}.values(), key=lambda law: (law.place, law.name))
-    return "\n".join([_LAWS_HEAD, *[_law_row(law) for law in laws]])
+    return "\n".join([_LAWS_HEAD, *[_law_row(law) for law in {**LAWS, **AVERAGED}.values()]])
 
 
 def _law_row(law: Law) -> str:
     bounds = ", ".join(_bounds(one) for one in law.parameters) or "none"
     is_searched = any(form.shape is not None for form in law.forms)
     fitted = "by a search of its one shape" if is_searched else "exactly" if law.solver else "no"
-    weight = f"{law.averaging.weight:g}" if law.averaging else "not in it"
+    weight = f"{law.prior_weight:g}" if law.prior_weight else "not in it"
     return f"| {law.name} | {law.equation} | {bounds} | {fitted} | {weight} | {law.source} |"
 
 

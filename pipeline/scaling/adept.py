@@ -1,11 +1,11 @@
 """ADEPT as A. Deshmeh's thesis has it (University of Windsor 2013, chapter 3 and Appendix A), to reproduce and compare.
 
-Per target: weights by distance to it, the envelope of what the observations allow (envelope.py), and two passes over
-Downey instances inside it. The first goes through a fixed point: for each A, sigma is what takes the curve through one
-observation, by up to four branches. The second looks at every instance of a grid about the best of them. What both make
-small is the WSSRE. The thesis's runtimes come in units of tau; with the scale free, which is ours, the envelope is
-derived for a ladder of scales, and every instance of the second pass takes the scale that suits it best. Faster and
-never above: the exact fit (downey.py).
+Per target: weights by distance to it, the envelope of what the observations allow, and two passes over Downey instances
+inside it. The first goes through a fixed point: for each A, sigma is what takes the curve through one observation, by
+up to four branches. The second looks at every instance of a grid about the best of them. What both make small is the
+WSSRE. The thesis's runtimes come in units of tau; with the scale free, which is ours, the envelope is derived for many
+scales, and every instance of the second pass takes the scale that suits it best. Faster and never above: the exact fit
+(downey.py).
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,30 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS
-from pipeline.scaling.downey_rows import OK
-from pipeline.scaling.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, downey, most_boxes
+from pipeline.scaling.batch import STATUS_CODE, FitStatus, SeriesBatch
+from pipeline.scaling.downey import curve
 from pipeline.scaling.rules import AdeptRules
-from pipeline.scaling.series import SeriesBatch, refusals
+
+LOW, HIGH, BOTH = 1, 2, 3
+"""Modes, as bits."""
+
+N_FIRST = 100_000
+"""Values of A that the first pass tries where the scale is pinned."""
+N_PER_SCALE = 200
+"""... and at each of the scales where it is free."""
+GRID = 501
+"""Values of A, and of sigma, in the second: 250,000 instances, as the thesis has."""
+WINDOW = 0.15
+"""Share of A and sigma to either side that the second pass covers; absolute where sigma is 0."""
+ROUNDING = 1e-12
+"""Share of the weights that differences of sums lose."""
+N_BRANCHES = 4
+LARGEST_SIGMA = 1e9
+SAME = 1.0 + 1e-12
+"""Times a bound that is met up to rounding."""
+
+ERROR, TAU, AVG, SIGMA, IS_HIGH = range(5)
+"""An instance, as the search finds it; a box of the envelope has the ends of the last three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +50,136 @@ class Instances:
     sigma: Floats
     is_high: Bools
 
-    def parameters(self) -> dict[str, Floats]:
-        """Those the laws read."""
-        t1_s = self.tau_s * self.avg_parallelism * np.where(self.is_high, 1.0 + self.sigma, 1.0)
-        return {"t1_s": t1_s, "avg_parallelism": self.avg_parallelism, "sigma": self.sigma}
-
     def runtime_s(self, procs: Floats) -> Floats:
         """Runtime at a processor count per target (s)."""
-        curves = [LAWS[law].runtime_s(self.parameters(), procs) for law in ("downey_low", "downey_high")]
-        return np.where(self.is_high, curves[1], curves[0])
+        t1_s = self.tau_s * self.avg_parallelism * np.where(self.is_high, 1.0 + self.sigma, 1.0)
+        found = {"t1_s": t1_s, "avg_parallelism": self.avg_parallelism, "sigma": self.sigma}
+        low_s, high_s = (LAWS[law].runtime_s(found, procs) for law in ("downey_low", "downey_high"))
+        return np.where(self.is_high, high_s, low_s)
 
 
-N_FIRST = 100_000
-"""Values of A that the first pass tries where the scale is pinned."""
-N_PER_SCALE = 200
-"""... and at each of the scales where it is free."""
-GRID = 501
-"""Values of A, and of sigma, in the second: 250,000 instances, as the thesis has."""
-WINDOW = 0.15
-"""Share of A and sigma to either side that the second pass covers; absolute where sigma is 0."""
-N_COARSE = 100
-"""Values of A per scale in the look ahead that excludes deltas that cannot hold."""
-ROUNDING = 1e-12
-"""Share of the weights that differences of sums lose."""
-N_BRANCHES = 4
-ERROR, TAU, AVG, SIGMA, HIGH_MODE = range(5)
+def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
+    """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1."""
+    is_usable = batch.refusals(2 if rules.scale == "unit" else 3)[series] == STATUS_CODE[FitStatus.OK]
+    found = np.full((len(series), 5), np.nan)
+    for k in np.flatnonzero(is_usable):
+        own = slice(batch.offsets[series[k]], batch.offsets[series[k] + 1])
+        found[k] = search(batch.procs[own], batch.runtime_s[own], batch.weights[own], targets[k], rules, modes)
+    return Instances(found[:, TAU], found[:, AVG], found[:, SIGMA], found[:, IS_HIGH] == 1.0)
+
+
+def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules, modes: int) -> Floats:
+    """The instance that ADEPT finds for one target: the WSSRE, tau, A, sigma, mode; NaN where there is none.
+
+    delta grows by its step until no observation is further from the best instance than delta.
+    """
+    w, delta, best = distance_weights(n, given, target, rules.q), rules.delta, np.empty(5)
+    scales, is_unit = scales_of(t, rules, rules.scale_step), rules.scale == "unit"
+    # In no instance T(n) rises or n T(n) falls: a delta that does not make up for where they do cannot hold.
+    for rising in (t, (n * t)[::-1]):
+        lowest = np.minimum.accumulate(rising)
+        while delta < ((rising - lowest) / (rising + lowest)).max():
+            delta += rules.delta
+    while delta < 1.0:
+        boxes = envelope(n, t / scales[:, None], delta, modes)
+        first_pass(n, t, w, scales, delta, N_FIRST if is_unit else N_PER_SCALE, *boxes, best)
+        if np.isfinite(best[ERROR]) and largest_error(n, t, best) <= delta:
+            second_pass(n, t, w, is_unit, modes, best)
+            if largest_error(n, t, best) <= delta:
+                return best
+        delta += rules.delta
+    return np.full(5, np.nan)
+
+
+def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Floats:
+    """The weights given times q max|d| - |d|, d an observation's distance to the target; times 1 where all are 0."""
+    apart = np.abs(n - target)
+    near = q * apart.max() - apart
+    return given * (near if near.max() > 0.0 else 1.0)
+
+
+def scales_of(t: Floats, rules: AdeptRules, step: float) -> Floats:
+    """The scales that are tried; 1 alone where the scale is pinned."""
+    if rules.scale == "unit":
+        return np.ones(1)
+    scales: Floats = 2.0 * t.min() / step ** np.arange(1 + int(np.log(2.0 * rules.reach) / np.log(step)))
+    return scales
+
+
+def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floats, Floats]:
+    """Boxes of (A, sigma, mode) that two observations allow, each off by a relative error of delta (Appendix A).
+
+    `t` has runtimes in units of tau, a row for each scale: T(inf) = 1 in the low mode, sigma + 1 in the high one. Boxes
+    of scale k are rows offsets[k] to offsets[k + 1] of the lower and of the upper ends. Two observations n_i < n_j give
+    both parameters in five cases, by the pieces they lie on. Each gives a range of sigma, its ends sorted and clipped
+    to the mode, and the range of A over all corners of sigma's range and t_i's.
+    """
+    i, j = np.triu_indices(len(n), 1)
+    ni, nj, off = n[i], n[j], 1.0 + delta * np.array([-1.0, 1.0])[:, None, None]
+    t_ends = t[:, i] * off
+    ti, tj = np.repeat(t_ends, 2, axis=0), np.tile(t[:, j] * off, (2, 1, 1))
+    with np.errstate(all="ignore"):
+        slope = (nj * tj - ni * ti) / (nj - ni)
+        # With n_i on the slope and n_j behind the bend, sigma is a root of
+        # (n_i - 1)/2 sigma^2 - (n_i t_i - (n_j + 1)/2) sigma + n_j (t_j - 1). Where the roots are not real, no sigma
+        # meets both points of this corner; the nearest is where they part.
+        square, linear, level = 0.5 * (ni - 1.0), ni * ti - 0.5 * (nj + 1.0), nj * (tj - 1.0)
+        spread = np.sqrt(np.maximum(linear * linear - 4.0 * square * level, 0.0))
+        total = np.where(linear >= 0.0, linear + spread, linear - spread)
+        small = np.where(total != 0.0, 2.0 * level / total, 0.0)
+        large = np.where(square > 0.0, 0.5 * total / square, np.inf)
+        bent = 2.0 * (ni * (ti - 1.0) - nj * (tj - 1.0)) / (nj - ni)
+
+        def on_slope(sigma: Floats) -> Floats:
+            return ni * t_ends - 0.5 * sigma * (ni - 1.0)
+
+        def on_bend(sigma: Floats) -> Floats:
+            # Flat at T(inf) whatever A
+            flat = np.where(t_ends > 1.0, np.inf, -np.inf)
+            return np.where(sigma > 0.0, 0.5 * (1.0 + ni) + ni * (t_ends - 1.0) / sigma, flat)
+
+        def in_high(sigma: Floats) -> Floats:
+            return (ni * (t_ends - sigma) + sigma) / (1.0 + sigma)
+
+        behind, parts = np.maximum(ni, 0.5 * (nj + 1.0)), []
+        for sigma, parallelism, is_high, places in (
+            (2.0 * slope, on_slope, 0.0, lambda *_: (nj, np.inf)),
+            (small, on_slope, 0.0, lambda *_: (behind, nj)),
+            (large, on_slope, 0.0, lambda *_: (behind, nj)),
+            (bent, on_bend, 0.0, lambda *_: (0.5 * (nj + 1.0), ni)),
+            (slope, in_high, 1.0, lambda _, hi: ((nj + hi) / (1.0 + hi), np.inf)),
+            (tj - 1.0, in_high, 1.0, lambda lo, hi: ((ni + hi) / (1.0 + hi), (nj + lo) / (1.0 + lo))),
+        ):
+            s_lo = np.maximum(sigma.min(axis=0), 1.0 if is_high else 0.0)
+            s_hi = np.minimum(sigma.max(axis=0), LARGEST_SIGMA if is_high else 1.0)
+            corners = np.concatenate([parallelism(s_lo), parallelism(s_hi)])
+            # Kept to where the case places its two sizes.
+            least, most = places(s_lo, s_hi)
+            A_lo = np.maximum(np.maximum(corners.min(axis=0), least), 1.0)
+            A_hi = np.minimum(corners.max(axis=0), most)
+            is_box = (s_lo <= s_hi) & (A_lo <= A_hi) & bool(modes & (HIGH if is_high else LOW))
+            mode = np.full_like(s_lo, is_high)
+            parts.append((np.stack([A_lo, s_lo, mode], axis=-1), np.stack([A_hi, s_hi, mode], axis=-1), is_box))
+    # By pair, then case.
+    lo, hi, is_box = (np.stack(one, axis=2) for one in zip(*parts, strict=True))
+    lows, highs, counts = [], [], [0]
+    for k in range(len(t)):
+        own_lo, own_hi = lo[k][is_box[k]], hi[k][is_box[k]]
+        # Boxes inside another one are dropped; of equal ones the first stays.
+        within = ((own_lo[:, None] >= own_lo) & (own_hi[:, None] <= own_hi)).all(axis=-1)
+        is_kept = ~(within & ~(within.T & np.triu(np.ones_like(within)))).any(axis=1)
+        lows.append(own_lo[is_kept])
+        highs.append(own_hi[is_kept])
+        counts.append(int(is_kept.sum()))
+    return np.cumsum(counts), np.concatenate(lows), np.concatenate(highs)
+
+
+@kernel
+def downey(n: float, A: float, sigma: float, is_high: bool) -> float:
+    """T(n) in units of tau."""
+    if is_high:
+        return curve(n, sigma, A + A * sigma - sigma, A + A * sigma - sigma, True)
+    return curve(n, 1.0, 0.5 * sigma, A, False)
 
 
 @kernel
@@ -73,92 +198,48 @@ def wssre(n: Floats, t: Floats, w: Floats, tau: float, A: float, sigma: float, i
 def branch_sigma(branch: int, n: float, t: float, A: float) -> float:
     """sigma of the curve of this A through (n, t), by the piece the point lies on; NaN where it does not lie there."""
     if branch == 0:
-        sigma = 2.0 * (n * t - A) / (n - 1.0) if n <= A and n > 1.0 else np.nan
-    elif branch == 1:
+        return 2.0 * (n * t - A) / (n - 1.0) if n <= A and n > 1.0 else np.nan
+    if branch == 1:
         width = A - 0.5 - 0.5 * n
-        sigma = n * (t - 1.0) / width if n > A and width > 0.0 else np.nan
-    elif branch == 2:
-        sigma = (n * t - A) / (n + A - 1.0)
-        return sigma if n <= A + A * sigma - sigma else np.nan
-    else:
-        sigma = t - 1.0
-        return sigma if n >= A + A * sigma - sigma else np.nan
-    return sigma
+        return n * (t - 1.0) / width if n > A and width > 0.0 else np.nan
+    sigma = (n * t - A) / (n + A - 1.0) if branch == 2 else t - 1.0
+    return sigma if (n <= A + A * sigma - sigma) == (branch == 2) else np.nan
 
 
 @entry_kernel
 def first_pass(
-    n: Floats, t: Floats, w: Floats, scales: Floats, delta: float, modes: int, n_values: int, boxes: Floats,
-    best: Floats,
+    n: Floats, t: Floats, w: Floats, scales: Floats, delta: float, n_values: int, offsets: Ints, lows: Floats,
+    highs: Floats, best: Floats,
 ) -> None:  # fmt: skip
     """Fill best with the best of the curves through each observation in turn that the envelope of a scale holds.
 
     Every observation serves as the fixed point in turn: one on the low mode's plateau does not determine sigma.
     """
     best[:] = np.inf
-    for tau in scales:
-        scaled = t / tau
-        most = (n * scaled * (1.0 + delta)).max()
-        count = derive(n, scaled, delta, modes, boxes)
-        if count == 0:
+    for scale, tau in enumerate(scales):
+        start, stop = offsets[scale], offsets[scale + 1]
+        if start == stop:
             continue
-        lo, hi = boxes[:count, A_FROM].min(), min(boxes[:count, A_TO].max(), most)
+        lo, hi = lows[start:stop, 0].min(), min(highs[start:stop, 0].max(), (n * t).max() * (1.0 + delta) / tau)
         for k in range(n_values if lo <= hi else 0):
             A = lo * (hi / lo) ** (k / (n_values - 1.0))
             for fixed in range(len(n)):
                 for branch in range(N_BRANCHES):
                     is_high = branch >= 2
-                    sigma = branch_sigma(branch, n[fixed], scaled[fixed], A)
-                    if not contains(boxes, count, A, sigma, is_high):
+                    sigma = branch_sigma(branch, n[fixed], t[fixed] / tau, A)
+                    box = start
+                    while box < stop and not (
+                        (highs[box, 2] == 1.0) == is_high
+                        and lows[box, 0] <= A <= highs[box, 0]
+                        and lows[box, 1] <= sigma <= highs[box, 1]
+                    ):
+                        box += 1
+                    if box == stop:
                         continue
                     error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
                     if error < best[ERROR]:
                         best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
-                        best[HIGH_MODE] = 1.0 if is_high else 0.0
-
-
-@entry_kernel
-def hopeless_delta(n: Floats, t: Floats, fixed: int, tau: float, n_scales: int, scale_step: float, modes: int) -> float:
-    """A quarter of the least of the largest relative errors over a coarse grid of curves through the fixed point.
-
-    A delta below it cannot hold and need not be tried. Whether a larger one holds is found by the search.
-    """
-    least = np.inf
-    for _ in range(n_scales):
-        for k in range(N_COARSE):
-            A = (n.max() * t.max() / tau) ** (k / (N_COARSE - 1.0))
-            for branch in range(N_BRANCHES):
-                is_high = branch >= 2
-                sigma = branch_sigma(branch, n[fixed], t[fixed] / tau, A)
-                if not (modes & (HIGH if is_high else LOW) and (sigma >= 1.0 if is_high else 0.0 <= sigma <= 1.0)):
-                    continue
-                most = 0.0
-                for i in range(len(n)):
-                    most = max(most, abs(1.0 - tau * downey(n[i], A, sigma, is_high) / t[i]))
-                    if most >= least:
-                        break
-                least = min(least, most)
-        tau /= scale_step
-    return 0.25 * least
-
-
-@kernel
-def add_instances(n: float, t: float, w: float, A: float, sigma: Floats, n_low: int, sums: Floats) -> None:
-    """Add one size's w x and w x^2 of every sigma to the rows of sums; x is T(n)/t, and the first n_low are low."""
-    # T is linear in sigma on each piece of the low mode, and a maximum in the high one: such loops need no branch.
-    level, slope = 1.0, 0.0
-    if n <= A:
-        level, slope = A / n, 0.5 - 0.5 / n
-    elif n < 2.0 * A - 1.0:
-        slope = (A - 0.5) / n - 0.5
-    for j in range(n_low):
-        x = (level + slope * sigma[j]) / t
-        sums[0, j] += w * x
-        sums[1, j] += w * x * x
-    for j in range(n_low, sigma.size):
-        x = (sigma[j] + max((A + A * sigma[j] - sigma[j]) / n, 1.0)) / t
-        sums[0, j] += w * x
-        sums[1, j] += w * x * x
+                        best[IS_HIGH] = 1.0 if is_high else 0.0
 
 
 @entry_kernel
@@ -167,29 +248,29 @@ def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best
 
     With a free scale every instance takes the tau of weighted least squares of relative errors.
     """
-    first, sigma, sums, whole = best.copy(), np.empty(GRID), np.empty((2, GRID)), w.sum()
-    width = WINDOW * first[SIGMA] if first[SIGMA] > 0.0 else WINDOW
-    n_low, least = 0, np.inf
-    for j in range(GRID):
-        sigma[j] = max(first[SIGMA] + width * (2.0 * j / (GRID - 1.0) - 1.0), 0.0)
-        is_high = sigma[j] > 1.0 if modes == BOTH else modes == HIGH
-        sigma[j] = max(sigma[j], 1.0) if is_high else min(sigma[j], 1.0)
-        n_low += 0 if is_high else 1
+    tau, middle, centre, whole, least = best[TAU], best[AVG], best[SIGMA], w.sum(), np.inf
+    width = WINDOW * centre if centre > 0.0 else WINDOW
     for k in range(GRID):
-        A = max(first[AVG] * (1.0 + WINDOW * (2.0 * k / (GRID - 1.0) - 1.0)), 1.0)
-        sums[:] = 0.0
-        for i in range(len(n)):
-            add_instances(n[i], t[i], w[i], A, sigma, n_low, sums)
+        A = max(middle * (1.0 + WINDOW * (2.0 * k / (GRID - 1.0) - 1.0)), 1.0)
         for j in range(GRID):
-            tau = first[TAU] if is_unit else sums[0, j] / sums[1, j]
-            left = whole - tau * (2.0 * sums[0, j] - tau * sums[1, j])
+            sigma = max(centre + width * (2.0 * j / (GRID - 1.0) - 1.0), 0.0)
+            is_high = sigma > 1.0 if modes == BOTH else modes == HIGH
+            sigma = max(sigma, 1.0) if is_high else min(sigma, 1.0)
+            first, second = 0.0, 0.0
+            for i in range(len(n)):
+                x = downey(n[i], A, sigma, is_high) / t[i]
+                first += w[i] * x
+                second += w[i] * x * x
+            if not is_unit:
+                tau = first / second
+            left = whole - tau * (2.0 * first - tau * second)
             if left < least:
                 # Of those near the least of the sums, whose last digits are lost, the residuals decide.
                 least = left + ROUNDING * whole
-                error = wssre(n, t, w, tau, A, sigma[j], j >= n_low, best[ERROR])
+                error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
                 if error < best[ERROR]:
-                    best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma[j]
-                    best[HIGH_MODE] = 1.0 if j >= n_low else 0.0
+                    best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
+                    best[IS_HIGH] = 1.0 if is_high else 0.0
 
 
 @entry_kernel
@@ -197,67 +278,69 @@ def largest_error(n: Floats, t: Floats, best: Floats) -> float:
     """Largest relative error of the best instance."""
     most = 0.0
     for i in range(len(n)):
-        runtime_s = best[TAU] * downey(n[i], best[AVG], best[SIGMA], best[HIGH_MODE] == 1.0)
+        runtime_s = best[TAU] * downey(n[i], best[AVG], best[SIGMA], best[IS_HIGH] == 1.0)
         most = max(most, abs(1.0 - runtime_s / t[i]))
     return float(most)
 
 
-def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Floats:
-    """The weights given times q max|d| - |d|, d an observation's distance to the target; times 1 where all are 0."""
-    apart = np.abs(n - target)
-    near = q * apart.max() - apart
-    return given * (near if near.max() > 0.0 else 1.0)
+MIN_POINTS = 3
+"""As the search: fewer leave every envelope open."""
+
+PER_SIDE = 25
+"""Values of A, and of sigma, tried in each box."""
+
+MOST_PAIRED = 8
+"""Sizes whose pairs give boxes, evenly spread: a curve that holds at every size lies in every pair's boxes anyway."""
 
 
-def scales_of(t: Floats, rules: AdeptRules) -> Floats:
-    """The ladder of scales that are tried; 1 alone where the scale is pinned."""
-    if rules.scale == "unit":
-        return np.ones(1)
-    n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(rules.scale_step))
-    scales: Floats = 2.0 * t.min() / rules.scale_step ** np.arange(n_scales)
-    return scales
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The least and the largest runtime (s) at each count asked for, and the relative error that it took."""
+
+    lo_s: Floats
+    hi_s: Floats
+    delta: float
 
 
-def first_delta(n: Floats, t: Floats, rules: AdeptRules, modes: int) -> float:
-    """The least delta that the search of any target begins with."""
-    scales, delta = scales_of(t, rules), rules.delta
-    known = float(scales[0]), len(scales), rules.scale_step, modes
-    hopeless = min(1.0, *(hopeless_delta(n, t, fixed, *known) for fixed in range(len(n))))
-    while delta < hopeless:
-        delta += rules.delta
-    return delta
-
-
-def search(
-    n: Floats, t: Floats, given: Floats, target: float, delta: float, rules: AdeptRules, modes: int
-) -> Floats | None:
-    """The instance that ADEPT finds for one target: the WSSRE, tau, A, sigma, mode; None where there is none.
-
-    delta grows by its step until no observation is further from the best instance than delta.
-    """
-    w, boxes, best = distance_weights(n, given, target, rules.q), np.empty((most_boxes(len(n)), 5)), np.empty(5)
-    is_unit, scales = rules.scale == "unit", scales_of(t, rules)
-    n_values = N_FIRST if is_unit else N_PER_SCALE
-    while delta < 1.0:
-        first_pass(n, t, w, scales, delta, modes, n_values, boxes, best)
-        if np.isfinite(best[ERROR]) and largest_error(n, t, best) <= delta:
-            second_pass(n, t, w, is_unit, modes, best)
-            if largest_error(n, t, best) <= delta:
-                return best
-        delta += rules.delta
+def outline(procs: Floats, runtime_s: Floats, at: Floats, rules: AdeptRules | None = None) -> Outline | None:
+    """Of one series, by rising procs; None where it has too few sizes, or no curve comes within half of every one."""
+    rules = rules or AdeptRules()
+    if len(procs) < MIN_POINTS:
+        return None
+    lo_s, hi_s = np.full(len(at), np.inf), np.zeros(len(at))
+    paired = np.unique(np.linspace(0, len(procs) - 1, MOST_PAIRED).astype(np.int64))
+    for delta in rules.delta * np.arange(1, int(np.ceil(0.5 / rules.delta)) + 1):
+        # Fine enough that an edge is off by an eighth of delta.
+        scales = scales_of(runtime_s, rules, 1.0 + delta / 4.0)
+        boxes = envelope(procs[paired], runtime_s[paired] / scales[:, None], float(delta), BOTH)
+        if spanned(procs, runtime_s, float(delta), scales, *boxes, at, lo_s, hi_s):
+            return Outline(lo_s, hi_s, float(delta))
     return None
 
 
-def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
-    """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1."""
-    is_usable = refusals(batch, 2 if rules.scale == "unit" else 3)[series] == OK
-    found, deltas = np.full((len(series), 5), np.nan), dict[int, float]()
-    for k in np.flatnonzero(is_usable):
-        i = int(series[k])
-        n, t, w = (
-            one[batch.offsets[i] : batch.offsets[i + 1]] for one in (batch.procs, batch.runtime_s, batch.weights)
-        )
-        deltas[i] = deltas[i] if i in deltas else first_delta(n, t, rules, modes)
-        best = search(n, t, w, targets[k], deltas[i], rules, modes)
-        found[k] = np.nan if best is None else best
-    return Instances(found[:, TAU], found[:, AVG], found[:, SIGMA], found[:, HIGH_MODE] == 1.0)
+@entry_kernel
+def spanned(
+    n: Floats, t: Floats, delta: float, scales: Floats, offsets: Ints, lows: Floats, highs: Floats, at: Floats,
+    lo_s: Floats, hi_s: Floats,
+) -> bool:  # fmt: skip
+    """Widen lo_s and hi_s to every curve of the envelope's boxes, at every scale, that holds; whether one does."""
+    is_found = False
+    for scale, tau in enumerate(scales):
+        for box in range(offsets[scale], offsets[scale + 1]):
+            lo, hi = lows[box, 0], min(highs[box, 0], (n * t).max() * (1.0 + delta) / tau)
+            is_high = highs[box, 2] == 1.0
+            for i in range(PER_SIDE * PER_SIDE if lo <= hi else 0):
+                A = lo * (hi / lo) ** (i // PER_SIDE / (PER_SIDE - 1.0))
+                share = i % PER_SIDE / (PER_SIDE - 1.0)
+                sigma = lows[box, 1] * (1.0 - share) + highs[box, 1] * share
+                p = 0
+                # A box's corners lie at delta itself.
+                while p < len(n) and abs(1.0 - tau * downey(n[p], A, sigma, is_high) / t[p]) <= delta * SAME:
+                    p += 1
+                if p < len(n):
+                    continue
+                is_found = True
+                for p in range(len(at)):
+                    curve_s = tau * downey(at[p], A, sigma, is_high)
+                    lo_s[p], hi_s[p] = min(lo_s[p], curve_s), max(hi_s[p], curve_s)
+    return is_found

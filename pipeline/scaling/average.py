@@ -17,8 +17,8 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
-from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.series import SeriesBatch
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import fit_law
 
 FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""
@@ -162,7 +162,7 @@ def _tabulated(laws: tuple[str, ...]) -> Shapes:
     x = table_places()[:, None]
     parts = [np.log(AVERAGED[law].formula(AVERAGED[law].grid(), x)) for law in laws]
     counts = [part.shape[1] for part in parts]
-    weights = [one.averaging.weight for one in AVERAGED.values() if one.averaging]
+    weights = [one.prior_weight for one in AVERAGED.values()]
     prior = np.repeat(np.array(weights) / counts, counts)
     return Shapes(np.ascontiguousarray(np.hstack(parts)), prior / prior.sum())
 
@@ -300,8 +300,10 @@ def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float,
     walked, inverse, covariance = work.walked[h], work.inverse[h, :m, :m], work.covariance[:m, :m]
     if h == LAST_ODD:
         odds = min(odds * (log2_x[m - 1] - log2_x[m - 2]), 1.0)
-    elif (h == LAST_SLOPE and m == LEAST_SIZES) or (h == ENDED and (log_t[m - 1] <= log_t[m - 2] - ENDED_GAIN or log_t[m - 2] >= log_t[0])):
-        odds = 0.0
+    is_none = h == LAST_SLOPE and m == LEAST_SIZES
+    if h == ENDED:
+        is_none = log_t[m - 1] <= log_t[m - 2] - ENDED_GAIN or log_t[m - 2] >= log_t[0]
+    odds = 0.0 if is_none else odds
     walked[0] = 0.0
     for j in range(1, m):
         is_last = j == m - 1

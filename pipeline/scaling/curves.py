@@ -14,6 +14,7 @@ from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
 from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of
+from pipeline.scaling.batch import BatchFit, SeriesBatch
 from pipeline.scaling.calibration import (
     below_smallest_size,
     has_noise,
@@ -23,10 +24,9 @@ from pipeline.scaling.calibration import (
     repeats,
     run_log_sd,
 )
-from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.fit import fit_law
 from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, of_axis, pooled
 from pipeline.scaling.rules import AdeptRules, PredictRules
-from pipeline.scaling.series import BatchFit, SeriesBatch
 from pipeline.settings import SiteSettings
 from pipeline.tables import FITS
 

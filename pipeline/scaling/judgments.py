@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
+from pipeline.scaling.batch import FitStatus
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.curves import AxisSeries, Curves, doublings_beyond
 from pipeline.scaling.next_run import NONE_FAVOURED, Favoured, NextRun, next_runs
 from pipeline.scaling.points import ended_jobs
 from pipeline.scaling.rules import PredictRules
-from pipeline.scaling.series import FitStatus
 
 FEW_SIZES = 4
 """With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""
@@ -32,6 +32,7 @@ class Case:
 
     `is_open`: no size shows where scaling ends. `rival_lo`, `rival_hi`: least and largest average parallelism among
     the laws that fit about as well (NaN: none has one). `is_missed`: the law misses what ran at this very size.
+    `fit_error`: the largest relative error of the law at a size of its fit.
     `next_run` is for the advice.
     """
 
@@ -42,6 +43,7 @@ class Case:
     rival_lo: Floats
     rival_hi: Floats
     is_missed: Bools
+    fit_error: Floats
     next_run: NextRun
 
     @property
@@ -146,10 +148,8 @@ JUDGMENTS: dict[str, Judgment] = {
         ),
     ),
     "high_error": Judgment(
-        lambda case: case.curves["loo_log_rmse"] > case.series.asked.rules.high_log_error,
-        lambda case, row: (
-            f"No law comes close (leave-one-out error {case.curves['loo_log_rmse'][row]:.0%}): look at the runs."
-        ),
+        lambda case: case.fit_error > case.series.asked.rules.high_error,
+        lambda case, row: f"No law comes close (one count is missed by {case.fit_error[row]:.0%}): look at the runs.",
     ),
     "far": Judgment(lambda case: doublings_beyond(case.curves, case.procs) > 1, _far_words),
 }
@@ -241,9 +241,18 @@ def case_of(series: AxisSeries, rows: Ints, procs: Floats) -> Case:
         is_open=is_open[rows],
         rival_lo=low[rows],
         rival_hi=high[rows],
+        fit_error=_fit_error(series)[rows],
         is_missed=_missed(curves, procs, series.observed.run_sd[rows], series.observations, asked.rules),
         next_run=next_run.rows(places),
     )
+
+
+def _fit_error(series: AxisSeries) -> Floats:
+    """Of each chosen law the largest relative error at a size of its fit, |1 - T/t| (Deshmeh 2013, Table 3)."""
+    sizes, found = series.observed.sizes, np.zeros(len(series.chosen))
+    group = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
+    np.fmax.at(found, group, np.abs(1.0 - series.chosen.take(group).runtime_s(sizes.procs) / sizes.runtime_s))
+    return found
 
 
 def _missed(curves: Curves, procs: Floats, run_sd: Floats, observations: pa.Table, rules: PredictRules) -> Bools:

@@ -55,8 +55,10 @@ class PredictRules:
     drift_log_sd: float = 0.07
     # Largest spread of repeats; a wider group has no common runtime (log s).
     wide_log_sd: float = 0.7
-    # Leave-one-out error above which a fit counts as doubtful (log s).
+    # Least distance of a law from the runs of a size that it is said to miss (log s).
     high_log_error: float = 0.25
+    # Largest relative error of a law at a size of its fit (ADEPT has 10%); above, the fit counts as doubtful.
+    high_error: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)

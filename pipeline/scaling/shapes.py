@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.kernels import kernel
-from pipeline.laws import downey
+from pipeline.laws import downey_s
 
 BEYOND = 16.0
 """The largest A, in multiples of the largest size: its curve is linear to within 6% there."""
@@ -92,7 +92,7 @@ def _runtime(family: _Family, n_shapes: int, x: Floats) -> Floats:
     A = (BEYOND * top) ** u
     # Half of them low variance, half high; the last of these comes close to Amdahl's law.
     sigma = np.where(v < 0.5, 2.0 * v, 0.5 / (1.0 - v)) if family.is_downey else np.full(len(u), np.inf)
-    law = downey.both({"t1_s": np.ones(1), "avg_parallelism": A, "sigma": sigma}, x)
+    law = downey_s(x, np.ones(1), A, sigma)
     if family.overhead is None:
         return law
     grown = x - 1.0 if family.overhead == "linear" else np.log(x)

@@ -15,7 +15,7 @@ DOCUMENTED = {
     "pipeline.ingest": ("ingest",),
     "pipeline.clean": ("clean",),
     "pipeline.group": ("assign_groups", "choose_template", "observe", "runtime_classes"),
-    "pipeline.scaling.stage": ("fit",),
+    "pipeline.scaling.fit": ("fit",),
     "pipeline.scaling.anomalies": ("screen",),
     "pipeline.scaling.patterns": ("find_patterns",),
     "pipeline.scaling.levels": ("level", "unlevel"),

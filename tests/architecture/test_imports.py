@@ -38,7 +38,7 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("pipeline/clean/stage.py", "import pipeline.group.grouping"),
         ("pipeline/publish/versions.py", "import pipeline.run"),
         ("pipeline/errors.py", "import pipeline.laws"),
-        ("pipeline/laws/__init__.py", "import pipeline.scaling.stage"),
+        ("pipeline/laws.py", "import pipeline.scaling.fit"),
         ("pipeline/run.py", "import flows.services.run.running"),
         ("pipeline/run.py", "import prefect"),
         ("pipeline/group/observations.py", "from rich import print"),

@@ -1,4 +1,4 @@
-"""Downey's law fitted to speedups, T(1) known: the way of Lan 2007 (exact-fit.md, "Variants" and "Known answers")."""
+"""Downey's law fitted to speedups, T(1) known: the way of Lan 2007 (docs/explanations/exact-downey-fit.md)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
-from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.series import SeriesBatch
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import fit_law
 
 # So heavy that T(1) moves by a millionth of the fit's own error, light enough to leave ten digits for the rest.
 T1_WEIGHT = 1e6

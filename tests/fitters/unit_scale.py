@@ -1,4 +1,4 @@
-"""Downey's laws with the scale pinned, tau = 1: the reading of Deshmeh 2013, "T(inf) = 1" (exact-fit.md, "Variants").
+"""Downey's laws with the scale pinned, tau = 1: Deshmeh 2013, "T(inf) = 1" (docs/explanations/exact-downey-fit.md).
 
 Only for reproducing the thesis: runtimes must come in units of tau. Logs give seconds, which fit_law fits.
 """
@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch
+from pipeline.scaling.batch import STATUS_CODE, BatchFit, FitStatus, SeriesBatch
+from pipeline.scaling.fit import fit_law
 
 FAR_PROCS = 1e9
 HEAVY = 1e6

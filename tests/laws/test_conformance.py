@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import fit_law
 from pipeline.scaling.rules import FitRules
-from pipeline.scaling.series import SeriesBatch
 from pipeline.settings import ScalingSettings
 
 N_SHAPES = 400

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from docs.tools.reference_tables import laws_table
-from pipeline.laws import AVERAGED, LAWS, register
-from pipeline.laws.law import Law, Parameter, Solver
+from pipeline.laws import AVERAGED, LAWS, Law, Parameter, Solver, register
 from pipeline.scaling.average import Sizes, average, shape_grid
-from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import fit, fit_law
 from pipeline.scaling.rules import FitRules
-from pipeline.scaling.series import SeriesBatch
-from pipeline.scaling.stage import fit
 from tests.rows import curve, observations_of
 
 FILE = '''
@@ -23,28 +21,25 @@ FILE = '''
 
 import numpy as np
 
-from pipeline.laws.amdahl import amdahl_s
-from pipeline.laws.law import Averaging, Law, Parameter, parameter, powers
+from pipeline.laws import Law, Parameter, amdahl_s, powers
 
 
-def formula(parameters, n):
-    overhead = np.sqrt(np.maximum(n, 1.0)) - 1.0
-    return amdahl_s(parameters, n) + parameter(parameters, "overhead_s") * overhead
+def edge_s(n, t1_s, serial, overhead_s):
+    return amdahl_s(n, t1_s, serial) + overhead_s * (np.sqrt(np.maximum(n, 1.0)) - 1.0)
 
 
-def largest_useful_procs(parameters):
-    parallel_s = parameter(parameters, "t1_s") * (1.0 - parameter(parameters, "serial_fraction"))
+def useful(t1_s, serial, overhead_s):
     with np.errstate(divide="ignore"):
-        return np.maximum((2.0 * parallel_s / parameter(parameters, "overhead_s")) ** (2 / 3), 1.0)
+        return np.maximum((2.0 * t1_s * (1.0 - serial) / overhead_s) ** (2 / 3), 1.0)
 
 
 EDGE = Law(
-    "edge", "T(1) (f + (1 - f)/n) + c (sqrt n - 1)", "a test", formula, largest_useful_procs,
+    "edge", "T(1) (f + (1 - f)/n) + c (sqrt n - 1)", "a test", edge_s, useful,
     (
         Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, 0))),
         Parameter("overhead_s", 0.0, np.inf, (0.0, *powers(-12, 0))),
     ),
-    averaging=Averaging(2.0),
+    prior_weight=2.0,
 )
 '''
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -136,7 +131,7 @@ def test_a_formula_alone_is_fitted_as_well_as_by_the_form_declared(law: str) -> 
 
 def test_a_declaration_that_nothing_could_fit_is_refused(edge: Law) -> None:
     def law(one: Parameter, name: str = "odd") -> Law:
-        return Law(name, "", "", edge.formula, edge.largest_useful_procs, (one,))
+        return Law(name, "", "", edge.curve, edge.useful, (one,))
 
     with pytest.raises(ValueError, match="law odd: found parameter alpha, expected one of avg_parallelism"):
         law(Parameter("alpha", 0.0, 1.0, (0.5,)))
@@ -155,8 +150,9 @@ def test_every_solver_is_one_that_a_law_uses() -> None:
 
 @pytest.mark.parametrize("law", ["downey_low", "downey_high"])
 def test_the_kernels_formula_is_the_declared_one(law: str) -> None:
-    from pipeline.scaling.downey import low_value
-    from pipeline.scaling.envelope import downey
+
+    from pipeline.scaling.adept import downey
+    from pipeline.scaling.downey import curve as kernel_curve
 
     is_high = law == "downey_high"
     for A, sigma in ((1.0, 1.0), (7.3, 1.0), (12.0, 0.3 if not is_high else 2.5)):
@@ -165,4 +161,4 @@ def test_the_kernels_formula_is_the_declared_one(law: str) -> None:
             declared = float(LAWS[law].runtime_s({"t1_s": t1, "avg_parallelism": A, "sigma": sigma}, n))
             assert downey(n, A, sigma, is_high) == pytest.approx(declared, rel=1e-12)
             if not is_high:
-                assert low_value(n, 1 / n, 1.0, 0.5 * sigma, A) == pytest.approx(declared, rel=1e-12)
+                assert kernel_curve(n, 1.0, 0.5 * sigma, A, False) == pytest.approx(declared, rel=1e-12)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.fit import fit_law
 from tests.properties.brute_force import brute_force, error
 from tests.properties.random_series import batch_of, random_series
 

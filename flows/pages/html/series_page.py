@@ -16,9 +16,9 @@ from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.laws import LAWS
+from pipeline.scaling.adept import Outline, outline
 from pipeline.scaling.advice import axis_of_series, priced
 from pipeline.scaling.choices import CostSettings
-from pipeline.scaling.envelope import Outline, outline
 
 HEIGHT_IN = 3.2
 DENSE = 40

@@ -1,11 +1,11 @@
-"""Published answers, and those of exact-fit.md's "Known answers"."""
+"""Published answers, and those that docs/explanations/exact-downey-fit.md lists."""
 
 import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.series import SeriesBatch
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import fit_law
 from tests.fitters.speedup import fit_speedup, speedups
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 

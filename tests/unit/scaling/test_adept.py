@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling import adept, envelope
+from pipeline.scaling import adept
+from pipeline.scaling.adept import BOTH, HIGH, LOW
+from pipeline.scaling.batch import SeriesBatch
 from pipeline.scaling.curves import PREDICTORS, PredictionTask
-from pipeline.scaling.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
-from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.fit import fit_law
 from pipeline.scaling.rules import AdeptRules
-from pipeline.scaling.series import SeriesBatch
 
 UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()
 
@@ -21,8 +21,9 @@ def curve(law, n, A, sigma):
 
 
 def boxes_of(n, t, delta, modes=BOTH):
-    found = np.empty((envelope.most_boxes(len(n)), 5))
-    return found[: envelope.derive(np.asarray(n, float), np.asarray(t, float), delta, modes, found)]
+    """The lower and the upper ends of (A, sigma, mode) of every box, in units of tau."""
+    _, lows, highs = adept.envelope(np.asarray(n, float), np.asarray(t, float)[None], delta, modes)
+    return lows, highs
 
 
 def one(n, t):
@@ -30,9 +31,9 @@ def one(n, t):
 
 
 def holds(boxes, A, sigma, is_high):
-    kind = boxes[boxes[:, IS_HIGH] == is_high]
-    inside = (kind[:, A_FROM] <= A * (1 + 1e-9)) & (kind[:, A_TO] * (1 + 1e-9) >= A)
-    return (inside & (kind[:, SIGMA_FROM] <= sigma + 1e-9) & (sigma <= kind[:, SIGMA_TO] + 1e-9)).any()
+    lows, highs = boxes
+    point = np.array([A, sigma, is_high])
+    return ((lows <= point * (1 + 1e-9) + 1e-9) & (point <= highs * (1 + 1e-9) + 1e-9)).all(axis=1).any()
 
 
 @pytest.mark.parametrize(
@@ -47,9 +48,8 @@ def holds(boxes, A, sigma, is_high):
 )
 def test_each_of_the_five_cases_finds_the_curve_through_two_points(law, n, A, sigma):
     t, modes = curve(law, n, A, sigma), LOW if law == "downey_low" else HIGH
-    tight = boxes_of(n, t, 1e-9, modes)
-    found = [(box[A_FROM], box[SIGMA_FROM]) for box in tight]
-    assert any(np.allclose(pair, (A, sigma), rtol=1e-5) for pair in found)
+    lows, _ = boxes_of(n, t, 1e-9, modes)
+    assert any(np.allclose(pair, (A, sigma), rtol=1e-5) for pair in lows[:, :2])
 
 
 def test_the_envelope_holds_the_truth_when_every_runtime_is_off_by_no_more_than_delta():
@@ -69,14 +69,13 @@ def test_sigma_is_clipped_to_its_mode_and_no_box_lies_inside_another():
     rng = np.random.default_rng(4)
     for _ in range(50):
         n = np.array([1.0, 3, 9, 20, 50])
-        boxes = boxes_of(n, curve("downey_low", n, 30.0, 0.6) * np.exp(rng.normal(0, 0.2, 5)), 0.1)
-        low, high = boxes[boxes[:, IS_HIGH] == 0], boxes[boxes[:, IS_HIGH] == 1]
-        assert (low[:, SIGMA_FROM] >= 0).all() and (low[:, SIGMA_TO] <= 1).all() and (high[:, SIGMA_FROM] >= 1).all()
-        assert (boxes[:, A_FROM] >= 1).all() and (boxes[:, A_FROM] <= boxes[:, A_TO]).all()
-        for i, inner in enumerate(boxes):
-            for j, outer in enumerate(boxes):
-                is_within = (inner[[0, 2]] >= outer[[0, 2]]).all() and (inner[[1, 3]] <= outer[[1, 3]]).all()
-                assert i == j or inner[IS_HIGH] != outer[IS_HIGH] or not is_within
+        lows, highs = boxes_of(n, curve("downey_low", n, 30.0, 0.6) * np.exp(rng.normal(0, 0.2, 5)), 0.1)
+        is_high = lows[:, 2] == 1
+        assert (lows[~is_high, 1] >= 0).all() and (highs[~is_high, 1] <= 1).all() and (lows[is_high, 1] >= 1).all()
+        assert (lows[:, 0] >= 1).all() and (lows <= highs).all()
+        for i in range(len(lows)):
+            for j in range(len(lows)):
+                assert i == j or not ((lows[i] >= lows[j]) & (highs[i] <= highs[j])).all()
 
 
 def test_weights_fall_with_distance_to_the_target_and_are_1_where_there_is_none():

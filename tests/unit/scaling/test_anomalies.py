@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from pipeline.scaling.anomalies import screen
+from pipeline.scaling.fit import fit
 from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.rules import AnomalyRules, FitRules, PatternRules
-from pipeline.scaling.stage import fit
 from pipeline.tables import OBSERVATIONS, PATTERNS
 from tests.simulation.series import as_observations, clean_series
 

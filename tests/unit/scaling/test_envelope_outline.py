@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.envelope import outline
+from pipeline.scaling.adept import outline
 
 PROCS = 2.0 ** np.arange(7)
 BEYOND = np.geomspace(1.0, 256.0, 40)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.series import STATUS_CODE, STATUSES, FitStatus, SeriesBatch
+from pipeline.scaling.batch import STATUS_CODE, STATUSES, FitStatus, SeriesBatch
+from pipeline.scaling.fit import fit_law
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 POWERS = 2.0 ** np.arange(9)

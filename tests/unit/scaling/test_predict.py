@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.scaling.fit import fit
 from pipeline.scaling.predictions import law_medians, predict
 from pipeline.scaling.rules import FitRules, PredictRules
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.stage import fit
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, PATTERNS
 from tests.rows import curve, observations_of
@@ -82,6 +82,14 @@ def test_intervals_widen_with_distance() -> None:
     rows = predicted(observations_of({"a": noisy}), at=[16, 32, 64])
     ratios = [row["runtime_s_hi80"] / row["runtime_s_lo80"] for row in rows]
     assert ratios == sorted(ratios) and ratios[0] < ratios[-1]
+
+
+@pytest.mark.parametrize(("factor", "is_high"), [(1.0, False), (1.09, False), (1.2, True)])
+def test_a_fit_that_misses_a_size_by_more_than_a_tenth_has_a_high_error(factor: float, is_high: bool) -> None:
+    """Deshmeh 2013, 3.10: the largest relative error of the fit; there 18% of LU's runtime on 32 nodes."""
+    runtimes = amdahl((1, 2, 4, 8, 16, 32, 64), 0.02)
+    rows = predicted(observations_of({"a": runtimes | {8: factor * runtimes[8]}}), at=[128])
+    assert ("high_error" in str(rows[0]["reliability"])) == is_high
 
 
 def test_an_open_tail_is_said_and_its_interval_reaches_the_curve_that_bends_at_once() -> None:

@@ -6,10 +6,10 @@ import pytest
 from scipy.optimize import minimize
 
 from pipeline.laws import LAWS
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import fit, fit_batch, misfit
 from pipeline.scaling.points import pooled, precision_weights, repeat_spread
 from pipeline.scaling.rules import FitRules
-from pipeline.scaling.series import SeriesBatch
-from pipeline.scaling.stage import fit, fit_batch, misfit
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)

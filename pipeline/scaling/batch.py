@@ -1,14 +1,14 @@
 """Scalability series in a batch, what every fitter reads, and fits of a law to them, with a status each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Floats, Ints
-from pipeline.laws.law import COLUMNS
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.laws import COLUMNS
 
 
 class FitStatus(StrEnum):
@@ -32,6 +32,8 @@ class FitStatus(StrEnum):
 
 STATUSES = tuple(FitStatus)
 STATUS_CODE = {status: code for code, status in enumerate(STATUSES)}
+
+Codes = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,26 @@ class SeriesBatch:
         """Distinct sizes per series, int64[k]."""
         return np.diff(self.offsets)
 
+    def total(self, values: Floats) -> Floats:
+        """The sum of a value per size over each series; NaN for none."""
+        sums: Floats = np.add.reduceat(np.append(values, 0.0), self.offsets[:-1])
+        return np.where(self.n_points > 0, sums, np.nan)
+
+    def refusals(self, n_parameters: int) -> Codes:
+        """The status that keeps each series from being fitted; ok where nothing does.
+
+        Sizes rise strictly from at least 1, runtimes and weights are finite and positive.
+        """
+        n, t, w = self.procs, self.runtime_s, self.weights
+        is_usable = (n >= 1.0) & (n < np.inf) & (t > 0.0) & (t < np.inf) & (w > 0.0) & (w < np.inf)
+        is_rising = np.append(True, n[1:] > n[:-1])[: n.size]
+        is_rising[self.offsets[:-1][self.n_points > 0]] = True
+        few, bad = STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES]
+        codes = np.where(self.n_points < n_parameters, few, STATUS_CODE[FitStatus.OK]).astype(np.int8)
+        at_fault = np.flatnonzero(~(is_usable & is_rising))
+        codes[np.searchsorted(self.offsets, at_fault, "right") - 1] = bad
+        return codes
+
 
 def ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:
     """Rows first[i] to after[i] - 1 of every i, end to end; and the i of each."""
@@ -73,26 +95,6 @@ def ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:
     owner = np.repeat(np.arange(first.size), counts)
     begins = np.cumsum(counts) - counts
     return (np.arange(owner.size) - begins[owner] + first[owner]).astype(np.int64), owner.astype(np.int64)
-
-
-Codes = npt.NDArray[np.int8]
-
-
-def refusals(batch: SeriesBatch, n_parameters: int) -> Codes:
-    """The status that keeps each series from being fitted; ok where nothing does.
-
-    Sizes rise strictly from at least 1, runtimes and weights are finite and positive.
-    """
-    n, t, w = batch.procs, batch.runtime_s, batch.weights
-    n_points = batch.n_points
-    is_usable = (n >= 1.0) & (n < np.inf) & (t > 0.0) & (t < np.inf) & (w > 0.0) & (w < np.inf)
-    is_rising = np.append(True, n[1:] > n[:-1])[: n.size]
-    is_rising[batch.offsets[:-1][n_points > 0]] = True
-    few, bad = STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES]
-    codes = np.where(n_points < n_parameters, few, STATUS_CODE[FitStatus.OK]).astype(np.int8)
-    at_fault = np.flatnonzero(~(is_usable & is_rising))
-    codes[np.searchsorted(batch.offsets, at_fault, "right") - 1] = bad
-    return codes
 
 
 PARAMETERS = ("t1_s", "tinf_s", *COLUMNS)
@@ -106,7 +108,7 @@ class BatchFit:
     wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only
     where the status is tail_unidentified or head_unidentified (every A between them fits equally well) or runner_up (a
     second curve, with the A of _hi, does): the parameters given are those of the lowest A, the most cautious promise.
-    status holds codes: STATUSES[code] of pipeline.scaling.series is the FitStatus.
+    status holds codes: STATUSES[code] is the FitStatus.
     """
 
     t1_s: Floats
@@ -120,6 +122,18 @@ class BatchFit:
     overhead_s: Floats
     exponent: Floats
     status: Codes
+
+    @classmethod
+    def of(cls, chosen: Ints, columns: Mapping[str, Floats | Codes], refused: Codes) -> "BatchFit":
+        """From columns, status among them, of the chosen series; the others were refused."""
+        whole = {name: np.full(refused.size, np.nan) for name in OUT_COLUMNS} | {"status": refused.copy()}
+        for name, values in columns.items():
+            whole[name][chosen] = values
+        return cls(**whole)
+
+    def or_else(self, other: "BatchFit", is_other: Bools) -> "BatchFit":
+        """This fit, and where said the other."""
+        return BatchFit(*[np.where(is_other, getattr(other, c), getattr(self, c)) for c in self.__slots__])
 
     @property
     def statuses(self) -> list[FitStatus]:
@@ -136,12 +150,4 @@ class BatchFit:
         return {name: values[series] for name, values in self.parameters.items()}
 
 
-OUT_COLUMNS = tuple(field.name for field in fields(BatchFit) if field.name != "status")
-
-
-def batch_fit(n_series: int, chosen: Ints, columns: Mapping[str, Floats], status: Codes) -> BatchFit:
-    """A BatchFit with these columns of the chosen series; `status` holds the codes of all."""
-    whole = {name: np.full(n_series, np.nan) for name in OUT_COLUMNS}
-    for name, values in columns.items():
-        whole[name][chosen] = values
-    return BatchFit(**whole, status=status)
+OUT_COLUMNS = BatchFit.__slots__[:-1]

@@ -3,21 +3,14 @@
 import numpy as np
 from numpy.polynomial import polynomial
 
-from pipeline.scaling.downey_sums import DEPTH
-from pipeline.scaling.rational import next_falling_root, to_bernstein
+from pipeline.scaling import downey
 
 
 def falling_roots(p):
-    """Every root in (0, 1) at which the polynomial falls, in order."""
-    p = np.asarray(p, float)
-    stack, span, top, found = np.zeros((DEPTH + 2, 7)), np.zeros((DEPTH + 2, 2)), 1, []
-    to_bernstein(p, stack[0])
-    span[0] = 0.0, 1.0
-    while True:
-        u, top = next_falling_root(p, stack, span, top)
-        if u < 0:
-            return found
-        found.append(u)
+    """Every root in (0, 1] at which the polynomial falls, in order."""
+    slopes, roots = np.zeros((7, 7)), np.zeros(6)
+    slopes[0] = p
+    return roots[: downey.falling_roots(slopes, roots)].tolist()
 
 
 def of_roots(*roots):
@@ -31,7 +24,7 @@ def test_every_second_root_falls():
     np.testing.assert_allclose(falling_roots(-of_roots(0.2, 0.4, 0.7)), [0.4], rtol=1e-12)
 
 
-def test_a_root_where_the_interval_is_split_is_not_lost():
+def test_many_roots_are_all_found():
     np.testing.assert_allclose(falling_roots(of_roots(0.25, 0.375, 0.5, 0.625, 0.75)), [0.25, 0.5, 0.75], rtol=1e-9)
 
 
