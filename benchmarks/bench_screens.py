@@ -23,10 +23,9 @@ import pyarrow as pa  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.scaling.anomalies import screen  # noqa: E402
 from pipeline.scaling.levels import in_class  # noqa: E402
-from pipeline.scaling.patterns import find_patterns  # noqa: E402
 from pipeline.scaling.rules import AnomalyRules, PatternRules  # noqa: E402
+from pipeline.scaling.screens import find_patterns, screen  # noqa: E402
 from tests.simulation.series import as_observations, clean_series  # noqa: E402
 
 NODE_PROCS = 24

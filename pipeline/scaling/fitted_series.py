@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.kernels import interpreted
-from pipeline.scaling.anomalies import screen
 from pipeline.scaling.fit import fit
 from pipeline.scaling.levels import level
-from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across, with_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
 from pipeline.scaling.scalability import scalability
+from pipeline.scaling.screens import find_patterns, screen
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 

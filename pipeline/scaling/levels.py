@@ -41,15 +41,15 @@ _RUNTIMES = ("runtime_s_median", "runtime_s_q10", "runtime_s_q90", "expected_s")
 _PREDICTED = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
 
 
-def levels(patterns: pa.Table, group_ids: npt.NDArray[np.object_], procs: Floats) -> Floats:
+def levels(patterns: pa.Table, ids: npt.NDArray[np.object_], procs: Floats) -> Floats:
     """Factor that brings a group's runtime on so many processors to the level of its last phase or favoured counts."""
     factor = np.ones(len(procs))
     is_found = pc.and_(pc.equal(patterns.column("status"), "found"), pc.is_valid(patterns.column("factor")))
     found = patterns.filter(is_found).to_pylist()
     if not found:
         return factor
-    order = np.argsort(group_ids, kind="stable")
-    names = group_ids[order]
+    order = np.argsort(ids, kind="stable")
+    names = ids[order]
     for row in found:
         first, last = (np.searchsorted(names, row["group_id"], side) for side in ("left", "right"))
         own = order[first:last]
@@ -83,7 +83,7 @@ def level(observations: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]
     >>> table.num_rows == tables["observations"].num_rows
     True
     """
-    factor = levels(patterns, _ids(observations), floats(observations, "procs"))
+    factor = levels(patterns, group_ids(observations), floats(observations, "procs"))
     return _scaled(observations, _RUNTIMES, factor), _levelled(factor)
 
 
@@ -108,14 +108,14 @@ def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
-    ids = _ids(predictions)
+    ids = group_ids(predictions)
     factor = levels(patterns, ids, floats(predictions, "procs"))
     on_one = levels(patterns, ids, np.ones(predictions.num_rows))
     table = _scaled(predictions, _PREDICTED, 1.0 / factor)
     return _scaled(table, ("speedup", "efficiency"), factor / on_one)
 
 
-def _ids(table: pa.Table) -> npt.NDArray[np.object_]:
+def group_ids(table: pa.Table) -> npt.NDArray[np.object_]:
     return np.array(table.column("group_id").to_pylist(), object)
 
 

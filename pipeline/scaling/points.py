@@ -4,12 +4,10 @@ Counts are of processors, nodes or GPUs. Each axis is computed by itself: GPUs s
 machine's size is in processors.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import ndtri
@@ -17,7 +15,6 @@ from scipy.special import ndtri
 from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.axes import Axis, axis_of
 from pipeline.report import Report, joined_report
-from pipeline.scaling.evidence import Evidence
 from pipeline.schema import TableKind
 from pipeline.settings import SiteSettings
 
@@ -104,46 +101,47 @@ FREEDOM_WITH_REPEATS, FREEDOM_WITHOUT = 8.0, 3.0
 """What the log's noise is worth, in runs, where repeats show it; and where there is only the default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Sizes with a median, in order of group and procs: `row` is each one's row in the table, `ids` name the series."""
+class MeasuredSeries(NamedTuple):
+    """The sizes of one group with a median, by rising procs; `row` is each one's row in OBSERVATIONS.
 
-    ids: list[str]
+    `log_sd` is the noise of one run, known as if from `freedom` runs; a weight is its variance over that of the median.
+    """
+
+    group_id: str
     row: Ints
-    series: Evidence
+    procs: Floats
+    runtime_s: Floats
+    weights: Floats
+    log_sd: float
+    freedom: float
 
-    @classmethod
-    def of(cls, observations: pa.Table, least_log_sd: float, default_log_sd: float) -> "Points":
-        """The points of an OBSERVATIONS table.
+    def at(self, sizes: Ints) -> "MeasuredSeries":
+        """Some of its sizes."""
+        columns = {name: getattr(self, name)[sizes] for name in ("row", "procs", "runtime_s", "weights")}
+        return self._replace(**columns)
 
-        The noise of one run is that of the series' own repeats, else the median over the log's series with repeats,
-        else the default.
-        """
-        known = np.flatnonzero(floats(observations, "runtime_s_median") > 0)
-        ids, offsets, rows = series_of(observations.take(pa.array(known)))
-        row = known[rows]
-        observed = observations.take(pa.array(row))
-        own = repeat_spread(offsets, observed)["core_log_sd"]
-        has_repeats = bool(np.isfinite(own).any())
-        typical = float(np.nanmedian(own)) if has_repeats else default_log_sd
-        core = np.where(np.isnan(own), typical, own)
-        single, n_jobs = least_log_sd**2 + core**2, ended_jobs(observed)
-        sizes = np.diff(offsets)
-        weights = np.repeat(single, sizes) / (least_log_sd**2 + np.repeat(core**2, sizes) / n_jobs)
-        columns = (floats(observed, "procs"), floats(observed, "runtime_s_median"), weights, np.sqrt(single))
-        freedom = FREEDOM_WITH_REPEATS if has_repeats else FREEDOM_WITHOUT
-        return cls(ids, row, Evidence(offsets, *columns, freedom))
 
-    @property
-    def group_ids(self) -> npt.NDArray[np.object_]:
-        """The group of each point."""
-        return np.repeat(np.array(self.ids, object), self.series.n_points)
+def measured_series(observations: pa.Table, least_log_sd: float, default_log_sd: float) -> list[MeasuredSeries]:
+    """The series of an OBSERVATIONS table in order of group.
 
-    def over(self, factor: Floats) -> "Points":
-        """The same with each point's runtime divided by a factor."""
-        return dataclasses.replace(
-            self, series=dataclasses.replace(self.series, runtime_s=self.series.runtime_s / factor)
-        )
+    The noise of one run is that of the series' own repeats, else the median over the log's series with repeats, else
+    the default.
+    """
+    known = np.flatnonzero(floats(observations, "runtime_s_median") > 0)
+    ids, offsets, order = series_of(observations.take(pa.array(known)))
+    rows = known[order]
+    observed = observations.take(pa.array(rows))
+    own = repeat_spread(offsets, observed)["core_log_sd"]
+    has_repeats = bool(np.isfinite(own).any())
+    core = np.where(np.isnan(own), np.nanmedian(own) if has_repeats else default_log_sd, own)
+    freedom = FREEDOM_WITH_REPEATS if has_repeats else FREEDOM_WITHOUT
+    procs, runtime_s, n_jobs = floats(observed, "procs"), floats(observed, "runtime_s_median"), ended_jobs(observed)
+    series = []
+    for group, first, last, sd in zip(ids, offsets[:-1], offsets[1:], core.tolist(), strict=True):
+        own, variance = slice(first, last), least_log_sd**2 + sd**2
+        weights = variance / (least_log_sd**2 + sd**2 / n_jobs[own])
+        series.append(MeasuredSeries(group, rows[own], procs[own], runtime_s[own], weights, variance**0.5, freedom))
+    return series
 
 
 Stage = Callable[[Axis, pa.Table, pa.Table], tuple[pa.Table, Report]]

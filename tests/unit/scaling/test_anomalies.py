@@ -4,10 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.anomalies import screen
 from pipeline.scaling.fit import fit
-from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.rules import AnomalyRules, FitRules, PatternRules
+from pipeline.scaling.screens import find_patterns, screen
 from pipeline.tables import OBSERVATIONS, PATTERNS
 from tests.simulation.series import as_observations, clean_series
 
@@ -57,7 +56,9 @@ def test_nothing_but_the_four_columns_changes_and_twice_is_once() -> None:
     assert screen(once, patterns, AnomalyRules())[0] == once
     odd = [row for row in once.to_pylist() if row["odd"]]
     assert sum(tally.rows for tally in report.set_aside.values()) == len(odd) > 20
-    assert "sizes of" in report.notes[0]
+    assert report.notes == (
+        f"{len(odd)} processor counts in {len(odd)} groups are outliers and were down-weighted or excluded.",
+    )
     assert all(row["fit_weight"] == 0 and row["expected_s"] > 0 for row in odd)
     assert all((row["runtime_s_median"] > row["expected_s"]) == (row["odd"] == "slow") for row in odd)
 

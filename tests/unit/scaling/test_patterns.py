@@ -4,10 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.anomalies import screen
 from pipeline.scaling.levels import in_class, level, unlevel
-from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.rules import AnomalyRules, PatternRules
+from pipeline.scaling.screens import find_patterns, screen
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
 from tests.simulation.series import as_observations, clean_series
 
@@ -84,6 +83,23 @@ def test_a_small_gain_is_no_step_where_nothing_tells_the_noise() -> None:
     assert rows_of(patterns_of(PROCS, stepped_s), "stepwise", 1)[0]["status"] == "found"
 
 
+@pytest.mark.parametrize("starts", [(3, 6), (3, 7), (4, 7), (4, 8)])
+@pytest.mark.parametrize("gain", [1.3, 2.0])
+def test_three_phases_of_three_to_four_sizes_are_found(starts: tuple[int, int], gain: float) -> None:
+    """Looked for one by one, either step hides the other: in a third of these series or fewer both were found."""
+    procs = 2.0 ** np.arange({(3, 6): 9, (3, 7): 10, (4, 7): 10, (4, 8): 12}[starts])
+    runtime_s = noisy(60, procs, seed=9)
+    faster = gain ** np.searchsorted(starts, np.arange(procs.size), side="right")
+    table = patterns_of(procs, runtime_s / faster)
+    steps = [row for row in table.to_pylist() if row["pattern"] == "stepwise" and row["status"] == "found"]
+    first = {row["group_id"]: [] for row in steps}
+    for row in steps:
+        first[row["group_id"]].append(row["from_procs"])
+    both = [one == [procs[at] for at in starts] for one in first.values()]
+    assert sum(both) >= 0.9 * 60
+    assert np.median([row["factor"] for row in steps]) == pytest.approx(1 / gain, rel=0.05)
+
+
 def test_a_second_step_is_a_row_of_its_own() -> None:
     procs = 2.0 ** np.arange(12)
     phases = np.where(procs >= 16, 1 / 2.0, 1.0) * np.where(procs >= 256, 1 / 1.8, 1.0)
@@ -98,7 +114,9 @@ def test_the_declining_piece_is_found_where_it_begins() -> None:
     rising_s = (100 / PROCS + 0.4 * PROCS)[None, :]
     row = rows_of(patterns_of(PROCS, rising_s), "declining", 1)[0]
     assert (row["status"], row["from_procs"]) == ("found", 16)
-    assert row["words"] == "Beyond 16 processors it runs longer, not shorter: ask for no more."
+    assert row["words"] == "More than 16 processors make it slower. Request 16."
+    rising_at_once = rows_of(patterns_of(PROCS, (20 + PROCS)[None, :]), "declining", 1)[0]
+    assert rising_at_once["words"] == "More than 1 processor makes it slower. Request 1."
     falling_s = (100 / PROCS + 0.1)[None, :]
     assert rows_of(patterns_of(PROCS, falling_s), "declining", 1)[0]["status"] == "not_found"
 
@@ -108,9 +126,7 @@ def test_constraints_are_said() -> None:
     table = patterns_of(squares, 100 / squares[None, :])
     words = {row["pattern"]: (row["status"], row["words"]) for row in table.to_pylist()[:4]}
     assert words["squares"][0] == "one_class_only"
-    assert words["squares"][1] == (
-        "Only ever ran on 4, 9, 16, 25, 36, 49, all squares: what other counts would take is not known."
-    )
+    assert words["squares"][1] == "All measured counts are squares; runtimes at other counts are interpolated."
     slower_s = (100 / SQUARE * np.where(in_class("squares", SQUARE, None), 1.0, 1.3))[None, :]
     row = rows_of(patterns_of(SQUARE, slower_s), "squares", 1)[0]
     assert row["words"] == "Run on 4, 9, 16, 25, 36, ...: other counts take 1.30 times as long."
