@@ -28,7 +28,6 @@ from pipeline.group import (
     choose_template,
     describe_groups,
     observe,
-    runtime_classes,
     sort_by_group,
     with_chosen,
 )
@@ -183,8 +182,6 @@ STEPS = (
          lambda _run, observed, patterns: screen(observed, patterns, AnomalyRules())),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
-    Step("classes", ("grouped_jobs",), ("runtime_classes",), ("group",),
-         lambda run, grouped: each_part(grouped, lambda part: runtime_classes(part, run.settings.group.axis))),
     Step("across", ("groups", "levelled"), ("across",), (),
          lambda _run, groups, levelled: predict_across(groups, levelled, AcrossRules())),
     Step("fit", ("levelled",), ("fits",), ("scaling",),
@@ -221,8 +218,8 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 """The tables that have a row for each job, which a run with a folder keeps on disk."""
 
 PUBLISHED = (
-    "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
-    "across", "fits", "predictions", "scalability", "estimates", "advice", "waste", "state",
+    "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "across",
+    "fits", "predictions", "scalability", "estimates", "advice", "waste", "state",
     "memory", "memory_state", "input_models",
 )  # fmt: skip
 

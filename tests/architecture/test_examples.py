@@ -14,7 +14,7 @@ DOCUMENTED = {
     "walltime": ("backtest", "clean", "estimate", "fit", "observe", "predict", "read", "replay"),
     "pipeline.ingest": ("ingest",),
     "pipeline.clean": ("clean",),
-    "pipeline.group": ("assign_groups", "choose_template", "observe", "runtime_classes"),
+    "pipeline.group": ("assign_groups", "choose_template", "observe"),
     "pipeline.scaling.stage": ("fit",),
     "pipeline.scaling.anomalies": ("screen",),
     "pipeline.scaling.patterns": ("find_patterns",),
