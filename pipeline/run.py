@@ -40,6 +40,7 @@ from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.limits.advice import advise
 from pipeline.report import Report
+from pipeline.scaling.advice import scalability
 from pipeline.scaling.anomalies import screen
 from pipeline.scaling.group_runs import predict
 from pipeline.scaling.levels import level
@@ -47,7 +48,6 @@ from pipeline.scaling.patterns import find_patterns
 from pipeline.scaling.predictions import groups_by_application, law_medians
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
-from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
 from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind

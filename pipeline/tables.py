@@ -158,7 +158,7 @@ SCALABILITY = TableKind(
         never_null=("group_id",),
     ),
     ("group_id",),
-    "One row per group whose law scales, with the counts on its axis to request.",
+    "One row per group that gains from more of its axis, with the counts to request.",
 )  # fmt: skip
 
 ESTIMATES = TableKind(

@@ -40,7 +40,7 @@ FUNCTIONS = (
     "pipeline.scaling.anomalies.screen",
     "pipeline.scaling.patterns.find_patterns",
     "pipeline.scaling.group_runs.predict",
-    "pipeline.scaling.scalability",
+    "pipeline.scaling.advice.scalability",
     "pipeline.estimate.stage.learn_state",
     "pipeline.estimate.state.estimate",
     "pipeline.evaluate.backtest",
