@@ -18,7 +18,7 @@ from pipeline.report import Report, Tally
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.counts import REACH, Favoured, counts_between, runnable, runnable_between
 from pipeline.scaling.curves import Asked, AxisSeries, Curves
-from pipeline.scaling.judgments import case_of, judged
+from pipeline.scaling.judgments import judged
 from pipeline.scaling.points import on_each_axis
 from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings
@@ -423,7 +423,7 @@ def _scalability(series: AxisSeries) -> tuple[pa.Table, Report]:
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(working)
     speedup = np.where(np.isnan(working), np.nan, speedup)
     beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
-    reliability, advice = judged(case_of(series, rows, beyond))
+    reliability, advice = judged(series, rows, beyond)
     table = SCALABILITY.build(
         group_id=scaling.group_id,
         axis=[series.axis] * len(scaling),

@@ -1,10 +1,9 @@
-"""What makes a prediction doubtful, and which run would tell more. A judgment is a line in JUDGMENTS, gravest first.
+"""What makes a prediction doubtful, and which run would tell more.
 
 A prediction is ok by its own interval and by the number of counts that it is made from, whatever the law leaves open.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,44 +28,121 @@ RIVAL_APART = 1.5
 SIBLINGS_WORSE = float(np.log(20.0))
 """Log odds against its siblings' shapes from which a series scales differently."""
 
+HINTS = {"tail_unidentified", "runner_up", "sizes_differ"}
+"""Codes that name a run that would tell more, and make no row doubtful by themselves."""
+
 UNBOUNDED = "No upper bound is known: it would lie beyond ten times the longest run."
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A row per prediction: its group's chosen fit, procs, and what the judgments below look at.
+def judged(series: AxisSeries, rows: Ints, procs: Floats) -> tuple[Words, Words]:
+    """Per prediction (row of `chosen`, processor count) the codes that hold, joined by + (ok: none), and a sentence.
 
-    `is_open`: no count shows where scaling ends. `rival_lo`, `rival_hi`: least and largest average parallelism among
-    the laws that fit about as well (NaN: none has one). `is_missed`: the law misses what ran at this very count.
-    `next_run`: the columns of `next_runs`.
+    The sentence is that of the gravest code. Without a code it is the next run where the counts hardly tell the laws
+    apart, else the largest useful allocation of the chosen law, or null.
     """
-
-    series: AxisSeries
-    curves: Curves
-    procs: Floats
-    is_open: Bools
-    rival_lo: Floats
-    rival_hi: Floats
-    is_missed: Bools
-    next_run: dict[str, Floats]
-
-    @property
-    def doublings(self) -> Floats:
-        """How far beyond the observed counts."""
-        return doublings_beyond(self.curves, self.procs)
-
-
-def case_of(series: AxisSeries, rows: Ints, procs: Floats) -> Case:
-    """A row per prediction: row of `chosen`, processor count."""
-    fits, chosen = series.fits, series.chosen
-    tails = (fits.status == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(fits["avg_parallelism"])
-    is_open = np.isin(chosen.group_id.astype(str), fits.group_id[tails].astype(str))
-    low, high = rival_parallelism(fits, chosen)
+    curves, rules, units = series.chosen.take(rows), series.asked.rules, series.axis.units
+    n_points, largest, smallest = (curves[name] for name in ("n_points", "procs_max", "procs_min"))
+    doublings, is_above = doublings_beyond(curves, procs), procs > largest
     groups, places = np.unique(rows, return_inverse=True)
     next_run = {name: values[places] for name, values in next_runs(series, groups).items()}
-    return Case(
-        series, chosen.take(rows), procs, is_open[rows], low[rows], high[rows], _missed(series, rows, procs), next_run
+
+    # No count shows where scaling ends; and the average parallelism of the laws that fit about equally well.
+    tails = (series.fits.status == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(series.fits["avg_parallelism"])
+    is_open = np.isin(curves.group_id.astype(str), series.fits.group_id[tails].astype(str))
+    low, high = (values[rows] for values in rival_parallelism(series.fits, series.chosen))
+
+    # The codes, gravest first.
+    holds = {
+        "one_size": n_points == 1,
+        "wide_group": curves["core_log_sd"] > rules.wide_log_sd,
+        "tail_unidentified": is_open & is_above,
+        "runner_up": ~is_open & is_above & (high > RIVAL_APART * low),
+        "few_sizes": (n_points > 1) & (n_points < np.where(doublings > 0, LEAST_BEYOND, LEAST_SIZES)),
+        "sizes_differ": next_run["log_bayes"] < -SIBLINGS_WORSE,
+        "off_law": _missed(series, rows, procs),
+        "high_error": curves["loo_log_rmse"] > rules.high_log_error,
+        "far": (doublings > 1) & (n_points < LEAST_FAR),
+    }
+
+    def run_next(row: int, why: str) -> str:
+        return _run_next({name: values[row] for name, values in next_run.items()}, series, n_points[row], why)
+
+    def tail(row: int) -> str:
+        if largest[row] >= (series.asked.site.max_procs or np.inf):
+            return (
+                f"The runtime still falls at {largest[row]:.0f}, the whole machine: where scaling ends cannot be "
+                "measured here."
+            )
+        return run_next(row, f"the runtime still falls at {largest[row]:.0f}, so where scaling ends is not known")
+
+    def rivals(row: int) -> str:
+        top = "any" if np.isinf(high[row]) else f"{high[row]:.0f}"
+        return run_next(row, f"fits with average parallelism from {low[row]:.0f} to {top} are about equally good")
+
+    def few(row: int) -> str:
+        return run_next(row, f"{n_points[row]:.0f} processor counts hardly tell the laws apart")
+
+    sentences: dict[str, Callable[[int], str]] = {
+        "one_size": lambda row: run_next(row, "one processor count has no information on others"),
+        "wide_group": lambda row: (
+            f"Repeats differ by a factor of {np.exp(curves['core_log_sd'][row]):.1f}: the group mixes different work; "
+            "narrow the template or name the problem size."
+        ),
+        "tail_unidentified": tail,
+        "runner_up": rivals,
+        "few_sizes": few,
+        "sizes_differ": lambda row: run_next(row, "this application's other groups scale differently"),
+        "off_law": lambda row: f"The law misses the runs on {procs[row]:.0f} {units}; their median is used there.",
+        "high_error": lambda row: (
+            f"No law comes close (leave-one-out error {curves['loo_log_rmse'][row]:.0%}): look at the runs."
+        ),
+        "far": lambda row: f"No run is known beyond {largest[row]:.0f} or below {smallest[row]:.0f} {units}.",
+    }
+    codes, advice = np.full(len(procs), "", object), np.full(len(procs), None, object)
+    useful = curves.largest_useful_procs()
+    for row in np.flatnonzero(np.isfinite(useful) & (curves.law != "constant")):
+        advice[row] = f"The chosen law gains nothing beyond {int(useful[row])} {units}."
+    parameters = np.array([LAWS[law].n_parameters for law in curves.law], np.float64)
+    for row in np.flatnonzero((n_points > 1) & (n_points < np.maximum(LEAST_BEYOND, parameters + 2))):
+        advice[row] = few(int(row))
+    for code, where in holds.items():
+        for row in np.flatnonzero(where):
+            advice[row] = advice[row] if codes[row] else sentences[code](int(row))
+            codes[row] += f"+{code}" if codes[row] else code
+    return np.where(codes == "", "ok", codes), advice
+
+
+def with_width(ends: Mapping[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
+    """Reliability by the 80% interval: ok where it spans at most MOST_OK_SPAN and no code but hints holds.
+
+    Else `unbounded` is added where an upper end is open, and `wide` where the interval spans more.
+    """
+    is_open = np.isnan(ends["runtime_s_hi95"])
+    is_wide = ~is_open & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
+    width = np.select([is_open, is_wide], ["unbounded", "wide"], "").astype(object)
+    earned = np.array([HINTS.issuperset(codes.split("+")) for codes in reliability], bool)
+    kept = np.where((width == "") & earned, "ok", reliability)
+    codes = np.where(kept == "ok", np.where(width == "", "ok", width), kept + np.where(width == "", "", "+" + width))
+    return codes, np.where((advice == None) & is_open, UNBOUNDED, advice)  # noqa: E711 - by element
+
+
+def _run_next(next_run: Mapping[str, float], series: AxisSeries, n_points: float, why: str) -> str:
+    """What to run, why, and what the fits predict of that run."""
+    if not next_run["procs"]:
+        return f"Repeat the runs: {why}."
+    first = f"Run on {next_run['procs']:.0f} {series.axis.units} next: {why}."
+    if n_points < 2:
+        return first
+    ends_s = np.array([next_run["low_s"], next_run["high_s"]])
+    hours = next_run["procs"] * ends_s / 3600
+    return (
+        f"{first} The fits predict {_to(ends_s)} s there ({_to(hours)} {series.axis.unit}-hours); that run would "
+        "decide between them."
     )
+
+
+def _to(ends: Floats) -> str:
+    return " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in ends)
 
 
 def next_runs(series: AxisSeries, groups: Ints) -> dict[str, Floats]:
@@ -145,139 +221,3 @@ def _missed(series: AxisSeries, rows: Ints, procs: Floats) -> Bools:
         distance = np.abs(np.log(median_s / curves.runtime_s(procs)))
     missed: Bools = (n_jobs > 1) & (distance > np.maximum(MISSED_ERRORS * error, rules.high_log_error))
     return missed
-
-
-@dataclass(frozen=True, slots=True)
-class Judgment:
-    """The rows where the judgment holds, and the sentence for one row. A hint alone makes no row doubtful."""
-
-    holds: Callable[[Case], Bools]
-    sentence: Callable[[Case, int], str]
-    is_hint: bool = False
-
-
-def _run_next(case: Case, row: int, why: str) -> str:
-    """What to run, why, and what the fits predict of that run."""
-    next_run = {name: values[row] for name, values in case.next_run.items()}
-    if not next_run["procs"]:
-        return f"Repeat the runs: {why}."
-    first = f"Run on {next_run['procs']:.0f} {case.series.axis.units} next: {why}."
-    if case.curves["n_points"][row] < 2:
-        return first
-    ends_s = np.array([next_run["low_s"], next_run["high_s"]])
-    hours = next_run["procs"] * ends_s / 3600
-    return (
-        f"{first} The fits predict {_to(ends_s)} s there ({_to(hours)} {case.series.axis.unit}-hours); that run would "
-        "decide between them."
-    )
-
-
-def _to(ends: Floats) -> str:
-    return " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in ends)
-
-
-def _tail(case: Case, row: int) -> str:
-    largest, machine = int(case.curves["procs_max"][row]), case.series.asked.site.max_procs
-    if machine is not None and largest >= machine:
-        return f"The runtime still falls at {largest}, the whole machine: where scaling ends cannot be measured here."
-    return _run_next(case, row, f"the runtime still falls at {largest}, so where scaling ends is not known")
-
-
-def _rivals(case: Case, row: int) -> str:
-    low, high = case.rival_lo[row], case.rival_hi[row]
-    top = "any" if np.isinf(high) else f"{high:.0f}"
-    return _run_next(case, row, f"fits with average parallelism from {low:.0f} to {top} are about equally good")
-
-
-def _few(case: Case, row: int) -> str:
-    return _run_next(case, row, f"{case.curves['n_points'][row]:.0f} processor counts hardly tell the laws apart")
-
-
-JUDGMENTS: dict[str, Judgment] = {
-    "one_size": Judgment(
-        lambda case: case.curves["n_points"] == 1,
-        lambda case, row: _run_next(case, row, "one processor count has no information on others"),
-    ),
-    "wide_group": Judgment(
-        lambda case: case.curves["core_log_sd"] > case.series.asked.rules.wide_log_sd,
-        lambda case, row: (
-            f"Repeats differ by a factor of {np.exp(case.curves['core_log_sd'][row]):.1f}: the group "
-            "mixes different work; narrow the template or name the problem size."
-        ),
-    ),
-    "tail_unidentified": Judgment(lambda case: case.is_open & (case.procs > case.curves["procs_max"]), _tail, True),
-    "runner_up": Judgment(
-        # tail_unidentified covers open tails.
-        lambda case: (
-            ~case.is_open & (case.procs > case.curves["procs_max"]) & (case.rival_hi > RIVAL_APART * case.rival_lo)
-        ),
-        _rivals,
-        True,
-    ),
-    "few_sizes": Judgment(
-        lambda case: (
-            (case.curves["n_points"] > 1)
-            & (case.curves["n_points"] < np.where(case.doublings > 0, LEAST_BEYOND, LEAST_SIZES))
-        ),
-        _few,
-    ),
-    "sizes_differ": Judgment(
-        lambda case: case.next_run["log_bayes"] < -SIBLINGS_WORSE,
-        lambda case, row: _run_next(case, row, "this application's other groups scale differently"),
-        True,
-    ),
-    "off_law": Judgment(
-        lambda case: case.is_missed,
-        lambda case, row: (
-            f"The law misses the runs on {case.procs[row]:.0f} {case.series.axis.units}; their median is used there."
-        ),
-    ),
-    "high_error": Judgment(
-        lambda case: case.curves["loo_log_rmse"] > case.series.asked.rules.high_log_error,
-        lambda case, row: (
-            f"No law comes close (leave-one-out error {case.curves['loo_log_rmse'][row]:.0%}): look at the runs."
-        ),
-    ),
-    "far": Judgment(
-        lambda case: (case.doublings > 1) & (case.curves["n_points"] < LEAST_FAR),
-        lambda case, row: (
-            f"No run is known beyond {case.curves['procs_max'][row]:.0f} or below {case.curves['procs_min'][row]:.0f} "
-            f"{case.series.axis.units}."
-        ),
-    ),
-}
-
-HINTS = {code for code, judgment in JUDGMENTS.items() if judgment.is_hint}
-
-
-def judged(case: Case) -> tuple[Words, Words]:
-    """Per row: the codes that hold, joined by + (ok: none), and a sentence for the gravest.
-
-    Without a code it is the next run where the counts hardly tell laws apart, else the largest useful allocation.
-    """
-    codes, advice = np.full(len(case.procs), "", object), np.full(len(case.procs), None, object)
-    largest, n_points = case.curves.largest_useful_procs(), case.curves["n_points"]
-    for row in np.flatnonzero(np.isfinite(largest) & (case.curves.law != "constant")):
-        advice[row] = f"The chosen law gains nothing beyond {int(largest[row])} {case.series.axis.units}."
-    parameters = np.array([LAWS[law].n_parameters for law in case.curves.law], np.float64)
-    for row in np.flatnonzero((n_points > 1) & (n_points < np.maximum(LEAST_BEYOND, parameters + 2))):
-        advice[row] = _few(case, int(row))
-    for code, judgment in JUDGMENTS.items():
-        for row in np.flatnonzero(judgment.holds(case)):
-            advice[row] = advice[row] if codes[row] else judgment.sentence(case, int(row))
-            codes[row] += f"+{code}" if codes[row] else code
-    return np.where(codes == "", "ok", codes), advice
-
-
-def with_width(ends: Mapping[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
-    """Reliability by the 80% interval: ok where it spans at most MOST_OK_SPAN and no code but hints holds.
-
-    Else `unbounded` is added where an upper end is open, and `wide` where the interval spans more.
-    """
-    is_open = np.isnan(ends["runtime_s_hi95"])
-    is_wide = ~is_open & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
-    width = np.select([is_open, is_wide], ["unbounded", "wide"], "").astype(object)
-    earned = np.array([HINTS.issuperset(codes.split("+")) for codes in reliability], bool)
-    kept = np.where((width == "") & earned, "ok", reliability)
-    codes = np.where(kept == "ok", np.where(width == "", "ok", width), kept + np.where(width == "", "", "+" + width))
-    return codes, np.where((advice == None) & is_open, UNBOUNDED, advice)  # noqa: E711 - by element

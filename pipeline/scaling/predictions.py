@@ -14,7 +14,7 @@ from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.calibration import QUANTILES
 from pipeline.scaling.curves import Asked, AxisSeries, Curves, ObservedSeries, doublings_beyond
-from pipeline.scaling.judgments import case_of, judged, with_width
+from pipeline.scaling.judgments import judged, with_width
 from pipeline.scaling.levels import unlevel
 from pipeline.scaling.points import on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
@@ -123,7 +123,7 @@ class _Averaged(NamedTuple):
         max_procs = asked.site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
         rows, procs = prediction_grid(series.chosen, sizes, asked.rules, max_procs, asked.at)
         curve = series.observed.curve(rows, procs)
-        return cls(series, sizes, rows, procs, curve, *judged(case_of(series, rows, procs)))
+        return cls(series, sizes, rows, procs, curve, *judged(series, rows, procs))
 
     @property
     def curves(self) -> Curves:
