@@ -122,10 +122,7 @@ _DECLARED = (
     count("from_procs", "First processor count of the phase or the decline; null: the pattern has none.", "processors"),
     count("node_procs", "Processors of a node, for patterns that depend on it.", "processors"),
     text("words", "The pattern as advice, in a sentence."),
-    # runtime classes and other problem sizes
-    count("runtime_class", "Rank of the class in its group, 1 the shortest.", "place", required=True, minimum=1),
-    number("class_factor", "Runtime over that of the group's shortest class, at the same processor count."),
-    number("class_share", "Share of the group's jobs in the class."),
+    # other problem sizes
     category("base_group_id", "The group of another problem size that lends its curve.", required=True),
     number("ratio_s", "The base's runtime times the ratio at the smallest common count, as in the thesis.", "s"),
     number("own_s", "The runtime by the model average of the problem size's own points alone.", "s"),

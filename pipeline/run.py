@@ -28,7 +28,6 @@ from pipeline.group import (
     choose_template,
     describe_groups,
     observe,
-    runtime_classes,
     sort_by_group,
     with_chosen,
 )
@@ -41,13 +40,13 @@ from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.limits.advice import advise
 from pipeline.report import Report
+from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import fit
 from pipeline.scaling.group_runs import predict
 from pipeline.scaling.levels import level
 from pipeline.scaling.predictions import groups_by_application, law_medians
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
-from pipeline.scaling.scalability import scalability
 from pipeline.scaling.screens import find_patterns, screen
 from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
@@ -182,8 +181,6 @@ STEPS = (
          lambda _run, observed, patterns: screen(observed, patterns, AnomalyRules())),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
-    Step("classes", ("grouped_jobs",), ("runtime_classes",), ("group",),
-         lambda run, grouped: each_part(grouped, lambda part: runtime_classes(part, run.settings.group.axis))),
     Step("across", ("groups", "levelled"), ("across",), (),
          lambda _run, groups, levelled: predict_across(groups, levelled, AcrossRules())),
     Step("fit", ("levelled",), ("fits",), ("scaling",),
@@ -220,8 +217,8 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 """The tables that have a row for each job, which a run with a folder keeps on disk."""
 
 PUBLISHED = (
-    "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
-    "across", "fits", "predictions", "scalability", "estimates", "advice", "waste", "state",
+    "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "across",
+    "fits", "predictions", "scalability", "estimates", "advice", "waste", "state",
     "memory", "memory_state", "input_models",
 )  # fmt: skip
 

@@ -125,13 +125,6 @@ PATTERNS = TableKind(
     "The result of each pattern test per group: steps, favoured processor counts, a decline, or none.",
 )  # fmt: skip
 
-RUNTIME_CLASSES = TableKind(
-    "runtime_classes",
-    columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs", never_null=("group_id",)),
-    ("group_id", "runtime_class"),
-    "Classes of runtime inside a group without a problem size: one curve, with a factor per class.",
-)
-
 ACROSS = TableKind(
     "across",
     columns(
@@ -165,7 +158,7 @@ SCALABILITY = TableKind(
         never_null=("group_id",),
     ),
     ("group_id",),
-    "One row per group whose law scales, with the counts on its axis to request.",
+    "One row per group that gains from more of its axis, with the counts to request.",
 )  # fmt: skip
 
 ESTIMATES = TableKind(
@@ -322,7 +315,7 @@ INPUT_MODELS = TableKind(
 TABLES = {
     kind.name: kind
     for kind in (
-        JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
+        JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, ACROSS, FITS,
         PREDICTIONS, SCALABILITY, ESTIMATES, ADVICE, WASTE, STARTS, STATE, MEMORY, MEMORY_STATE,
         INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, ERRORS, REPLAY,
         *PHASE_TABLES,

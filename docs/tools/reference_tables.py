@@ -39,7 +39,7 @@ FUNCTIONS = (
     "pipeline.scaling.screens.screen",
     "pipeline.scaling.screens.find_patterns",
     "pipeline.scaling.group_runs.predict",
-    "pipeline.scaling.scalability",
+    "pipeline.scaling.advice.scalability",
     "pipeline.estimate.stage.learn_state",
     "pipeline.estimate.state.estimate",
     "pipeline.evaluate.backtest",

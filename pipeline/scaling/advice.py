@@ -1,166 +1,492 @@
-"""Advice on measured and published series: the counts that their code can run on, and which of them to request."""
+"""Advice on processor counts: which to request and what they cost, and SCALABILITY, a row per group that scales.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+Measured runtimes decide between measured counts; another count is recommended only where even the upper end of its 80%
+interval is better. A smaller count is kept unless the gain exceeds the noise of the runs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Floats
-from pipeline.axes import Axis, axis_of, counted
-from pipeline.scaling.choices import Choice, CostSettings, Energy, choices, cost_of, sentence
-from pipeline.scaling.fitted_series import predicted_at
-from pipeline.scaling.next_run import Favoured, runnable
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
+from pipeline.report import Report, Tally
+from pipeline.scaling.calibration import median_variance
+from pipeline.scaling.counts import REACH, Favoured, counts_between, runnable, runnable_between
+from pipeline.scaling.curves import Asked, AxisSeries, Curves
+from pipeline.scaling.judgments import judged
+from pipeline.scaling.points import on_each_axis
+from pipeline.scaling.rules import PredictRules
+from pipeline.settings import SiteSettings
+from pipeline.tables import SCALABILITY
 
-REACH = 2
-"""Recommended counts are at most this many times the largest observed one."""
+LEAST_GAIN = float(np.log(1.05))
+"""A gain of less than 5% justifies no more processors (log s)."""
 
-_COUNTS = 64
-"""Number of counts compared between the ends of a series."""
+NOISE = 1.2816
+"""Standard errors by which the gain between two medians must exceed LEAST_GAIN: nine times in ten it is real then."""
+
+PER_DOUBLING = 4
+"""Counts of each doubling that are compared, beside the measured ones."""
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The recommended counts: one row per choice in plain values, and the same in sentences."""
+class CostSettings:
+    """`procs_per_node`: processors of a node (None: unknown). `rate`: price of a processor-hour (None: unknown)."""
 
-    choices: list[dict[str, Any]]
-    sentences: list[str]
+    procs_per_node: int | None = None
+    rate: float | None = None
+
+    def over(self, axis: Axis) -> "CostSettings":
+        """The settings for counts of an axis: of GPUs and nodes neither is known."""
+        return self if axis is Axis.PROCS else CostSettings()
 
 
-def with_answers(
-    series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, cost: CostSettings
-) -> list[dict[str, Any]]:
-    """The series with recommendations: `answer` (sentences), `choices`, `energy`, and predictions with costs."""
-    counts = {one["series"]: _counts(one, max_procs, cost.over(axis_of_series(one))) for one in series}
-    every = sorted({int(n) for found in counts.values() for n in found})
-    rows = predicted_at(tables, every, max_procs)
+def cost_of(procs: float, runtime_s: float, settings: CostSettings) -> dict[str, float | None]:
+    """The cost of a run; the last node is charged whole.
+
+    Parameters
+    ----------
+    procs : float
+        Processors.
+    runtime_s : float
+        Runtime, s.
+    settings : CostSettings
+        Processors per node, and price of a processor-hour.
+
+    Returns
+    -------
+    dict
+        `nodes`, `proc_hours` charged and their `price`; None where the settings do not say.
+
+    Examples
+    --------
+    >>> cost_of(6, 3600.0, CostSettings(procs_per_node=4, rate=0.5))
+    {'nodes': 2, 'proc_hours': 8.0, 'price': 4.0}
+    """
+    node, rate = settings.procs_per_node, settings.rate
+    nodes = int(-(-procs // node)) if node else None
+    hours = (nodes * node if nodes and node else procs) * runtime_s / 3600
+    return {"nodes": nodes, "proc_hours": hours, "price": None if rate is None else hours * rate}
+
+
+ROLES = {"the best trade-off": (1, 2), "the cheapest": (1, 1), "the fastest": (0, 1)}
+"""Why a count is chosen, and the powers of charged processors and of runtime whose product is least there."""
+
+UNUSABLE = {"one_size", "wide_group", "off_law", "high_error", "missed", "broken"}
+"""Codes of predictions whose interval cannot be relied on."""
+
+EVERY_WAY = "the best in time and cost"
+"""Why a count is chosen that is the best trade-off, the cheapest and the fastest."""
+
+
+def choices(options: Sequence[Row], settings: CostSettings) -> list[dict[str, Any]]:
+    """The count of best trade-off, the cheapest and the fastest; a count of several roles is listed once.
+
+    The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
+    Serazzi & Tripathi 1991). Of measured counts the smallest is chosen that no other betters by LEAST_GAIN and the
+    noise of both; a count that was not measured is chosen only if the upper end of its 80% interval betters that one.
+    Efficiency is relative to the smallest count, and null where one would exceed MOST_EFFICIENCY.
+
+    Parameters
+    ----------
+    options : sequence of mappings
+        A row per count, ascending: `procs`, `runtime_s` with `runtime_s_lo80` and `runtime_s_hi80`, `log_sd` (of a
+        measured median, log s; None: not measured), `reliability` and `energy_j`.
+    settings : CostSettings
+        Processors per node, and price of a processor-hour.
+
+    Returns
+    -------
+    list of dict
+        At most three rows, none twice: `why`, the columns of options, `efficiency` and those of `cost_of`.
+
+    References
+    ----------
+    Ghosal, Serazzi & Tripathi (1991), The processor working set and its use in scheduling multiprocessor systems.
+
+    Examples
+    --------
+    >>> ends = {"runtime_s_lo80": 0.0, "runtime_s_hi80": 0.0, "log_sd": 0.02, "reliability": "ok", "energy_j": None}
+    >>> rows = [{"procs": n, "runtime_s": t, **ends} for n, t in ((1, 100.0), (2, 55.0), (4, 40.0))]
+    >>> [(row["why"], row["procs"]) for row in choices(rows, CostSettings())]
+    [('the best trade-off', 2), ('the cheapest', 1), ('the fastest', 4)]
+    """
+    if not any(row["log_sd"] is not None for row in options):
+        return []
+    costs = [cost_of(row["procs"], row["runtime_s"], settings) for row in options]
+    first_s = options[0]["procs"] * options[0]["runtime_s"]
+    efficiency = [first_s / (row["procs"] * row["runtime_s"]) for row in options]
+    is_known = len(options) > 1 and max(efficiency) <= MOST_EFFICIENCY
+    whys: dict[int, list[str]] = {}
+    for why, powers in ROLES.items():
+        whys.setdefault(_best(options, settings, *powers), []).append(why)
+    names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "reliability", "energy_j")
     return [
-        _answered(one, _answer(one, rows.get(one["series"], []), counts[one["series"]], own), own)
-        for one, own in ((one, cost.over(axis_of_series(one))) for one in series)
+        {
+            "why": "the only count that ran"
+            if len(options) == 1
+            else EVERY_WAY
+            if len(why) == 3
+            else " and ".join(why),
+            **{name: options[at][name] for name in names},
+            "efficiency": efficiency[at] if is_known else None,
+            **costs[at],
+        }
+        for at, why in whys.items()
     ]
 
 
-def axis_of_series(one: Mapping[str, Any]) -> Axis:
+def _best(options: Sequence[Row], settings: CostSettings, of_cost: int, of_time: int) -> int:
+    """The place of the option with the least product of powers of charged processors and runtime; see `choices`."""
+    is_measured = np.array([row["log_sd"] is not None for row in options])
+    log_sd = np.array([row["log_sd"] or 0.0 for row in options])
+    runtime_s = np.array(
+        [row["runtime_s" if row["log_sd"] is not None else "runtime_s_hi80"] for row in options], float
+    )
+    charged = np.array([cost_of(row["procs"], 3600.0, settings)["proc_hours"] for row in options], float)
+    product = of_cost * np.log(charged) + of_time * np.log(runtime_s)
+    measured = np.flatnonzero(is_measured)
+    noise = NOISE * np.hypot(log_sd[measured, None], log_sd[None, measured])
+    is_better = product[measured, None] - product[None, measured] > of_time * (LEAST_GAIN + noise)
+    best = measured[np.argmin(is_better.any(axis=1))]
+    others = np.flatnonzero(~is_measured & (product < product[best] - of_time * LEAST_GAIN))
+    if not len(others):
+        return int(best)
+    return int(others[np.argmax(product[others] <= product[others].min() + of_time * LEAST_GAIN)])
+
+
+IN_WORDS = {
+    "one_size": "one processor count", "wide_group": "repeats differ widely", "tail_unidentified": "scaling goes on",
+    "runner_up": "several fits equally good", "few_sizes": "few processor counts", "off_law": "no law fits these runs",
+    "sizes_differ": "other groups scale differently", "high_error": "no law comes close", "far": "far from the runs",
+    "wide": "wide interval", "unbounded": "no upper bound", "few": "few later runs", "missed": "later runs missed",
+    "broken": "no law comes close",
+}  # fmt: skip
+"""The codes of reliability in words."""
+
+
+def in_words(reliability: str) -> str:
+    """The codes of a row, in words."""
+    return ", ".join(IN_WORDS.get(code, code) for code in reliability.split("+"))
+
+
+def sentence(choice: Row, axis: Axis = Axis.PROCS) -> str:
+    """Count, time and cost of one choice, in a sentence that begins with what makes it doubtful."""
+    doubt = "" if choice["reliability"] == "ok" else f" (low confidence: {in_words(choice['reliability'])})"
+    why = choice["why"].replace("the ", "")
+    time = f"{figure(choice['runtime_s'])} s (80%: {figure(choice['runtime_s_lo80'])} to "
+    parts = [
+        f"{counted(choice['procs'], axis)}" + (f" ({counted(choice['nodes'], Axis.NODES)})" if choice["nodes"] else ""),
+        f"{time}{figure(choice['runtime_s_hi80'])})",
+        f"{figure(choice['proc_hours'])} {axis.unit}-hours",
+        *([f"cost {figure(choice['price'])}"] if choice["price"] is not None else []),
+        *([f"{figure(choice['energy_j'])} J measured"] if choice["energy_j"] is not None else []),
+        *([f"efficiency {choice['efficiency']:.0%}"] if choice["efficiency"] is not None else []),
+    ]
+    return f"{why[0].upper()}{why[1:]}{doubt}: {', '.join(parts)}."
+
+
+def figure(value: float | None) -> str:
+    """A number with three significant digits, or with separated thousands; `unknown` for None."""
+    if value is None:
+        return "unknown"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def axis_of_series(one: Row) -> Axis:
     """What the counts of a series are of, from its observations."""
     return axis_of(next((row["axis"] for row in one["observations"]), None))
 
 
-def with_published_answer(one: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
-    """A published series with recommendations, from its predictions at counts that the code can run on."""
-    cost = cost.over(axis_of_series(one))
-    sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
-    counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
-    if not len(sizes):
-        return _answered(one, Answer([], []), cost)
-    near = counts[(counts >= sizes.min()) & (counts <= REACH * sizes.max())]
-    candidates = np.union1d(sizes, _runnable_counts(near, sizes, cost.procs_per_node, Favoured.of(one["patterns"])))
-    return _answered(one, _answer(one, one["predictions"], candidates, cost), cost)
-
-
-def _answered(one: Mapping[str, Any], answer: Answer, cost: CostSettings) -> dict[str, Any]:
-    return dict(one) | {
-        "axis": axis_of_series(one).value,
-        "answer": answer.sentences,
-        "choices": answer.choices,
-        "energy": _energy_rows(_energy(one)),
-        "predictions": [priced(row, cost) for row in one["predictions"]],
-    }
-
-
-def priced(row: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
-    """The prediction with nodes, proc_hours and price added; null where unknown."""
-    found = cost_of(np.array([row["procs"]], np.float64), np.array([row["runtime_s"]], np.float64), cost)
-    names = {"proc_hours": found.proc_hours, "price": found.price}
-    known = {name: float(values[0]) if np.isfinite(values[0]) else None for name, values in names.items()}
-    return dict(row) | known | {"nodes": int(found.nodes[0]) if np.isfinite(found.nodes[0]) else None}
-
-
-def _energy(one: Mapping[str, Any]) -> Energy | None:
-    """Measured energy by count, from the observations of the series."""
-    names = ("procs", "energy_j_median", "energy_delay_js_median")
-    return Energy.of(*(_column(one["observations"], name) for name in names))
-
-
-def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:
-    return np.array([np.nan if row[name] is None else row[name] for row in rows], np.float64)
-
-
-def _energy_rows(found: Energy | None) -> list[dict[str, Any]]:
-    if found is None:
-        return []
-    least_energy, least_delay = found.least()
-    return [
-        {
-            "procs": int(procs),
-            "energy_j": float(energy_j),
-            "energy_delay_js": float(delay_js),
-            "least": [name for name, at in (("energy", least_energy), ("energy-delay", least_delay)) if at == procs],
-        }
-        for procs, energy_j, delay_js in zip(found.procs, found.energy_j, found.energy_delay_js, strict=True)
-    ]
-
-
-def _counts(one: Mapping[str, Any], max_procs: int | None, cost: CostSettings) -> Floats:
-    """The observed counts, and the counts up to twice the largest that code and machine can run."""
-    max_procs = max_procs if axis_of_series(one) is Axis.PROCS else None
-    favoured = Favoured.of(one["patterns"])
+def compared_counts(one: Row, max_procs: int | None, settings: CostSettings) -> Floats:
+    """The measured counts, and those up to twice the largest that code and machine can run."""
     sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
     if len(sizes) < 2:
         return sizes
-    top = max(min(sizes[-1] * REACH, max_procs or np.inf), sizes[-1])
-    powers = 2.0 ** np.arange(np.ceil(np.log2(sizes[0])), np.floor(np.log2(top)) + 1)
-    squares = np.arange(np.ceil(np.sqrt(sizes[0])), min(np.floor(np.sqrt(top)), 1000) + 1) ** 2
-    between = np.geomspace(sizes[0], top, _COUNTS).round()
-    node = favoured.node(cost.procs_per_node) or 1
-    found = np.unique(np.concatenate([between, powers, squares, np.maximum(between // node, 1) * node]))
-    inside = found[(found >= sizes[0]) & (found <= top)]
-    return np.union1d(sizes, _runnable_counts(inside, sizes, cost.procs_per_node, favoured))
+    machine = (max_procs if axis_of_series(one) is Axis.PROCS else None) or np.inf
+    top = max(min(sizes[-1] * REACH, machine), sizes[-1])
+    rules = sizes, settings.over(axis_of_series(one)).procs_per_node, Favoured.of(one["patterns"])
+    return np.union1d(sizes, runnable_between(sizes[0], top, PER_DOUBLING, *rules))
 
 
-def _runnable_counts(counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured) -> Floats:
-    """The counts that the code can run on, checked within a node and above one separately.
+def answered(one: Row, rows: Iterable[Row], settings: CostSettings) -> dict[str, Any]:
+    """A series with recommendations: `axis`, `answer` (sentences), `choices`, `energy`, and predictions with costs.
 
-    Square counts above one node need not be whole nodes.
+    `rows` are predictions at the counts to compare.
     """
-    is_within = counts <= (procs_per_node or np.inf)
-    return np.concatenate([runnable(counts[part], sizes, procs_per_node, favoured) for part in (is_within, ~is_within)])
+    axis, energy = axis_of_series(one), energy_rows(one["observations"])
+    settings = settings.over(axis)
+    rows = list(rows)
+    options = _options(one["observations"], rows)
+    chosen = choices(options, settings)
+    lines = [sentence(choice, axis) for choice in chosen]
+    lines += _comparison(chosen, options, axis) + superlinear(options, axis) + _doubts(chosen, options, rows, axis)
+    return {
+        **one,
+        "axis": axis.value,
+        "answer": [*lines, *energy_sentence(energy, axis)],
+        "choices": chosen,
+        "energy": energy,
+        "predictions": [{**row, **cost_of(row["procs"], row["runtime_s"], settings)} for row in one["predictions"]],
+    }
 
 
-def _answer(one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], counts: Floats, cost: CostSettings) -> Answer:
-    """The recommended ones of `counts`, from the predictions `rows` at them, with measured energy."""
-    own = [row for row in rows if row["procs"] in set(counts)]
-    measured, reliability = _energy(one), {row["procs"]: row["reliability"] for row in own}
-    joules = dict(zip(measured.procs, measured.energy_j, strict=True)) if measured else {}
-    energy_j = np.array([joules.get(row["procs"], np.nan) for row in own], np.float64)
-    names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80")
-    procs, runtime_s, low_s, high_s = (_column(own, name) for name in names)
-    found = choices(procs, runtime_s, low_s, high_s, cost, energy_j)
-    plain = [_plain(choice) | {"reliability": reliability[choice.procs]} for choice in found]
-    axis = axis_of_series(one)
-    frugal = measured.sentence(axis) if measured else ""
-    chosen = {choice.procs for choice in found}
-    doubts = dict.fromkeys(
-        f"{counted(row['procs'], axis)}: {row['advice']}"
-        for row in own
-        if row["procs"] in chosen and row["reliability"] != "ok" and row["advice"]
+def published_answer(one: Row, settings: CostSettings) -> dict[str, Any]:
+    """A published series with recommendations, from its predictions at counts that the code can run on."""
+    sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
+    counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
+    near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
+    node = settings.over(axis_of_series(one)).procs_per_node
+    kept = {*sizes, *runnable(near, sizes, node, Favoured.of(one["patterns"]))}
+    return answered(one, [row for row in one["predictions"] if row["procs"] in kept], settings)
+
+
+def _options(observations: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The counts to choose from: measured ones with their medians, and those that a law can be relied on for.
+
+    A count that ran faster than all others let expect is left out: its runs may have failed early.
+    """
+    seen = {row["procs"]: row for row in observations if row["runtime_s_median"]}
+    spreads = [row["log_sd"] for row in seen.values() if row["log_sd"] is not None]
+    typical = float(np.median(spreads)) if spreads else 0.0
+    found = []
+    for row in rows:
+        ran = seen.get(row["procs"])
+        is_usable = row["runtime_s_hi80"] is not None and UNUSABLE.isdisjoint(row["reliability"].split("+"))
+        if ran is None and is_usable:
+            found.append({**row, "log_sd": None, "energy_j": None})
+        elif ran is not None and (ran["fit_weight"] != 0 or ran["odd"] == "slow"):
+            median_s, low_s, high_s = ran["runtime_s_median"], row["runtime_s_lo80"], row["runtime_s_hi80"]
+            spread = typical if ran["log_sd"] is None else ran["log_sd"]
+            found.append({
+                **row,
+                "runtime_s": median_s,
+                "runtime_s_lo80": min(low_s, median_s),
+                "runtime_s_hi80": None if high_s is None else max(high_s, median_s),
+                "log_sd": float(np.sqrt(median_variance(np.array(spread), np.array(ran["n_jobs"]), 0.0))),
+                "energy_j": ran["energy_j_median"],
+            })  # fmt: skip
+    return found
+
+
+def _comparison(chosen: Sequence[Row], options: Sequence[Row], axis: Axis) -> list[str]:
+    if len(options) < 2:
+        return ["One processor count has no information on others: run on another before you request more."][
+            : len(chosen)
+        ]
+    least, most = options[0]["procs"], options[-1]["procs"]
+    kind = axis.unit[0].upper() + axis.unit[1:]
+    relative = f"; efficiency is relative to {counted(least, axis)}" if chosen[0]["efficiency"] is not None else ""
+    return [f"{kind} counts {least:,} to {most:,} were compared{relative}."]
+
+
+def superlinear(options: Sequence[Row], axis: Axis) -> list[str]:
+    """A sentence on the first two measured counts between which the speed-up clearly exceeds that of the counts."""
+    for one, other in pairwise(row for row in options if row["log_sd"] is not None):
+        times, faster = other["procs"] / one["procs"], one["runtime_s"] / other["runtime_s"]
+        if np.log(faster / times) > LEAST_GAIN + NOISE * np.hypot(one["log_sd"], other["log_sd"]):
+            return [
+                f"Between {one['procs']:,} and {counted(other['procs'], axis)} the speed-up is larger than the number "
+                f"of {axis.units}: {figure(faster)} times as fast on {figure(times)} times as many."
+            ]
+    return []
+
+
+def _doubts(chosen: Sequence[Row], options: Sequence[Row], rows: Sequence[Row], axis: Axis) -> list[str]:
+    """What to do about doubtful recommendations, and larger counts that may be faster but are not surely so."""
+    counts = {choice["procs"] for choice in chosen}
+    doubtful = [row for row in rows if row["procs"] in counts and row["reliability"] != "ok"]
+    lines = [f"{counted(row['procs'], axis)}: {row['advice']}" for row in doubtful if row["advice"]]
+    ran = [row for row in options if row["log_sd"] is not None]
+    beyond = [row for row in rows if ran and row["procs"] > ran[-1]["procs"]]
+    fastest = min(beyond, key=lambda row: row["runtime_s"], default=None)
+    if fastest and max(counts) == ran[-1]["procs"] and fastest["runtime_s"] < ran[-1]["runtime_s"]:
+        ends = " to ".join(figure(fastest[f"runtime_s_{end}80"]) for end in ("lo", "hi"))
+        lines.append(
+            f"More than {counted(max(counts), axis)} may be faster, but not surely: {counted(fastest['procs'], axis)} "
+            f"are predicted to take {ends} s."
+        )
+        lines += [fastest["advice"]] if fastest["advice"] else []
+    return list(dict.fromkeys(lines))
+
+
+def energy_rows(observations: Sequence[Row]) -> list[dict[str, Any]]:
+    """Median energy and energy-delay of the counts whose energy was measured; of equals the smaller count is least."""
+    names = {"energy_j": "energy", "energy_delay_js": "energy-delay"}
+    found: list[dict[str, Any]] = [
+        {"procs": row["procs"], **{name: row[f"{name}_median"] for name in names}, "least": []}
+        for row in sorted(observations, key=lambda row: row["procs"])
+        if row["energy_j_median"] is not None
+    ]
+    for name, words in names.items() if found else ():
+        min(found, key=lambda row: row[name])["least"].append(words)
+    return found
+
+
+def energy_sentence(rows: Sequence[Row], axis: Axis) -> list[str]:
+    """Which measured counts take least; no sentence where one count was measured."""
+    if len(rows) < 2:
+        return []
+    least, delay = (next(row for row in rows if words in row["least"]) for words in ("energy", "energy-delay"))
+    return [
+        f"Of {len(rows):,} measured counts {counted(least['procs'], axis)} took least energy, "
+        f"{figure(least['energy_j'])} J a run, and {delay['procs']:,} least energy times runtime, "
+        f"{figure(delay['energy_delay_js'])} J s."
+    ]
+
+
+SEARCHED_PER_DOUBLING = 8
+"""Counts of each doubling that SCALABILITY is searched on: at most 9% apart."""
+
+NO_FASTER = 1.01
+"""Runtimes up to this many times the least count as equal to it in SCALABILITY."""
+
+SEEN_BEYOND = 2**0.5
+"""The fastest count is known where the search reaches this many times beyond it without a gain."""
+
+_COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.float64)
+"""Processor counts of the first, coarse search for the working set, 1.2% apart."""
+
+
+def scalability(
+    observations: pa.Table,
+    fits: pa.Table,
+    rules: PredictRules,
+    site: SiteSettings,
+    run_id: str,
+    application: Mapping[str, str] | None = None,
+    patterns: pa.Table | None = None,
+) -> tuple[pa.Table, Report]:
+    """SCALABILITY: a row per group that gains from processors by its chosen law or by the average, in order of group.
+
+    Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
+    gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
+    it lies beyond 2^20. Both are the chosen law's, and null where that is constant; counts by efficiency and time are
+    the model average's (`recommended_procs`). Advised runs keep to the counts that PATTERNS favours, if it is given.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS.
+    fits : pa.Table
+        FITS of these observations.
+    rules : PredictRules
+        Settings of the predictions.
+    site : SiteSettings
+        The machine's size and processors per node.
+    run_id : str
+        Id of the run, written to every row.
+    application : mapping of str to str, optional
+        Application of a group_id.
+    patterns : pa.Table, optional
+        PATTERNS of the observations.
+
+    Returns
+    -------
+    table : pa.Table
+        SCALABILITY; processor counts, t1_s in s.
+    report : Report
+        Groups that gain from processors, and others.
+
+    Examples
+    --------
+    >>> table, _ = scalability(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1")
+    >>> table.num_rows < len(set(tables["fits"].column("group_id").to_pylist()))
+    True
+    """
+    asked = Asked(rules, site, run_id, application, patterns)
+
+    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
+        return _scalability(AxisSeries.of(axis, observed, fitted, asked))
+
+    return on_each_axis(observations, fits, stage, SCALABILITY)
+
+
+def _scalability(series: AxisSeries) -> tuple[pa.Table, Report]:
+    every = np.arange(len(series.chosen))
+    recommended, is_faster = recommended_procs(series, every)
+    is_constant = series.chosen.law == "constant"
+    # No law rises again: a curve that falls and rises is nearest to a constant, and its average has a fastest count.
+    rows = np.flatnonzero(~is_constant | is_faster)
+    scaling = series.chosen.take(rows)
+    largest, working = (
+        np.where(is_constant[rows], np.nan, values)
+        for values in (scaling.largest_useful_procs(), working_set_procs(scaling))
     )
-    return Answer(plain, [*_sentences(found, counts, reliability, axis), *doubts, *([frugal] if frugal else [])])
+    speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(working)
+    speedup = np.where(np.isnan(working), np.nan, speedup)
+    beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
+    reliability, advice = judged(series, rows, beyond)
+    table = SCALABILITY.build(
+        group_id=scaling.group_id,
+        axis=[series.axis] * len(scaling),
+        law=scaling.law,
+        **{name: scaling[name] for name in ("t1_s", "avg_parallelism", "sigma")},
+        largest_useful_procs=np.where(np.isfinite(largest), largest, np.nan),
+        working_set_procs=working,
+        working_set_speedup=speedup,
+        working_set_efficiency=speedup / working,
+        **{name: values[rows] for name, values in recommended.items()},
+        reliability=reliability,
+        advice=advice,
+        run_id=[series.asked.run_id] * len(scaling),
+    )
+    groups, kept = Tally(len(series.chosen)), Tally(len(scaling))
+    set_aside = {"constant": Tally(groups.rows - kept.rows)} if groups.rows > kept.rows else {}
+    return table, Report("scalability", "group", groups, kept, set_aside).check()
 
 
-def _plain(choice: Choice) -> dict[str, Any]:
-    """The choice in plain values, with null for unknown."""
-    known = {name: None if value != value else value for name, value in asdict(choice).items()}  # noqa: PLR0124
-    names = {"low_s": "runtime_s_lo80", "high_s": "runtime_s_hi80"}
-    whole = None if known["nodes"] is None else int(known["nodes"])
-    return {names.get(name, name): value for name, value in known.items()} | {"nodes": whole}
+def recommended_procs(series: AxisSeries, groups: Ints) -> tuple[dict[str, Floats], Bools]:
+    """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
+
+    Also whether the count of least runtime is known, and faster than the smallest observed count by LEAST_GAIN.
+
+    The search covers counts from 1 to `reach` times the largest observed one, within the machine. The result is NaN
+    where it lies beyond: the fastest count, for example, where the runtime still falls at the end of the search.
+    """
+    asked, largest = series.asked, series.chosen["procs_max"][groups]
+    machine = np.maximum(asked.site.max_procs or np.inf, largest)
+    tops = np.floor(np.minimum(largest * asked.rules.reach, machine))
+    counts = [np.union1d(counts_between(1, top, SEARCHED_PER_DOUBLING), [top]) for top in tops]
+    offsets = np.cumsum([0, *map(len, counts)])
+    every = np.concatenate([np.empty(0), *counts])
+    runtime_s = np.exp(series.observed.curve(np.repeat(groups, np.diff(offsets)), every).log_s)
+    found = {name: np.full(len(groups), np.nan) for name in ("time_optimal", "efficiency_80", "efficiency_50")}
+    is_faster = np.zeros(len(groups), bool)
+    for row, procs in enumerate(counts):
+        own_s = runtime_s[offsets[row] : offsets[row + 1]]
+        fastest = procs[np.argmax(own_s <= NO_FASTER * own_s.min())]
+        if fastest * SEEN_BEYOND <= procs[-1]:
+            found["time_optimal"][row] = fastest
+            smallest_s = np.interp(np.log(series.chosen["procs_min"][groups[row]]), np.log(procs), own_s)
+            is_faster[row] = len(procs) > 1 and np.log(smallest_s / own_s.min()) > LEAST_GAIN
+        efficiency = own_s[0] / (procs * own_s)
+        for share in (80, 50):
+            if (is_less := efficiency < share / 100).any():
+                found[f"efficiency_{share}"][row] = procs[np.argmax(is_less) - 1]
+    return {f"{name}_procs": values for name, values in found.items()}, is_faster
 
 
-def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int, str], axis: Axis) -> list[str]:
-    lines = [sentence(choice, axis, reliability[choice.procs]) for choice in found]
-    if len(counts) == 1:
-        return [*lines, "One size says nothing about others: run on another count before you request more."]
-    least, most = (f"{int(procs):,}" for procs in (counts[0], counts[-1]))
-    against = f"; efficiency is that against {least}" if any(np.isfinite(one.efficiency) for one in found) else ""
-    compared = f"Counts from {least} to {most} were compared{against}."
-    return [*lines, *([compared] if found else [])]
+def working_set_procs(curves: Curves) -> Floats:
+    """The whole processor count that maximises S^2/n per row, the smallest where several do; NaN beyond 2^20.
+
+    S^2/n rises to one maximum and falls after it, so a coarse search brackets it and the bracket is searched whole.
+    """
+    found = np.full(len(curves), np.nan)
+    for row in range(len(curves)):
+
+        def merit(procs: Floats) -> Floats:
+            return 1.0 / (procs * curves.take(np.full(len(procs), row)).runtime_s(procs) ** 2)  # noqa: B023
+
+        place = int(merit(_COARSE).argmax())
+        if place < len(_COARSE) - 1:
+            fine = np.arange(_COARSE[max(place - 1, 0)], _COARSE[place + 1] + 1)
+            found[row] = fine[merit(fine).argmax()]
+    return found

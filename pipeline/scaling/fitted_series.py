@@ -1,33 +1,41 @@
-"""What `walltime scaling fit` does: series from a CSV through the stages fit, scalability and predict."""
+"""What `walltime scaling fit` and `walltime.fit` do: measured series through the stages, their advice and curves.
+
+Also weak scaling: series of one application whose problem size grows with its processors, by Gustafson's law.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from pipeline.arrays import Floats
 from pipeline.kernels import interpreted
+from pipeline.scaling.advice import CostSettings, answered, compared_counts, scalability
+from pipeline.scaling.counts import counts_between
 from pipeline.scaling.fit import fit
 from pipeline.scaling.levels import level
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across, with_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
-from pipeline.scaling.scalability import scalability
 from pipeline.scaling.screens import find_patterns, screen
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 Loss = Literal["log", "relative"]
 RUN_ID = "fit-series"
-CURVE_POINTS = 60
 FEW_ROWS = 8
 """Interpreted, a row takes .3 CPU-seconds; compiling the kernels takes 28, and loading them 1."""
 
+DRAWN_REACH, DRAWN_PER_DOUBLING = 4, 16
+"""A curve is drawn to this many times the largest and smallest counts, on so many counts of each doubling."""
+
 
 def compiling_for_many(n_rows: int) -> AbstractContextManager[None]:
-    """Within it, kernels are interpreted where few sizes were measured.
+    """Within it, kernels are interpreted where few counts were measured.
 
     It depends on the rows alone: the average's screens add 32-bit numbers, and interpreted they differ in the ninth
     digit, so that a second call could give other bytes than the first.
@@ -47,31 +55,25 @@ def fit_and_predict(
     """The tables of a few series: observations, patterns, fits, scalability and, at the counts `at`, predictions.
 
     Relative errors are the default loss, because measured runtimes vary less than a log's and ADEPT's WSSRE is the
-    published measure. Screening is that of logs: odd sizes are left out of the fits, and patterns are removed before
+    published measure. Screening is that of logs: odd counts are left out of the fits, and patterns are removed before
     the fits and restored in the predictions. Without it the table of patterns is empty. Where the ids of series name
     problem sizes, those of one application are predicted from one another (GROUPS and ACROSS).
     """
     patterns = PATTERNS.empty()
     if is_screened:
-        patterns, report = find_patterns(observations, PatternRules(), AnomalyRules().noise)
-        report.check()
-        observations, report = screen(observations, patterns, AnomalyRules())
-        report.check()
+        patterns, _ = find_patterns(observations, PatternRules(), AnomalyRules().noise)
+        observations, _ = screen(observations, patterns, AnomalyRules())
     levelled, _ = level(observations, patterns)
-    fits, report = fit(levelled, FitRules(loss=loss))
-    report.check()
-    tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
-    named = applications(observations)
+    fits, _ = fit(levelled, FitRules(loss=loss))
     site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
-    tables[SCALABILITY.name], report = scalability(levelled, fits, PredictRules(), site, RUN_ID, named, patterns)
-    report.check()
+    scaling, _ = scalability(levelled, fits, PredictRules(), site, RUN_ID, applications(observations), patterns)
+    tables = {
+        OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits, SCALABILITY.name: scaling,
+    }  # fmt: skip
     groups = sized_groups(observations)
     if groups.num_rows:
-        tables[GROUPS.name] = groups
-        tables[ACROSS.name] = _across(tables, at)
-    if at:
-        tables[PREDICTIONS.name] = predictions_at(tables, at, site)
-    return tables
+        tables |= {GROUPS.name: groups, ACROSS.name: predict_across(groups, levelled, AcrossRules(), at)[0]}
+    return tables | ({PREDICTIONS.name: predictions_at(tables, at, site)} if at else {})
 
 
 def predictions_at(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSettings) -> pa.Table:
@@ -79,16 +81,11 @@ def predictions_at(tables: Mapping[str, pa.Table], at: Sequence[int], site: Site
     observations, patterns = tables[OBSERVATIONS.name], tables[PATTERNS.name]
     levelled, _ = level(observations, patterns)
     named = applications(observations)
-    table, report = predict(levelled, tables[FITS.name], PredictRules(), site, RUN_ID, at, named, patterns)
-    report.check()
-    return with_across(table, _across(tables, at), observations, at) if GROUPS.name in tables else table
-
-
-def _across(tables: Mapping[str, pa.Table], at: Sequence[int]) -> pa.Table:
-    levelled, _ = level(tables[OBSERVATIONS.name], tables[PATTERNS.name])
-    table, report = predict_across(tables[GROUPS.name], levelled, AcrossRules(), at)
-    report.check()
-    return table
+    table, _ = predict(levelled, tables[FITS.name], PredictRules(), site, RUN_ID, at, named, patterns)
+    if GROUPS.name not in tables:
+        return table
+    across, _ = predict_across(tables[GROUPS.name], levelled, AcrossRules(), at)
+    return with_across(table, across, observations, at)
 
 
 _SIZED = re.compile(r"(?s)(?P<application>.*?)\b(?:problem_size=)(?P<size>.*?)(?P<series>(?: series=.*)?)")
@@ -96,34 +93,34 @@ _SIZED = re.compile(r"(?s)(?P<application>.*?)\b(?:problem_size=)(?P<size>.*?)(?
 
 def sized_groups(observations: pa.Table) -> pa.Table:
     """GROUPS of the series whose ids name a problem size; an application is its id without the size."""
-    rows: dict[str, dict[str, Any]] = {}
-    counted = zip(*(observations.column(name).to_pylist() for name in ("group_id", "n_jobs")), strict=True)
-    for group, n_jobs in counted:
-        found = _SIZED.fullmatch(group)
-        if found:
-            row = rows.setdefault(group, {"found": found, "n_jobs": 0, "n_sizes": 0})
-            row["n_jobs"], row["n_sizes"] = row["n_jobs"] + (n_jobs or 0), row["n_sizes"] + 1
-    if not rows:
-        return GROUPS.empty()
-    named = [row["found"] for row in rows.values()]
+    n_jobs: dict[str, list[int]] = {}
+    for row in observations.select(["group_id", "n_jobs"]).to_pylist():
+        n_jobs.setdefault(row["group_id"], []).append(row["n_jobs"] or 0)
+    found = {group: named for group in n_jobs if (named := _SIZED.fullmatch(group))}
     return GROUPS.build(
-        group_id=list(rows),
-        site=["series"] * len(rows),
-        template=["application+problem_size"] * len(rows),
-        label=list(rows),
+        group_id=list(found),
+        site=["series"] * len(found),
+        template=["application+problem_size"] * len(found),
+        label=list(found),
         application=[
-            (one["application"].strip().removeprefix("application=") + one["series"]) or "runs" for one in named
+            (one["application"].strip().removeprefix("application=") + one["series"]) or "runs"
+            for one in found.values()
         ],
-        problem_size=[one["size"] for one in named],
-        n_jobs=[row["n_jobs"] for row in rows.values()],
-        n_sizes=[row["n_sizes"] for row in rows.values()],
+        problem_size=[one["size"] for one in found.values()],
+        n_jobs=[sum(n_jobs[group]) for group in found],
+        n_sizes=[len(n_jobs[group]) for group in found],
     )
+
+
+def applications(observations: pa.Table) -> dict[str, str]:
+    """Application by group id, for the ids of series that name one."""
+    groups = observations.column("group_id").unique().to_pylist()
+    return {group: group.partition(" problem_size=")[0] for group in groups if group.startswith("application=")}
 
 
 def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     """Per series in plain values: observations, patterns, fits, scalability (None where no law scales), predictions."""
     rows = {name: _by_group(table) for name, table in tables.items()}
-    reliability = _reliability(tables)
     return [
         {
             "series": group_id,
@@ -131,7 +128,6 @@ def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
             "patterns": rows[PATTERNS.name].get(group_id, []),
             "laws": rows[FITS.name].get(group_id, []),
             "scalability": next(iter(rows[SCALABILITY.name].get(group_id, [])), None),
-            "reliability": reliability.get(group_id),
             "predictions": rows.get(PREDICTIONS.name, {}).get(group_id, []),
             "across": rows.get(ACROSS.name, {}).get(group_id, []),
         }
@@ -139,59 +135,167 @@ def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     ]
 
 
-def predicted_at(
-    tables: Mapping[str, pa.Table], at: Sequence[int], max_procs: int | None
-) -> dict[str, list[dict[str, Any]]]:
-    """Predictions at these counts by series, in order of procs; empty where no count is given."""
-    return _by_group(predictions_at(tables, at, SiteSettings(max_procs=max_procs))) if at else {}
-
-
-def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
-    """The series with a `curve`: predictions dense enough to draw, beyond the observed sizes up to `predictions`."""
-    counts = {one["series"]: set(_drawn_counts(one)) for one in series}
-    every = sorted(set().union(*counts.values()))
-    rows = _by_group(predictions_at(tables, every, SiteSettings()))
-    return [
-        one | {"curve": [row for row in rows.get(name, []) if row["procs"] in counts[name]]}
-        for name, one in ((one["series"], one) for one in series)
-    ]
-
-
-def _drawn_counts(one: Mapping[str, Any]) -> list[int]:
-    sizes = [row["procs"] for row in one["observations"]]
-    predicted = [row["procs"] for row in one["predictions"]]
-    counts = curve_counts(min(sizes), max(sizes))
-    ends = min([counts[0], *predicted]), max([counts[-1], *predicted])
-    return sorted({*curve_counts(*ends, reach=1.0), *sizes, *predicted})
-
-
-def curve_counts(smallest: int, largest: int, reach: float = 4.0) -> list[int]:
-    """Whole processor counts from smallest/reach to largest*reach, evenly spaced in their logarithm."""
-    ends = max(smallest / reach, 1.0), max(largest * reach, 2.0)
-    counts = np.unique(np.geomspace(*ends, CURVE_POINTS).round().astype(np.int64))
-    return [int(n) for n in counts]
-
-
-def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
-    """The reliability of each series' prediction at its largest observed size."""
-    observations = tables[OBSERVATIONS.name]
-    sizes = sorted(set(observations.column("procs").to_pylist()))
-    largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}
-    rows = predictions_at(tables, sizes, SiteSettings()).to_pylist()
-    return {row["group_id"]: row["reliability"] for row in rows if row["procs"] == largest[row["group_id"]]}
-
-
 def _by_group(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
     grouped: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_pylist():
-        group_id = row.pop("group_id")
         row.pop("run_id", None)
-        grouped.setdefault(group_id, []).append(row)
+        grouped.setdefault(row.pop("group_id"), []).append(row)
     return grouped
 
 
-def applications(observations: pa.Table) -> dict[str, str]:
-    """Application by group id, for the ids of series that name one."""
-    groups = observations.column("group_id").unique().to_pylist()
-    named = [(group, group.partition(" problem_size=")[0]) for group in groups]
-    return {group: application for group, application in named if application.startswith("application=")}
+def with_answers(
+    series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, cost: CostSettings
+) -> list[dict[str, Any]]:
+    """The series with recommendations (see `answered`), and the `reliability` at the largest measured count."""
+    counts = {one["series"]: compared_counts(one, max_procs, cost) for one in series}
+    site = SiteSettings(max_procs=max_procs, procs_per_node=cost.procs_per_node)
+    rows = _predicted(tables, counts, site)
+    found = []
+    for one in series:
+        largest = max((row["procs"] for row in one["observations"] if row["runtime_s_median"]), default=None)
+        at_largest = {row["procs"]: row["reliability"] for row in rows[one["series"]]}
+        found.append(answered(one, rows[one["series"]], cost) | {"reliability": at_largest.get(largest)})
+    return found
+
+
+def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+    """The series with a `curve`: predictions dense enough to draw, beyond the observed counts up to `predictions`."""
+    counts = {}
+    for one in series:
+        sizes, asked = ([row["procs"] for row in one[name]] for name in ("observations", "predictions"))
+        low, high = min([max(min(sizes) // DRAWN_REACH, 1), *asked]), max([max(sizes) * DRAWN_REACH, *asked])
+        counts[one["series"]] = {low, high, *counts_between(low, high, DRAWN_PER_DOUBLING), *sizes, *asked}
+    rows = _predicted(tables, counts, SiteSettings())
+    return [one | {"curve": rows[one["series"]]} for one in series]
+
+
+def _predicted(
+    tables: Mapping[str, pa.Table], counts: Mapping[str, Any], site: SiteSettings
+) -> dict[str, list[dict[str, Any]]]:
+    """Predictions of each series at its counts, in order of procs."""
+    every = sorted({int(n) for found in counts.values() for n in found})
+    rows = _by_group(predictions_at(tables, every, site)) if every else {}
+    return {name: [row for row in rows.get(name, []) if row["procs"] in set(own)] for name, own in counts.items()}
+
+
+MIN_POINTS = 3
+SAME_SHARE = 0.02
+"""Log difference up to which two values of work per processor are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeakScaling:
+    """A weak series by rising procs: runtimes (s), weak efficiency T(1)/T(x) and scaled speed-up, both relative to the
+    smallest count; Gustafson's serial fraction (0 to 1), and the largest relative miss of his law."""
+
+    procs: Floats
+    runtime_s: Floats
+    efficiency: Floats
+    scaled_speedup: Floats
+    serial_fraction: float
+    worst_miss: float
+
+    def runtime_at(self, procs: Floats) -> Floats:
+        """Runtimes (s) by Gustafson's law for a problem that grows with the processors; NaN below the smallest count.
+
+        Beyond the largest count the law is scaled to the runtime measured there, because growing overhead makes the law
+        too low.
+        """
+        x = procs / self.procs[0]
+        law_s = gustafson_s(x, self.runtime_s[0], self.serial_fraction)
+        missed = self.runtime_s[-1] / gustafson_s(
+            self.procs[-1] / self.procs[0], self.runtime_s[0], self.serial_fraction
+        )
+        return np.where(x >= 1, law_s * np.where(procs > self.procs[-1], missed, 1.0), np.nan)
+
+
+def gustafson_s(x: Any, first_s: float, serial: float) -> Any:
+    """Gustafson's runtime on x times the smallest count."""
+    return first_s * x / (x - serial * (x - 1))
+
+
+def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> WeakScaling | None:
+    """The longest series whose problem size is proportional to its processors; None where none has three counts.
+
+    Of equally long ones, that of least work per processor. Sizes that are not positive numbers are left out.
+
+    Parameters
+    ----------
+    problem_size : Floats
+        float64[n], problem sizes in any unit.
+    procs : Floats
+        float64[n], processors.
+    runtime_s : Floats
+        float64[n], runtimes, s.
+
+    Returns
+    -------
+    WeakScaling or None
+        The series by ascending processors, and Gustafson's serial fraction.
+
+    References
+    ----------
+    Gustafson (1988), Reevaluating Amdahl's law.
+
+    Examples
+    --------
+    >>> n = np.array([1.0, 2.0, 4.0])
+    >>> series = weak_scaling(1000 * n, n, n / (n - 0.1 * (n - 1)))
+    >>> round(series.serial_fraction, 3)
+    0.1
+    """
+    usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
+    share = np.log(problem_size[usable] / procs[usable])
+    order = np.argsort(share, kind="stable")
+    starts = np.flatnonzero(np.diff(share[order]) > SAME_SHARE) + 1
+    rows = usable[max(np.split(order, starts), key=lambda rows: len(np.unique(procs[usable[rows]])))]
+    counts, first = np.unique(procs[rows], return_index=True)
+    if len(counts) < MIN_POINTS:
+        return None
+    took_s, x = runtime_s[rows][first], counts / counts[0]
+    efficiency = took_s[0] / took_s
+    serial = float(np.clip((x - x * efficiency) @ (x - 1) / ((x - 1) @ (x - 1)), 0.0, 1.0))
+    worst = float(np.abs(gustafson_s(x, took_s[0], serial) / took_s - 1).max())
+    return WeakScaling(counts, took_s, efficiency, x * efficiency, serial, worst)
+
+
+def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[str, Any]]:
+    """Weak scaling per application whose problem_size grows with its processors, and its runtimes at counts `at`."""
+    groups = tables[GROUPS.name].to_pylist() if GROUPS.name in tables else []
+    named = {row["group_id"]: (row["application"], row["problem_size"]) for row in groups}
+    return weak_of(named, tables[OBSERVATIONS.name].to_pylist(), at)
+
+
+def weak_of(
+    named: Mapping[str, tuple[str, str | None]], observed: Sequence[Mapping[str, Any]], at: Sequence[int] = ()
+) -> list[dict[str, Any]]:
+    """Weak scaling from rows of OBSERVATIONS; `named` holds application and problem size by group_id."""
+    points: dict[str, list[tuple[float, ...]]] = {}
+    for row in observed:
+        if row["group_id"] in named:
+            name, size = named[row["group_id"]]
+            points.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
+    found = {name: weak_scaling(*np.array(own, np.float64).T) for name, own in sorted(points.items())}
+    return [_weak_as_dict(name, one, at) for name, one in found.items() if one is not None]
+
+
+def _as_number(text: str | None) -> float:
+    try:
+        return float(text or "nan")
+    except ValueError:
+        return np.nan
+
+
+def _weak_as_dict(name: str, found: WeakScaling, at: Sequence[int]) -> dict[str, Any]:
+    asked = [n for n in at if n >= found.procs[0]]
+    columns = zip(found.procs, found.runtime_s, found.efficiency, found.scaled_speedup, strict=True)
+    return {
+        "application": name,
+        "serial_fraction": found.serial_fraction,
+        "worst_miss": found.worst_miss,
+        "points": [
+            {"procs": int(n), "runtime_s": float(s), "efficiency": float(share), "scaled_speedup": float(scaled)}
+            for n, s, share, scaled in columns
+        ],
+        "predictions": [{"procs": n, "runtime_s": float(found.runtime_at(np.array([n]))[0])} for n in asked],
+    }

@@ -1,23 +1,26 @@
-"""What makes a prediction doubtful, and what to do about it. A new judgment is a line in JUDGMENTS, gravest first."""
+"""What makes a prediction doubtful, and which run would tell more.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+A prediction is ok by its own interval and by the number of counts that it is made from, whatever the law leaves open.
+"""
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import Bools, Floats, Ints, floats
+from pipeline.axes import MOST_OK_SPAN
 from pipeline.laws import LAWS
 from pipeline.scaling.batch import FitStatus
 from pipeline.scaling.calibration import median_variance
+from pipeline.scaling.counts import Favoured, candidates
 from pipeline.scaling.curves import AxisSeries, Curves, doublings_beyond
-from pipeline.scaling.next_run import NONE_FAVOURED, Favoured, NextRun, next_runs
 from pipeline.scaling.points import ended_jobs
-from pipeline.scaling.rules import PredictRules
 
-FEW_SIZES = 4
-"""With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""
+Words = npt.NDArray[np.object_]
+
+LEAST_SIZES, LEAST_BEYOND, LEAST_FAR = 3, 4, 5
+"""Counts that an ok prediction is made from: between them, up to twice beyond, and further beyond."""
 
 RIVAL_APART = 1.5
 """Ratio of two fits' average parallelism from which one is a runner-up (Deshmeh 2013)."""
@@ -25,226 +28,186 @@ RIVAL_APART = 1.5
 SIBLINGS_WORSE = float(np.log(20.0))
 """Log odds against its siblings' shapes from which a series scales differently."""
 
+HINTS = {"tail_unidentified", "runner_up", "sizes_differ"}
+"""Codes that name a run that would tell more, and make no row doubtful by themselves."""
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A row per prediction: its group's chosen fit, procs, and what the judgments below look at.
+UNBOUNDED = "No upper bound is known: it would lie beyond ten times the longest run."
 
-    `is_open`: no size shows where scaling ends. `rival_lo`, `rival_hi`: least and largest average parallelism among
-    the laws that fit about as well (NaN: none has one). `is_missed`: the law misses what ran at this very size.
-    `fit_error`: the largest relative error of the law at a size of its fit.
-    `next_run` is for the advice.
+
+def judged(series: AxisSeries, rows: Ints, procs: Floats) -> tuple[Words, Words]:
+    """Per prediction (row of `chosen`, processor count) the codes that hold, joined by + (ok: none), and a sentence.
+
+    The sentence is that of the gravest code. Without a code it is the next run where the counts hardly tell the laws
+    apart, else the largest useful allocation of the chosen law, or null.
     """
+    curves, rules, units = series.chosen.take(rows), series.asked.rules, series.axis.units
+    n_points, largest, smallest = (curves[name] for name in ("n_points", "procs_max", "procs_min"))
+    doublings, is_above = doublings_beyond(curves, procs), procs > largest
+    groups, places = np.unique(rows, return_inverse=True)
+    next_run = {name: values[places] for name, values in next_runs(series, groups).items()}
 
-    series: AxisSeries
-    curves: Curves
-    procs: Floats
-    is_open: Bools
-    rival_lo: Floats
-    rival_hi: Floats
-    is_missed: Bools
-    fit_error: Floats
-    next_run: NextRun
+    # No count shows where scaling ends; and the average parallelism of the laws that fit about equally well.
+    tails = (series.fits.status == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(series.fits["avg_parallelism"])
+    is_open = np.isin(curves.group_id.astype(str), series.fits.group_id[tails].astype(str))
+    low, high = (values[rows] for values in rival_parallelism(series.fits, series.chosen))
 
-    @property
-    def is_above(self) -> Bools:
-        """Rows beyond the group's largest observed size."""
-        return self.procs > self.curves["procs_max"]
+    fit_error = _fit_error(series)[rows]
+
+    # The codes, gravest first.
+    holds = {
+        "one_size": n_points == 1,
+        "wide_group": curves["core_log_sd"] > rules.wide_log_sd,
+        "tail_unidentified": is_open & is_above,
+        "runner_up": ~is_open & is_above & (high > RIVAL_APART * low),
+        "few_sizes": (n_points > 1) & (n_points < np.where(doublings > 0, LEAST_BEYOND, LEAST_SIZES)),
+        "sizes_differ": next_run["log_bayes"] < -SIBLINGS_WORSE,
+        "off_law": _missed(series, rows, procs),
+        "high_error": fit_error > rules.high_error,
+        "far": (doublings > 1) & (n_points < LEAST_FAR),
+    }
+
+    def run_next(row: int, why: str) -> str:
+        return _run_next({name: values[row] for name, values in next_run.items()}, series, n_points[row], why)
+
+    def tail(row: int) -> str:
+        if largest[row] >= (series.asked.site.max_procs or np.inf):
+            return (
+                f"The runtime still falls at {largest[row]:.0f}, the whole machine: where scaling ends cannot be "
+                "measured here."
+            )
+        return run_next(row, f"the runtime still falls at {largest[row]:.0f}, so where scaling ends is not known")
+
+    def rivals(row: int) -> str:
+        top = "any" if np.isinf(high[row]) else f"{high[row]:.0f}"
+        return run_next(row, f"fits with average parallelism from {low[row]:.0f} to {top} are about equally good")
+
+    def few(row: int) -> str:
+        return run_next(row, f"{n_points[row]:.0f} processor counts hardly tell the laws apart")
+
+    sentences: dict[str, Callable[[int], str]] = {
+        "one_size": lambda row: run_next(row, "one processor count has no information on others"),
+        "wide_group": lambda row: (
+            f"Repeats differ by a factor of {np.exp(curves['core_log_sd'][row]):.1f}: the group mixes different work; "
+            "narrow the template or name the problem size."
+        ),
+        "tail_unidentified": tail,
+        "runner_up": rivals,
+        "few_sizes": few,
+        "sizes_differ": lambda row: run_next(row, "this application's other groups scale differently"),
+        "off_law": lambda row: f"The law misses the runs on {procs[row]:.0f} {units}; their median is used there.",
+        "high_error": lambda row: (
+            f"No law comes close (one count is missed by {fit_error[row]:.0%}): look at the runs."
+        ),
+        "far": lambda row: f"No run is known beyond {largest[row]:.0f} or below {smallest[row]:.0f} {units}.",
+    }
+    codes, advice = np.full(len(procs), "", object), np.full(len(procs), None, object)
+    useful = curves.largest_useful_procs()
+    for row in np.flatnonzero(np.isfinite(useful) & (curves.law != "constant")):
+        advice[row] = f"The chosen law gains nothing beyond {int(useful[row])} {units}."
+    parameters = np.array([LAWS[law].n_parameters for law in curves.law], np.float64)
+    for row in np.flatnonzero((n_points > 1) & (n_points < np.maximum(LEAST_BEYOND, parameters + 2))):
+        advice[row] = few(int(row))
+    for code, where in holds.items():
+        for row in np.flatnonzero(where):
+            advice[row] = advice[row] if codes[row] else sentences[code](int(row))
+            codes[row] += f"+{code}" if codes[row] else code
+    return np.where(codes == "", "ok", codes), advice
 
 
-@dataclass(frozen=True, slots=True)
-class Judgment:
-    """The rows where the judgment holds, and the sentence for one row."""
+def with_width(ends: Mapping[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
+    """Reliability by the 80% interval: ok where it spans at most MOST_OK_SPAN and no code but hints holds.
 
-    holds: Callable[[Case], Bools]
-    sentence: Callable[[Case, int], str]
-
-
-def _few_sizes(case: Case) -> Bools:
-    parameters = np.array([LAWS[law].n_parameters for law in case.curves.law], np.float64)
-    points = case.curves["n_points"]
-    return (points > 1) & (points < np.maximum(FEW_SIZES, parameters + 2))
-
-
-def _rivals(case: Case) -> Bools:
-    # tail_unidentified covers open tails.
-    return case.is_above & ~case.is_open & (case.rival_hi > RIVAL_APART * case.rival_lo)
+    Else `unbounded` is added where an upper end is open, and `wide` where the interval spans more.
+    """
+    is_open = np.isnan(ends["runtime_s_hi95"])
+    is_wide = ~is_open & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
+    width = np.select([is_open, is_wide], ["unbounded", "wide"], "").astype(object)
+    earned = np.array([HINTS.issuperset(codes.split("+")) for codes in reliability], bool)
+    kept = np.where((width == "") & earned, "ok", reliability)
+    codes = np.where(kept == "ok", np.where(width == "", "ok", width), kept + np.where(width == "", "", "+" + width))
+    return codes, np.where((advice == None) & is_open, UNBOUNDED, advice)  # noqa: E711 - by element
 
 
-def _run_next(case: Case, row: int) -> str:
-    n = int(case.next_run.procs[row])
-    return f"Run on {n} {case.series.axis.units} next" if n else "Repeat the runs"
-
-
-def _settles(case: Case, row: int) -> str:
-    if not case.next_run.procs[row] or case.curves["n_points"][row] < 2:
-        return ""
-    ends_s = case.next_run.low_s[row], case.next_run.high_s[row]
-    low, high = map(_seconds, ends_s)
-    hours = " to ".join(_seconds(case.next_run.procs[row] * end_s / 3600) for end_s in ends_s)
-    hours = f"{hours} {case.series.axis.unit}-hours"
-    return f" Fits so far predict {low} to {high} s there ({hours}): that run shows which holds."
-
-
-def _seconds(value_s: float) -> str:
-    return f"{value_s:,.0f}" if value_s >= 100 else f"{value_s:.3g}"
-
-
-def _tail(case: Case, row: int) -> str:
-    largest = int(case.curves["procs_max"][row])
-    machine = case.series.asked.site.max_procs
-    if machine is not None and largest >= machine:
-        return f"Runtime still falls at {largest}, the whole machine: where scaling ends cannot be seen here."
-    return f"{_run_next(case, row)}: runtime still falls at {largest}, so where scaling ends is not known." + _settles(
-        case, row
-    )
-
-
-def _rival_words(case: Case, row: int) -> str:
-    low, high = case.rival_lo[row], case.rival_hi[row]
-    top = "any" if np.isinf(high) else f"{high:.0f}"
+def _run_next(next_run: Mapping[str, float], series: AxisSeries, n_points: float, why: str) -> str:
+    """What to run, why, and what the fits predict of that run."""
+    if not next_run["procs"]:
+        return f"Repeat the runs: {why}."
+    first = f"Run on {next_run['procs']:.0f} {series.axis.units} next: {why}."
+    if n_points < 2:
+        return first
+    ends_s = np.array([next_run["low_s"], next_run["high_s"]])
+    hours = next_run["procs"] * ends_s / 3600
     return (
-        f"{_run_next(case, row)}: fits with average parallelism from {low:.0f} to {top} are about as good."
-        + _settles(case, row)
+        f"{first} The fits predict {_to(ends_s)} s there ({_to(hours)} {series.axis.unit}-hours); that run would "
+        "decide between them."
     )
 
 
-def _few_words(case: Case, row: int) -> str:
-    points = int(case.curves["n_points"][row])
-    return f"{_run_next(case, row)}: {points} sizes hardly tell the laws apart." + _settles(case, row)
+def _to(ends: Floats) -> str:
+    return " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in ends)
 
 
-def _far_words(case: Case, row: int) -> str:
-    smallest, largest = (int(case.curves[name][row]) for name in ("procs_min", "procs_max"))
-    return f"Nothing beyond {largest} or below {smallest} {case.series.axis.units} was seen."
+def next_runs(series: AxisSeries, groups: Ints) -> dict[str, Floats]:
+    """For each of `groups` the count where a run would tell most about the shape of its curve.
 
+    That is the candidate with the largest split of the posterior: the variance between shapes over the variance within
+    one, with which the mutual information of a normal observation and the shape grows. Candidates keep to the counts
+    that PATTERNS favours. A group of one count has no information on shapes: the largest candidate is chosen.
 
-JUDGMENTS: dict[str, Judgment] = {
-    "one_size": Judgment(
-        lambda case: case.curves["n_points"] == 1,
-        lambda case, row: f"{_run_next(case, row)}: one size says nothing about another.",
-    ),
-    "wide_group": Judgment(
-        lambda case: case.curves["core_log_sd"] > case.series.asked.rules.wide_log_sd,
-        lambda case, row: (
-            f"Repeats differ by a factor of {np.exp(case.curves['core_log_sd'][row]):.1f}: the group "
-            "mixes different work; narrow the template or name the problem size."
-        ),
-    ),
-    "tail_unidentified": Judgment(lambda case: case.is_open & case.is_above, _tail),
-    "runner_up": Judgment(_rivals, _rival_words),
-    "few_sizes": Judgment(_few_sizes, _few_words),
-    "sizes_differ": Judgment(
-        lambda case: case.next_run.sibling_log_bayes < -SIBLINGS_WORSE,
-        lambda case, row: (
-            f"{_run_next(case, row)}: this application's other groups scale differently, so they say "
-            "little about this one." + _settles(case, row)
-        ),
-    ),
-    "off_law": Judgment(
-        lambda case: case.is_missed,
-        lambda case, row: (
-            f"The law misses what ran on {case.procs[row]:.0f} {case.series.axis.units}; what ran there counts."
-        ),
-    ),
-    "high_error": Judgment(
-        lambda case: case.fit_error > case.series.asked.rules.high_error,
-        lambda case, row: f"No law comes close (one count is missed by {case.fit_error[row]:.0%}): look at the runs.",
-    ),
-    "far": Judgment(lambda case: doublings_beyond(case.curves, case.procs) > 1, _far_words),
-}
-
-
-Words = npt.NDArray[np.object_]
-
-
-def judged(case: Case) -> tuple[Words, Words]:
-    """Per row: the codes that hold, joined by + (ok: none), and a sentence (see `advice`)."""
-    held = {code: judgment.holds(case) for code, judgment in JUDGMENTS.items()}
-    return reliability(held, len(case.curves)), advice(case, held)
-
-
-def reliability(held: dict[str, Bools], n_rows: int) -> Words:
-    """The codes that hold, joined by +; ok where none does."""
-    words = np.full(n_rows, "", object)
-    for code, where in held.items():
-        words[where] = np.where(words[where] == "", code, words[where] + "+" + code)
-    words[words == ""] = "ok"
-    return words
-
-
-def advice(case: Case, held: dict[str, Bools]) -> Words:
-    """A sentence for the most serious code; without a code, the largest useful allocation, or null."""
-    sentences = np.full(len(case.curves), None, object)
-    largest = case.curves.largest_useful_procs()
-    bounded = np.flatnonzero(np.isfinite(largest) & (case.curves.law != "constant"))
-    sentences[bounded] = [
-        f"By the law that fits best nothing more is gained beyond {int(largest[row])} {case.series.axis.units}."
-        for row in bounded
-    ]
-    for code, where in reversed(held.items()):
-        rows = np.flatnonzero(where)
-        sentences[rows] = [JUDGMENTS[code].sentence(case, int(row)) for row in rows]
-    return sentences
+    Columns: `procs` (0: every candidate was run); `low_s` and `high_s`, the 80% interval of the curve there today;
+    `log_bayes`, the log Bayes factor of the siblings' prior over the general one (see average.Averaged).
+    """
+    observed, site, sizes = series.observed, series.asked.site, series.observed.sizes
+    by_group = {} if series.asked.patterns is None else Favoured.by_group(series.asked.patterns)
+    chosen, low_s, high_s = np.zeros(len(groups)), np.full(len(groups), np.nan), np.full(len(groups), np.nan)
+    asked: dict[int, list[int]] = {}
+    for row, group in enumerate(groups):
+        own = sizes.procs[sizes.offsets[group] : sizes.offsets[group + 1]]
+        favoured = by_group.get(series.chosen.group_id[group])
+        found = candidates(own, site.max_procs, site.procs_per_node, favoured)
+        chosen[row] = found[0] if found else 0
+        if found and len(own) > 1:
+            asked[row] = found
+    lengths = np.array([len(found) for found in asked.values()], np.int64)
+    place = np.repeat(groups[list(asked)], lengths)
+    procs = np.array([n for found in asked.values() for n in found], np.float64)
+    curve = observed.curve(place, procs)
+    log_s = observed.quantiles(place, procs, curve)
+    for row, first, n in zip(asked, np.cumsum(lengths) - lengths, lengths, strict=True):
+        best = first + int(np.argmax(curve.split[first : first + n]))
+        chosen[row], (low_s[row], high_s[row]) = procs[best], np.exp(log_s[best, [1, 3]])
+    return {"procs": chosen, "low_s": low_s, "high_s": high_s, "log_bayes": curve.log_bayes[groups]}
 
 
 NEAR = 1.1
 """Ratio to the least WSSRE up to which a fit is about as good as the best (Deshmeh 2013)."""
 
 PERFECT = 0.005
-"""Relative error per size that is tolerated even beside a perfect fit."""
+"""Relative error per count that is tolerated even beside a perfect fit."""
 
 
 def rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:
     """Per row of `chosen`, least and largest A of its group's good fits; NaN where none of them has an A."""
     place = {group: row for row, group in enumerate(chosen.group_id)}
     group = np.array([place.get(name, -1) for name in fits.group_id], np.int64)
+
+    def extreme(pick: np.ufunc, rows: Ints, values: Floats, empty: float) -> Floats:
+        found = np.full(len(chosen), empty)
+        pick.at(found, group[rows], values)
+        return found
+
     rows = np.flatnonzero((group >= 0) & np.isfinite(fits["wssre"]))
-    least = _extreme(np.minimum, group[rows], fits["wssre"][rows], len(chosen), np.inf)
-    limit = NEAR * least + chosen["n_points"] * PERFECT**2
-    good = rows[fits["wssre"][rows] <= limit[group[rows]]]
+    limit = NEAR * extreme(np.minimum, rows, fits["wssre"][rows], np.inf) + chosen["n_points"] * PERFECT**2
+    good = rows[(fits["wssre"][rows] <= limit[group[rows]]) & ~np.isnan(fits["avg_parallelism"][rows])]
     parallelism = fits["avg_parallelism"][good]
-    low = np.fmin(fits["avg_parallelism_lo"][good], parallelism)
-    high = np.fmax(fits["avg_parallelism_hi"][good], parallelism)
-    known = ~np.isnan(low)
-    low = _extreme(np.minimum, group[good[known]], low[known], len(chosen), np.inf)
-    high = _extreme(np.maximum, group[good[known]], high[known], len(chosen), -np.inf)
+    low = extreme(np.minimum, good, np.fmin(fits["avg_parallelism_lo"][good], parallelism), np.inf)
+    high = extreme(np.maximum, good, np.fmax(fits["avg_parallelism_hi"][good], parallelism), -np.inf)
     has_any = high > -np.inf
     return np.where(has_any, low, np.nan), np.where(has_any, high, np.nan)
 
 
-def _extreme(pick: np.ufunc, group: Ints, values: Floats, n_groups: int, empty: float) -> Floats:
-    found = np.full(n_groups, empty)
-    pick.at(found, group, values)
-    return found
-
-
 MISSED_ERRORS = 3
 """Standard errors of the median beyond which the law misses it."""
-
-
-def case_of(series: AxisSeries, rows: Ints, procs: Floats) -> Case:
-    """A row per prediction: row of `chosen`, processor count. Suggested runs keep to counts that PATTERNS favours."""
-    fits, chosen, asked = series.fits, series.chosen, series.asked
-    curves = chosen.take(rows)
-    tails = (fits.status == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(fits["avg_parallelism"])
-    is_open = np.isin(chosen.group_id.astype(str), fits.group_id[tails].astype(str))
-    low, high = rival_parallelism(fits, chosen)
-    groups, places = np.unique(rows, return_inverse=True)
-    by_group = {} if asked.patterns is None else Favoured.by_group(asked.patterns)
-    favoured = [by_group.get(group, NONE_FAVOURED) for group in chosen.group_id[groups]]
-    next_run = next_runs(series.observed, groups, asked.site.max_procs, asked.site.procs_per_node, favoured)
-    return Case(
-        series=series,
-        curves=curves,
-        procs=procs,
-        is_open=is_open[rows],
-        rival_lo=low[rows],
-        rival_hi=high[rows],
-        fit_error=_fit_error(series)[rows],
-        is_missed=_missed(curves, procs, series.observed.run_sd[rows], series.observations, asked.rules),
-        next_run=next_run.rows(places),
-    )
 
 
 def _fit_error(series: AxisSeries) -> Floats:
@@ -255,27 +218,16 @@ def _fit_error(series: AxisSeries) -> Floats:
     return found
 
 
-def _missed(curves: Curves, procs: Floats, run_sd: Floats, observations: pa.Table, rules: PredictRules) -> Bools:
+def _missed(series: AxisSeries, rows: Ints, procs: Floats) -> Bools:
     """Rows whose median of repeats is further from the law than MISSED_ERRORS standard errors and than a high error."""
-    median_s, n_jobs = _seen_at(curves, procs, observations)
-    error = np.sqrt(median_variance(run_sd, n_jobs, rules.measured_log_sd))
+    rules, curves = series.asked.rules, series.chosen.take(rows)
+    keys = zip(*(series.observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True)
+    row_of = {key: row for row, key in enumerate(keys)}
+    seen = np.array([row_of.get(key, -1) for key in zip(curves.group_id, procs, strict=True)], np.int64)
+    median_s = np.append(floats(series.observations, "runtime_s_median"), np.nan)[seen]
+    n_jobs = np.append(ended_jobs(series.observations), np.nan)[seen]
+    error = np.sqrt(median_variance(series.observed.run_sd[rows], n_jobs, rules.measured_log_sd))
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.abs(np.log(median_s / curves.runtime_s(procs)))
     missed: Bools = (n_jobs > 1) & (distance > np.maximum(MISSED_ERRORS * error, rules.high_log_error))
     return missed
-
-
-def _seen_at(curves: Curves, procs: Floats, observations: pa.Table) -> tuple[Floats, Floats]:
-    """Median runtime of each row's group at its size and the jobs that ended there; NaN where none ran."""
-    codes, ids = category_codes(observations, "group_id")
-    place = {group: code for code, group in enumerate(ids)}
-    wanted = np.array([place[group] for group in curves.group_id], np.float64)
-    span = float(max(procs.max(initial=0), floats(observations, "procs").max(initial=0))) + 1
-    keys = codes * span + floats(observations, "procs")
-    order = np.argsort(keys)
-    found = np.searchsorted(keys[order], wanted * span + procs)
-    rows = order[np.minimum(found, len(order) - 1)] if len(order) else np.zeros(0, np.int64)
-    is_seen = keys[rows] == wanted * span + procs
-    columns = (floats(observations, "runtime_s_median")[rows], ended_jobs(observations)[rows])
-    median_s, n_jobs = (np.where(is_seen, values, np.nan) for values in columns)
-    return median_s, n_jobs

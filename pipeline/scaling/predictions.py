@@ -9,12 +9,12 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from pipeline.arrays import Floats, Ints, floats
-from pipeline.axes import MOST_OK_SPAN, Axis
+from pipeline.axes import Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.calibration import QUANTILES
 from pipeline.scaling.curves import Asked, AxisSeries, Curves, ObservedSeries, doublings_beyond
-from pipeline.scaling.judgments import case_of, judged
+from pipeline.scaling.judgments import judged, with_width
 from pipeline.scaling.levels import unlevel
 from pipeline.scaling.points import on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
@@ -27,7 +27,6 @@ Words = npt.NDArray[np.object_]
 BEYOND_LOG = 10.0
 """An interval is cut at this many times outside the runtimes of the whole log."""
 
-UNBOUNDED = "No upper bound is known: it would lie beyond ten times the longest run."
 PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
@@ -81,16 +80,6 @@ def within_log(
     }
 
 
-def with_width(ends: dict[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
-    """Reliability with the code `unbounded` where an upper end is open, or `wide`; advice where none was given."""
-    is_open = np.isnan(ends["runtime_s_hi95"])
-    is_wide = ~is_open & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
-    code = np.where(is_open, "unbounded", "wide")
-    codes = np.where(reliability == "ok", code, reliability + "+" + code)
-    given = np.where((advice == None) & is_open, UNBOUNDED, advice)  # noqa: E711 - by element
-    return np.where(is_open | is_wide, codes, reliability), given
-
-
 def prediction_grid(
     chosen: Curves, sizes_by_group: dict[str, Ints], rules: PredictRules, max_procs: int, at: Sequence[int] | None
 ) -> tuple[Ints, Floats]:
@@ -134,7 +123,7 @@ class _Averaged(NamedTuple):
         max_procs = asked.site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
         rows, procs = prediction_grid(series.chosen, sizes, asked.rules, max_procs, asked.at)
         curve = series.observed.curve(rows, procs)
-        return cls(series, sizes, rows, procs, curve, *judged(case_of(series, rows, procs)))
+        return cls(series, sizes, rows, procs, curve, *judged(series, rows, procs))
 
     @property
     def curves(self) -> Curves:

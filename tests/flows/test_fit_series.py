@@ -225,9 +225,9 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     found = json.loads(walltime(*asked, "--json").out)["series"][0]
     counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
     assert counts and set(counts) <= {1, 4, 9, 16, 25}
-    assert "Counts from 1 to 16 were compared" in shown, "25 would fill no whole nodes"
+    assert "Processor counts 1 to 16 were compared" in shown, "25 would fill no whole nodes"
     shown = walltime(*asked[:5], "--procs-per-node", "24").out
-    assert "Counts from 1 to 25 were compared" in shown, "no square between 24 and 32 fills whole nodes"
+    assert "Processor counts 1 to 25 were compared" in shown, "no square between 24 and 32 fills whole nodes"
     row = found["predictions"][0]
     assert row["nodes"] == 4
     assert row["proc_hours"] == pytest.approx(32 * row["runtime_s"] / 3600)

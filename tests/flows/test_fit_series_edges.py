@@ -72,8 +72,8 @@ def test_reliability_says_that_what_is_predicted_is_doubtful(tmp_path: Path, wal
     predictions = json.loads(walltime("scaling", "fit", tmp_path / "open.csv", "--predict", "256,512", "--json").out)
     assert all(row["reliability"] != "ok" for row in predictions["series"][0]["predictions"])
     assert "Reliability at 32 processors: ok" in shown
-    assert "Every requested count is doubtful" in shown
-    assert "Every count" not in walltime("scaling", "fit", tmp_path / "open.csv", "--predict", "16").out
+    assert "No reliable prediction at 256, 512: each row gives its reasons." in shown
+    assert "No reliable" not in walltime("scaling", "fit", tmp_path / "open.csv", "--predict", "16").out
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
     states = {moment.stage: moment.state for moment in moments}
     assert {stage for stage, state in states.items() if state == "reused"} == {
         "ingest", "clean", "templates", "group", "sort", "describe", "observe", "patterns", "screen", "level",
-        "classes", "across", "learn", "learn_memory",
+        "across", "learn", "learn_memory",
     }  # fmt: skip
     second = load_manifest(tmp_path / "out")
     assert second.run_id != first.run_id

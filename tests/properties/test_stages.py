@@ -13,10 +13,10 @@ from pipeline.estimate.estimates import make_estimates
 from pipeline.estimate.stage import learn_state
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.report import Report
+from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import fit
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.rules import FitRules, PredictRules
-from pipeline.scaling.scalability import scalability
 from pipeline.settings import CleanSettings, GroupSettings
 from pipeline.settings import SiteSettings as Site
 from tests.rows import jobs_of

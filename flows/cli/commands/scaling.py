@@ -62,10 +62,15 @@ def fit_series(
     from flows.pages.terminal.view_scaling import view_series, view_weak
     from flows.services.files.table_files import check_suffix, write_page
     from flows.services.series_files import read_series, write_series
-    from pipeline.scaling.advice import with_answers
-    from pipeline.scaling.choices import CostSettings
-    from pipeline.scaling.fitted_series import compiling_for_many, fit_and_predict, series_as_dicts, with_curves
-    from pipeline.scaling.weak_scaling import weak_series
+    from pipeline.scaling.advice import CostSettings
+    from pipeline.scaling.fitted_series import (
+        compiling_for_many,
+        fit_and_predict,
+        series_as_dicts,
+        weak_series,
+        with_answers,
+        with_curves,
+    )
 
     at = processor_counts(predict, "--predict")
     if out:

@@ -21,10 +21,8 @@ from flows.services.site_facts import LISTED
 from pipeline.errors import printable
 from pipeline.publish import Manifest
 from pipeline.report import count_done
-from pipeline.scaling.advice import with_published_answer
-from pipeline.scaling.choices import CostSettings
-from pipeline.scaling.fitted_series import series_as_dicts
-from pipeline.scaling.weak_scaling import weak_of
+from pipeline.scaling.advice import CostSettings, published_answer
+from pipeline.scaling.fitted_series import series_as_dicts, weak_of
 from pipeline.storage import read_table
 from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
@@ -111,7 +109,7 @@ def _shown(groups: Rows, tables: Mapping[str, pa.Table], cost: CostSettings) -> 
     chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
     series = {one["series"]: one for one in series_as_dicts(chosen)}
     return [
-        with_published_answer(series[group], cost) | {"series": printable(label, 300)}
+        published_answer(series[group], cost) | {"series": printable(label, 300)}
         for group, label in labels.items()
         if group in series
     ]

@@ -17,8 +17,7 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import Outline, outline
-from pipeline.scaling.advice import axis_of_series, priced
-from pipeline.scaling.choices import CostSettings
+from pipeline.scaling.advice import CostSettings, axis_of_series, cost_of
 
 HEIGHT_IN = 3.2
 DENSE = 40
@@ -277,7 +276,10 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
     base, curve = _base(one), with_gains(one.get("curve") or one["predictions"], _base(one))
     law = _law_curve(chosen, curve) if chosen and curve else None
     envelope, axis = _envelope(one, curve) if curve else None, axis_of_series(one)
-    rows = [row if "nodes" in row else priced(row, CostSettings()) for row in one["predictions"]]
+    rows = [
+        row if "nodes" in row else row | cost_of(row["procs"], row["runtime_s"], CostSettings())
+        for row in one["predictions"]
+    ]
     shown = {
         "axis": axis,
         "plot": series_plot(observed, curve, law, envelope, axis) if len(observed) > 1 else "",

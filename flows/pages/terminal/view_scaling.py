@@ -140,8 +140,8 @@ def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
     if one["reliability"]:
         largest = number(one["observations"][-1]["procs"])
         yield f"Reliability at {largest} {axis_of_series(one).units}: {one['reliability']}"
-    if one["reliability"] == "ok" and rows and all(row["reliability"] != "ok" for row in rows):
-        yield "Every requested count is doubtful: its row gives the reasons."
+    if one["reliability"] == "ok" and (far := [number(row["procs"]) for row in rows if row["reliability"] != "ok"]):
+        yield f"No reliable prediction at {', '.join(far)}: each row gives its reasons."
     answered = {row["procs"] for row in rows}
     if missing := [number(procs) for procs in requested if procs not in answered]:
         yield f"Not predicted at {', '.join(missing)}: one size says nothing about another."
@@ -180,19 +180,21 @@ def _scaling(one: Row) -> Iterator[str]:
     """How many processors help, by the chosen law and by the average of all laws."""
     found, axis = one["scalability"], axis_of_series(one)
     unit, units = axis.unit, axis.units
-    if found is None:
+    if found is None or found["law"] == "constant":
         yield (
             f"No single law that gains from more {units} could be chosen. The average of all laws gains."
-            if _is_faster(one)
+            if found or _is_faster(one)
             else f"No law here gains {FASTER - 1:.0%} or more from more {units}."
         )
+    else:
+        largest, working = found["largest_useful_procs"], found["working_set_procs"]
+        useful = f"{number(int(largest))} {units}" if largest else "not bounded by the chosen law"
+        yield f"Largest useful allocation by the chosen law: {useful}"
+        speedup, efficiency = (number(found[f"working_set_{name}"]) for name in ("speedup", "efficiency"))
+        set_of = f"{number(working)} (speedup {speedup}, efficiency {efficiency})"
+        yield f"{unit[0].upper()}{unit[1:]} working set: {set_of if working else 'beyond what was searched'}"
+    if found is None:
         return
-    largest, working = found["largest_useful_procs"], found["working_set_procs"]
-    useful = f"{number(int(largest))} {units}" if largest else "not bounded by the chosen law"
-    yield f"Largest useful allocation by the chosen law: {useful}"
-    speedup, efficiency = (number(found[f"working_set_{name}"]) for name in ("speedup", "efficiency"))
-    gains = f"{number(working)} (speedup {speedup}, efficiency {efficiency})" if working else "beyond what was searched"
-    yield f"{unit[0].upper()}{unit[1:]} working set: {gains}"
     named = {"fastest": "time_optimal", "80% efficient up to": "efficiency_80", "50% efficient up to": "efficiency_50"}
     counts = {words: found[f"{name}_procs"] for words, name in named.items()}
     if known := [f"{words} {number(int(procs))}" for words, procs in counts.items() if procs]:

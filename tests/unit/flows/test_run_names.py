@@ -15,7 +15,7 @@ SITES = ["riverbend", "River Bend", "river-bend", "river bend", "Ångström", "�
 
 @pytest.mark.parametrize("site", SITES)
 def test_a_key_is_what_prefect_accepts(site: str) -> None:
-    assert re.fullmatch("walltime-[a-z0-9]+(-[a-z0-9]+)*-runtime-classes", artifact_key(site, "runtime_classes"))
+    assert re.fullmatch("walltime-[a-z0-9]+(-[a-z0-9]+)*-memory-state", artifact_key(site, "memory_state"))
 
 
 def test_two_sites_share_no_key() -> None:

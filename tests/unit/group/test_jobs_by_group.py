@@ -12,7 +12,6 @@ from pipeline.group import (
     assign_stored,
     describe_groups,
     observe,
-    runtime_classes,
     sort_by_group,
 )
 from pipeline.large_tables import LargeTable, Stage, each_part, groups_of, rows_of
@@ -91,8 +90,8 @@ def test_a_part_holds_whole_groups(monkeypatch: pytest.MonkeyPatch, n_rows: int)
 
 @pytest.mark.parametrize(
     "stage",
-    [observe, lambda part: describe_groups(part, SETTINGS), runtime_classes],
-    ids=["observe", "describe", "classes"],
+    [observe, lambda part: describe_groups(part, SETTINGS)],
+    ids=["observe", "describe"],
 )
 def test_a_stage_in_parts_gives_what_it_gives_at_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     grouped = sorted_at_once()

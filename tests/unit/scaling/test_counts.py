@@ -1,10 +1,10 @@
-"""Which count to run on next: one that the code can run on, in whole nodes, on the machine."""
+"""Processor counts: those generated, and those to run on next: in a class, in whole nodes, on the machine."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.next_run import Favoured, _candidates, classes_of, runnable
+from pipeline.scaling.counts import Favoured, candidates, classes_of, counts_between, runnable
 from pipeline.tables import PATTERNS
 
 
@@ -25,23 +25,23 @@ from pipeline.tables import PATTERNS
 def test_candidates_keep_to_the_class_the_code_ran_on(
     sizes: tuple[int, ...], machine: int | None, node: int | None, expected: list[int]
 ) -> None:
-    assert _candidates(np.array(sizes, np.float64), machine, node) == expected
+    assert candidates(np.array(sizes, np.float64), machine, node) == expected
 
 
 def test_a_class_needs_four_sizes_and_three_quarters_of_them() -> None:
-    assert classes_of(np.array([1.0, 4, 9])) == []
-    assert classes_of(np.array([1.0, 4, 9, 25])) == ["squares"]
-    assert classes_of(np.array([1.0, 4, 9, 25, 3, 5])) == []
+    assert classes_of(np.array([1.0, 4, 9]), Favoured()) == []
+    assert classes_of(np.array([1.0, 4, 9, 25]), Favoured()) == ["squares"]
+    assert classes_of(np.array([1.0, 4, 9, 25, 3, 5]), Favoured()) == []
 
 
 def test_the_class_goes_before_the_node() -> None:
     sizes, counts = np.array([4.0, 9, 16, 25, 36]), np.arange(37.0, 80)
-    np.testing.assert_array_equal(runnable(counts, sizes, 24), [49, 64])
-    np.testing.assert_array_equal(runnable(counts, np.array([4.0, 9]), 24), [48, 72])
+    np.testing.assert_array_equal(runnable(counts, sizes, 24, Favoured()), [49, 64])
+    np.testing.assert_array_equal(runnable(counts, np.array([4.0, 9]), 24, Favoured()), [48, 72])
 
 
 def test_counts_far_apart_are_searched_quickly_and_in_their_class() -> None:
-    found = _candidates(2.0 ** np.arange(10, 40, 5), None, None)
+    found = candidates(2.0 ** np.arange(10, 40, 5), None, None)
     assert all(np.log2(n) % 1 == 0 for n in found)
 
 
@@ -58,7 +58,7 @@ def test_candidates_keep_to_the_class_found_faster_though_the_code_ran_on_others
     favoured: Favoured, expected: list[int]
 ) -> None:
     sizes = np.array([4.0, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64])
-    found = _candidates(sizes, None, None, favoured)
+    found = candidates(sizes, None, None, favoured)
     if favoured.name:
         inside = {"squares": lambda n: np.sqrt(n) % 1, "powers_of_two": lambda n: np.log2(n) % 1}
         inside["node_multiples"] = lambda n: n % 24
@@ -77,3 +77,14 @@ def test_only_classes_that_were_found_are_favoured() -> None:
     )
     favoured = {"a": Favoured("squares"), "c": Favoured("node_multiples", 24), "d": Favoured()}
     assert Favoured.by_group(found) == favoured
+
+
+@pytest.mark.parametrize("per_doubling", [1, 4, 64])
+def test_every_generated_count_is_whole_inside_and_no_power_of_two_is_missing(per_doubling: int) -> None:
+    for low, high in ((1, 1), (3, 100), (5, 5), (1.5, 2**20), (9, 8)):
+        found = counts_between(low, high, per_doubling)
+        assert (found == np.unique(found)).all() and (found % 1 == 0).all()
+        assert ((found >= low) & (found <= high)).all()
+        assert {2.0**k for k in range(21) if low <= 2**k <= high} <= set(found)
+    assert list(counts_between(3, 100, 1)) == [4, 8, 16, 32, 64]
+    assert list(counts_between(20, 90, 64)) == list(range(20, 91)), "every count below 92"
