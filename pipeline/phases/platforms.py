@@ -151,7 +151,7 @@ def _width(found: Figures) -> float:
     """The 80% interval's width by the runtime; NaN where it is unknown, which is not less than anything."""
     if found["runtime_s_hi80"] is None:
         return math.nan
-    return float(found["runtime_s_hi80"] - found["runtime_s_lo80"]) / found["runtime_s"]
+    return float((found["runtime_s_hi80"] - found["runtime_s_lo80"]) / found["runtime_s"])
 
 
 RUN_IT_WHOLE = "The run is not repetitive: run it whole. Timing its phases takes almost as long as the run."
