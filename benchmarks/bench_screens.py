@@ -45,6 +45,7 @@ def main() -> None:
     for name, procs in (("powers_of_two", MIXED), ("squares", SQUARE), ("node_multiples", NODES)):
         rows += [favoured(args.series, name, procs, noise, 1.2) for noise in (0.02, 0.05)]
     rows += [steps(args.series, noise, gain) for noise in (0.02, 0.05) for gain in (1.2, 1.4, 2.0)]
+    rows += [phases(args.series, noise, gain) for noise in (0.02, 0.05) for gain in (1.4, 2.0)]
     rows += [declines(args.series, 0.02)]
     for row in rows:
         print(json.dumps(row) if args.json else "  ".join(f"{name} {_shown(value)}" for name, value in row.items()))
@@ -127,6 +128,22 @@ def steps(n_series: int, noise: float, gain: float) -> dict[str, Any]:
         "false_alarms": float(wrong.mean()),
         "series_per_s": int(per_s),
     }
+
+
+def phases(n_series: int, noise: float, gain: float) -> dict[str, Any]:
+    """Three phases of three sizes each: the share of series in which both steps are found where they are."""
+    procs = 2.0 ** np.arange(9)
+    runtime_s, _, _ = noisy(5, n_series, procs, noise)
+    observed = as_observations(procs, runtime_s / gain ** np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]), noise)
+    start = time.process_time()
+    table, _ = find_patterns(observed, PatternRules(), AnomalyRules().noise)
+    seconds = time.process_time() - start
+    starts: dict[str, list[int]] = {}
+    for row in table.to_pylist():
+        if row["pattern"] == "stepwise" and row["status"] == "found":
+            starts.setdefault(row["group_id"], []).append(row["from_procs"])
+    both = sum(one == [8, 64] for one in starts.values()) / n_series
+    return {"what": "phases", "gain": gain, "noise": noise, "found": both, "series_per_s": int(n_series / seconds)}
 
 
 def favoured(n_series: int, name: str, procs: np.ndarray, noise: float, factor: float) -> dict[str, Any]:

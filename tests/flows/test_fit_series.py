@@ -220,7 +220,7 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + rows)
     asked = ("scaling", "fit", tmp_path / "bt.csv", "--predict", "25", "--procs-per-node", "8", "--rate", "2")
     shown = walltime(*asked).out
-    assert "Only ever ran on 1, 4, 9, 16, all squares" in shown
+    assert "All measured counts are squares; runtimes at other counts are interpolated." in shown
     assert "Run on 32" not in shown and "How many processors to request:" in shown
     found = json.loads(walltime(*asked, "--json").out)["series"][0]
     counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
