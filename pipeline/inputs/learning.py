@@ -217,15 +217,16 @@ def _folds(raw: Mapping[str, Array], batches: Array | None, times: Array | None,
 LEAST_CODES, MOST_CODES, LARGEST_CODE = 3, 20, 50
 """Distinct values of an input that may be a code, and the largest one: numbers of variants are small and dense."""
 RUNS_PER_CODE = 5
-TRIAL_RUNS = 300
-LEAST_GAIN, LEAST_Z = 0.05, 3.0
+TRIAL_RUNS = 1000
+LEAST_GAIN, LEAST_Z = 0.03, 2.0
 """Least fall of the mean error by which numbers are taken for codes: a share of it, and in standard errors."""
 
 
 def codes_among(usable: UsableRuns, declaration: Declaration) -> tuple[str, ...]:
     """The inputs with an inferred type whose whole numbers name variants, as 0, 3 and 6 do for three solvers.
 
-    Each is tried as a category beside those found before, and taken where a process then errs less on held folds.
+    Each is tried as a category beside those found before, and taken where a process then errs less on held folds. One
+    may matter only beside others, so that each is tried twice.
     """
     every, known = usable.training, np.flatnonzero(~usable.censored)
     sample = known if len(known) <= TRIAL_RUNS else np.sort(every.rng(6).choice(known, TRIAL_RUNS, replace=False))
@@ -235,7 +236,9 @@ def codes_among(usable: UsableRuns, declaration: Declaration) -> tuple[str, ...]
     tried = [name for name in tried if _may_be_codes(usable.raw[name], len(sample))]
     found: list[str] = []
     errors = np.abs(trial_errors(every.rows(sample))) if tried else np.empty(0)
-    for name in tried:
+    for name in (*tried, *tried):
+        if name in found:
+            continue
         raw = {**usable.raw, **{one: texts_of_values(usable.raw[one].tolist()) for one in (*found, name)}}
         encoding = encoding_of(raw, {**every.encoding.types, **dict.fromkeys((*found, name), "category")})
         trial = replace(every, x=encoding.encode(raw), encoding=encoding)

@@ -52,20 +52,16 @@ def grown(x: Floats, y: Floats) -> dict[str, Floats]:
     n, n_features = x.shape
     borders = np.full((n_features, MOST_BORDERS + 1), np.inf)
     for own, column in zip(borders, x.T, strict=True):
-        values = np.unique(column)
-        between = (values[1:] + values[:-1]) / 2
+        distinct = np.unique(column)
+        between = (distinct[1:] + distinct[:-1]) / 2
         if len(between) > MOST_BORDERS:
             between = np.unique(np.quantile(column, np.arange(1, MOST_BORDERS + 1) / (MOST_BORDERS + 1)))
         own[: len(between)] = between
     n_bins = borders.shape[1]
     bins = np.stack([np.searchsorted(own, column) for own, column in zip(borders, x.T, strict=True)], axis=1)
     bins += np.arange(n_features) * n_bins
-    trees = {
-        "feature": np.zeros((ROUNDS, DEPTH)),
-        "border": np.zeros((ROUNDS, DEPTH)),
-        "value": np.zeros((ROUNDS, 2**DEPTH)),
-    }
-    left = y.copy()
+    features, cuts = np.zeros((2, ROUNDS, DEPTH))
+    values, left = np.zeros((ROUNDS, 2**DEPTH)), y.copy()
     for tree in range(ROUNDS):
         node = np.zeros(n, np.int64)
         for level in range(DEPTH):
@@ -79,12 +75,12 @@ def grown(x: Floats, y: Floats) -> dict[str, Floats]:
             beyond, rest = count[:, :, -1:] - count, total[:, :, -1:] - total
             gain = (total**2 / (count + RIDGE) + rest**2 / (beyond + RIDGE)).sum(axis=0)
             feature, cut = divmod(int(np.argmax(gain)), n_bins)
-            trees["feature"][tree, level], trees["border"][tree, level] = feature, borders[feature, cut]
+            features[tree, level], cuts[tree, level] = feature, borders[feature, cut]
             node = 2 * node + (x[:, feature] > borders[feature, cut])
         sums, counts = np.bincount(node, left, 2**DEPTH), np.bincount(node, minlength=2**DEPTH)
-        trees["value"][tree] = RATE * sums / (counts + RIDGE)
-        left -= trees["value"][tree][node]
-    return trees
+        values[tree] = RATE * sums / (counts + RIDGE)
+        left -= values[tree][node]
+    return {"feature": features, "border": cuts, "value": values}
 
 
 def correction(arrays: Arrays, x: Floats) -> Floats:
