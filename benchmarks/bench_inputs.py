@@ -25,11 +25,13 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import pyarrow as pa  # noqa: E402
+from scipy.spatial import KDTree  # noqa: E402
 from sklearn.ensemble import ExtraTreesRegressor  # noqa: E402
 from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: E402
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel  # noqa: E402
 
-from benchmarks.inputs_data import SETS, RunSet, archer, hpl, shuffled, smg_parallel  # noqa: E402
+from benchmarks import network, product_laws  # noqa: E402
+from benchmarks.inputs_data import SETS, RunSet, archer, coded, hpl, hsmgp_named, shuffled, smg_parallel, smg_serial  # noqa: E402
 from benchmarks.simulated_inputs import amg, c3o, exafmm, kripke  # noqa: E402
 from pipeline.inputs import (  # noqa: E402
     Cost,
@@ -40,10 +42,12 @@ from pipeline.inputs import (  # noqa: E402
     learn,
     predict,
     suggest,
+    trees,
 )
+from pipeline.inputs import gaussian_process as process  # noqa: E402
+from pipeline.inputs.declaration import MethodName  # noqa: E402
 from pipeline.inputs.encoding import raw_inputs  # noqa: E402
-from pipeline.inputs.learning import usable_runs  # noqa: E402
-from pipeline.inputs.methods import METHODS  # noqa: E402
+from pipeline.inputs.learning import as_categories, codes_among, usable_runs  # noqa: E402
 from pipeline.inputs.training import Training  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "scaling"
@@ -52,13 +56,14 @@ MOST_SLOW_RUNS = 350
 MOST_SCORED = 2000
 """Runs that are predicted, of those not learnt from."""
 Rows = list[dict[str, Any]]
-OURS = ("gp", "trees", "laws", "network", "nearest")
-MOST_RUNS = {"network": 500, "laws": 2048}
-"""Above, a method takes too long."""
+OURS: tuple[MethodName, ...] = ("auto", "gp")
+NEIGHBOURS = 3
 MOST_TESTED = 2048
 """Runs that the part `intervals` learns from at most: its tests of points outside the runs learn anew many times."""
 ALL_SETS: tuple[Callable[[Path], RunSet], ...] = (
-    *SETS, lambda _: amg(12_000), lambda _: kripke(6000), lambda _: exafmm(6000), lambda _: c3o(),
+    *SETS, lambda _: amg(12_000), lambda _: kripke(6000), lambda _: exafmm(6000), lambda _: c3o(), hsmgp_named,
+    *(lambda folder, make=make: coded(make(folder))
+      for make in (hpl, hsmgp_named, smg_serial, lambda _: amg(12_000), lambda _: kripke(6000))),
 )  # fmt: skip
 
 
@@ -96,9 +101,11 @@ def _predictions(
     runs: RunSet, known: np.ndarray, later: np.ndarray, seed: int
 ) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
     for name in OURS:
-        if len(known) <= MOST_RUNS.get(name, len(known)):
-            yield name, lambda name=name: _ours(runs, known, later, LearnRules(seed=seed, method=name))
+        yield name, lambda name=name: _ours(runs, known, later, LearnRules(seed=seed, method=name))
     training, x = _encoded(runs, known, later, LearnRules(seed=seed))
+    for name, (predicted, most) in RIVALS.items():
+        if len(known) <= most:
+            yield name, lambda predicted=predicted: np.exp(predicted(training, x))
     if len(known) <= MOST_SLOW_RUNS:
         yield "scikit-learn GP", lambda: _sklearn(training, x, seed)
     yield "extra trees", lambda: _peer(ExtraTreesRegressor(random_state=seed, n_jobs=1), training, x)
@@ -108,6 +115,14 @@ def _predictions(
             yield name, lambda model=model: _peer(model, training, x)
 
 
+def nearest(training: Training, x: np.ndarray) -> np.ndarray:
+    """The control: the mean log runtime of the three nearest runs, in standardised inputs."""
+    places = KDTree(training.x).query(x, min(NEIGHBOURS, len(training.y)))[1].reshape(len(x), -1)
+    return training.y[places].mean(axis=1)
+
+
+RIVALS = {"laws": (product_laws.predicted, 2048), "network": (network.predicted, 500), "nearest": (nearest, 10_000)}
+"""Methods of papers, and the runs above which they take too long."""
 PEERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "CatBoost": ("catboost", "CatBoostRegressor", {"verbose": False, "thread_count": 1, "allow_writing_files": False}),
     "LightGBM": ("lightgbm", "LGBMRegressor", {"verbose": -1, "n_jobs": 1}),
@@ -122,10 +137,18 @@ def _encoded(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: Learn
 
 
 def _ours(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules) -> np.ndarray:
-    usable = usable_runs(runs.table(known), runs.declaration, settings)
-    name, training, fitted = usable.fitted()
-    x = training.encoding.encode(raw_inputs(runs.table(later), runs.declaration))
-    return np.exp(METHODS[name].predict(fitted.arrays, fitted.facts, x)[0])
+    """As `learn` and `predict`, without the tests that leave values out."""
+    table, declaration = runs.table(known), runs.declaration
+    usable = usable_runs(table, declaration, settings)
+    if codes := codes_among(usable, declaration):
+        declaration = as_categories(declaration, codes)
+        usable = usable_runs(table, declaration, settings)
+    training = usable.training
+    fitted = process.fit(training)
+    if settings.method == "auto":
+        fitted = trees.with_trees(training, fitted)
+    x = training.encoding.encode(raw_inputs(runs.table(later), declaration))
+    return np.exp(process.predict(fitted.arrays, x)[0] + trees.correction(fitted.arrays, x))
 
 
 def _sklearn(training: Training, x: np.ndarray, seed: int) -> np.ndarray:
@@ -234,7 +257,7 @@ def unseen(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # n
 def speed(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # noqa: ARG001  (runs are simulated)
     """CPU seconds and seconds to learn, and to predict 10,000 points, with 8 inputs."""
     declaration = Declaration(inputs=tuple(Input(name=f"x{j}", type=InputType.LOG_NUMBER) for j in range(8)))
-    for n, method in ((250, "gp"), (2000, "gp"), (10_000, "gp"), (20_000, "trees")):
+    for n, method in ((250, "gp"), (2000, "gp"), (10_000, "gp"), (20_000, "auto")):
         runs, points = _simulated(n), _simulated(10_000)
         cpu, wall = time.process_time(), time.perf_counter()
         model = learn(runs, declaration, LearnRules(method=method))

@@ -1,14 +1,14 @@
 """The measured sets of `bench_inputs.py`, read from a folder of shared measurements, with their declared inputs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipeline.inputs import Declaration, DerivedInput, Input, InputType
+from pipeline.inputs import Declaration, DerivedInput, Input, InputType, inferred_inputs
 
 LOG, NUMBER, CATEGORY, BOOLEAN = InputType.LOG_NUMBER, InputType.NUMBER, InputType.CATEGORY, InputType.BOOLEAN
 
@@ -74,6 +74,27 @@ def hsmgp(folder: Path, *, has_derived: bool = False) -> RunSet:
     derived = {"sweeps": "pre+post"} if has_derived else None
     name = "HSMGP, derived input" if has_derived else "HSMGP"
     return RunSet(name, runs, declared(types, derived, procs="numCore"), (0.05, 0.1, 0.2))
+
+
+def hsmgp_named(folder: Path) -> RunSet:
+    """HSMGP with the names of its smoother and its coarse-grid solver in place of a flag for each."""
+    flagged = hsmgp(folder).runs
+    runs = flagged[["numCore", "pre", "post", "time_s"]].copy()
+    for name in ("Smoother", "CGS"):
+        runs[name] = flagged.filter(regex=f"^{name}_").idxmax(axis=1)
+    types = dict.fromkeys(("numCore", "pre", "post"), LOG) | dict.fromkeys(("Smoother", "CGS"), CATEGORY)
+    return RunSet("HSMGP, names", runs, declared(types, procs="numCore"), (0.05, 0.1, 0.2))
+
+
+def coded(named: RunSet) -> RunSet:
+    """The set with whole numbers in place of the values of its categories, and with inferred types."""
+    categories = [one.name for one in named.declaration.inputs if one.type == CATEGORY]
+    runs = named.runs.assign(**{name: named.runs[name].astype("category").cat.codes.astype(int) for name in categories})
+    inputs = [one.name for one in named.declaration.inputs]
+    inferred = inferred_inputs(pa.Table.from_pandas(runs[inputs], preserve_index=False), inputs)
+    return replace(
+        named, name=f"{named.name}, codes", runs=runs, declaration=replace(named.declaration, inputs=inferred)
+    )
 
 
 def archer(folder: Path, application: str) -> RunSet:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-METHODS = ("gp", "scikit-learn GP", "trees", "extra trees", "CatBoost", "LightGBM", "laws", "network", "nearest")
+METHODS = ("auto", "gp", "scikit-learn GP", "extra trees", "CatBoost", "LightGBM", "laws", "network", "nearest")
 
 
 def accuracy_cell(found: pd.DataFrame) -> str:
@@ -55,7 +55,7 @@ def main() -> None:
         if part == "accuracy":
             print(accuracy_table(rows, METHODS), "\n")
             for other in ("scikit-learn GP", "extra trees", "CatBoost", "LightGBM"):
-                print(comparison(rows, "gp", other))
+                print(comparison(rows, "auto", other))
             print(rows.groupby("method", sort=False).agg(seeds=("seed", "nunique"), cpu_s=("cpu_s", "sum")).round(0))
             continue
         print(rows.dropna(axis=1, how="all").round(2).to_string())

@@ -21,7 +21,7 @@ Where do I go to ...
     see how good estimates are?                 evaluate/ (backtest.py, and methods.py against looking ahead)
     replay a log under a policy?                schedule/engine.py (compared: what_if.py)
     predict a run on another machine?           phases/ (from a trace of its MPI calls)
-    learn runtimes over a run's inputs?         inputs/: one file, one line in methods.py
+    learn runtimes over a run's inputs?         inputs/: learning.py tells the steps
     run it under Prefect?                       flows/prefect/nightly.py
 
 Rooms do not import one another; they meet in the tables of tables.py. evaluate/ and schedule/ stand above them, as

@@ -7,7 +7,7 @@ from flows.services.input_models import InputOptions, check_known, declaration_o
 from pipeline import inputs
 from pipeline.errors import printable
 from pipeline.inputs import Cost, CostUnit, InputModel, LearnRules
-from pipeline.inputs.input_model import ANSWERS, SUGGESTIONS
+from pipeline.inputs.answers import ANSWERS, SUGGESTIONS
 from walltime.frames import arrow_of, frame_of, plain
 
 

@@ -30,9 +30,9 @@ from pipeline.inputs import (
     save,
     suggest,
 )
+from pipeline.inputs.answers import new_combinations
 from pipeline.inputs.declaration import parsed_formula
 from pipeline.inputs.encoding import numbers_of
-from pipeline.inputs.suggestions import new_combinations
 from pipeline.storage import write_atomically
 
 UNKNOWN = ("", "na", "nan", "null", "none")

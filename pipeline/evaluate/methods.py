@@ -21,7 +21,7 @@ from pipeline.estimate.baselines import (
 from pipeline.estimate.history import History
 from pipeline.estimate.state import walltime
 from pipeline.evaluate.table_reading import table
-from pipeline.inputs.log_estimates import as_of_quantiles
+from pipeline.inputs.log_models import as_of_quantiles
 from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
 

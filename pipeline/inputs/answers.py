@@ -1,50 +1,74 @@
-"""predict: a model and points to runtimes with intervals, or to the reason why there is none; and their quantiles."""
+"""What a model answers: runtimes at points with intervals, or the reason why there is none, and the next runs to make.
+
+ALC: D. A. Cohn, Z. Ghahramani and M. I. Jordan, "Active learning with statistical models", JAIR 4, 1996.
+"""
 
 from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
 from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats
-from pipeline.errors import printable
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.errors import InputError, printable
+from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.encoding import Encoding, Feature, raw_inputs
-from pipeline.inputs.input_model import ANSWERS, AnswerStatus, InputModel
-from pipeline.inputs.methods import METHODS
+from pipeline.inputs.encoding import Encoding, numbers_of, raw_inputs
+from pipeline.inputs.learning import InputModel
 from pipeline.inputs.training import on_one_thread
+from pipeline.inputs.trees import correction
 from pipeline.inputs.validation import LEVELS, Test, leverage
 from pipeline.report import read_dataclass
+from pipeline.schema import TableKind, count, number, seconds, text
 
-Z80, Z90, Z95, Z975, Z99 = 0.8416212, 1.2815516, 1.6448536, 1.9599640, 2.3263479
-"""Quantiles of the normal distribution, by which log runtimes are interpolated between the ends of intervals."""
-DIGITS = 6
+
+class AnswerStatus(StrEnum):
+    """What a prediction rests on. The refused ones have no numbers."""
+
+    OK = "ok"
+    OUTSIDE = "outside"
+    NEW_CATEGORY = "new_category"
+    REFUSED_OUTSIDE = "refused_outside"
+    REFUSED_CATEGORY = "refused_category"
+    MISSING_INPUT = "missing_input"
+
+
 REFUSED = (AnswerStatus.REFUSED_OUTSIDE, AnswerStatus.REFUSED_CATEGORY, AnswerStatus.MISSING_INPUT)
+ANSWERS = TableKind(
+    "INPUT_ANSWERS",
+    (
+        count("point", "row of the points, from 0", "row", required=True),
+        seconds("median_s", "predicted median runtime"),
+        seconds("low80_s", "lower end of the 80% interval"),
+        seconds("high80_s", "upper end of the 80% interval"),
+        seconds("low95_s", "lower end of the 95% interval"),
+        seconds("high95_s", "upper end of the 95% interval"),
+        number("error_pct", "expected absolute error of the median, per cent of the runtime", "%"),
+        text("status", "value of AnswerStatus", required=True),
+        text("reason", "one clause: which input has what value; null where status is ok"),
+    ),
+    ("point",),
+    "Predictions of a model over inputs, in the order of the points; figures rounded to 6 digits.",
+)
+SUGGESTIONS = TableKind(
+    "INPUT_SUGGESTIONS",
+    (
+        count("order", "place of the run, from 1", "run", required=True),
+        count("candidate", "row of the candidates, from 0", "row", required=True),
+        seconds("median_s", "predicted median runtime"),
+        number("cost", "expected cost of the run", "the unit asked for"),
+        number("total_cost", "cost of this run and those before it", "the unit asked for"),
+        number("error_before_pct", "mean error that `ask` announces over the candidates before the run", "%"),
+        number("error_after_pct", "the same after the run, as the model expects it", "%"),
+    ),
+    ("order",),
+    "The runs to make next, best first; figures rounded to 6 digits.",
+)
+DIGITS = 6
 ROUNDING = 1e-9
 """A point this far outside, in standard deviations of the input, is inside: logarithms are rounded."""
-
-
-@dataclass(slots=True)
-class Places:
-    """Where points lie, against the runs: statuses, reasons, and what tests on the runs say of such places.
-
-    `least` are the least scores of the intervals ("80", "95") and the least error to announce ("error_pct").
-    """
-
-    status: list[AnswerStatus]
-    reason: list[str | None]
-    least: dict[str, Floats]
-
-    def say(self, where: Bools, status: AnswerStatus, reason: list[str]) -> None:
-        """Enter a status at some points; a refusal is never replaced, the first reason stays."""
-        for i in np.flatnonzero(where):
-            if self.status[i] == AnswerStatus.OK or (status in REFUSED and self.status[i] not in REFUSED):
-                self.status[i], self.reason[i] = status, reason[i]
-
-    def widen(self, where: Bools, test: Test) -> None:
-        """Take the scores and the error of a test at some points."""
-        for name, values in self.least.items():
-            values[where] = np.maximum(values[where], test[name])
 
 
 @on_one_thread
@@ -76,89 +100,43 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     >>> predict(model, pa.table({"n": [10.0, None]})).column("status").to_pylist()
     ['ok', 'missing_input']
     """
+    # The points as the runs were encoded; those that lack an input stand in the middle, and are refused.
     encoding = read_dataclass(Encoding, model.facts["encoding"])
-    raw = raw_inputs(points, model.declaration)
-    x = encoding.encode(raw)
+    raw, n = raw_inputs(points, model.declaration), points.num_rows
     complete = encoding.is_answerable(raw)
-    x = np.where(complete[:, None], x, 0.0)
-    places = _places(model, encoding, raw, x, complete)
-    mean, sd = METHODS[model.method].predict(model.arrays, model.facts["method"], x)
-    return _answers(model, places, mean, sd)
-
-
-def _places(model: InputModel, encoding: Encoding, raw: dict[str, Array], x: Floats, complete: Bools) -> Places:
-    n, found = len(x), model.facts["quantiles"]
-    least = {"80": np.full(n, found["80"]), "95": np.full(n, found["95"]), "error_pct": np.zeros(n)}
-    places = Places([AnswerStatus.OK] * n, [None] * n, least)
-    places.say(~complete, AnswerStatus.MISSING_INPUT, ["an input is unknown, undefined or negative"] * n)
+    x = np.where(complete[:, None], encoding.encode(raw), 0.0)
+    # Where they lie, against the runs.
+    places = Places(model, n)
+    places.refuse(~complete, AnswerStatus.MISSING_INPUT, ["an input is unknown, undefined or negative"] * n)
     for name, value in encoding.constant.items():
+        is_other = ~np.isnan(raw[name]) if value is None else (raw[name] != value) & ~np.isnan(raw[name])
         all_have = "no run has a value" if value is None else f"all runs have {value:g}"
         reason = [f"{printable(name)} = {one}, and {all_have}" for one in raw[name]]
-        is_other = ~np.isnan(raw[name]) if value is None else (raw[name] != value) & ~np.isnan(raw[name])
-        places.say(complete & is_other, AnswerStatus.REFUSED_OUTSIDE, reason)
+        places.refuse(complete & is_other, AnswerStatus.REFUSED_OUTSIDE, reason)
+    tests = model.facts["left_out"]
     for name, levels in encoding.levels.items():
-        _check_levels(places, model, raw[name], name, levels)
+        known = {None, *levels}
+        new = np.array([value not in known for value in raw[name]], bool)
+        reason = [f"{printable(name)} = {printable(str(one), 40)} is in no run" for one in raw[name]]
+        if is_small(test := tests["categories"].get(name), model):
+            places.answer(new, AnswerStatus.NEW_CATEGORY, reason, test)
+        else:
+            places.refuse(new, AnswerStatus.REFUSED_CATEGORY, reason)
     for j, one in enumerate(encoding.features):
         if one.type in (InputType.NUMBER, InputType.LOG_NUMBER):
-            _check_range(places, model, raw[one.name], one, x[:, j])
+            for side, beyond, where in (
+                ("low", one.low - x[:, j], "below all runs, which begin"),
+                ("high", x[:, j] - one.high, "above all runs, which end"),
+            ):
+                end = f"is {where} at {one.bound(side):.6g}"
+                reason = [f"{printable(one.name)} = {value:g} {end}" for value in raw[one.name]]
+                places.judge(beyond > ROUNDING, beyond, tests["ranges"].get(one.name, {}).get(side), reason)
     ratio = leverage(x, model.arrays["scatter"]) / max(model.facts["largest_leverage"], np.finfo(float).tiny)
     reason = ["no run has a combination of inputs this far from the mean"] * n
-    _judge(places, model, ratio > 1.0 + ROUNDING, ratio, model.facts["left_out"]["combinations"], reason)
-    return places
-
-
-def _check_levels(places: Places, model: InputModel, values: Array, name: str, levels: tuple[str, ...]) -> None:
-    new = np.array([value is not None and value not in levels for value in values], bool)
-    test = model.facts["left_out"]["categories"].get(name)
-    reason = [f"{printable(name)} = {printable(str(one), 40)} is in no run" for one in values]
-    if _is_small(test, model):
-        places.say(new, AnswerStatus.NEW_CATEGORY, reason)
-        places.widen(new, test)
-    else:
-        places.say(new, AnswerStatus.REFUSED_CATEGORY, reason)
-
-
-def _check_range(places: Places, model: InputModel, values: Array, one: Feature, x: Floats) -> None:
-    tests = model.facts["left_out"]["ranges"].get(one.name, {})
-    for side, beyond, where in (
-        ("low", one.low - x, "below all runs, which begin"), ("high", x - one.high, "above all runs, which end"),
-    ):  # fmt: skip
-        reason = [f"{printable(one.name)} = {value:g} is {where} at {one.bound(side):.6g}" for value in values]
-        _judge(places, model, beyond > ROUNDING, beyond, tests.get(side), reason)
-
-
-def _is_small(test: Test | None, model: InputModel) -> TypeGuard[Test]:
-    """Whether there is a test, and its error is one that the rules allow."""
-    return test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error
-
-
-def _judge(
-    places: Places, model: InputModel, outside: Bools, distance: Floats, test: Test | None, reason: list[str]
-) -> None:
-    """Enter points outside as answered or refused, by the rules and by the test of such places, and say why."""
-    answered = outside & (model.rules.outside == "predict")
-    if model.rules.outside == "evidence" and _is_small(test, model):
-        answered = outside & (distance <= test["distance"])
-    why_not = _why_not(model, test)
-    places.say(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, [f"{one}; {why_not}" for one in reason])
-    places.say(answered, AnswerStatus.OUTSIDE, reason)
-    if test is not None:
-        places.widen(answered, test)
-
-
-def _why_not(model: InputModel, test: Test | None) -> str:
-    """Why a point outside is refused, in words."""
-    allowed = 100.0 * model.rules.largest_error
-    if model.rules.outside == "refuse":
-        return "the rules refuse all points outside"
-    if test is None:
-        return "the runs do not suffice to test predictions there"
-    if test["error_pct"] > allowed:
-        return f"tests on the runs announce an error of {test['error_pct']:.0f}% there, and {allowed:.0f}% are allowed"
-    return "it lies farther outside than predictions could be tested on the runs"
-
-
-def _answers(model: InputModel, places: Places, mean: Floats, sd: Floats) -> pa.Table:
+    places.judge(ratio > 1.0 + ROUNDING, ratio, tests["combinations"], reason)
+    # The mean of the processes and what the trees add; intervals are the scores that held runs had.
+    mean, sd = process.predict(model.arrays, x)
+    mean = mean + correction(model.arrays, x)
     refused = np.array([status in REFUSED for status in places.status], bool)
     with np.errstate(over="ignore"):
         columns = {"median_s": np.exp(mean)}
@@ -167,12 +145,61 @@ def _answers(model: InputModel, places: Places, mean: Floats, sd: Floats) -> pa.
             columns[f"high{level}_s"] = np.exp(mean + places.least[level] * sd)
         announced = 100.0 * np.expm1(model.facts["mean_score"] * sd)
         columns["error_pct"] = np.maximum(announced, places.least["error_pct"])
-    shown = {
-        name: rounded(np.where(refused | ~np.isfinite(values), np.nan, values)) for name, values in columns.items()
-    }
-    return ANSWERS.build(
-        point=np.arange(len(mean)), status=[str(one) for one in places.status], reason=places.reason, **shown
-    )
+    shown = {name: rounded(np.where(refused | np.isinf(values), np.nan, values)) for name, values in columns.items()}
+    return ANSWERS.build(point=np.arange(n), status=[str(one) for one in places.status], reason=places.reason, **shown)
+
+
+@dataclass(slots=True, init=False)
+class Places:
+    """Where points lie, against the runs: statuses, reasons, and what tests on the runs found at such places.
+
+    `least` are the least scores of the intervals ("80", "95") and the least error to announce ("error_pct").
+    """
+
+    model: InputModel
+    status: list[AnswerStatus]
+    reason: list[str | None]
+    least: dict[str, Floats]
+
+    def __init__(self, model: InputModel, n: int) -> None:
+        self.model, self.status, self.reason = model, [AnswerStatus.OK] * n, [None] * n
+        self.least = {name: np.full(n, model.facts["quantiles"][name]) for name in LEVELS} | {"error_pct": np.zeros(n)}
+
+    def refuse(self, where: Bools, status: AnswerStatus, reason: list[str]) -> None:
+        """Refuse some points; the first reason of a refusal stays."""
+        for i in np.flatnonzero(where):
+            if self.status[i] not in REFUSED:
+                self.status[i], self.reason[i] = status, reason[i]
+
+    def answer(self, where: Bools, status: AnswerStatus, reason: list[str], test: Test | None) -> None:
+        """Answer some points all the same, with the scores and the error of the test of such places."""
+        for i in np.flatnonzero(where):
+            if self.status[i] == AnswerStatus.OK:
+                self.status[i], self.reason[i] = status, reason[i]
+        for name, values in self.least.items():
+            values[where] = np.maximum(values[where], test[name] if test else 0.0)
+
+    def judge(self, outside: Bools, distance: Floats, test: Test | None, reason: list[str]) -> None:
+        """Answer or refuse points outside, by the rules and by the test of such places."""
+        rules = self.model.rules
+        allowed, why_not = 100.0 * rules.largest_error, "the runs do not suffice to test predictions there"
+        answered = outside & (rules.outside == "predict")
+        if rules.outside == "refuse":
+            why_not = "the rules refuse all points outside"
+        elif is_small(test, self.model):
+            answered |= outside & (distance <= test["distance"])
+            why_not = "it lies farther outside than predictions could be tested on the runs"
+        elif test is not None:
+            error = f"an error of {test['error_pct']:.0f}%"
+            why_not = f"tests on the runs announce {error} there, and {allowed:.0f}% are allowed"
+        refusal = [f"{one}; {why_not}" for one in reason]
+        self.refuse(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, refusal)
+        self.answer(answered, AnswerStatus.OUTSIDE, reason, test)
+
+
+def is_small(test: Test | None, model: InputModel) -> TypeGuard[Test]:
+    """Whether there is a test, and its error is one that the rules allow."""
+    return test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error
 
 
 def rounded(values: Floats) -> Floats:
@@ -180,25 +207,118 @@ def rounded(values: Floats) -> Floats:
     return np.array([float(f"{value:.{DIGITS - 1}e}") for value in values], np.float64)
 
 
-def quantiles_of(answers: pa.Table, requested_s: Floats) -> Floats:
-    """(points, 6) runtimes at 10, 50, 80, 90, 95 and 99%, s; NaN where there is no answer.
+class CostUnit(StrEnum):
+    """What a run costs."""
 
-    10, 50 and 90% are the model's own; the others lie between its 80% and 95% intervals as those of a normal
-    distribution would. The median is at most the request.
+    RUNS = "runs"
+    SECONDS = "seconds"
+    PROC_SECONDS = "proc-seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What runs cost, how much may be spent, and how many runs at most; null: no limit."""
+
+    unit: CostUnit = CostUnit.PROC_SECONDS
+    budget: float | None = None
+    n_runs: int | None = None
+
+
+MOST_CANDIDATES = 2000
+"""Candidates that are compared; more are drawn from, because their covariances are held in memory."""
+
+
+@on_one_thread
+def suggest(model: InputModel, candidates: pa.Table, cost: Cost | None = None) -> pa.Table:
+    """SUGGESTIONS, the runs to make next, best first, as far as the budget and the number of runs go.
+
+    Each next run is the one by which the candidates' mean variance falls most over the root of its cost. Candidates
+    that the model refuses are left out. At most 2,000 candidates are compared; more are drawn from by seed.
+
+    Parameters
+    ----------
+    model : InputModel
+        What `learn` or `load` gave.
+    candidates : pa.Table
+        The inputs' columns, and the column of processors where the cost counts them.
+    cost : Cost
+        Unit, budget and number of runs; default: processor-seconds without a limit.
+
+    Returns
+    -------
+    pa.Table
+        A table of the kind SUGGESTIONS.
+
+    Raises
+    ------
+    InputError
+        If no processors are declared that the cost needs.
+
+    Examples
+    --------
+    >>> from pipeline.inputs import Declaration, Input, LearnRules, learn
+    >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), LearnRules(method="gp"))
+    >>> suggest(model, pa.table({"n": [2.5, 8.5, 20.5]}), Cost(CostUnit.RUNS, n_runs=2)).num_rows
+    2
     """
-    middle, low, high = (np.log(answers.column(name).to_numpy()) for name in ("median_s", "low80_s", "high80_s"))
-    wide = np.maximum(np.log(answers.column("high95_s").to_numpy()), high)
-    near, far = high - middle, wide - middle
-    beyond = near + (far - near) * (Z95 - Z90) / (Z975 - Z90)
-    found: Floats = np.exp(np.column_stack([
-        low, middle, middle + near * Z80 / Z90, high, middle + beyond, middle + np.maximum(far * Z99 / Z975, beyond),
-    ]))  # fmt: skip
-    found[:, 1] = np.where(requested_s > 0, np.fmin(found[:, 1], requested_s), found[:, 1])
-    found[:, 0] = np.fmin(found[:, 0], found[:, 1])
-    # Rounding may leave a quantile a digit below the one before it.
-    ascending = np.maximum.accumulate(found, axis=1)
-    # With few runs the 95% interval has no upper end: the request is one, and without a request there is no answer.
-    asked_s = np.where(requested_s > 0, requested_s, np.nan)
-    ends = np.maximum(asked_s, ascending[:, 3])[:, None]
-    ascending[:, 4:] = np.where(np.isnan(ascending[:, 4:]), ends, ascending[:, 4:])
-    return np.where(np.isnan(ascending).any(axis=1, keepdims=True), np.nan, ascending)
+    cost = cost or Cost()
+    answers = predict(model, candidates)
+    usable = np.flatnonzero([one not in REFUSED for one in answers.column("status").to_pylist()])
+    if len(usable) > MOST_CANDIDATES:
+        usable = np.sort(np.random.default_rng([model.rules.seed, 5]).choice(usable, MOST_CANDIDATES, replace=False))
+    if not len(usable):
+        return SUGGESTIONS.empty()
+    median_s = answers.column("median_s").to_numpy()[usable]
+    prices = np.ones(len(usable)) if cost.unit == CostUnit.RUNS else median_s
+    if cost.unit == CostUnit.PROC_SECONDS:
+        if not model.declaration.procs:
+            raise InputError("cost", "no column of processors", "one for proc-seconds", "declare it, or count seconds")
+        prices = prices * numbers_of(candidates, model.declaration.procs)[usable]
+    # Each run chosen lowers the covariances of all candidates under the first process.
+    encoding = read_dataclass(Encoding, model.facts["encoding"])
+    x = encoding.encode(raw_inputs(candidates, model.declaration))[usable]
+    covariance, noise = process.posterior_covariance(model.arrays, x)
+    total = np.maximum(np.diag(covariance), 0.0) + noise
+    left, chosen, errors = np.inf if cost.budget is None else cost.budget, list[int](), [_error_pct(model, total)]
+    most, free = len(usable) if cost.n_runs is None else cost.n_runs, np.ones(len(usable), bool)
+    while len(chosen) < most and (possible := free & (prices <= left)).any():
+        gains = (covariance * covariance).mean(axis=0) / total
+        one = int(np.argmax(np.where(possible, gains / np.sqrt(prices), -1.0)))
+        chosen.append(one)
+        free[one], left = False, left - prices[one]
+        column = covariance[:, one].copy()
+        covariance -= np.outer(column, column) / total[one]
+        total = np.maximum(np.diag(covariance), 0.0) + noise
+        errors.append(_error_pct(model, total))
+    places = np.array(chosen, np.int64)
+    return SUGGESTIONS.build(
+        order=np.arange(1, len(chosen) + 1), candidate=usable[places], median_s=median_s[places],
+        cost=rounded(prices[places]), total_cost=rounded(np.cumsum(prices[places])),
+        error_before_pct=rounded(np.array(errors[:-1])), error_after_pct=rounded(np.array(errors[1:])),
+    )  # fmt: skip
+
+
+def _error_pct(model: InputModel, variance: Floats) -> float:
+    """The mean expected error of points, per cent of the runtime, scaled as answers scale their errors."""
+    return float(100.0 * np.expm1(np.sqrt(variance) * float(model.facts["mean_score"])).mean())
+
+
+def new_combinations(model: InputModel, runs: pa.Table) -> pa.Table:
+    """Combinations of the inputs' values in the runs, without those that ran; at most 2,000, drawn by seed."""
+    names = [one.name for one in model.declaration.inputs]
+    known = runs.select(names)
+    levels = [sorted(value for value in column.unique().to_pylist() if value is not None) for column in known.columns]
+    ran = set(zip(*(column.to_pylist() for column in known.columns), strict=True))
+    sizes, most = [len(values) for values in levels], MOST_CANDIDATES + len(ran)
+    if prod(sizes) <= most:
+        places: Ints = np.array(list(np.ndindex(*sizes)), np.int64)
+    else:
+        rng = np.random.default_rng([model.rules.seed, 8])
+        places = np.unique(np.stack([rng.integers(size, size=most) for size in sizes], axis=1), axis=0)
+    rows = [tuple(values[place] for values, place in zip(levels, row, strict=True)) for row in places.tolist()]
+    new = [row for row in rows if row not in ran]
+    if len(new) > MOST_CANDIDATES:
+        drawn = np.random.default_rng([model.rules.seed, 7]).choice(len(new), MOST_CANDIDATES, replace=False)
+        new = [new[place] for place in np.sort(drawn)]
+    return pa.table([pa.array([row[i] for row in new], known.schema.field(i).type) for i in range(len(names))], names)

@@ -16,7 +16,7 @@ import numpy as np
 from pipeline.arrays import Floats
 from pipeline.errors import InputError, printable
 
-MethodName = Literal["auto", "gp", "trees", "network", "laws", "nearest"]
+MethodName = Literal["auto", "gp"]
 
 
 class InputType(StrEnum):
@@ -35,6 +35,8 @@ class Input:
 
     name: str
     type: InputType
+    is_inferred: bool = False
+    """Whether nobody declared the type: whole numbers may then turn out to be codes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "type", InputType(self.type))
@@ -83,11 +85,8 @@ class Declaration:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The inverse of dataclasses.asdict; KeyError, TypeError or ValueError where it is damaged."""
-        nested = {
-            "inputs": tuple(Input(**one) for one in plain["inputs"]),
-            "derived": tuple(DerivedInput(**one) for one in plain["derived"]),
-        }
-        return cls(**{**plain, **nested})
+        inputs = tuple(Input(**one) for one in plain["inputs"])
+        return cls(**{**plain, "inputs": inputs, "derived": tuple(DerivedInput(**one) for one in plain["derived"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class LearnRules:
     """How a model of the runtime over inputs is learnt, and when it answers; docs/decisions says why."""
 
     method: MethodName = "auto"
-    """auto: of gp and trees the one with the smaller error on held folds."""
+    """gp: Gaussian processes; auto: and trees for what these leave, where that lowers the error on held folds."""
     gp_rows: int = 2000
     """Most runs that each of the processes is conditioned on, drawn for each from larger sets; the cost is cubic."""
     folds: int = 10

@@ -5,7 +5,7 @@ and one column for each value of a category.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,11 @@ def raw_inputs(table: pa.Table, declaration: Declaration) -> dict[str, Array]:
 
     InputError where a column is missing, a value does not have the declared type, or a formula reads no number.
     """
-    found: dict[str, Array] = {one.name: _read(table, one) for one in declaration.inputs}
+    readers: dict[InputType, Callable[[pa.Table, str], Array]] = {
+        InputType.NUMBER: numbers_of, InputType.LOG_NUMBER: numbers_of,
+        InputType.BOOLEAN: truths_of, InputType.CATEGORY: texts_of,
+    }  # fmt: skip
+    found = {one.name: readers[one.type](table, one.name) for one in declaration.inputs}
     for one in declaration.derived:
         parsed = parsed_formula(one.formula)
         for name in sorted(parsed.names):
@@ -38,8 +42,8 @@ def raw_inputs(table: pa.Table, declaration: Declaration) -> dict[str, Array]:
 
 def inferred_inputs(runs: pa.Table, names: Sequence[str]) -> tuple[Input, ...]:
     """A type for each column: texts are categories; two values of 0 and 1 a boolean; other numbers that are never
-    negative log_number."""
-    return tuple(Input(name=name, type=_inferred(column_of(runs, name))) for name in names)
+    negative log_number. `learn` may find that whole numbers are codes, and takes them as categories."""
+    return tuple(Input(name, _inferred(column_of(runs, name)), is_inferred=True) for name in names)
 
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -77,7 +81,11 @@ def truths_of(table: pa.Table, name: str) -> Floats:
 
 def texts_of(table: pa.Table, name: str) -> Array:
     """A column as texts, None for null; whole numbers have no decimals, so that 1.0 and 1 are the same category."""
-    values = column_of(table, name).to_pylist()
+    return texts_of_values(column_of(table, name).to_pylist())
+
+
+def texts_of_values(values: Iterable[object]) -> Array:
+    """Each value as `texts_of` reads it."""
     return np.array([_text(value) for value in values], dtype=object)
 
 
@@ -85,12 +93,6 @@ def _text(value: object) -> str | None:
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return None
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _read(table: pa.Table, one: Input) -> Array:
-    if one.type == InputType.CATEGORY:
-        return texts_of(table, one.name)
-    return truths_of(table, one.name) if one.type == InputType.BOOLEAN else numbers_of(table, one.name)
 
 
 def _inferred(column: pa.ChunkedArray) -> InputType:
@@ -168,14 +170,6 @@ class Encoding:
         if one.level is not None:
             return np.array([value == one.level for value in values], np.float64)
         return _logged(values + one.shift) if one.type == LOG else values
-
-    def decode(self, x: Floats) -> Floats:
-        """(rows, features) values in the inputs' own units, the inverse of `encode`."""
-        values = x * [one.scale for one in self.features] + [one.mean for one in self.features]
-        is_log = np.array([one.type == LOG for one in self.features], bool)
-        with np.errstate(over="ignore"):
-            values[:, is_log] = np.exp(values[:, is_log]) - [one.shift for one in self.features if one.type == LOG]
-        return values
 
     def is_answerable(self, raw: Mapping[str, Array]) -> Bools:
         """Rows in which every input is usable, and known where all runs know it."""

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx
 
-from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.training import Fitted, Method, Training
+from pipeline.inputs.training import Fitted, Training
 
 
 def grouped_folds(groups: Ints, n_folds: int, rng: np.random.Generator) -> Ints:
@@ -40,11 +41,6 @@ def time_folds(times: Floats, n_folds: int) -> Ints:
     ends = np.cumsum(np.bincount(codes, minlength=len(values)))
     block = np.minimum((ends - 1) * n_folds // len(times), n_folds - 1)
     return np.unique(block[codes], return_inverse=True)[1].astype(np.int64)
-
-
-def same_inputs(x: Array) -> Ints:
-    """A number for each distinct row of inputs: repeats of a run tell nothing about runs of other inputs."""
-    return np.unique(x, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 LEVELS = {"80": 0.80, "95": 0.95}
@@ -131,22 +127,21 @@ def _shares_inside(found: Floats, fold: Ints, group: Ints) -> Mapping[str, float
 ROUNDS = 3
 
 
-def fit_with_bounds(method: Method, training: Training, censored: Bools) -> tuple[Training, Fitted]:
-    """The method's fit and the runs it learnt from, in which lower bounds are replaced by expected runtimes.
+def fit_with_bounds(training: Training, censored: Bools) -> tuple[Training, Fitted]:
+    """The runs that were learnt from, in which lower bounds are replaced by expected runtimes, and the processes.
 
-    A stopped run is given the runtime that is expected beyond its bound, by what the other folds predict of it, and the
-    method learns again.
+    A stopped run is given the runtime that is expected beyond its bound, by what the other folds predict of it, and
+    processes learn again.
     """
     if not censored.any():
-        return training, method.fit(training)
+        return training, process.fit(training)
     bounds = training.y.copy()
-    known = training.rows(np.flatnonzero(~censored))
-    first = method.fit(known)
-    mean, sd = method.predict(first.arrays, first.facts, training.x)
+    first = process.fit(training.rows(np.flatnonzero(~censored)))
+    mean, sd = process.predict(first.arrays, training.x)
     for _ in range(ROUNDS):
         y = np.where(censored, expected_beyond(bounds, mean, sd), bounds)
         training = replace(training, y=y)
-        fitted = method.fit(training)
+        fitted = process.fit(training)
         mean, sd = fitted.held_mean, fitted.held_sd
     return training, fitted
 
@@ -170,7 +165,7 @@ LEVEL_MARGIN = 2.0
 """The error announced for a new value or batch, over the worst of those left out."""
 
 
-def left_out_tests(method: Method, training: Training, fitted: Fitted, group: Ints, known: Bools) -> dict[str, Any]:
+def left_out_tests(training: Training, fitted: Fitted, group: Ints, known: Bools) -> dict[str, Any]:
     """Errors of the tests: `categories` {name: test}, `ranges` {name: {"low" or "high": test}}, `combinations` test.
 
     A test has error_pct, and the scores 80 and 95 that intervals need there; those of ranges and combinations also have
@@ -179,13 +174,11 @@ def left_out_tests(method: Method, training: Training, fitted: Fitted, group: In
     """
     refuses = training.rules.outside == "refuse"
     combinations = None if refuses else _test_combinations(training, fitted, group, known)
-    if method.once is None:
-        return {"categories": {}, "ranges": {}, "combinations": combinations}
-    some = _some(training)
+    some = training.some(training.rng(4), TESTED_ROWS)
     names = [name for name, levels in training.encoding.levels.items() if len(levels) >= LEAST_LEVELS]
-    categories = {name: _test_levels(method, some, fitted, name) for name in names}
+    categories = {name: _test_levels(some, fitted, name) for name in names}
     ranges = {
-        one.name: _test_ends(method, some, fitted, j)
+        one.name: _test_ends(some, fitted, j)
         for j, one in enumerate(training.encoding.features)
         if one.type in (InputType.NUMBER, InputType.LOG_NUMBER) and not refuses
     }
@@ -193,28 +186,23 @@ def left_out_tests(method: Method, training: Training, fitted: Fitted, group: In
     return {"categories": passed, "ranges": ranges, "combinations": combinations}
 
 
-def _some(training: Training) -> Training:
-    n = len(training.y)
-    return training.rows(np.sort(training.rng(4).choice(n, min(n, TESTED_ROWS), replace=False)))
-
-
-def _test_levels(method: Method, training: Training, fitted: Fitted, name: str) -> Test | None:
+def _test_levels(training: Training, fitted: Fitted, name: str) -> Test | None:
     columns = [j for j, one in enumerate(training.encoding.features) if one.name == name and one.level is not None]
     outs = [training.x[:, j] > 0 for j in columns]
-    tests = [_test(method, training, fitted, out) for out in outs if out.any() and (~out).sum() >= LEAST_LEFT]
+    tests = [_test(training, fitted, out) for out in outs if out.any() and (~out).sum() >= LEAST_LEFT]
     if len(tests) < LEAST_LEVELS:
         return None
     worst = {key: max(test[key] for test in tests) for key in ("error_pct", "80", "95")}
     return {**worst, "error_pct": LEVEL_MARGIN * worst["error_pct"], "n_values": float(len(tests))}
 
 
-def _test_ends(method: Method, training: Training, fitted: Fitted, feature: int) -> dict[str, Test]:
+def _test_ends(training: Training, fitted: Fitted, feature: int) -> dict[str, Test]:
     found = {}
     for side, sign in (("low", -1.0), ("high", 1.0)):
         values = sign * training.x[:, feature]
         edge = _edge(values)
         if edge is not None:
-            test = _test(method, training, fitted, values > edge)
+            test = _test(training, fitted, values > edge)
             found[side] = {**test, "distance": float(values.max() - edge)}
     return found
 
@@ -229,11 +217,9 @@ def _edge(values: Floats) -> float | None:
     return float(distinct[enough[-1]])
 
 
-def _test(method: Method, training: Training, fitted: Fitted, out: Bools) -> Test:
+def _test(training: Training, fitted: Fitted, out: Bools) -> Test:
     """The mean error of the runs left out, and the quantiles of their scores."""
-    assert method.once is not None  # nosec B101 # for the type checker
-    chosen: Ints = np.flatnonzero(~out)
-    mean, sd = method.once(training.rows(chosen), fitted, training.x[out])
+    mean, sd = process.once(training.rows(np.flatnonzero(~out)), fitted, training.x[out])
     error = mean - training.y[out]
     with np.errstate(over="ignore"):
         percent = float(100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0))).mean())

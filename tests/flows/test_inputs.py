@@ -53,10 +53,10 @@ def folder(runs: Path) -> Path:
 
 def test_learn_states_the_error_the_types_and_what_it_set_aside(walltime: Walltime, runs: Path, tmp_path: Path) -> None:
     done = walltime(
-        "inputs", "learn", runs, "--inputs", "n,p,q,kind", "--method", "nearest", "--out", tmp_path / "m", "--json"
+        "inputs", "learn", runs, "--inputs", "n,p,q,kind", "--method", "gp", "--out", tmp_path / "m", "--json"
     )
     found = json.loads(done.out)
-    assert (done.code, found["method"], found["error"]["n_runs"]) == (0, "nearest", len(rows()) - 2)
+    assert (done.code, found["method"], found["error"]["n_runs"]) == (0, "gp", len(rows()) - 2)
     assert {one["name"]: one["type"] for one in found["inputs"]} == {
         "n": "log_number", "p": "log_number", "q": "log_number", "kind": "category"}  # fmt: skip
     assert found["set_aside"] == {"no_target": 1}
@@ -70,7 +70,7 @@ def test_runs_in_another_order_give_the_same_files(walltime: Walltime, tmp_path:
     for name, lines in orders.items():
         given = written(tmp_path / f"{name}.csv", lines)
         assert (
-            walltime("inputs", "learn", given, "--method", "laws", "--batch", "day", "--out", tmp_path / name).code == 0
+            walltime("inputs", "learn", given, "--method", "gp", "--batch", "day", "--out", tmp_path / name).code == 0
         )
     for file in ("model.json", "arrays.parquet", "runs.parquet"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
@@ -192,7 +192,7 @@ def test_a_folder_without_a_model_and_a_ragged_file_are_one_sentence(walltime: W
 def test_names_and_values_with_control_characters_reach_no_terminal(walltime: Walltime, tmp_path: Path) -> None:
     head: list[list[object]] = [["n", "[red]k\x1b[31m", "time_s"]]
     given = written(tmp_path / "h.csv", head + [[n, f"=a{n % 2}\x1b[2J", 2.0 * n] for n in range(1, 21)])
-    done = walltime("inputs", "learn", given, "--method", "nearest", "--out", tmp_path / "m")
+    done = walltime("inputs", "learn", given, "--method", "gp", "--out", tmp_path / "m")
     assert done.code == 0
     assert "\x1b" not in done.out
     assert "[red]k" in done.out
@@ -215,7 +215,7 @@ def test_a_file_whose_columns_all_have_gaps_is_learnt_from_with_one_sentence(
         cells = ["NA" if place % 7 == 0 else n, kind, "" if place % 2 else 4]
         lines.append([*cells, n**1.5 * (1 + place % 3) * (3 if place % 2 else 1)])
     given, model = written(tmp_path / "gaps.csv", lines), tmp_path / "m"
-    done = walltime("inputs", "learn", given, "--out", model, "--method", "laws")
+    done = walltime("inputs", "learn", given, "--out", model, "--method", "gp")
     assert done.code == 0
     said = " ".join(done.out.split())
     assert "Of 90 runs some do not know an input (n in 13, preconditioner in 30, gpus in 45): unknown is" in said

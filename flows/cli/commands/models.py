@@ -42,9 +42,9 @@ def learn(
     batch: str | None = option("--batch COLUMN", "Column that says which runs were made together; folds follow it."),
     time: str | None = option("--time COLUMN", "Column of times, as numbers; folds follow it without a batch."),
     censored: str | None = option("--censored COLUMN", "Column that is true where a run was stopped before its end."),
-    method: Literal["auto", "gp", "trees", "network", "laws", "nearest"] = option(
+    method: Literal["auto", "gp"] = option(
         "--method",
-        "How to learn; auto: Gaussian processes, or random trees where these have the smaller error.",
+        "How to learn; gp: Gaussian processes; auto: also boosted trees, where these lower the error.",
         "auto",
     ),
     seed: int = SEED,
@@ -85,7 +85,7 @@ def predict_points(
     """
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.input_models import answered_points, asked_points, read_model
-    from pipeline.inputs.input_model import ANSWERS
+    from pipeline.inputs.answers import ANSWERS
 
     if out:
         check_suffix(out)

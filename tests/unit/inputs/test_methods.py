@@ -1,4 +1,4 @@
-"""Each method learns what it can learn; the density of the process has the gradient that its search uses."""
+"""Processes and trees learn what they can learn; the density of a process has the gradient that its search uses."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,50 +8,18 @@ from scipy.optimize import check_grad
 from pipeline.inputs import Declaration, Input, InputType, LearnRules, predict
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.encoding import Encoding
-from pipeline.inputs.methods import METHODS
 from pipeline.inputs.training import Training
 from tests.unit.inputs.simulated_runs import learnt, solver_runs
 
 RUNS, LATER = solver_runs(150), solver_runs(400, seed=1)
 NUMBER = Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),))
 
-MOST_PCT = {"gp": 2.5, "trees": 27.0, "network": 25.0, "laws": 3.0, "nearest": 60.0}
-"""The noise of each run is 4%. Each bound is some part above what was measured."""
 
-
-@pytest.mark.parametrize("method", sorted(METHODS))
-def test_a_method_learns_a_solver_s_runtime(method: str) -> None:
+@pytest.mark.parametrize("method", ["auto", "gp"])
+def test_a_model_learns_a_solver_s_runtime(method: str) -> None:
+    """The noise of each run is 4%."""
     found = predict(learnt(RUNS, method=method, outside="refuse"), LATER).column("median_s").to_numpy()
-    assert 100 * np.nanmean(np.abs(found / LATER.column("truth_s").to_numpy() - 1)) < MOST_PCT[method]
-
-
-@pytest.mark.parametrize(("exponent", "logs"), [(2.0, 0), (1.0, 1), (0.5, 2), (3.0, 0)])
-def test_laws_find_the_exponents_of_a_known_law(exponent: float, logs: int) -> None:
-    rng = np.random.default_rng(0)
-    n, m = np.exp(rng.uniform(2, 8, 80)), np.exp(rng.uniform(2, 8, 80))
-    seconds = 5.0 + 1e-3 * n**exponent * np.log2(n) ** logs
-    runs = pa.table({"n": n, "m": m, "time_s": seconds * np.exp(rng.normal(0, 0.01, 80))})
-    numbers = Declaration(inputs=tuple(Input(name=one, type=InputType.LOG_NUMBER) for one in "nm"))
-    method = learnt(runs, numbers, method="laws").facts["method"]
-    largest = int(
-        np.argmax([c if term else 0.0 for term, c in zip(method["terms"], method["coefficients"], strict=True)])
-    )
-    assert len(method["terms"]) == 2
-    assert method["terms"][largest] == [[0, exponent, logs]]
-    assert method["coefficients"] == pytest.approx([5.0, 1e-3], rel=0.1)
-
-
-def test_ernest_s_law_is_one_of_the_laws() -> None:
-    """Data by machines, their logarithm and their number: three terms at once, which one at a time do not find."""
-    rng = np.random.default_rng(2)
-    size, nodes = rng.choice([10.0, 20.0, 40.0, 80.0], 120), rng.choice([2.0, 4.0, 8.0, 16.0, 32.0], 120)
-    seconds = 10.0 + 30.0 * size / nodes + 8.0 * np.log2(nodes) + 2.0 * nodes
-    runs = pa.table({"size": size, "nodes": nodes, "time_s": seconds * np.exp(rng.normal(0, 0.02, 120))})
-    numbers = Declaration(tuple(Input(name, InputType.LOG_NUMBER) for name in ("size", "nodes")), procs="nodes")
-    model = learnt(runs, numbers, method="laws")
-    assert model.facts["method"]["terms"] == [[], [[0, 1.0, 0], [1, -1.0, 0]], [[1, 0.0, 1]], [[1, 1.0, 0]]]
-    assert model.facts["method"]["coefficients"] == pytest.approx([10.0, 30.0, 8.0, 2.0], rel=0.35)
-    assert model.error.mean_pct < 2.5
+    assert 100 * np.nanmean(np.abs(found / LATER.column("truth_s").to_numpy() - 1)) < 2.5
 
 
 def some_runs(has_batches: bool, has_repeats: bool) -> Training:
@@ -117,11 +85,11 @@ def test_a_process_is_the_mean_of_one_that_goes_on_and_one_that_falls_back_far_f
     arrays = learnt(pa.table({"n": n, "time_s": n**2}), NUMBER, method="gp", outside="predict").arrays
     far = np.array([[6.0]])
     every = [
-        METHODS["gp"].predict(arrays | {name: arrays[name][k : k + 1] for name in ("theta", "alpha")}, {}, far)[0][0]
+        process.predict(arrays | {name: arrays[name][k : k + 1] for name in ("theta", "alpha")}, far)[0][0]
         for k in range(len(arrays["theta"]))
     ]
     assert np.mean(every[1::2]) < np.mean(every[::2])
-    assert METHODS["gp"].predict(arrays, {}, far)[0][0] == pytest.approx(np.mean(every))
+    assert process.predict(arrays, far)[0][0] == pytest.approx(np.mean(every))
 
 
 def test_more_runs_than_a_process_conditions_on_are_all_predicted() -> None:
@@ -133,11 +101,15 @@ def test_more_runs_than_a_process_conditions_on_are_all_predicted() -> None:
     assert np.nanmean(error) < 0.03
 
 
-@pytest.mark.parametrize("steps", [True, False])
-def test_trees_are_taken_where_the_runtime_has_steps(steps: bool) -> None:
+def test_trees_are_added_where_processes_leave_steps_and_nowhere_else() -> None:
     rng = np.random.default_rng(0)
-    n = rng.uniform(1.0, 100.0, 400)
-    seconds = np.exp(rng.normal(0.0, 3.0, 12))[(n // 8.4).astype(int)] if steps else n**1.3
-    declaration = Declaration(inputs=(Input(name="n", type=InputType.NUMBER),))
-    runs = pa.table({"n": n, "time_s": seconds})
-    assert learnt(runs, declaration, folds=3, outside="refuse").method == ("trees" if steps else "gp")
+    a, b, c = rng.uniform(1.0, 100.0, (3, 1500))
+    truth = np.exp(1.0 * (a > 37) + 1.2 * ((b > 61) & (a > 37)) + 0.8 * ((c > 20) & (b < 80)))
+    runs = pa.table({"a": a, "b": b, "c": c, "time_s": truth})
+    declaration, errors = Declaration(tuple(Input(name, InputType.NUMBER) for name in "abc")), {}
+    for method in ("gp", "auto"):
+        model = learnt(runs.slice(0, 1000), declaration, method=method, folds=5, gp_rows=100, outside="refuse")
+        found = predict(model, runs.slice(1000)).column("median_s").to_numpy()
+        errors[model.method] = np.nanmean(np.abs(found / truth[1000:] - 1))
+    assert errors["gp+trees"] < 0.95 * errors["gp"]
+    assert learnt(RUNS, outside="refuse").method == "gp"

@@ -20,15 +20,17 @@ from pipeline.evaluate import check_no_look_ahead
 from pipeline.ingest import ingest
 from pipeline.ingest.derive import inputs_column
 from pipeline.inputs import LearnRules
-from pipeline.inputs.answers import quantiles_of
-from pipeline.inputs.log_estimates import (
+from pipeline.inputs.log_models import (
     CHANCE,
     LogModelRules,
+    Question,
+    answer_questions,
     application_models,
     as_of_quantiles,
+    publish_models,
+    quantiles_of,
     standard_errors_needed,
 )
-from pipeline.inputs.log_models import Question, answer_questions, publish_models
 from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_table
@@ -37,7 +39,7 @@ from tests.simulation.named_inputs import law_s, named_inputs_log
 
 RULE = {"find": r"[a-z]+_n(?P<n>[0-9]{1,9})_step(?P<steps>[0-9]{1,9})"}
 PLAIN = {"inputs": {"rules": [RULE]}}
-RULES = LogModelRules(learning=LearnRules(method="laws", folds=3))
+RULES = LogModelRules(learning=LearnRules(method="gp", folds=3))
 SETTINGS = parse_settings(PLAIN, "test")
 
 

@@ -12,10 +12,8 @@ MODEL = learnt(solver_runs(30, noise=0.02))
 CANDIDATES = solver_runs(200, seed=3)
 
 
-@pytest.mark.parametrize("method", ["gp", "trees"])
-def test_suggestions_keep_to_the_budget(method: str) -> None:
-    model = MODEL if method == "gp" else learnt(solver_runs(30, noise=0.02), method=method)
-    rows = suggest(model, CANDIDATES, Cost(budget=20.0))
+def test_suggestions_keep_to_the_budget() -> None:
+    rows = suggest(MODEL, CANDIDATES, Cost(budget=20.0))
     seconds, procs = rows.column("median_s").to_numpy(), CANDIDATES.column("p").to_numpy()
     chosen = rows.column("candidate").to_numpy()
     assert rows.num_rows > 3
@@ -24,15 +22,14 @@ def test_suggestions_keep_to_the_budget(method: str) -> None:
     assert rows.column("total_cost").to_numpy()[-1] <= 20.0
 
 
-@pytest.mark.parametrize("method", ["gp", "trees"])
-def test_suggested_runs_lower_the_error_more_than_as_many_random_ones(method: str) -> None:
+def test_suggested_runs_lower_the_error_more_than_as_many_random_ones() -> None:
     runs = solver_runs(30, noise=0.02)
-    first = learnt(runs, method=method)
+    first = learnt(runs)
     chosen = suggest(first, CANDIDATES, Cost(CostUnit.RUNS, n_runs=20)).column("candidate").to_numpy()
     rng, later = np.random.default_rng(0), solver_runs(300, seed=5)
 
     def error(more: np.ndarray) -> float:
-        model = learnt(pa.concat_tables([runs, CANDIDATES.take(pa.array(more))]), method=method, outside="predict")
+        model = learnt(pa.concat_tables([runs, CANDIDATES.take(pa.array(more))]), outside="predict")
         found = predict(model, later).column("median_s").to_numpy()
         return float(np.nanmean(np.abs(np.log(found / later.column("truth_s").to_numpy()))))
 
@@ -61,8 +58,6 @@ def test_candidates_that_are_refused_are_left_out() -> None:
 
 def test_what_a_suggestion_needs_is_said() -> None:
     runs = solver_runs(30)
-    with pytest.raises(InputError, match="method gp or trees"):
-        suggest(learnt(runs, method="nearest"), CANDIDATES)
     no_procs = Declaration(inputs=(Input(name="n", type="log_number"),))
     with pytest.raises(InputError, match="processors"):
         suggest(learnt(runs, no_procs), CANDIDATES)

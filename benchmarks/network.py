@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Array, Floats
-from pipeline.inputs.training import Arrays, Facts, Fitted, Method, Prediction, Training
+from pipeline.inputs.training import Arrays, Training
+
+Facts = Mapping[str, float]
 
 HIDDEN = 16
 FIRST_WEIGHT, FIRST_STEP, LEAST_STEP, LARGEST_STEP, GROWTH, SHRINKAGE = 0.01, 0.01, 1e-6, 1.0, 1.2, 0.5
@@ -31,27 +33,19 @@ class Data:
     stop: Floats
 
 
-def fit(training: Training) -> Fitted:
-    """The members' weights and the scaling of inputs and runtimes. Each fold tests a member, and stops another."""
+def predicted(training: Training, x: Floats) -> Floats:
+    """(points,) logarithms of the members' mean runtimes. Of the ten folds each tests a member, and stops another."""
     arrays, seconds = _scaling(training), np.exp(training.y)
     facts = {"low": float(seconds.min()), "span": float(np.ptp(seconds)) or 1.0}
-    x = (_raw(arrays, training.x) - arrays["input_low"]) / arrays["input_span"]
+    scaled = (_raw(arrays, training.x) - arrays["input_low"]) / arrays["input_span"]
     n_folds, fold = training.n_folds, training.fold
     test = np.array([fold == k for k in range(n_folds)])
     stop = np.array([fold == (k - 1) % n_folds for k in range(n_folds)])
     weight = (1.0 / seconds) / np.mean(1.0 / seconds)
     train = (~test & ~stop) * weight
-    arrays |= _trained(Data(x, (seconds - facts["low"]) / facts["span"], train, stop * weight), training.rng(2))
-    every = _members(arrays, facts, training.x)
-    held = every[fold, np.arange(len(fold))]
-    facts["floor"] = max(float(np.median(np.abs(held - training.y))), 1e-6)
-    return Fitted(held, _spread(every, facts["floor"]), arrays, facts)
-
-
-def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:
-    """The log of the members' mean runtime, and the spread of the members."""
-    every = _members(arrays, facts, x)
-    return np.log(np.exp(every).mean(axis=0)), _spread(every, facts["floor"])
+    arrays |= _trained(Data(scaled, (seconds - facts["low"]) / facts["span"], train, stop * weight), training.rng(2))
+    found: Floats = np.log(np.exp(_members(arrays, facts, x)).mean(axis=0))
+    return found
 
 
 def _members(arrays: Arrays, facts: Facts, x: Floats) -> Floats:
@@ -135,13 +129,5 @@ def _step(
         weights[name] = weights[name] - np.sign(before[name]) * steps[name]
 
 
-def _spread(every: Floats, floor: float) -> Floats:
-    found: Floats = np.sqrt(every.var(axis=0) + floor**2)
-    return found
-
-
 def _sigmoid(value: Floats) -> Floats:
     return 1.0 / (1.0 + np.exp(-np.clip(value, -50.0, 50.0)))
-
-
-NETWORK = Method("network", fit, predict, once=None)

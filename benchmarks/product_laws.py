@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.inputs.training import Arrays, Facts, Training, method_of_means
+from pipeline.inputs.training import Training
 
 POWERS = (
     -2.0, -1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 1 / 3, 0.5, 2 / 3, 0.75, 1.0, 1.25, 4 / 3, 1.5, 5 / 3, 2.0, 2.5,
@@ -34,27 +34,29 @@ Factor = tuple[int, float, int]
 Term = tuple[Factor, ...]
 
 
-def _learnt(training: Training) -> tuple[Arrays, Facts]:
-    """The terms, their coefficients, the factors of the other inputs, and how inputs were encoded."""
-    features = training.encoding.features
-    encoded = {name: [getattr(one, name) for one in features] for name in ("mean", "scale", "shift")}
-    return {}, {**_law(training), **encoded}
-
-
-def _log_runtimes(arrays: Arrays, facts: Facts, x: Floats) -> Floats:  # noqa: ARG001  (a Method's signature)
-    values = x * facts["scale"] + facts["mean"]
-    logged = facts["logged"]
-    values[:, logged] = np.exp(np.minimum(values[:, logged], 700.0)) - np.array(facts["shift"])[logged]
-    terms = [tuple(tuple(one) for one in term) for term in facts["terms"]]
-    total = _sum(terms, np.array(facts["coefficients"]), values)
-    found: Floats = np.log(total) + x[:, facts["others"]] @ np.array(facts["effects"])
+def predicted(training: Training, x: Floats) -> Floats:
+    """(points,) log runtimes."""
+    law = learnt_law(training)
+    coefficients, effects = np.array(law["coefficients"]), np.array(law["effects"])
+    found: Floats = np.log(_sum(law["terms"], coefficients, _decoded(training, x))) + x[:, law["others"]] @ effects
     return found
 
 
-def _law(training: Training) -> dict[str, Any]:
+def _decoded(training: Training, x: Floats) -> Floats:
+    """(rows, features) values in the inputs' own units."""
+    features = training.encoding.features
+    values = x * [one.scale for one in features] + [one.mean for one in features]
+    for j, one in enumerate(features):
+        if one.type == "log_number":
+            values[:, j] = np.exp(np.minimum(values[:, j], 700.0)) - one.shift
+    return values
+
+
+def learnt_law(training: Training) -> dict[str, Any]:
+    """The terms, their coefficients, and the factors of the other inputs."""
     is_log = np.array([one.type == "log_number" for one in training.encoding.features], bool)
     logged = np.flatnonzero(is_log)
-    values = training.encoding.decode(training.x)
+    values = _decoded(training, training.x)
     others = training.x[:, ~is_log]
     effects, coefficients = np.zeros(others.shape[1]), np.ones(1)
     terms: list[Term] = [()]
@@ -66,10 +68,7 @@ def _law(training: Training) -> dict[str, Any]:
             break
         left = training.y - np.log(_sum(terms, coefficients, values))
         effects = np.linalg.solve(others.T @ others + RIDGE * np.eye(others.shape[1]), others.T @ (left - left.mean()))
-    return {
-        "terms": [[list(factor) for factor in term] for term in terms], "coefficients": coefficients.tolist(),
-        "effects": effects.tolist(), "others": np.flatnonzero(~is_log).tolist(), "logged": logged.tolist(),
-    }  # fmt: skip
+    return {"terms": terms, "coefficients": coefficients, "effects": effects, "others": np.flatnonzero(~is_log)}
 
 
 def _sum(terms: Sequence[Sequence[Factor]], coefficients: Floats, values: Floats) -> Floats:
@@ -186,6 +185,3 @@ def _gains(columns: Floats, basis: Floats, left: Floats) -> Floats:
     norms = (columns * columns).sum(axis=0)
     products = left @ columns
     return np.where((norms > 1e-9) & (products > 0), products**2 / np.maximum(norms, 1e-9), 0.0)
-
-
-LAWS_METHOD = method_of_means("laws", _learnt, _log_runtimes)
