@@ -58,7 +58,7 @@ ADVICE = {
     "missed": "The 80% interval contained {share:.0%} of the latest {n} later runs; it should contain 80%.",
     "few": "{n} later runs have been compared with this row; {enough} are needed.",
     "far": "Beyond the counts that ran: only the law of the group tells.",
-    "broken": "No law comes close to what ran, and no run on this count is known.",
+    "broken": "The law misses a count that ran by more than 10%, and no run on this count is known.",
 }  # fmt: skip
 
 

@@ -95,9 +95,7 @@ def judged(series: AxisSeries, rows: Ints, procs: Floats) -> tuple[Words, Words]
         "few_sizes": few,
         "sizes_differ": lambda row: run_next(row, "this application's other groups scale differently"),
         "off_law": lambda row: f"The law misses the runs on {procs[row]:.0f} {units}; their median is used there.",
-        "high_error": lambda row: (
-            f"No law comes close (one count is missed by {fit_error[row]:.0%}): look at the runs."
-        ),
+        "high_error": lambda row: f"The law misses one processor count by {fit_error[row]:.0%}: look at its runs.",
         "far": lambda row: f"No run is known beyond {largest[row]:.0f} or below {smallest[row]:.0f} {units}.",
     }
     codes, advice = np.full(len(procs), "", object), np.full(len(procs), None, object)
