@@ -25,7 +25,7 @@ from pipeline.settings import SiteSettings
 from pipeline.tables import SCALABILITY
 
 LEAST_GAIN = float(np.log(1.05))
-"""A gain of less than 5% justifies no more processors (log s)."""
+"""A gain of less than 5% justifies no more processors (log)."""
 
 NOISE = 1.2816
 """Standard errors by which the gain between two medians must exceed LEAST_GAIN: nine times in ten it is real then."""
@@ -91,7 +91,8 @@ def choices(options: Sequence[Row], settings: CostSettings) -> list[dict[str, An
 
     The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
     Serazzi & Tripathi 1991). Of measured counts the smallest is chosen that no other betters by LEAST_GAIN and the
-    noise of both; a count that was not measured is chosen only if the upper end of its 80% interval betters that one.
+    noise of both; a count that was not measured is chosen only if the upper end of its 80% interval betters that one,
+    for the trade-off times its expected cost.
     Efficiency is relative to the smallest count, and null where one would exceed MOST_EFFICIENCY.
 
     Parameters
@@ -147,19 +148,20 @@ def _best(options: Sequence[Row], settings: CostSettings, of_cost: int, of_time:
     """The place of the option with the least product of powers of charged processors and runtime; see `choices`."""
     is_measured = np.array([row["log_sd"] is not None for row in options])
     log_sd = np.array([row["log_sd"] or 0.0 for row in options])
-    runtime_s = np.array(
+    expected_s = np.array([row["runtime_s"] for row in options], float)
+    at_most_s = np.array(
         [row["runtime_s" if row["log_sd"] is not None else "runtime_s_hi80"] for row in options], float
     )
     charged = np.array([cost_of(row["procs"], 3600.0, settings)["proc_hours"] for row in options], float)
-    product = of_cost * np.log(charged) + of_time * np.log(runtime_s)
+    product = of_cost * np.log(charged) + (of_time - 1) * np.log(expected_s) + np.log(at_most_s)
     measured = np.flatnonzero(is_measured)
     noise = NOISE * np.hypot(log_sd[measured, None], log_sd[None, measured])
     is_better = product[measured, None] - product[None, measured] > of_time * (LEAST_GAIN + noise)
     best = measured[np.argmin(is_better.any(axis=1))]
-    others = np.flatnonzero(~is_measured & (product < product[best] - of_time * LEAST_GAIN))
+    others = np.flatnonzero(~is_measured & (product < product[best] - LEAST_GAIN))
     if not len(others):
         return int(best)
-    return int(others[np.argmax(product[others] <= product[others].min() + of_time * LEAST_GAIN)])
+    return int(others[np.argmax(product[others] <= product[others].min() + LEAST_GAIN)])
 
 
 IN_WORDS = {
