@@ -82,6 +82,38 @@ def logical_times(starts: Ints, kinds: Ints, partners: Ints, missing: Ints, in_o
     return times
 
 
+@entry_kernel
+def grown_phases(starts: Ints, codes: Ints, n_codes: int) -> Ints:
+    """The first ticks of all phases, and the number of ticks.
+
+    `starts` are the first events of the ticks, and the number of events; `codes` hold rank and type of each event. A
+    phase grows until a code repeats. Where the repeated event is not in the first tick, the phase ends before it, and
+    what follows is a second phase (Section 3.3, steps 2 to 4).
+    """
+    n_ticks = len(starts) - 1
+    seen = np.full(n_codes, -1, np.int64)
+    cuts = np.empty(2 * n_ticks + 2, np.int64)
+    cuts[0] = 0
+    n_cuts = 1
+    begin = 0
+    for tick in range(n_ticks):
+        first = n_ticks
+        for event in range(starts[tick], starts[tick + 1]):
+            if seen[codes[event]] >= begin:
+                first = min(first, seen[codes[event]])
+        if first < n_ticks:
+            if first > begin:
+                cuts[n_cuts] = first
+                n_cuts += 1
+            cuts[n_cuts] = tick
+            n_cuts += 1
+            begin = tick
+        for event in range(starts[tick], starts[tick + 1]):
+            seen[codes[event]] = tick
+    cuts[n_cuts] = n_ticks
+    return cuts[: n_cuts + 1]
+
+
 @dataclass(frozen=True, slots=True)
 class Events:
     """The events in order of rank and program; `row` is the call in the table, `call` its place in the rank.

@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from pipeline.arrays import Floats, Ints, category_codes, integers, row_codes
 from pipeline.errors import InputError, printable
-from pipeline.kernels import entry_kernel
 from pipeline.phase_tables import MPI_CALLS
 from pipeline.phases.calls import is_csv_trace, numbers_of_calls, read_csv_trace
-from pipeline.phases.clock import Events, LogicalTrace, find_events, logical_trace
+from pipeline.phases.clock import Events, LogicalTrace, find_events, grown_phases, logical_trace
 from pipeline.phases.occurrences import Occurrences, phases_table, points_table, sampled_share
 from pipeline.phases.otf2 import is_archive, read_otf2_trace
 from pipeline.phases.phase_input import Extracted, Pas2pRules, PhaseInput, PhaseRules
@@ -72,38 +71,6 @@ def find_phases(calls: pa.Table, trace_id: str, rules: PhaseRules) -> tuple[pa.T
     rows = Tally(calls.num_rows)
     report = Report("find_phases", "call", rows, rows, facts=facts)
     return phases, points_table(trace_id, sequence.phase, call, time_s), report
-
-
-@entry_kernel
-def grown_phases(starts: Ints, codes: Ints, n_codes: int) -> Ints:
-    """The first ticks of all phases, and the number of ticks.
-
-    `starts` are the first events of the ticks, and the number of events; `codes` hold rank and type of each event. A
-    phase grows until a code repeats. Where the repeated event is not in the first tick, the phase ends before it, and
-    what follows is a second phase (Section 3.3, steps 2 to 4).
-    """
-    n_ticks = len(starts) - 1
-    seen = np.full(n_codes, -1, np.int64)
-    cuts = np.empty(2 * n_ticks + 2, np.int64)
-    cuts[0] = 0
-    n_cuts = 1
-    begin = 0
-    for tick in range(n_ticks):
-        first = n_ticks
-        for event in range(starts[tick], starts[tick + 1]):
-            if seen[codes[event]] >= begin:
-                first = min(first, seen[codes[event]])
-        if first < n_ticks:
-            if first > begin:
-                cuts[n_cuts] = first
-                n_cuts += 1
-            cuts[n_cuts] = tick
-            n_cuts += 1
-            begin = tick
-        for event in range(starts[tick], starts[tick + 1]):
-            seen[codes[event]] = tick
-    cuts[n_cuts] = n_ticks
-    return cuts[: n_cuts + 1]
 
 
 def name_phases(trace: LogicalTrace, cuts: Ints, rules: Pas2pRules) -> Ints:

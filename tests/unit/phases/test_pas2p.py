@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.phases.calls import read_csv_trace
-from pipeline.phases.clock import find_events, logical_trace
+from pipeline.phases.clock import find_events, grown_phases, logical_trace
 from pipeline.phases.phase_input import Pas2pRules, PhaseRules
-from pipeline.phases.phases import find_phases, grown_phases
+from pipeline.phases.phases import find_phases
 from tests.simulation.mpi_steps import CHECKPOINT, COARSE, HERE, STEP, THERE, simulated_run
 from tests.unit.phases.trace_csv import HEADER, write_csv
 
