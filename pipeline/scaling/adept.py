@@ -166,8 +166,10 @@ def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floa
     for k in range(len(t)):
         own_lo, own_hi = lo[k][is_box[k]], hi[k][is_box[k]]
         # Boxes inside another one are dropped; of equal ones the first stays.
-        within = ((own_lo[:, None] >= own_lo) & (own_hi[:, None] <= own_hi)).all(axis=-1)
-        is_kept = ~(within & ~(within.T & np.triu(np.ones_like(within)))).any(axis=1)
+        within = np.ones((len(own_lo), len(own_lo)), np.bool_)
+        for lower, upper in zip(own_lo.T, own_hi.T, strict=True):
+            within &= (lower[:, None] >= lower) & (upper[:, None] <= upper)
+        is_kept = ~(within & ~np.triu(within.T)).any(axis=1)
         lows.append(own_lo[is_kept])
         highs.append(own_hi[is_kept])
         counts.append(int(is_kept.sum()))
