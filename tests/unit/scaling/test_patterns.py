@@ -86,7 +86,7 @@ def test_a_small_gain_is_no_step_where_nothing_tells_the_noise() -> None:
 @pytest.mark.parametrize("starts", [(3, 6), (3, 7), (4, 7), (4, 8)])
 @pytest.mark.parametrize("gain", [1.3, 2.0])
 def test_three_phases_of_three_to_four_sizes_are_found(starts: tuple[int, int], gain: float) -> None:
-    """Looked for one by one, either step hides the other: in a third of these series or fewer both were found."""
+    """Sought one by one, either step may hide the other."""
     procs = 2.0 ** np.arange({(3, 6): 9, (3, 7): 10, (4, 7): 10, (4, 8): 12}[starts])
     runtime_s = noisy(30, procs, seed=9)
     faster = gain ** np.searchsorted(starts, np.arange(procs.size), side="right")
