@@ -138,9 +138,9 @@ def measured_series(observations: pa.Table, least_log_sd: float, default_log_sd:
     procs, runtime_s, n_jobs = floats(observed, "procs"), floats(observed, "runtime_s_median"), ended_jobs(observed)
     series = []
     for group, first, last, sd in zip(ids, offsets[:-1], offsets[1:], core.tolist(), strict=True):
-        own, variance = slice(first, last), least_log_sd**2 + sd**2
-        weights = variance / (least_log_sd**2 + sd**2 / n_jobs[own])
-        series.append(MeasuredSeries(group, rows[own], procs[own], runtime_s[own], weights, variance**0.5, freedom))
+        at, variance = slice(first, last), least_log_sd**2 + sd**2
+        weights = variance / (least_log_sd**2 + sd**2 / n_jobs[at])
+        series.append(MeasuredSeries(group, rows[at], procs[at], runtime_s[at], weights, variance**0.5, freedom))
     return series
 
 

@@ -93,7 +93,9 @@ def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[floa
 def _patterns(series: MeasuredSeries, rules: PatternRules, n_shapes: int) -> list[dict[str, Any]]:
     """The rows of PATTERNS of one series, without its group: first what each pattern shows, then which are found."""
     classes = {name: in_class(name, series.procs, rules.node_procs) for name in class_names(rules.node_procs)}
-    rows = {name: {"pattern": name, "step": 1, "status": "too_few_points"} for name in (STEPWISE, *classes, DECLINING)}
+    rows: dict[str, dict[str, Any]] = {
+        name: {"pattern": name, "step": 1, "status": "too_few_points"} for name in (STEPWISE, *classes, DECLINING)
+    }
     if series.log_sd > rules.wide_log_sd:
         return [{**row, "status": "wide_group"} for row in rows.values()]
     if len(series.row) < MIN_DECLINE_POINTS:
@@ -204,7 +206,7 @@ SHOWN = 5
 
 def _words(row: dict[str, Any], series: MeasuredSeries, node_procs: int | None, axis: Axis) -> str | None:
     """The sentence of one row of PATTERNS; null where nothing was found."""
-    name, first = row["pattern"], row.get("from_procs")
+    name, first = row["pattern"], row.get("from_procs", 0)
     if row["status"] == "one_class_only":
         return f"All measured counts are {_CLASSES[name]}; runtimes at other counts are interpolated."
     if row["status"] != "found":
@@ -261,7 +263,8 @@ def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> t
         expected_s[odd], fit_weight[odd] = expected[is_odd] / factor[odd], 0.0
 
     is_odd = fit_weight == 0.0
-    words = np.where(is_odd, np.where(deviation > 0, "slow", "fast"), None)
+    words = np.full(is_odd.shape, None, object)
+    words[is_odd] = np.where(deviation[is_odd] > 0, "slow", "fast")
     columns = {"odd": pa.array(words, pa.string()).cast(CATEGORY)}
     for name, values in (("deviation", deviation), ("expected_s", expected_s), ("fit_weight", fit_weight)):
         columns[name] = arrow(values, np.isnan(values))
