@@ -167,9 +167,10 @@ def _best(options: Sequence[Row], settings: CostSettings, of_cost: int, of_time:
 IN_WORDS = {
     "one_size": "one processor count", "wide_group": "repeats differ widely", "tail_unidentified": "scaling goes on",
     "runner_up": "several fits equally good", "few_sizes": "few processor counts", "off_law": "no law fits these runs",
-    "sizes_differ": "other groups scale differently", "high_error": "the law misses a count", "far": "far from the runs",
+    "sizes_differ": "other groups scale differently", "high_error": "the law misses a count",
+    "far": "far from the runs",
     "wide": "wide interval", "unbounded": "no upper bound", "few": "few later runs", "missed": "later runs missed",
-    "broken": "no law comes close",
+    "broken": "the law misses a count",
 }  # fmt: skip
 """The codes of reliability in words."""
 
