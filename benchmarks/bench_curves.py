@@ -186,11 +186,8 @@ def answers(series: pd.DataFrame) -> pd.DataFrame:
             off=np.log(one.measured_s) - curve.log_s, bound=quantiles[:, 4] - curve.log_s,
         ))  # fmt: skip
     found = pd.concat(parts, ignore_index=True)
-    # Of a cell each code weighs the root of its number of series, each series alike.
-    cell = found.groupby(["given", "reach", "code"])
-    found["weight"] = 1 / (
-        np.sqrt(cell.name.transform("nunique")) * found.groupby(["given", "reach", "name"]).off.transform("size")
-    )
+    # Of a cell each series is one voice, and each cell weighs the same.
+    found["weight"] = 1 / found.groupby(["given", "reach", "name"]).off.transform("size")
     found["weight"] /= found.groupby(["given", "reach"]).weight.transform("sum")
     return found
 
@@ -208,10 +205,15 @@ def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
             error = off - np.sign(level - 0.5) * np.exp(np.clip(columns @ b, -8, 6))
             return float((weight * np.where(error > 0, level, level - 1) * error).sum())
 
-        best = np.array([0, 0.5, 0.5, 0])
-        for _ in range(3):
-            best = minimize(loss, best, method="Nelder-Mead", options={"maxiter": 4000, "xatol": 1e-3, "fatol": 1e-7}).x
-        return tuple(float(value) for value in best.round(2))
+        options = {"maxiter": 4000, "xatol": 1e-3, "fatol": 1e-8}
+        found = []
+        for start in (0.3, 0.8):
+            at = np.array([0, start, 0.5, 0])
+            for _ in range(3):
+                best = minimize(loss, at, method="Nelder-Mead", options=options)
+                at = best.x
+            found.append(best)
+        return tuple(float(value) for value in min(found, key=lambda one: one.fun).x.round(2))
 
     return {level: fitted(level) for level in calibration.WIDTHS}
 
