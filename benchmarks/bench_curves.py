@@ -168,7 +168,7 @@ def table(found: pd.DataFrame, rng: np.random.Generator, draws: int = 500) -> pd
 
 
 def answers(series: pd.DataFrame) -> pd.DataFrame:
-    """Per target of every way what `walltime` gives: code, name, cell, weight, log error, and what widths read."""
+    """Per target of every way what `walltime` gives: code, name, cell, log error, and what widths read."""
     parts = []
     for given, (_, own) in itertools.product(GIVEN, series.groupby("code")):
         if (one := question(own, given)) is None:
@@ -185,18 +185,17 @@ def answers(series: pd.DataFrame) -> pd.DataFrame:
             given=str(given), reach=reach, n_sizes=n_sizes, doublings=np.maximum(one.doublings, 0.0), log_sd=spread,
             off=np.log(one.measured_s) - curve.log_s, bound=quantiles[:, 4] - curve.log_s,
         ))  # fmt: skip
-    found = pd.concat(parts, ignore_index=True)
-    # Of a cell each series is one voice, and each cell weighs the same.
-    found["weight"] = 1 / found.groupby(["given", "reach", "name"]).off.transform("size")
-    found["weight"] /= found.groupby(["given", "reach"]).weight.transform("sum")
-    return found
+    return pd.concat(parts, ignore_index=True)
 
 
 def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
     """calibration.WIDTHS by quantile regression."""
     n_sizes = np.log(found.n_sizes.clip(1, calibration.MOST_SIZES))
     columns = np.column_stack([np.ones(len(found)), np.log(found.log_sd), np.log1p(found.doublings), n_sizes])
-    off, weight = found.off.to_numpy(), found.weight.to_numpy()
+    off = found.off.to_numpy()
+    # Of a cell each series is one voice, and each cell weighs the same.
+    voices = found.assign(weight=1 / found.groupby(["given", "reach", "name"]).off.transform("size"))
+    weight = (voices.weight / voices.groupby(["given", "reach"]).weight.transform("sum")).to_numpy()
 
     def fitted(level: float) -> tuple[float, ...]:
         def loss(b: Floats) -> float:
@@ -206,14 +205,14 @@ def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
             return float((weight * np.where(error > 0, level, level - 1) * error).sum())
 
         options = {"maxiter": 4000, "xatol": 1e-3, "fatol": 1e-8}
-        found = []
+        ended = []
         for start in (0.3, 0.8):
             at = np.array([0, start, 0.5, 0])
             for _ in range(3):
                 best = minimize(loss, at, method="Nelder-Mead", options=options)
                 at = best.x
-            found.append(best)
-        return tuple(float(value) for value in min(found, key=lambda one: one.fun).x.round(2))
+            ended.append(best)
+        return tuple(float(value) for value in min(ended, key=lambda one: one.fun).x.round(2))
 
     return {level: fitted(level) for level in calibration.WIDTHS}
 
