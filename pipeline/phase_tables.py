@@ -116,7 +116,7 @@ PLATFORM_PREDICTIONS = TableKind(
         ),
         number("set_share", "set_s by the predicted runtime."),
         category("status", "ok, or not_repetitive: run it whole.", required=True),
-        category("method", "phases, or even: an evenly spaced sample of the whole run, without phases.", required=True),
+        category("method", "phases, or even: an evenly spaced sample of the whole run, without phases."),
         seconds("control_s", "Runtime from as many evenly spaced occurrences, without phases; null: not measured."),
         seconds("control_factor_s", "Control: the whole reference time, scaled by the one factor of all samples."),
         seconds("measured_s", "The run's true time on the platform, where the trace has all of it."),

@@ -266,7 +266,9 @@ def _options(observations: Sequence[Row], rows: Sequence[Row]) -> list[dict[str,
         if ran is None and is_usable:
             found.append({**row, "log_sd": None, "energy_j": None})
         elif ran is not None and (ran["fit_weight"] != 0 or ran["odd"] == "slow"):
-            median_s, low_s, high_s = ran["runtime_s_median"], row["runtime_s_lo80"], row["runtime_s_hi80"]
+            # The published row of a count that ran is the median of its runs, of which the newest weigh most.
+            median_s = row["runtime_s"] if row["method"] == "runs" else ran["runtime_s_median"]
+            low_s, high_s = row["runtime_s_lo80"], row["runtime_s_hi80"]
             spread = typical if ran["log_sd"] is None else ran["log_sd"]
             found.append({
                 **row,
@@ -449,7 +451,7 @@ def _scalability(series: AxisSeries) -> tuple[pa.Table, Report]:
 def recommended_procs(series: AxisSeries, groups: Ints) -> tuple[dict[str, Floats], Bools]:
     """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
 
-    Also whether the count of least runtime is known, and faster than the smallest observed count by LEAST_GAIN.
+    Also whether the count of least runtime is known, and surely faster than the smallest observed one by LEAST_GAIN.
 
     The search covers counts from 1 to `reach` times the largest observed one, within the machine. The result is NaN
     where it lies beyond: the fastest count, for example, where the runtime still falls at the end of the search.
@@ -460,7 +462,8 @@ def recommended_procs(series: AxisSeries, groups: Ints) -> tuple[dict[str, Float
     counts = [np.union1d(counts_between(1, top, SEARCHED_PER_DOUBLING), [top]) for top in tops]
     offsets = np.cumsum([0, *map(len, counts)])
     every = np.concatenate([np.empty(0), *counts])
-    runtime_s = np.exp(series.observed.curve(np.repeat(groups, np.diff(offsets)), every).log_s)
+    curve = series.observed.curve(np.repeat(groups, np.diff(offsets)), every)
+    runtime_s = np.exp(curve.log_s)
     found = {name: np.full(len(groups), np.nan) for name in ("time_optimal", "efficiency_80", "efficiency_50")}
     is_faster = np.zeros(len(groups), bool)
     for row, procs in enumerate(counts):
@@ -469,7 +472,8 @@ def recommended_procs(series: AxisSeries, groups: Ints) -> tuple[dict[str, Float
         if fastest * SEEN_BEYOND <= procs[-1]:
             found["time_optimal"][row] = fastest
             smallest_s = np.interp(np.log(series.chosen["procs_min"][groups[row]]), np.log(procs), own_s)
-            is_faster[row] = len(procs) > 1 and np.log(smallest_s / own_s.min()) > LEAST_GAIN
+            doubt = 2 * curve.log_sd[offsets[row] + np.argmin(own_s)]
+            is_faster[row] = len(procs) > 1 and np.log(smallest_s / own_s.min()) > LEAST_GAIN + doubt
         efficiency = own_s[0] / (procs * own_s)
         for share in (80, 50):
             if (is_less := efficiency < share / 100).any():

@@ -90,7 +90,7 @@ class Kindred(NamedTuple):
     """Per series, its application (a number; -1: none), and whether it informs its siblings.
 
     Per application: `posterior_sums`, the sum of its informative series' posteriors over shapes, float64[applications,
-    g]; `n_informative`, their number.
+    g], where every size lies on the curve; `n_informative`, their number.
     """
 
     application: Ints
@@ -269,7 +269,7 @@ def _weigh(i: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
                 weight[g] *= root[g] if exponent % 2 == 1 else 1.0
                 root[g] *= root[g]
             exponent //= 2
-        whole += weight.sum()
+        whole += added(weight)
     work.weight[:n_hypotheses] /= whole
     return int(n_hypotheses)
 
@@ -277,7 +277,7 @@ def _weigh(i: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
 @kernel
 def _fill_misfit(h: int, m: int, work: _Workspace) -> None:
     """Fills noise with the squares of every shape about its level, in units of the covariance."""
-    misfit, ones, inverse, whole = work.noise[h], work.ones[h], work.inverse[h], work.ones[h, :m].sum()
+    misfit, ones, inverse, whole = work.noise[h], work.ones[h], work.inverse[h], added(work.ones[h, :m])
     misfit[:] = 0.0
     for j in range(m):
         for k in range(j + 1):
@@ -351,7 +351,7 @@ def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Works
 
     `kin.posterior_sums` adds n_informative posteriors, the series' own among them where it is informative.
     """
-    of, odds = kin.application[i], work.place
+    of, odds, plain = kin.application[i], work.place, added(work.weight[PLAIN])
     own = 1.0 if kin.is_informative[i] else 0.0
     n_others = kin.n_informative[of] - own if of >= 0 else 0.0
     if n_others <= 0.0:
@@ -361,7 +361,7 @@ def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Works
         here = 0.0
         for h in range(n_hypotheses):
             here += work.weight[h, g]
-        odds[g] = max(kin.posterior_sums[of, g] - own * here, 0.0) / (prior[g] * n_others)
+        odds[g] = max(kin.posterior_sums[of, g] - own * work.weight[PLAIN, g] / plain, 0.0) / (prior[g] * n_others)
         likelihood += here * odds[g]
     for h in range(n_hypotheses):
         for g in range(prior.size):
@@ -403,6 +403,15 @@ def _invert(matrix: Floats, inverse: Floats) -> float:
 
 
 @kernel
+def added(values: Floats) -> float:
+    """The sum, one after another: compiled and interpreted it is equal to the last digit."""
+    whole = 0.0
+    for value in values:
+        whole += value
+    return whole
+
+
+@kernel
 def total(weight: Floats, values: Floats) -> float:
     """The sum of products, as four sums side by side: none waits for the one before it."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -419,14 +428,22 @@ def total(weight: Floats, values: Floats) -> float:
 
 @entry_kernel
 def _add_posteriors(
-    series: _Columns, shapes: Shapes, application: Ints, is_informative: Bools, sums: Floats, work: _Workspace
-) -> None:
-    """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself."""
+    series: _Columns, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
+    work: _Workspace,
+) -> None:  # fmt: skip
+    """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself, sum 1.
+
+    It is that of the first so many hypotheses.
+    """
     for i in range(series.offsets.size - 1):
         if is_informative[i]:
-            for h in range(_weigh(i, series, shapes, work)):
+            n_hypotheses = min(_weigh(i, series, shapes, work), most_hypotheses)
+            whole = 0.0
+            for h in range(n_hypotheses):
+                whole += added(work.weight[h])
+            for h in range(n_hypotheses):
                 for g in range(shapes.prior.size):
-                    sums[application[i], g] += work.weight[h, g]
+                    sums[application[i], g] += work.weight[h, g] / whole
 
 
 def _columns(sizes: Sizes) -> _Columns:
@@ -448,7 +465,7 @@ def kin_of(sizes: Sizes, application: Ints) -> Kindred:
     sums = np.zeros((n_applications, shapes.prior.size))
     is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
     if is_informative.any():
-        _add_posteriors(_columns(sizes), shapes, application, is_informative, sums, _workspace(sizes, shapes))
+        _add_posteriors(_columns(sizes), shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
     n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
     return Kindred(application, is_informative, sums, n_informative)
 
@@ -456,7 +473,8 @@ def kin_of(sizes: Sizes, application: Ints) -> Kindred:
 def weights_of(sizes: Sizes, shapes: Shapes) -> Floats:
     """The posterior of the only series over the shapes given, sum 1."""
     sums, first = np.zeros((1, shapes.prior.size)), np.zeros(1, np.int64)
-    _add_posteriors(_columns(sizes), shapes, first, np.ones(1, np.bool_), sums, _workspace(sizes, shapes))
+    work = _workspace(sizes, shapes)
+    _add_posteriors(_columns(sizes), shapes, first, np.ones(1, np.bool_), N_HYPOTHESES, sums, work)
     posterior: Floats = sums[0]
     return posterior
 

@@ -131,8 +131,8 @@ def test_options_come_before_the_settings_of_the_run(published: Path, walltime: 
 
 def test_one_size_is_no_recommendation(published: Path, walltime: Walltime) -> None:
     shown = walltime("scaling", "advise", "--from", published, "--user", "bob").out
-    assert "The only count that ran (low confidence" in shown and "2 processors" in shown
-    assert "One size says nothing about others" in shown
+    assert "Only count that ran (low confidence" in shown and "2 processors" in shown
+    assert "One processor count has no information on others" in shown
     assert "J measured" not in shown and "efficiency" not in shown
 
 

@@ -235,9 +235,9 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
 
 
 def test_an_upper_end_that_no_run_bounds_is_said(tmp_path: Path, walltime: Walltime) -> None:
-    rows = ((1, 400), (4, 110), (9, 55), (16, 36), (25, 28))
+    rows = ((1, 102.7), (2, 105.3), (4, 111), (8, 120))
     (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t}\n" for n, t in rows))
-    asked = ("scaling", "fit", tmp_path / "bt.csv", "--predict", "1024")
+    asked = ("scaling", "fit", tmp_path / "bt.csv", "--predict", "256")
     (row,) = json.loads(walltime(*asked, "--json").out)["series"][0]["predictions"]
     assert row["runtime_s_hi95"] is None and "to no bound" in walltime(*asked).out
 

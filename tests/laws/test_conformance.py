@@ -112,7 +112,7 @@ def test_beyond_the_largest_useful_size_nothing_is_gained_and_before_it_somethin
 
 def test_the_largest_useful_size_of_each_law():
     def useful(law, **p):
-        return float(LAWS[law].largest_useful_procs(p))
+        return float(LAWS[law].largest_useful_procs({"t1_s": 1.0} | p))
 
     assert useful("constant", t1_s=5.0) == 1
     assert useful("usl", t1_s=100.0, serial_fraction=0.2, overhead_s=0.2) == pytest.approx(20)
