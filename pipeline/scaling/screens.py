@@ -38,7 +38,7 @@ MOST_PAIRS = 100
 DOUBLE_STEPS = 0.1
 """Prior probability that a stepped series has two further steps, not one."""
 
-DOUBTED_LOG_ODDS = -4.0
+DOUBTED_LOG_ODDS = -1.0
 """A step or decline whose log odds lie above this is judged anew on the fine grid."""
 
 FLAT_ERRORS = 2.0
@@ -395,6 +395,7 @@ class _Comparison:
         self.half = 0.5 * (series.freedom + len(log_t) - 1)
         self.prior = _grid(n_shapes)[1]
         self.plain = self.evidence(self.squares[None], self.prior, self.half)[0]
+        self.rivals: dict[tuple[int, ...], float] = {}
 
     def evidence(self, left: Array, prior: Floats, half: float) -> tuple[Floats, Ints, Array]:
         """Per row of left[row, shape], the squares that shapes leave: log of the mean of (1 + squares/known)^-half.
@@ -404,7 +405,7 @@ class _Comparison:
         best = left.min(axis=1, keepdims=True)
         cut = (self.known + best) * np.exp(NEGLIGIBLE_LOG / half) - self.known
         kept = np.flatnonzero((left <= cut).any(axis=0))
-        weight = prior[kept] * ((self.known + left[:, kept]) / (self.known + best)) ** np.float32(-half)
+        weight = prior[kept] * np.exp(np.float32(-half) * np.log((self.known + left[:, kept]) / (self.known + best)))
         whole = weight.sum(axis=1, keepdims=True)
         return np.log(whole[:, 0]) - half * np.log1p(best[:, 0] / self.known), kept, weight / whole
 
@@ -428,12 +429,15 @@ class _Comparison:
 
     def plain_or_odd(self, steps: tuple[int, ...], departure_log_sd: float) -> float:
         """Log odds of nothing, or of some one odd size, beside these steps."""
+        if steps in self.rivals:
+            return self.rivals[steps]
         m = len(self.weights)
         # The last of these parts has no size: its factor is on none.
         one_size = np.eye(m + 1, m, dtype=bool)[:, None]
         phases = np.broadcast_to(phases_from(m)[list(steps)], (m + 1, len(steps), m))
         odds, _ = self.odds(np.concatenate([phases, one_size], axis=1), departure_log_sd)
-        return float(np.logaddexp(np.logaddexp.reduce(odds[:-1]) - np.log(m), odds[-1]))
+        self.rivals[steps] = float(np.logaddexp(np.logaddexp.reduce(odds[:-1]) - np.log(m), odds[-1]))
+        return self.rivals[steps]
 
     def decline(self) -> tuple[float, int]:
         """Log odds that runtime rises again between two sizes, and where most of the posterior weight turns."""
