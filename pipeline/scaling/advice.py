@@ -267,7 +267,7 @@ def _options(observations: Sequence[Row], rows: Sequence[Row]) -> list[dict[str,
             found.append({**row, "log_sd": None, "energy_j": None})
         elif ran is not None and (ran["fit_weight"] != 0 or ran["odd"] == "slow"):
             # The published row of a count that ran is the median of its runs, of which the newest weigh most.
-            median_s = row["runtime_s"] if row["method"] == "runs" else ran["runtime_s_median"]
+            median_s = row["runtime_s"] if row.get("method") == "runs" else ran["runtime_s_median"]
             low_s, high_s = row["runtime_s_lo80"], row["runtime_s_hi80"]
             spread = typical if ran["log_sd"] is None else ran["log_sd"]
             found.append({
