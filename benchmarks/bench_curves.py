@@ -27,9 +27,7 @@ from pipeline.arrays import Floats, Ints
 from pipeline.axes import MOST_OK_SPAN
 from pipeline.scaling import calibration
 from pipeline.scaling.curves import PREDICTORS, PredictionTask, observed_series
-
-LEAST_OK_SIZES = 4
-"""Sizes from which an answer beyond them can be ok."""
+from pipeline.scaling.judgments import LEAST_BEYOND, LEAST_FAR, LEAST_SIZES
 
 GIVEN = (1, 2, 3, 4, 5, "in")
 SHOWN = (3, 4, 5, "in")
@@ -178,20 +176,20 @@ def answers(series: pd.DataFrame) -> pd.DataFrame:
         told = series.loc[one.series, ["code", "name"]].reset_index(drop=True)
         n_sizes, reach = np.diff(task.offsets)[task.target_series], np.where(given == "in", 0, _reach(one.doublings))
         spread = np.hypot(curve.log_sd, observed.run_sd[task.target_series])
-        quantiles = observed.quantiles(
-            task.target_series, task.target_procs, curve, observed.run_sd[task.target_series]
-        )
         parts.append(told.assign(
             given=str(given), reach=reach, n_sizes=n_sizes, doublings=np.maximum(one.doublings, 0.0), log_sd=spread,
-            off=np.log(one.measured_s) - curve.log_s, bound=quantiles[:, 4] - curve.log_s,
+            off=np.log(one.measured_s) - curve.log_s,
         ))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 
+def _read_by_widths(found: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    return found.log_sd.to_numpy(), found.n_sizes.to_numpy(), found.doublings.to_numpy()
+
+
 def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
     """calibration.WIDTHS by quantile regression."""
-    n_sizes = np.log(found.n_sizes.clip(1, calibration.MOST_SIZES))
-    columns = np.column_stack([np.ones(len(found)), np.log(found.log_sd), np.log1p(found.doublings), n_sizes])
+    columns = calibration.width_columns(*_read_by_widths(found))
     off = found.off.to_numpy()
     # Of a cell each series is one voice, and each cell weighs the same.
     voices = found.assign(weight=1 / found.groupby(["given", "reach", "name"]).off.transform("size"))
@@ -219,24 +217,22 @@ def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
 
 def judged(found: pd.DataFrame) -> pd.DataFrame:
     """The same with hits and widths (factors) of both intervals, by the widths that the other codes give."""
-    parts, published = [], calibration.WIDTHS
+    parts = []
     for code, own in found.groupby("code"):
-        calibration.WIDTHS = widths(found[found.code != code])
-        zeros = np.zeros(len(own))
-        low95, low80, _, high80, high95 = calibration.log_quantiles(
-            zeros, own.log_sd.to_numpy(), own.n_sizes.to_numpy(), own.doublings.to_numpy()
-        ).T
+        of_others = widths(found[found.code != code])
+        ends = calibration.log_quantiles(np.zeros(len(own)), *_read_by_widths(own), of_others)
+        low95, low80, _, high80, high95 = ends.T
         parts.append(own.assign(
             in80=own.off.between(low80, high80), in95=own.off.between(low95, high95),
             span80=np.exp(high80 - low80), span95=np.exp(high95 - low95), error=100 * np.abs(np.expm1(-own.off)),
         ))  # fmt: skip
-    calibration.WIDTHS = published
     return pd.concat(parts)
 
 
 def is_ok(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Whether an answer is ok by its span and the number of sizes it rests on."""
-    return (rows.span80 <= MOST_OK_SPAN) & (rows.n_sizes >= np.where(rows.reach == 0, 3, LEAST_OK_SIZES))
+    least = np.select([rows.reach == 0, rows.doublings <= 1], [LEAST_SIZES, LEAST_BEYOND], LEAST_FAR)
+    return (rows.span80 <= MOST_OK_SPAN) & (rows.n_sizes >= least)
 
 
 def show_coverage(found: pd.DataFrame) -> None:

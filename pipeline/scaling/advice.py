@@ -208,9 +208,14 @@ def axis_of_series(one: Row) -> Axis:
     return axis_of(next((row["axis"] for row in one["observations"]), None))
 
 
+def measured_counts(one: Row) -> Floats:
+    """The counts of a series that have a median runtime."""
+    return np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
+
+
 def compared_counts(one: Row, max_procs: int | None, settings: CostSettings) -> Floats:
     """The measured counts, and those up to twice the largest that code and machine can run."""
-    sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
+    sizes = measured_counts(one)
     if len(sizes) < 2:
         return sizes
     machine = (max_procs if axis_of_series(one) is Axis.PROCS else None) or np.inf
@@ -243,7 +248,7 @@ def answered(one: Row, rows: Iterable[Row], settings: CostSettings) -> dict[str,
 
 def published_answer(one: Row, settings: CostSettings) -> dict[str, Any]:
     """A published series with recommendations, from its predictions at counts that the code can run on."""
-    sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
+    sizes = measured_counts(one)
     counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
     near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
     node = settings.over(axis_of_series(one)).procs_per_node

@@ -5,6 +5,8 @@ deviation of the average, doublings how far the count lies outside the sizes of 
 because runtimes leave a law upwards more often and further.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
@@ -13,7 +15,9 @@ from pipeline.scaling.average import Sizes
 QUANTILES = (0.025, 0.1, 0.5, 0.9, 0.975)
 """Which quantiles an interval's ends and the prediction stand for, in the columns' order."""
 
-WIDTHS = {
+Widths = Mapping[float, tuple[float, ...]]
+
+WIDTHS: Widths = {
     0.025: (-0.55, 0.07, 0.75, -0.54),
     0.1: (-0.18, 0.74, 0.0, -0.33),
     0.9: (-1.73, 0.71, 0.86, 0.87),
@@ -26,12 +30,16 @@ MOST_SIZES = 6
 """A series of more sizes counts as one of so many: no measured code shows what more are worth."""
 
 
-def log_quantiles(log_s: Floats, log_sd: Floats, n_sizes: Floats, doublings: Floats) -> Floats:
+def width_columns(log_sd: Floats, n_sizes: Floats, doublings: Floats) -> Floats:
+    """What a, b, c and d of WIDTHS are multiplied by, float64[t, 4]."""
+    sizes = np.log(np.clip(n_sizes, 1, MOST_SIZES))
+    return np.column_stack([np.ones(log_sd.size), np.log(log_sd), np.log1p(doublings), sizes])
+
+
+def log_quantiles(log_s: Floats, log_sd: Floats, n_sizes: Floats, doublings: Floats, widths: Widths = WIDTHS) -> Floats:
     """Log runtimes at QUANTILES, float64[t, 5], from means and standard deviations (log s)."""
-    columns = np.column_stack(
-        [np.ones(log_s.size), np.log(log_sd), np.log1p(doublings), np.log(np.clip(n_sizes, 1, MOST_SIZES))]
-    )
-    low95, low80, high80, high95 = np.exp(columns @ np.array(list(WIDTHS.values())).T).T
+    columns = width_columns(log_sd, n_sizes, doublings)
+    low95, low80, high80, high95 = np.exp(columns @ np.array(list(widths.values())).T).T
     ends = [-np.maximum(low95, low80), -low80, np.zeros(log_s.size), high80, np.maximum(high95, high80)]
     found: Floats = log_s[:, None] + np.column_stack(ends)
     return found

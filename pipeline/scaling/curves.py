@@ -80,8 +80,12 @@ class Curves:
 
 def doublings_beyond(curves: Curves, procs: Floats) -> Floats:
     """How far procs lies outside the sizes observed, in doublings; 0 inside."""
-    ratio = np.maximum(procs / curves["procs_max"], curves["procs_min"] / procs)
-    return np.log2(np.maximum(ratio, 1.0))
+    return doublings_outside(procs, curves["procs_min"], curves["procs_max"])
+
+
+def doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Floats:
+    """How far procs lies outside smallest to largest, in doublings; 0 inside."""
+    return np.log2(np.maximum(np.maximum(procs / largest, smallest / procs), 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ class ObservedSeries:
         first, last = (
             ends[np.where(n_sizes > 0, place, -1)] for place in (sizes.offsets[group], sizes.offsets[group + 1] - 1)
         )
-        doublings = np.nan_to_num(np.log2(np.maximum(np.maximum(procs / last, first / procs), 1.0)))
+        doublings = np.nan_to_num(doublings_outside(procs, first, last))
         found = log_quantiles(curve.log_s, log_sd, n_sizes, doublings)
         return below_smallest_size(found, sizes, group, procs, self.run_sd[group])
 

@@ -13,6 +13,7 @@ from pipeline.axes import Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.calibration import QUANTILES
+from pipeline.scaling.counts import counts_between
 from pipeline.scaling.curves import Asked, AxisSeries, Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import judged, with_width
 from pipeline.scaling.levels import unlevel
@@ -100,9 +101,9 @@ def _grid(observed: Ints, rules: PredictRules, max_procs: int, at: Sequence[int]
     if len(observed) == 1:
         return observed
     top = min(observed[-1] * rules.reach, max(max_procs, observed[-1]))
-    powers = 2 ** np.arange(0, int(np.log2(top)) + 1)
+    powers = counts_between(observed[0] / rules.reach, top, 1).astype(np.int64)
     asked = np.array(rules.counts, np.int64)
-    return np.union1d(np.union1d(observed, powers[powers >= observed[0] / rules.reach]), asked)
+    return np.union1d(np.union1d(observed, powers), asked)
 
 
 class _Averaged(NamedTuple):
