@@ -207,6 +207,8 @@ def _fill_averages(
             _fill_log_shape(at[t], shapes, work.curve)
             centre, first, second, within = 0.0, 0.0, 0.0, 0.0
             for h in range(n_hypotheses):
+                if _odds(h, log2_x, series.log_t[a:b]) == 0.0:
+                    continue
                 weight, place = work.weight[h], work.place
                 within += _fill_gain(h, at[t], log2_x, series.rate[i], work) * total(weight, work.noise[h])
                 # 2. Where each shape goes through the target: its curve, shifted by what the sizes lie off it.
@@ -252,12 +254,15 @@ def _weigh(i: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
     constant, least = np.empty(n_hypotheses), np.inf
     for h in range(n_hypotheses):
         constant[h] = _krige(h, log2_x, log_t, series.variance[a:b], series.rate[i], work)
-        _fill_misfit(h, m, work)
         if constant[h] > -np.inf:
+            _fill_misfit(h, m, work)
             least = min(least, max(work.noise[h].min(), 0.0))
     most, whole = constant.max(), 0.0
     for h in range(n_hypotheses):
         weight, noise, root, factor = work.weight[h], work.noise[h], work.place, np.exp(constant[h] - most)
+        if constant[h] == -np.inf:
+            weight[:] = 0.0
+            continue
         for g in range(prior.size):
             noise[g] = FREEDOM + max(noise[g], 0.0)
             root[g] = np.sqrt((FREEDOM + least) / noise[g])
@@ -269,7 +274,8 @@ def _weigh(i: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
                 weight[g] *= root[g] if exponent % 2 == 1 else 1.0
                 root[g] *= root[g]
             exponent //= 2
-        whole += added(weight)
+        root[:] = 1.0
+        whole += total(weight, root)
     work.weight[:n_hypotheses] /= whole
     return int(n_hypotheses)
 
@@ -294,16 +300,22 @@ def _row(h: int, j: int, m: int) -> int:
 
 
 @kernel
-def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float, work: _Workspace) -> float:
-    """Fills walked, inverse and ones of a hypothesis; the log of its odds and of its density's constant."""
+def _odds(h: int, log2_x: Floats, log_t: Floats) -> float:
+    """Prior odds of a hypothesis on a series of at least LEAST_SIZES, or of PLAIN on any; 0: it is not asked."""
     m, odds = log2_x.size, ODDS[h]
-    walked, inverse, covariance = work.walked[h], work.inverse[h, :m, :m], work.covariance[:m, :m]
     if h == LAST_ODD:
         odds = min(odds * (log2_x[m - 1] - log2_x[m - 2]), 1.0)
     is_none = h == LAST_SLOPE and m == LEAST_SIZES
     if h == ENDED:
         is_none = log_t[m - 1] <= log_t[m - 2] - ENDED_GAIN or log_t[m - 2] >= log_t[0]
-    odds = 0.0 if is_none else odds
+    return 0.0 if is_none else odds
+
+
+@kernel
+def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float, work: _Workspace) -> float:
+    """Fills walked, inverse and ones of a hypothesis; the log of its odds and of its density's constant."""
+    m, odds = log2_x.size, _odds(h, log2_x, log_t)
+    walked, inverse, covariance = work.walked[h], work.inverse[h, :m, :m], work.covariance[:m, :m]
     walked[0] = 0.0
     for j in range(1, m):
         is_last = j == m - 1
