@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,15 +77,17 @@ def cluster() -> Iterator[object]:
 
 def started(distributed: ModuleType) -> Any:
     """Two workers; distributed gives its own thread ten seconds to start, which a loaded machine can exceed."""
-    for attempt in range(5):
-        try:
-            return distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", processes=True
-            )
-        except AssertionError:
-            if attempt == 4:
-                raise
-    raise AssertionError("unreachable")
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "host": "127.0.0.1",
+        "processes": True,
+    }
+    for _ in range(4):
+        with suppress(AssertionError):
+            return distributed.LocalCluster(**options)
+    return distributed.LocalCluster(**options)
 
 
 def test_a_dask_cluster_gives_the_same_bytes_also_where_a_worker_is_killed(
