@@ -13,19 +13,14 @@ the look-up file. A node is a list: its kind, then its parts.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 Plain = str | bool | int | float | None | Sequence["Plain"] | Mapping[str, "Plain"]
-ASCII = frozenset(range(128))
-_DIGITS = frozenset(map(ord, "0123456789"))
-_SPACES = frozenset(code for code in ASCII if chr(code).isspace())
-_WORD = frozenset(code for code in ASCII if chr(code).isalnum() or code == ord("_"))
-_CATEGORIES = {
-    "CATEGORY_DIGIT": _DIGITS, "CATEGORY_SPACE": _SPACES, "CATEGORY_WORD": _WORD,
-    "CATEGORY_NOT_DIGIT": ASCII - _DIGITS, "CATEGORY_NOT_SPACE": ASCII - _SPACES, "CATEGORY_NOT_WORD": ASCII - _WORD,
-}  # fmt: skip
-_ONE_CHARACTER = {"LITERAL", "NOT_LITERAL", "ANY", "IN"}
+_ASCII = tuple(map(chr, range(128)))
+_ONE_CHARACTER = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
+_BEHIND = [[one] for one in _ONE_CHARACTER]
+_ENDS = {"AT_BEGINNING": "start", "AT_END": "end"}
 
 
 def lua(value: Plain) -> str:
@@ -63,81 +58,36 @@ def pattern_tree(pattern: str) -> list[Plain]:
 def _sequence(items: Iterable[tuple[Any, Any]]) -> list[Plain]:
     found: list[Plain] = []
     for operator, argument in items:
-        name = str(operator)
-        if name == "SUBPATTERN":
+        if str(operator) == "SUBPATTERN":
             found += _sequence(argument[-1])
         else:
-            found.append(_node(name, argument))
+            found.append(_node(operator, argument))
     return found
 
 
-def _node(name: str, argument: Any) -> list[Plain]:
-    if name in _ONE_CHARACTER:
-        return ["set", _ranges(_set(name, argument))]
-    if name not in _NODES:
-        raise ValueError(f"{name} is unknown to the matcher")
-    return _NODES[name](argument)
+def _node(operator: Any, argument: Any) -> list[Plain]:
+    match str(operator), argument:
+        case name, _ if name in _ONE_CHARACTER:
+            return ["set", _ranges(operator, argument)]
+        case "MAX_REPEAT", (least, most, items):
+            return ["repeat", int(least), -1 if str(most) == "MAXREPEAT" else int(most), _sequence(items)]
+        case "BRANCH", (_, branches):
+            return ["branch", [_sequence(items) for items in branches]]
+        case ("ASSERT" | "ASSERT_NOT") as name, (1, items):
+            return ["ahead", name == "ASSERT", _sequence(items)]
+        case ("ASSERT" | "ASSERT_NOT") as name, (_, items) if [str(one) for one, _ in items] in _BEHIND:
+            return ["behind", name == "ASSERT", _ranges(*items[0])]
+        case "AT", end if str(end) in _ENDS:
+            return [_ENDS[str(end)]]
+    raise ValueError(f"{operator} {argument} is unknown to the matcher")
 
 
-def _look(is_wanted: bool) -> Callable[[Any], list[Plain]]:
-    def node(argument: Any) -> list[Plain]:
-        direction, items = argument
-        if direction > 0:
-            return ["ahead", is_wanted, _sequence(items)]
-        ((operator, of),) = items
-        return ["behind", is_wanted, _ranges(_set(str(operator), of))]
-
-    return node
-
-
-def _at(argument: Any) -> list[Plain]:
-    name = {"AT_BEGINNING": "start", "AT_END": "end"}.get(str(argument))
-    if name is None:
-        raise ValueError(f"{argument} is unknown to the matcher")
-    return [name]
-
-
-def _repeat(argument: Any) -> list[Plain]:
-    least, most, items = argument
-    return ["repeat", int(least), -1 if str(most) == "MAXREPEAT" else int(most), _sequence(items)]
-
-
-_NODES: dict[str, Callable[[Any], list[Plain]]] = {
-    "MAX_REPEAT": _repeat,
-    "BRANCH": lambda argument: ["branch", [_sequence(items) for items in argument[1]]],
-    "ASSERT": _look(True),
-    "ASSERT_NOT": _look(False),
-    "AT": _at,
-}
-
-
-def _set(name: str, argument: Any) -> frozenset[int]:
-    if name == "LITERAL":
-        return frozenset({argument})
-    if name == "NOT_LITERAL":
-        return ASCII - {argument}
-    if name == "ANY":
-        return ASCII - {ord("\n")}
-    if name == "RANGE":
-        return frozenset(range(argument[0], argument[1] + 1))
-    if name == "CATEGORY":
-        return _CATEGORIES[str(argument)]
-    if name != "IN":
-        raise ValueError(f"{name} is no set of characters")
-    parts = [(str(operator), of) for operator, of in argument]
-    union = frozenset().union(*(_set(one, of) for one, of in parts if one != "NEGATE"))
-    return ASCII - union if ("NEGATE", None) in parts else union
-
-
-def _ranges(codes: Iterable[int]) -> str:
-    """Pairs of first and last characters of runs of codes."""
-    runs: list[list[int]] = []
-    for code in sorted(set(codes) & ASCII):
-        if runs and runs[-1][1] == code - 1:
-            runs[-1][1] = code
-        else:
-            runs.append([code, code])
-    return "".join(map(chr, [code for run in runs for code in run]))
+def _ranges(operator: Any, argument: Any) -> str:
+    """Pairs of first and last characters of the runs of ASCII characters that a node of one character matches."""
+    parsed = re._parser.SubPattern(re._parser.State(), [(operator, argument)])  # type: ignore[attr-defined]
+    node = re._compiler.compile(parsed, re.UNICODE)  # type: ignore[attr-defined]
+    is_matched = "".join("1" if node.fullmatch(one) else "0" for one in _ASCII)
+    return "".join(chr(run.start()) + chr(run.end() - 1) for run in re.finditer("1+", is_matched))
 
 
 def rule_trees(rules: Collection[tuple[str, str]]) -> list[Plain]:
