@@ -200,7 +200,7 @@ def _fill_averages(
         if a == b or starts[i] == starts[i + 1]:
             continue
         # 1. The weights of hypotheses and shapes, from the series alone, then as its siblings inform them.
-        n_hypotheses = _weigh(i, series, shapes, work)
+        n_hypotheses = _weigh(i, N_HYPOTHESES, series, shapes, work)
         log_bayes[i] = _inform(i, n_hypotheses, shapes.prior, kin, work)
         log2_x, m = series.log2_x[a:b], b - a
         for t in range(starts[i], starts[i + 1]):
@@ -235,15 +235,15 @@ def _fill_averages(
 
 # Not inlined: two kernels call it once a series, and either would compile it again.
 @called_kernel
-def _weigh(i: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
-    """Fills weight and noise of every hypothesis and shape, from series i alone, sum 1; how many hypotheses there are.
+def _weigh(i: int, most_hypotheses: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
+    """Fills weight and noise of the first hypotheses and every shape, from series i alone, sum 1; how many they are.
 
     A weight is odds times prior times (FREEDOM + misfit)^-(FREEDOM + m - 1)/2. The power is whole in the root, so that
     squaring does what logarithms take five times as long for.
     """
     a, b = series.offsets[i], series.offsets[i + 1]
     m, prior, log2_x, log_t = b - a, shapes.prior, series.log2_x[a:b], series.log_t[a:b]
-    n_hypotheses, freedom = N_HYPOTHESES if m >= LEAST_SIZES else 1, FREEDOM + m - 1
+    n_hypotheses, freedom = most_hypotheses if m >= LEAST_SIZES else 1, FREEDOM + m - 1
     for j in range(m):
         _fill_log_shape(log2_x[j], shapes, work.error[j])
         for g in range(prior.size):
@@ -443,19 +443,12 @@ def _add_posteriors(
     series: _Columns, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
     work: _Workspace,
 ) -> None:  # fmt: skip
-    """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself, sum 1.
-
-    It is that of the first so many hypotheses.
-    """
+    """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself, sum 1."""
     for i in range(series.offsets.size - 1):
         if is_informative[i]:
-            n_hypotheses = min(_weigh(i, series, shapes, work), most_hypotheses)
-            whole = 0.0
-            for h in range(n_hypotheses):
-                whole += added(work.weight[h])
-            for h in range(n_hypotheses):
+            for h in range(_weigh(i, most_hypotheses, series, shapes, work)):
                 for g in range(shapes.prior.size):
-                    sums[application[i], g] += work.weight[h, g] / whole
+                    sums[application[i], g] += work.weight[h, g]
 
 
 def _columns(sizes: Sizes) -> _Columns:
@@ -477,6 +470,7 @@ def kin_of(sizes: Sizes, application: Ints) -> Kindred:
     sums = np.zeros((n_applications, shapes.prior.size))
     is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
     if is_informative.any():
+        # Where every size lies on the curve: other hypotheses would tell siblings of one series' accidents.
         _add_posteriors(_columns(sizes), shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
     n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
     return Kindred(application, is_informative, sums, n_informative)
