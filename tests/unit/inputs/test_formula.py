@@ -44,6 +44,7 @@ def test_an_undefined_value_is_unknown(text: str) -> None:
         "", " ", "x +", "x y", "(x", "x)", "log2(x, y)", "sin(x)", "x ** y", "x.real", "x; y", "x[0]",
         "__import__('os')", "x == y",
         "lambda: x", "1e400 + +x", "é", "min()", "--x", "(" * 60 + "x" + ")" * 60, "x" * (MAX_CHARACTERS + 1),
+        "+".join(["x"] * 500),
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
