@@ -1,7 +1,7 @@
 """Reads the inputs of runs or points from a table, and turns them into standardised numbers.
 
 Numbers are read as floats, categories as texts, and derived inputs are computed. Encoded are logarithms of log_numbers,
-and one column for each value of a category.
+and one column for each value of a category. Encoded runs, with log runtimes and folds, are what a model is learnt from.
 """
 
 from collections import Counter
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, floats_of
+from pipeline.arrays import Array, Bools, Floats, Ints, floats_of
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.inputs.declaration import Declaration, Input, InputType, parsed_formula
+from pipeline.inputs.declaration import Declaration, Input, InputType, LearnRules, parsed_formula
 
 TRUE, FALSE = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 
@@ -56,10 +56,6 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
 def numbers_of(table: pa.Table, name: str) -> Floats:
     """A column of numbers, NaN for null; InputError where it holds something else."""
     column = column_of(table, name)
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_null(column.type):
-        return np.full(table.num_rows, np.nan)
     try:
         return floats_of(column.cast(pa.float64(), safe=False))
     except pa.ArrowInvalid:
@@ -128,13 +124,35 @@ class Feature:
 
     name: str
     type: str
-    level: str | None
-    mean: float
-    scale: float
-    low: float
-    high: float
+    level: str | None = None
+    mean: float = 0.0
+    scale: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
     shift: float = 0.0
     """What is added before the logarithm: the smallest positive value of a log_number that can be zero."""
+
+    def of_runs(self, values: Array) -> "Feature":
+        """This feature with the shift, the scale and the bounds of the values of the runs."""
+        found = self
+        if self.type == LOG and np.nanmin(values) <= 0 < np.nanmax(values):
+            found = replace(self, shift=float(values[values > 0].min()))
+        columns = found.column(values)
+        known = columns[~np.isnan(columns)]
+        mean, scale = float(known.mean()), float(known.std())
+        low, high = ((float(end) - mean) / scale for end in (known.min(), known.max()))
+        return replace(found, mean=mean, scale=scale, low=low, high=high)
+
+    def column(self, values: Array) -> Floats:
+        """(rows,) the feature of an input's values, neither shifted to a mean of 0 nor scaled; NaN where unknown."""
+        if self.type == GAP:
+            return is_unknown(values).astype(np.float64)
+        if self.level is not None:
+            return np.array([value == self.level for value in values], np.float64)
+        if self.type != LOG:
+            return values
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(values + self.shift > 0, np.log(values + self.shift), np.nan)
 
     def bound(self, side: str) -> float:
         """The least ("low") or largest ("high") value of the runs in the input's own unit."""
@@ -161,21 +179,43 @@ class Encoding:
         A new value of a category has 0 in all of the category's columns, before they are standardised.
         """
         n_rows = len(next(iter(raw.values())))
-        columns = [(self._values(raw[one.name], one) - one.mean) / one.scale for one in self.features]
+        columns = [(one.column(raw[one.name]) - one.mean) / one.scale for one in self.features]
         return np.nan_to_num(np.stack(columns, axis=1)) if columns else np.zeros((n_rows, 0))
-
-    def _values(self, values: Array, one: Feature) -> Floats:
-        if one.type == GAP:
-            return is_unknown(values).astype(np.float64)
-        if one.level is not None:
-            return np.array([value == one.level for value in values], np.float64)
-        return _logged(values + one.shift) if one.type == LOG else values
 
     def is_answerable(self, raw: Mapping[str, Array]) -> Bools:
         """Rows in which every input is usable, and known where all runs know it."""
         known = [~is_unknown(values) for name, values in raw.items() if name not in self.gaps]
         found: Bools = np.logical_and.reduce([is_usable(raw, self.types), *known])
         return found
+
+
+def encoding_of(raw: Mapping[str, Array], types: Mapping[str, str]) -> Encoding:
+    """The encoding of usable rows."""
+    features: list[Feature] = []
+    levels: dict[str, tuple[str, ...]] = {}
+    constant: dict[str, float | None] = {}
+    gaps: dict[str, Bools] = {}
+    for name, values in raw.items():
+        is_gap = is_unknown(values)
+        known, found = values[~is_gap], list[Feature]()
+        if is_gap.any():
+            # Inputs that are unknown in the same runs have one column of gaps.
+            if not is_gap.all() and not any((is_gap == other).all() for other in gaps.values()):
+                found.append(Feature(name, GAP))
+            gaps[name] = is_gap
+        if types[name] == InputType.CATEGORY:
+            counts = Counter(sorted(known))
+            levels[name] = tuple(counts)
+            if len(counts) > 1:
+                often = sorted(level for level, _ in counts.most_common(MOST_COLUMNS))
+                found += [Feature(name, types[name], level) for level in often]
+        elif len(known) and known.max() > known.min():
+            found.append(Feature(name, types[name]))
+        else:
+            constant[name] = float(known[0]) if len(known) else None
+        features += [one.of_runs(values) for one in found]
+    n_unknown = {name: int(is_gap.sum()) for name, is_gap in gaps.items()}
+    return Encoding(tuple(features), levels, constant, dict(types), n_unknown)
 
 
 def input_types(raw: Mapping[str, Array], declaration: Declaration) -> dict[str, str]:
@@ -201,55 +241,38 @@ def is_usable(raw: Mapping[str, Array], types: Mapping[str, str]) -> Bools:
     return found
 
 
-def encoding_of(raw: Mapping[str, Array], types: Mapping[str, str]) -> Encoding:
-    """The encoding of usable rows."""
-    features: list[Feature] = []
-    levels: dict[str, tuple[str, ...]] = {}
-    constant: dict[str, float | None] = {}
-    gaps: dict[str, Array] = {}
-    for name, values in raw.items():
-        is_gap = is_unknown(values)
-        if is_gap.any():
-            # Inputs that are unknown in the same runs have one column of gaps.
-            if 0 < is_gap.mean() < 1 and not any((is_gap == other).all() for other in gaps.values()):
-                features.append(_feature(name, GAP, None, is_gap.astype(np.float64)))
-            gaps[name] = is_gap
-        known = values[~is_gap]
-        if types[name] == InputType.CATEGORY:
-            levels[name] = tuple(sorted(set(known)))
-            features += _level_features(name, values, known, levels[name])
-        elif len(known) and known.max() > known.min():
-            shift = _shift(known) if types[name] == LOG else 0.0
-            numbers = _logged(known + shift) if types[name] == LOG else known
-            features.append(replace(_feature(name, types[name], None, numbers), shift=shift))
-        else:
-            constant[name] = float(known[0]) if len(known) else None
-    counts = {name: int(is_gap.sum()) for name, is_gap in gaps.items()}
-    return Encoding(tuple(features), levels, constant, dict(types), counts)
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Runs to learn from: x (runs, features) standardised, y log runtimes (log s), the fold of each run.
 
+    `batch` numbers the runs' batches, where a column of batches is declared.
+    """
 
-def _level_features(name: str, values: Array, known: Array, levels: tuple[str, ...]) -> list[Feature]:
-    if len(levels) <= 1:
-        return []
-    counts = Counter(known)
-    often = sorted(levels, key=lambda level: (-counts[level], level))[:MOST_COLUMNS]
-    kind = str(InputType.CATEGORY)
-    has_level = {level: np.array([value == level for value in values], np.float64) for level in sorted(often)}
-    return [_feature(name, kind, level, where) for level, where in has_level.items()]
+    x: Floats
+    y: Floats
+    fold: Ints
+    batch: Ints | None
+    encoding: Encoding
+    rules: LearnRules
 
+    @property
+    def n_folds(self) -> int:
+        """How many folds there are; every one of them has runs."""
+        return int(self.fold.max()) + 1
 
-def _feature(name: str, kind: str, level: str | None, values: Floats) -> Feature:
-    mean, scale = float(values.mean()), float(values.std())
-    low, high = (float(values.min()) - mean) / scale, (float(values.max()) - mean) / scale
-    return Feature(name, kind, level, mean, scale, low, high)
+    def rows(self, chosen: Ints) -> "Training":
+        """Some of the runs; their folds are numbered anew where one has no run left."""
+        fold = np.unique(self.fold[chosen], return_inverse=True)[1].astype(np.int64)
+        batch = None if self.batch is None else self.batch[chosen]
+        return replace(self, x=self.x[chosen], y=self.y[chosen], fold=fold, batch=batch)
 
+    def some(self, rng: np.random.Generator, most: int) -> "Training":
+        """At most so many of the runs, drawn; all folds keep their numbers."""
+        if len(self.y) <= most:
+            return self
+        rows = np.sort(rng.choice(len(self.y), most, replace=False))
+        return replace(self.rows(rows), fold=self.fold[rows])
 
-def _shift(values: Floats) -> float:
-    """0 where all values are positive, else the smallest positive one: a count of nothing is one step below it."""
-    return float(values[values > 0].min()) if values.min() <= 0 < values.max() else 0.0
-
-
-def _logged(values: Floats) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = np.where(values > 0, np.log(values), np.nan)
-    return found
+    def rng(self, purpose: int) -> np.random.Generator:
+        """Random numbers that depend on the seed and the purpose alone."""
+        return np.random.default_rng([self.rules.seed, purpose])

@@ -17,6 +17,7 @@ from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.errors import InputError, printable
 from pipeline.inputs.declaration import Declaration, InputType, LearnRules, parsed_formula
 from pipeline.inputs.encoding import (
+    Training,
     encoding_of,
     input_types,
     is_usable,
@@ -26,19 +27,15 @@ from pipeline.inputs.encoding import (
     texts_of_values,
     truths_of,
 )
-from pipeline.inputs.gaussian_process import trial_errors
-from pipeline.inputs.training import Training, on_one_thread
+from pipeline.inputs.gaussian_process import one_thread, trial_errors
 from pipeline.inputs.trees import with_trees
 from pipeline.inputs.validation import (
     ErrorEstimate,
-    error_estimate,
     fit_with_bounds,
     grouped_folds,
-    left_out_tests,
     leverage_of,
-    quantiles,
-    scores,
     time_folds,
+    validated,
 )
 from pipeline.report import Report, Tally, parsed_json
 from pipeline.schema import TableKind, number
@@ -62,7 +59,7 @@ class InputModel:
     facts: Mapping[str, Any]
 
 
-@on_one_thread
+@one_thread()
 def learn(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> InputModel:
     """A model of the runtime over inputs; the same for the same runs in any order.
 
@@ -105,36 +102,27 @@ def learn(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> InputM
     training, fitted = fit_with_bounds(usable.training, usable.censored)
     if rules.method == "auto":
         fitted = with_trees(training, fitted)
-    known, group = ~usable.censored, usable.group
-    found = scores(training.y, fitted)[known]
-    error = error_estimate(training.y, fitted, training.fold, group, known, usable.folds_by)
-    # What says whether a point is outside the runs, and whether the model is to be trusted there.
+    error, facts = validated(training, fitted, usable.group, ~usable.censored, usable.folds_by)
+    # What says whether a point is outside the runs.
     scatter, largest = leverage_of(training.x)
-    facts: dict[str, Any] = {
-        "encoding": asdict(training.encoding), "quantiles": quantiles(found, group[known]),
-        "mean_score": float(found.mean()), "largest_leverage": largest,
-        "left_out": left_out_tests(training, fitted, group, known),
-    }  # fmt: skip
+    facts |= {"encoding": asdict(training.encoding), "largest_leverage": largest}
     method = METHODS["value" in fitted.arrays]
     return InputModel(declaration, rules, method, error, usable.report, {**fitted.arrays, "scatter": scatter}, facts)
 
 
 @dataclass(frozen=True, slots=True)
 class UsableRuns:
-    """The runs that can be learnt from, in their total order, with their inputs as read, runtimes (s) and bounds."""
+    """The runs that can be learnt from, in their total order, with their inputs as read, and which are lower bounds.
+
+    `group` numbers the runs that were made together; each run is its own group where no batches are known.
+    """
 
     training: Training
     raw: Mapping[str, Array]
-    seconds: Floats
     censored: Bools
+    group: Ints
     folds_by: str
     report: Report
-
-    @property
-    def group(self) -> Ints:
-        """The runs that were made together, as one number; each run is its own group where no batches are known."""
-        batch = self.training.batch
-        return batch if batch is not None and self.folds_by == "batch" else np.arange(len(self.seconds))
 
 
 def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules, codes: tuple[str, ...] = ()) -> UsableRuns:
@@ -142,22 +130,28 @@ def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules, cod
 
     InputError where fewer than 10 are left, no input varies, or too few runtimes are known.
     """
+    # The columns, and why a run is set aside: each counts under the first reason that applies.
     raw, n = raw_inputs(runs, declaration), runs.num_rows
     seconds = numbers_of(runs, declaration.target)
     procs = numbers_of(runs, declaration.procs) if declaration.procs else np.ones(n)
     batches = texts_of(runs, declaration.batch) if declaration.batch else None
     times = numbers_of(runs, declaration.time) if declaration.time else None
     censored = np.nan_to_num(truths_of(runs, declaration.censored)) if declaration.censored else np.zeros(n)
-    types = input_types(raw, declaration)
-    # Each run that is set aside counts under the first reason that applies.
-    no_target = np.isnan(seconds)
-    not_positive = ~no_target & ~((seconds > 0) & np.isfinite(seconds))
-    unusable = ~is_usable(raw, types) & ~no_target & ~not_positive
-    reasons = {"no_target": no_target, "target_not_positive": not_positive, "unusable_input": unusable}
-    kept = np.flatnonzero(~(no_target | not_positive | unusable))
+    types, left = input_types(raw, declaration), np.ones(n, bool)
+    reasons = {
+        "no_target": np.isnan(seconds), "target_not_positive": ~((seconds > 0) & np.isfinite(seconds)),
+        "unusable_input": ~is_usable(raw, types),
+    }  # fmt: skip
+    # fsum is exact, so that the order of the runs changes no digit.
+    work, set_aside = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0), {}
+    for name, where in reasons.items():
+        if (found := left & where).any():
+            set_aside[name] = Tally(int(found.sum()), fsum(work[found]))
+        left &= ~where
+    kept = np.flatnonzero(left)
     if len(kept) < LEAST_RUNS:
-        found = f"{len(kept)} of {n} runs with a positive {declaration.target} and usable inputs"
-        raise InputError("runs", found, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
+        few = f"{len(kept)} of {n} runs with a positive {declaration.target} and usable inputs"
+        raise InputError("runs", few, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
     # The order of their values: rows that tie are equal in every value that counts.
     keys = [*raw.values(), seconds, censored, procs, times, batches]
     ranks = [_codes(values[kept]) for values in keys if values is not None]
@@ -169,28 +163,22 @@ def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules, cod
     if not encoding.features:
         raise InputError("inputs", "the same values in all runs", "an input that varies", "declare other inputs")
     if is_bound.mean() > 0.5 or (~is_bound).sum() < np.unique(fold).size:
-        found = f"{int(is_bound.sum())} of {len(fold)} runtimes that are lower bounds"
-        raise InputError("runs", found, "at most half", "give more runs that ended by themselves")
+        bounds = f"{int(is_bound.sum())} of {len(fold)} runtimes that are lower bounds"
+        raise InputError("runs", bounds, "at most half", "give more runs that ended by themselves")
     batch = None if batches is None else _codes(batches)
     training = Training(encoding.encode(raw), np.log(seconds[order]), fold, batch, encoding, rules)
-    # fsum is exact, so that the order of the runs changes no digit.
-    work = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0)
-    set_aside = {name: Tally(int(where.sum()), fsum(work[where])) for name, where in reasons.items() if where.any()}
-    seen, left = Tally(n, fsum(work)), Tally(len(kept), fsum(work[kept]))
-    report = Report("inputs", "run", seen, left, set_aside, notes=_notes(encoding.gaps, codes, len(order))).check()
-    return UsableRuns(training, raw, seconds[order], is_bound, folds_by, report)
-
-
-def _notes(gaps: Mapping[str, int], codes: tuple[str, ...], n_runs: int) -> tuple[str, ...]:
-    """A sentence on inputs that some runs do not know, and one on codes."""
-    unknown = ", ".join(f"{printable(name, 40)} in {count:,}" for name, count in gaps.items())
-    found = (
-        [f"Of {n_runs:,} runs some do not know an input ({unknown}): unknown is a value of its own."] if gaps else []
-    )
-    names = ", ".join(printable(name, 40) for name in codes)
+    # What a person is told of them.
+    notes = []
+    if encoding.gaps:
+        unknown = ", ".join(f"{printable(name, 40)} in {count:,}" for name, count in encoding.gaps.items())
+        notes.append(f"Of {len(order):,} runs some do not know an input ({unknown}): unknown is a value of its own.")
     if codes:
-        found.append(f"Numbers that are used as categories, because that lowers the error on held runs: {names}.")
-    return tuple(found)
+        names = ", ".join(printable(name, 40) for name in codes)
+        notes.append(f"Numbers that are used as categories, because that lowers the error on held runs: {names}.")
+    seen, used = Tally(n, fsum(work)), Tally(len(kept), fsum(work[kept]))
+    report = Report("inputs", "run", seen, used, set_aside, notes=tuple(notes)).check()
+    group = batch if batch is not None and folds_by == "batch" else np.arange(len(order))
+    return UsableRuns(training, raw, is_bound, group, folds_by, report)
 
 
 def _codes(values: Array) -> Ints:
@@ -303,9 +291,9 @@ def save(model: InputModel, folder: Path) -> Path:
     ...     sorted(file.name for file in save(model, Path(folder)).iterdir())
     ['arrays.parquet', 'model.json']
     """
-    plain, values = packed_model(model)
+    text, values = packed_model(model, indent=1)
     write_table(folder / "arrays.parquet", ARRAYS.build(value=values), ARRAYS)
-    write_text(folder / "model.json", json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    write_text(folder / "model.json", text + "\n")
     return folder
 
 
@@ -335,23 +323,14 @@ def load(folder: Path) -> InputModel:
     """
     where = printable(str(folder / "model.json"))
     try:
-        plain = parsed_json((folder / "model.json").read_text(encoding="utf-8"))
+        text = (folder / "model.json").read_bytes()
     except FileNotFoundError:
         raise InputError(where, "no such file", "a model", "run walltime inputs learn first") from None
-    except ValueError as error:
-        raise InputError(where, f"no JSON ({printable(str(error), 80)})", "a model", "learn it again") from None
-    if not isinstance(plain, dict) or plain.get("format") != FORMAT or plain.get("method") not in METHODS:
-        raise InputError(where, "a file of another version or kind", f"a model of version {FORMAT}", "learn it again")
-    values = read_table(folder / "arrays.parquet", ARRAYS).column("value").to_numpy()
-    try:
-        return unpacked_model(plain, values)
-    except (KeyError, TypeError, ValueError) as error:
-        found = f"a damaged model ({printable(str(error).splitlines()[0], 80)})"
-        raise InputError(where, found, "what walltime inputs learn wrote", "learn it again") from None
+    return unpacked_model(where, text, read_table(folder / "arrays.parquet", ARRAYS).column("value").to_numpy())
 
 
-def packed_model(model: InputModel) -> tuple[dict[str, Any], Floats]:
-    """A model as plain values for JSON, with the shapes of its arrays, and the values of these one after the other."""
+def packed_model(model: InputModel, indent: int | None = None) -> tuple[str, Floats]:
+    """A model as JSON, with the shapes of its arrays, and the values of these one after the other."""
     # Fortran order in an array of LAPACK would otherwise be lost in the values.
     arrays = {name: np.ascontiguousarray(model.arrays[name], np.float64) for name in sorted(model.arrays)}
     plain = {
@@ -359,18 +338,27 @@ def packed_model(model: InputModel) -> tuple[dict[str, Any], Floats]:
         "settings": asdict(model.rules), "error": asdict(model.error), "report": model.report.as_dict(),
         "facts": model.facts, "shapes": {name: list(values.shape) for name, values in arrays.items()},
     }  # fmt: skip
-    return plain, np.concatenate([values.reshape(-1) for values in arrays.values()])
+    text = json.dumps(plain, indent=indent, sort_keys=True, ensure_ascii=False)
+    return text, np.concatenate([values.reshape(-1) for values in arrays.values()])
 
 
-def unpacked_model(plain: Mapping[str, Any], values: Floats) -> InputModel:
-    """The inverse of `packed_model`; KeyError, TypeError or ValueError where it is damaged."""
-    if plain["method"] not in METHODS:
-        raise ValueError(f"method {plain['method']}")
-    shapes = plain["shapes"]
-    ends = np.cumsum([int(np.prod(shapes[name])) for name in sorted(shapes)])
-    parts = zip(sorted(shapes), np.split(values, ends), strict=False)
-    arrays = {name: part.reshape(shapes[name]) for name, part in parts}
-    return InputModel(
-        Declaration.from_dict(plain["declaration"]), LearnRules(**plain["settings"]), plain["method"],
-        ErrorEstimate(**plain["error"]), Report.from_dict(plain["report"]), arrays, plain["facts"],
-    )  # fmt: skip
+def unpacked_model(where: str, text: str | bytes, values: Floats) -> InputModel:
+    """The inverse of `packed_model`; InputError, with where it stood, where it is damaged or of another version."""
+    try:
+        plain = parsed_json(text)
+    except (TypeError, ValueError) as error:
+        raise InputError(where, f"no JSON ({printable(str(error), 80)})", "a model", "learn it again") from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT or plain.get("method") not in METHODS:
+        raise InputError(where, "a file of another version or kind", f"a model of version {FORMAT}", "learn it again")
+    try:
+        shapes = plain["shapes"]
+        ends = np.cumsum([int(np.prod(shapes[name])) for name in sorted(shapes)])
+        parts = zip(sorted(shapes), np.split(values, ends), strict=False)
+        return InputModel(
+            Declaration.from_dict(plain["declaration"]), LearnRules(**plain["settings"]), plain["method"],
+            ErrorEstimate(**plain["error"]), Report.from_dict(plain["report"]),
+            {name: part.reshape(shapes[name]) for name, part in parts}, plain["facts"],
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        found = f"a damaged model ({printable(str(error).splitlines()[0], 80)})"
+        raise InputError(where, found, "what Walltime wrote", "learn it again") from None

@@ -88,8 +88,7 @@ def publish_models(
         row: dict[str, Any] = {"application": one.application, "input_names": "+".join(one.names), **one.rivalry}
         row |= {"n_jobs": len(one.places), "is_published": one.is_published, "site": site, "run_id": run_id}
         if one.model is not None and one.is_published:
-            plain, row["model_arrays"] = packed_model(one.model)
-            row["model"] = json.dumps(plain, sort_keys=True, ensure_ascii=False)
+            row["model"], row["model_arrays"] = packed_model(one.model)
         rows.append(row)
     table = INPUT_MODELS.check(pa.Table.from_pylist(rows, INPUT_MODELS.schema()))
     n, n_named, n_modelled = len(runs.inputs), int((runs.inputs >= 0).sum()), sum(len(one.places) for one in found)
@@ -272,11 +271,7 @@ def answer_questions(models: pa.Table, questions: Sequence[Question], settings: 
         if not asked or not row["is_published"]:
             continue
         places, own = zip(*asked, strict=True)
-        try:
-            model = unpacked_model(json.loads(row["model"]), np.array(row["model_arrays"], np.float64))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            damage = f"a damaged model ({error})"
-            raise InputError("table input_models", damage, "one that a run wrote", "run again") from None
+        model = unpacked_model("table input_models", row["model"], np.array(row["model_arrays"], np.float64))
         texts, procs, users = [q.inputs for q in own], [q.procs for q in own], [q.user for q in own]
         answers = predict(model, points_table(sorted(own[0].inputs), texts, procs, users, settings.types))
         found[list(places)] = quantiles_of(answers, np.array([one.requested_s for one in own]))
