@@ -15,7 +15,7 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.errors import InputError, printable
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.declaration import InputType, LearnRules
-from pipeline.inputs.encoding import Encoding, numbers_of, raw_inputs
+from pipeline.inputs.encoding import Encoding, is_unknown, is_usable, numbers_of, raw_inputs
 from pipeline.inputs.gaussian_process import one_thread
 from pipeline.inputs.learning import InputModel
 from pipeline.inputs.trees import correction
@@ -100,10 +100,11 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     >>> predict(model, pa.table({"n": [10.0, None]})).column("status").to_pylist()
     ['ok', 'missing_input']
     """
-    # The points as the runs were encoded; those that lack an input stand in the middle, and are refused.
+    # The points as the runs were encoded. Those that lack an input which all runs have are refused, as unusable ones.
     encoding = read_dataclass(Encoding, model.facts["encoding"])
     raw, n = raw_inputs(points, model.declaration), points.num_rows
-    complete = encoding.is_answerable(raw)
+    lacks = [is_unknown(values) for name, values in raw.items() if name not in encoding.gaps]
+    complete = is_usable(raw, encoding.types) & ~np.logical_or.reduce([*lacks, np.zeros(n, bool)])
     x = np.where(complete[:, None], encoding.encode(raw), 0.0)
     # Where they lie, against the runs.
     places, tests = Places(model, n), model.facts["left_out"]
@@ -148,20 +149,15 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     return ANSWERS.build(point=np.arange(n), status=[str(one) for one in places.status], reason=places.reason, **shown)
 
 
-@dataclass(slots=True, init=False)
 class Places:
     """Where points lie, against the runs: statuses, reasons, and what tests on the runs found at such places.
 
     `least` are the least scores of the intervals ("80", "95") and the least error to announce ("error_pct").
     """
 
-    model: InputModel
-    status: list[AnswerStatus]
-    reason: list[str | None]
-    least: dict[str, Floats]
-
     def __init__(self, model: InputModel, n: int) -> None:
-        self.model, self.status, self.reason = model, [AnswerStatus.OK] * n, [None] * n
+        self.rules, self.status = model.rules, [AnswerStatus.OK] * n
+        self.reason: list[str | None] = [None] * n
         self.least = {name: np.full(n, model.facts["quantiles"][name]) for name in LEVELS} | {"error_pct": np.zeros(n)}
 
     def settle(self, where: Bools, status: AnswerStatus, reason: list[str], test: Test | None = None) -> None:
@@ -178,7 +174,7 @@ class Places:
 
     def judge(self, outside: Bools, distance: Floats, test: Test | None, reason: list[str]) -> None:
         """Answer or refuse points outside, by the rules and by the test of such places."""
-        rules = self.model.rules
+        rules = self.rules
         answered, why_not = outside & (rules.outside == "predict"), "the runs do not suffice to test predictions there"
         if rules.outside == "refuse":
             why_not = "the rules refuse all points outside"

@@ -13,17 +13,12 @@ Processes count alike: J. M. Bates and C. W. J. Granger, "The combination of for
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack, solve_triangular
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.inputs.encoding import Training
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
 
 LENGTH_CENTRE, LENGTH_SD = float(np.log(6.0)), 1.5
 """The prior of a log length scale. The inputs have SD 1: 95% of its mass is at 0.3 to 120, nearly straight lines."""
@@ -53,8 +48,6 @@ CHUNK = 256
 """Points predicted at once: their covariances with some hundred runs fit a processor's cache."""
 
 Arrays = Mapping[str, Array]
-Prediction = tuple[Floats, Floats]
-"""Means and scales of log runtimes, (points,) each; intervals are multiples of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +93,8 @@ def fit(training: Training) -> Fitted:
     return Fitted(held_mean * scale + mean, held_sd * scale, {**found, "scale": np.array([mean, scale])})
 
 
-def predict(arrays: Arrays, x: Floats) -> Prediction:
-    """The mean of the processes, and the standard deviation of one run under the first."""
+def predict(arrays: Arrays, x: Floats) -> tuple[Floats, Floats]:
+    """(points,) the mean of the processes, and the standard deviation of one run under the first, log s."""
     (mean, scale), runs, mean_y, sd = arrays["scale"], arrays["x"], np.zeros(len(x)), np.empty(len(x))
     for place, (theta, alpha) in enumerate(zip(arrays["theta"], arrays["alpha"], strict=True)):
         own = runs[min(place // len(KERNELS), len(runs) - 1)]
@@ -115,7 +108,7 @@ def predict(arrays: Arrays, x: Floats) -> Prediction:
     return mean_y * scale + mean, sd * scale
 
 
-def once(training: Training, fitted: Fitted, x: Floats) -> Prediction:
+def once(training: Training, fitted: Fitted, x: Floats) -> tuple[Floats, Floats]:
     """What processes predict that were learnt from these runs, one of each kernel, with the parameters of a fit."""
     problem, mean, scale = _scaled(training)
     thetas = fitted.arrays["theta"][: len(KERNELS)]
@@ -206,10 +199,7 @@ class Kernel:
         if problem.batch is not None:
             k += np.exp(2 * self.theta[BATCH]) * np.equal.outer(problem.batch, problem.batch)
         k[np.diag_indices_from(k)] += np.exp(2 * self.theta[NOISE])
-        lower, failed = lapack.dpotrf(k, lower=1, clean=1, overwrite_a=1)
-        if failed:
-            raise np.linalg.LinAlgError(f"covariance of {len(k)} runs is not positive definite")
-        found: Floats = lower
+        found: Floats = cholesky(k, lower=True, overwrite_a=True, check_finite=False)
         return found
 
     def sds(self, lower: Floats, x: Floats, cross: Floats) -> Floats:
@@ -353,14 +343,8 @@ def _are_equal(x1: Floats, x2: Floats) -> Bools:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """BLAS has one thread meanwhile; afterwards it has as many as before. Also a decorator."""
-    with _libraries().limit(limits=1, user_api="blas"):
+    # Here, because threadpoolctl sets a variable of the environment, which an import of Walltime must not do.
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    with threadpool_limits(limits=1, user_api="blas"):
         yield
-
-
-@cache
-def _libraries() -> "ThreadpoolController":
-    # At first use: threadpoolctl sets a variable of the environment, which an import of Walltime must not do. scipy's
-    # own BLAS has been loaded, which the controller looks for.
-    from threadpoolctl import ThreadpoolController  # noqa: PLC0415
-
-    return ThreadpoolController()

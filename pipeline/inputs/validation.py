@@ -1,4 +1,4 @@
-"""How far a method can be trusted: folds, errors on held folds, scores that make intervals, and tests outside the runs.
+"""How far a method can be trusted: errors on held folds, scores that make intervals, and tests outside the runs.
 
 Scores: normalised split conformal prediction, J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman,
 "Distribution-free predictive inference for regression", JASA 113, 2018, section 5.2. For runs that come in batches:
@@ -50,7 +50,7 @@ def validated(
     """
     # Errors on held folds, and the scores that make intervals: absolute errors in scales.
     error = fitted.held_mean - training.y
-    errors = 100.0 * np.abs(np.expm1(error))[known]
+    errors = 100.0 * _relative(error)[known]
     scores = (np.abs(error) / fitted.held_sd)[known]
     # The shares in intervals that are made from the other folds' scores.
     fold, own = training.fold[known], group[known]
@@ -101,29 +101,6 @@ def effective_number(beyond: Floats, level: float, n_runs: int) -> float:
     variance = float(beyond.var(ddof=1)) / n_groups if n_groups > 1 else np.inf
     found = level * (1.0 - level) / max(variance, np.finfo(float).tiny)
     return float(np.clip(found, n_groups, n_runs))
-
-
-def grouped_folds(groups: Ints, n_folds: int, rng: np.random.Generator) -> Ints:
-    """A fold for each run; runs of one group share a fold, and folds have about equal numbers of runs.
-
-    Groups are taken from the largest to the smallest, each into the smallest fold so far; ties are drawn.
-    """
-    sizes = np.bincount(groups)
-    order = rng.permutation(len(sizes))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    totals, fold_of = np.zeros(min(n_folds, len(sizes)), np.int64), np.zeros(len(sizes), np.int64)
-    for group in order:
-        fold_of[group] = np.argmin(totals)
-        totals[fold_of[group]] += sizes[group]
-    return fold_of[groups]
-
-
-def time_folds(times: Floats, n_folds: int) -> Ints:
-    """Blocks of equal numbers of runs in order of time; runs of one instant share a block."""
-    values, codes = np.unique(times, return_inverse=True)
-    ends = np.cumsum(np.bincount(codes, minlength=len(values)))
-    block = np.minimum((ends - 1) * n_folds // len(times), n_folds - 1)
-    return np.unique(block[codes], return_inverse=True)[1].astype(np.int64)
 
 
 ROUNDS = 3
@@ -223,9 +200,7 @@ def _test(training: Training, fitted: Fitted, out: Bools) -> Test:
     """The mean error of the runs left out, and the quantiles of their scores."""
     mean, sd = process.once(training.rows(np.flatnonzero(~out)), fitted, training.x[out])
     error = mean - training.y[out]
-    with np.errstate(over="ignore"):
-        percent = float(100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0))).mean())
-    return {"error_pct": percent, **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
+    return {"error_pct": float(100.0 * _relative(error).mean()), **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
 
 
 def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: Bools) -> Test | None:
@@ -245,11 +220,16 @@ def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: B
     if len(far) < LEAST_LEFT_OUT or (has_batches and len(groups) < LEAST_LEVELS):
         return None
     error = fitted.held_mean[far] - training.y[far]
-    percent = 100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0)))
+    percent = 100.0 * _relative(error)
     worst = max(float(percent[group[far] == one].mean()) for one in groups) * LEVEL_MARGIN
     announced = worst if has_batches else float(percent.mean())
     limits = quantiles(np.abs(error) / fitted.held_sd[far], group[far])
     return {"error_pct": announced, **limits, "distance": float(ratio.max())}
+
+
+def _relative(error: Floats) -> Floats:
+    """Absolute errors of log runtimes as shares of the runtime."""
+    return np.abs(np.expm1(np.clip(error, -50.0, 50.0)))
 
 
 def leverage(x: Floats, scatter: Floats) -> Floats:

@@ -20,7 +20,8 @@ from pipeline.inputs import (
     predict,
     save,
 )
-from pipeline.inputs.validation import effective_number, expected_beyond, grouped_folds, quantiles, time_folds
+from pipeline.inputs.encoding import grouped_folds, time_folds
+from pipeline.inputs.validation import effective_number, expected_beyond, quantiles
 from tests.unit.inputs.simulated_runs import SIZES, learnt, solver_codes, solver_runs
 
 NUMBER = Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),))
