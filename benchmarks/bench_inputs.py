@@ -46,9 +46,8 @@ from pipeline.inputs import (  # noqa: E402
 )
 from pipeline.inputs import gaussian_process as process  # noqa: E402
 from pipeline.inputs.declaration import MethodName  # noqa: E402
-from pipeline.inputs.encoding import raw_inputs  # noqa: E402
-from pipeline.inputs.learning import as_categories, codes_among, usable_runs  # noqa: E402
-from pipeline.inputs.training import Training  # noqa: E402
+from pipeline.inputs.encoding import Training, raw_inputs, usable_runs  # noqa: E402
+from pipeline.inputs.learning import as_categories, codes_among  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "scaling"
 MOST_SLOW_RUNS = 350

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Array, Floats
-from pipeline.inputs.training import Arrays, Training
+from pipeline.inputs.encoding import Training
+from pipeline.inputs.gaussian_process import Arrays
 
 Facts = Mapping[str, float]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.inputs.training import Training
+from pipeline.inputs.encoding import Training
 
 POWERS = (
     -2.0, -1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 1 / 3, 0.5, 2 / 3, 0.75, 1.0, 1.25, 4 / 3, 1.5, 5 / 3, 2.0, 2.5,

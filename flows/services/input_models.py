@@ -167,7 +167,8 @@ class InputOptions:
 def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
     """The declaration; without `inputs` every column without another role is an input. InputError for an unknown name.
 
-    A type that is not given is inferred from the column's values.
+    A type that is not given is inferred from the column's values, and `learn` may find that it is a code; not the
+    factors of the processors, which are counts.
     """
     given = [
         (f"--{role}", getattr(options, role)) for role in ("target", "batch", "time", "censored")
@@ -183,8 +184,13 @@ def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
     if not names:
         raise InputError("--inputs", "no column", "at least one input besides the target", "name columns of the file")
     types = _types(options.types, names)
-    inferred = inferred_inputs(runs, names)
-    inputs = tuple(Input(one.name, types.get(one.name, one.type)) for one in inferred)
+    settled = set(types)
+    if options.procs is not None and options.procs not in runs.column_names:
+        settled |= parsed_formula(options.procs).names
+    inputs = tuple(
+        Input(one.name, types.get(one.name, one.type), is_inferred=one.name not in settled)
+        for one in inferred_inputs(runs, names)
+    )
     derived = tuple(_derived(text) for text in options.derived)
     return Declaration(inputs, derived, options.target, options.procs, options.batch, options.time, options.censored)
 

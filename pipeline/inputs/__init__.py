@@ -1,7 +1,7 @@
 """Runtime as a function of what a run was asked to do: RUNS, DECLARATION -> model; model, POINTS -> ANSWERS.
 
-runs + declaration -> encoding -> learning: processes, trees for what they leave -> validation (folds, intervals, tests
-outside the runs) -> InputModel
+runs + declaration -> encoding (usable runs, folds) -> learning (processes, trees) -> validation (errors, intervals,
+tests outside the runs) -> InputModel
 
 learn(runs, declaration, rules)        -> InputModel (error estimate and Report inside)
 predict(model, points)                 -> ANSWERS, one row a point, refused points with their reason

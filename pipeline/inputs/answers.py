@@ -14,10 +14,10 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.errors import InputError, printable
 from pipeline.inputs import gaussian_process as process
-from pipeline.inputs.declaration import InputType
-from pipeline.inputs.encoding import Encoding, numbers_of, raw_inputs
+from pipeline.inputs.declaration import InputType, LearnRules
+from pipeline.inputs.encoding import Encoding, is_unknown, is_usable, numbers_of, raw_inputs
+from pipeline.inputs.gaussian_process import one_thread
 from pipeline.inputs.learning import InputModel
-from pipeline.inputs.training import on_one_thread
 from pipeline.inputs.trees import correction
 from pipeline.inputs.validation import LEVELS, Test, leverage
 from pipeline.report import read_dataclass
@@ -71,7 +71,7 @@ ROUNDING = 1e-9
 """A point this far outside, in standard deviations of the input, is inside: logarithms are rounded."""
 
 
-@on_one_thread
+@one_thread()
 def predict(model: InputModel, points: pa.Table) -> pa.Table:
     """ANSWERS, one row a point in the order of `points`; refused points have nulls, a status and a reason.
 
@@ -100,28 +100,28 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     >>> predict(model, pa.table({"n": [10.0, None]})).column("status").to_pylist()
     ['ok', 'missing_input']
     """
-    # The points as the runs were encoded; those that lack an input stand in the middle, and are refused.
+    # The points as the runs were encoded. Those that lack an input which all runs have are refused, as unusable ones.
     encoding = read_dataclass(Encoding, model.facts["encoding"])
     raw, n = raw_inputs(points, model.declaration), points.num_rows
-    complete = encoding.is_answerable(raw)
+    lacks = [is_unknown(values) for name, values in raw.items() if name not in encoding.gaps]
+    complete = is_usable(raw, encoding.types) & ~np.logical_or.reduce([*lacks, np.zeros(n, bool)])
     x = np.where(complete[:, None], encoding.encode(raw), 0.0)
     # Where they lie, against the runs.
-    places = Places(model, n)
-    places.refuse(~complete, AnswerStatus.MISSING_INPUT, ["an input is unknown, undefined or negative"] * n)
+    places, tests = Places(model, n), model.facts["left_out"]
+    unknown = ["an input is unknown, undefined or negative"] * n
+    places.settle(~complete, AnswerStatus.MISSING_INPUT, unknown)
     for name, value in encoding.constant.items():
-        is_other = ~np.isnan(raw[name]) if value is None else (raw[name] != value) & ~np.isnan(raw[name])
+        is_other = ~np.isnan(raw[name]) & (value is None or raw[name] != value)
         all_have = "no run has a value" if value is None else f"all runs have {value:g}"
         reason = [f"{printable(name)} = {one}, and {all_have}" for one in raw[name]]
-        places.refuse(complete & is_other, AnswerStatus.REFUSED_OUTSIDE, reason)
-    tests = model.facts["left_out"]
+        places.settle(complete & is_other, AnswerStatus.REFUSED_OUTSIDE, reason)
     for name, levels in encoding.levels.items():
         known = {None, *levels}
         new = np.array([value not in known for value in raw[name]], bool)
         reason = [f"{printable(name)} = {printable(str(one), 40)} is in no run" for one in raw[name]]
-        if is_small(test := tests["categories"].get(name), model):
-            places.answer(new, AnswerStatus.NEW_CATEGORY, reason, test)
-        else:
-            places.refuse(new, AnswerStatus.REFUSED_CATEGORY, reason)
+        test = tests["categories"].get(name)
+        is_answered = is_small(test, model.rules)
+        places.settle(new, AnswerStatus.NEW_CATEGORY if is_answered else AnswerStatus.REFUSED_CATEGORY, reason, test)
     for j, one in enumerate(encoding.features):
         if one.type in (InputType.NUMBER, InputType.LOG_NUMBER):
             for side, beyond, where in (
@@ -149,57 +149,48 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     return ANSWERS.build(point=np.arange(n), status=[str(one) for one in places.status], reason=places.reason, **shown)
 
 
-@dataclass(slots=True, init=False)
 class Places:
     """Where points lie, against the runs: statuses, reasons, and what tests on the runs found at such places.
 
     `least` are the least scores of the intervals ("80", "95") and the least error to announce ("error_pct").
     """
 
-    model: InputModel
-    status: list[AnswerStatus]
-    reason: list[str | None]
-    least: dict[str, Floats]
-
     def __init__(self, model: InputModel, n: int) -> None:
-        self.model, self.status, self.reason = model, [AnswerStatus.OK] * n, [None] * n
+        self.rules, self.status = model.rules, [AnswerStatus.OK] * n
+        self.reason: list[str | None] = [None] * n
         self.least = {name: np.full(n, model.facts["quantiles"][name]) for name in LEVELS} | {"error_pct": np.zeros(n)}
 
-    def refuse(self, where: Bools, status: AnswerStatus, reason: list[str]) -> None:
-        """Refuse some points; the first reason of a refusal stays."""
-        for i in np.flatnonzero(where):
-            if self.status[i] not in REFUSED:
-                self.status[i], self.reason[i] = status, reason[i]
+    def settle(self, where: Bools, status: AnswerStatus, reason: list[str], test: Test | None = None) -> None:
+        """Give some points a status and its reason; the first refusal stays, else the first status.
 
-    def answer(self, where: Bools, status: AnswerStatus, reason: list[str], test: Test | None) -> None:
-        """Answer some points all the same, with the scores and the error of the test of such places."""
+        Points that are answered all the same have at least the scores and the error of the test of such places.
+        """
         for i in np.flatnonzero(where):
-            if self.status[i] == AnswerStatus.OK:
+            if self.status[i] == AnswerStatus.OK or (status in REFUSED and self.status[i] not in REFUSED):
                 self.status[i], self.reason[i] = status, reason[i]
-        for name, values in self.least.items():
-            values[where] = np.maximum(values[where], test[name] if test else 0.0)
+        if test and status not in REFUSED:
+            for name, values in self.least.items():
+                values[where] = np.maximum(values[where], test[name])
 
     def judge(self, outside: Bools, distance: Floats, test: Test | None, reason: list[str]) -> None:
         """Answer or refuse points outside, by the rules and by the test of such places."""
-        rules = self.model.rules
-        allowed, why_not = 100.0 * rules.largest_error, "the runs do not suffice to test predictions there"
-        answered = outside & (rules.outside == "predict")
+        rules = self.rules
+        answered, why_not = outside & (rules.outside == "predict"), "the runs do not suffice to test predictions there"
         if rules.outside == "refuse":
             why_not = "the rules refuse all points outside"
-        elif is_small(test, self.model):
+        elif is_small(test, rules):
             answered |= outside & (distance <= test["distance"])
             why_not = "it lies farther outside than predictions could be tested on the runs"
         elif test is not None:
-            error = f"an error of {test['error_pct']:.0f}%"
-            why_not = f"tests on the runs announce {error} there, and {allowed:.0f}% are allowed"
-        refusal = [f"{one}; {why_not}" for one in reason]
-        self.refuse(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, refusal)
-        self.answer(answered, AnswerStatus.OUTSIDE, reason, test)
+            error, allowed = f"an error of {test['error_pct']:.0f}%", f"{100.0 * rules.largest_error:.0f}% are allowed"
+            why_not = f"tests on the runs announce {error} there, and {allowed}"
+        self.settle(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, [f"{one}; {why_not}" for one in reason])
+        self.settle(answered, AnswerStatus.OUTSIDE, reason, test)
 
 
-def is_small(test: Test | None, model: InputModel) -> TypeGuard[Test]:
+def is_small(test: Test | None, rules: LearnRules) -> TypeGuard[Test]:
     """Whether there is a test, and its error is one that the rules allow."""
-    return test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error
+    return test is not None and test["error_pct"] <= 100.0 * rules.largest_error
 
 
 def rounded(values: Floats) -> Floats:
@@ -228,7 +219,7 @@ MOST_CANDIDATES = 2000
 """Candidates that are compared; more are drawn from, because their covariances are held in memory."""
 
 
-@on_one_thread
+@one_thread()
 def suggest(model: InputModel, candidates: pa.Table, cost: Cost | None = None) -> pa.Table:
     """SUGGESTIONS, the runs to make next, best first, as far as the budget and the number of runs go.
 

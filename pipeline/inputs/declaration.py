@@ -106,7 +106,8 @@ class LearnRules:
     """Largest mean error (share) in such tests with which a point outside is still answered."""
 
 
-MAX_CHARACTERS, MAX_DEPTH = 1000, 50
+MAX_OPERATIONS = 50
+"""Operators, functions and parentheses nest at most as deep as there are of them."""
 _OPERATORS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}
 _STRANGE = re.compile(r"[^-0-9A-Za-z_.+*/(), ]")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -133,14 +134,11 @@ class Formula:
 
 def parsed_formula(text: str) -> Formula:
     """The formula; InputError with the place of the first part that is not allowed."""
-    if len(text) > MAX_CHARACTERS:
-        found, expected = f"{len(text)} characters", f"at most {MAX_CHARACTERS}"
-        raise InputError("formula", found, expected, "split it into derived inputs")
     text = " ".join(text.split())
     if strange := _STRANGE.search(text):
         raise _error(text, strange.start(), printable(strange[0], 10), _PARTS)
-    if _depth(text) > MAX_DEPTH:
-        raise _error(text, 0, f"{_depth(text)} parentheses inside one another", f"at most {MAX_DEPTH}")
+    if (n_operations := len(re.findall(r"[-+*/(]", text))) > MAX_OPERATIONS:
+        raise _error(text, 0, f"{n_operations} operators and parentheses", f"at most {MAX_OPERATIONS} in each input")
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError as error:
@@ -180,12 +178,6 @@ def _function_of(node: ast.expr, text: str, names: set[str]) -> Callable[[Values
 def _is_sign_after_sign(text: str, node: ast.UnaryOp) -> bool:
     is_bare = "(" not in text[node.col_offset : node.operand.col_offset]
     return isinstance(node.operand, ast.UnaryOp) and is_bare
-
-
-def _depth(text: str) -> int:
-    """The most parentheses inside one another."""
-    steps = [(char == "(") - (char == ")") for char in text]
-    return int(np.cumsum([0, *steps]).max())
 
 
 def _error(text: str, place: int, found: str, expected: str) -> InputError:

@@ -1,21 +1,177 @@
-"""Reads the inputs of runs or points from a table, and turns them into standardised numbers.
+"""From a table to the runs that a model is learnt from: usable rows, their order, their folds, and inputs as numbers.
 
 Numbers are read as floats, categories as texts, and derived inputs are computed. Encoded are logarithms of log_numbers,
-and one column for each value of a category.
+and one column for each value of a category. Points are read and encoded as runs are.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, floats_of
+from pipeline.arrays import Array, Bools, Floats, Ints, floats_of
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.inputs.declaration import Declaration, Input, InputType, parsed_formula
+from pipeline.inputs.declaration import Declaration, Input, InputType, LearnRules, parsed_formula
+from pipeline.report import Report, Tally
 
-TRUE, FALSE = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
+LEAST_RUNS = 10
+TRUTHS = {"true": 1.0, "yes": 1.0, "1": 1.0, "1.0": 1.0, "false": 0.0, "no": 0.0, "0": 0.0, "0.0": 0.0, None: np.nan}
+
+
+def usable_runs(
+    runs: pa.Table, declaration: Declaration, rules: LearnRules, codes: tuple[str, ...] = ()
+) -> "UsableRuns":
+    """The runs that can be learnt from, and a Report of those that cannot; it names inputs that were found to be codes.
+
+    InputError where fewer than 10 are left, no input varies, or too few runtimes are known.
+    """
+    # The columns, and why a run is set aside: each counts under the first reason that applies.
+    raw, n = raw_inputs(runs, declaration), runs.num_rows
+    seconds = numbers_of(runs, declaration.target)
+    procs = numbers_of(runs, declaration.procs) if declaration.procs else np.ones(n)
+    batches = texts_of(runs, declaration.batch) if declaration.batch else None
+    times = numbers_of(runs, declaration.time) if declaration.time else None
+    censored = np.nan_to_num(truths_of(runs, declaration.censored)) if declaration.censored else np.zeros(n)
+    types, left = input_types(raw, declaration), np.ones(n, bool)
+    reasons = {
+        "no_target": np.isnan(seconds), "target_not_positive": ~((seconds > 0) & np.isfinite(seconds)),
+        "unusable_input": ~is_usable(raw, types),
+    }  # fmt: skip
+    # fsum is exact, so that the order of the runs changes no digit.
+    work, set_aside = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0), {}
+    for name, where in reasons.items():
+        if (found := left & where).any():
+            set_aside[name] = Tally(int(found.sum()), fsum(work[found]))
+        left &= ~where
+    kept = np.flatnonzero(left)
+    if len(kept) < LEAST_RUNS:
+        few = f"{len(kept)} of {n} runs with a positive {declaration.target} and usable inputs"
+        raise InputError("runs", few, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
+    # The order of their values: rows that tie are equal in every value that counts.
+    keys = [*raw.values(), seconds, censored, procs, times, batches]
+    ranks = [_codes(values[kept]) for values in keys if values is not None]
+    order = kept[np.lexsort(ranks[::-1])]
+    raw = {name: values[order] for name, values in raw.items()}
+    batch = None if batches is None else _codes(batches[order])
+    fold, folds_by = _folds(raw, batch, None if times is None else times[order], rules)
+    encoding, is_bound = encoding_of(raw, types), censored[order] > 0
+    if not encoding.features:
+        raise InputError("inputs", "the same values in all runs", "an input that varies", "declare other inputs")
+    if is_bound.mean() > 0.5 or (~is_bound).sum() < np.unique(fold).size:
+        bounds = f"{int(is_bound.sum())} of {len(fold)} runtimes that are lower bounds"
+        raise InputError("runs", bounds, "at most half", "give more runs that ended by themselves")
+    training = Training(encoding.encode(raw), np.log(seconds[order]), fold, batch, encoding, rules)
+    # What a person is told of them.
+    notes = []
+    if encoding.gaps:
+        unknown = ", ".join(f"{printable(name, 40)} in {count:,}" for name, count in encoding.gaps.items())
+        notes.append(f"Of {len(order):,} runs some do not know an input ({unknown}): unknown is a value of its own.")
+    if codes:
+        names = ", ".join(printable(name, 40) for name in codes)
+        notes.append(f"Numbers that are used as categories, because that lowers the error on held runs: {names}.")
+    seen, used = Tally(n, fsum(work)), Tally(len(kept), fsum(work[kept]))
+    report = Report("inputs", "run", seen, used, set_aside, notes=tuple(notes)).check()
+    group = batch if batch is not None and folds_by == "batch" else np.arange(len(order))
+    return UsableRuns(training, raw, is_bound, group, folds_by, report)
+
+
+@dataclass(frozen=True, slots=True)
+class UsableRuns:
+    """The runs that can be learnt from, in their total order, with their inputs as read, and which are lower bounds.
+
+    `group` numbers the runs that were made together; each run is its own group where no batches are known.
+    """
+
+    training: "Training"
+    raw: Mapping[str, Array]
+    censored: Bools
+    group: Ints
+    folds_by: str
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Runs to learn from: x (runs, features) standardised, y log runtimes (log s), the fold of each run.
+
+    `batch` numbers the runs' batches, where a column of batches is declared.
+    """
+
+    x: Floats
+    y: Floats
+    fold: Ints
+    batch: Ints | None
+    encoding: "Encoding"
+    rules: LearnRules
+
+    @property
+    def n_folds(self) -> int:
+        """How many folds there are; every one of them has runs."""
+        return int(self.fold.max()) + 1
+
+    def rows(self, chosen: Ints) -> "Training":
+        """Some of the runs; their folds are numbered anew where one has no run left."""
+        fold = np.unique(self.fold[chosen], return_inverse=True)[1].astype(np.int64)
+        batch = None if self.batch is None else self.batch[chosen]
+        return replace(self, x=self.x[chosen], y=self.y[chosen], fold=fold, batch=batch)
+
+    def some(self, rng: np.random.Generator, most: int) -> "Training":
+        """At most so many of the runs, drawn; all folds keep their numbers."""
+        if len(self.y) <= most:
+            return self
+        rows = np.sort(rng.choice(len(self.y), most, replace=False))
+        return replace(self.rows(rows), fold=self.fold[rows])
+
+    def rng(self, purpose: int) -> np.random.Generator:
+        """Random numbers that depend on the seed and the purpose alone."""
+        return np.random.default_rng([self.rules.seed, purpose])
+
+
+def _codes(values: Array) -> Ints:
+    if values.dtype == object:
+        values = np.array(["" if value is None else f"={value}" for value in values])
+    return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _folds(raw: Mapping[str, Array], batch: Ints | None, times: Floats | None, rules: LearnRules) -> tuple[Ints, str]:
+    """The fold of each run, and what the folds follow; too few batches or instants fall back to random folds."""
+    rng = np.random.default_rng([rules.seed, 0])
+    if batch is not None and len(set(batch)) >= 3:
+        return grouped_folds(batch, rules.folds, rng), "batch"
+    if times is not None and np.isfinite(times).all() and len(np.unique(times)) >= 3:
+        return time_folds(times, rules.folds), "time"
+    # Runs of the same inputs share a fold: repeats of a run tell nothing about runs of other inputs.
+    rows = np.stack([_codes(values) for values in raw.values()], axis=1)
+    groups = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    if groups.max() + 1 < 3:
+        raise InputError("runs", f"{groups.max() + 1} distinct combinations of inputs", "at least 3", "vary the inputs")
+    return grouped_folds(groups, rules.folds, rng), "random"
+
+
+def grouped_folds(groups: Ints, n_folds: int, rng: np.random.Generator) -> Ints:
+    """A fold for each run; runs of one group share a fold, and folds have about equal numbers of runs.
+
+    Groups are taken from the largest to the smallest, each into the smallest fold so far; ties are drawn.
+    """
+    sizes = np.bincount(groups)
+    order = rng.permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    totals, fold_of = np.zeros(min(n_folds, len(sizes)), np.int64), np.zeros(len(sizes), np.int64)
+    for group in order:
+        fold_of[group] = np.argmin(totals)
+        totals[fold_of[group]] += sizes[group]
+    return fold_of[groups]
+
+
+def time_folds(times: Floats, n_folds: int) -> Ints:
+    """Blocks of equal numbers of runs in order of time; runs of one instant share a block."""
+    values, codes = np.unique(times, return_inverse=True)
+    ends = np.cumsum(np.bincount(codes, minlength=len(values)))
+    block = np.minimum((ends - 1) * n_folds // len(times), n_folds - 1)
+    return np.unique(block[codes], return_inverse=True)[1].astype(np.int64)
 
 
 def raw_inputs(table: pa.Table, declaration: Declaration) -> dict[str, Array]:
@@ -29,12 +185,11 @@ def raw_inputs(table: pa.Table, declaration: Declaration) -> dict[str, Array]:
     }  # fmt: skip
     found = {one.name: readers[one.type](table, one.name) for one in declaration.inputs}
     for one in declaration.derived:
-        parsed = parsed_formula(one.formula)
+        parsed, where = parsed_formula(one.formula), f"formula {printable(one.formula, 80)}"
         for name in sorted(parsed.names):
             if name not in found:
-                raise _unknown(f"formula {printable(one.formula, 80)}", name, found)
+                raise _unknown(where, name, found)
             if found[name].dtype.kind != "f":
-                where = f"formula {printable(one.formula, 80)}"
                 raise InputError(where, f"{printable(name)}, which is a category", "inputs that are numbers")
         found[one.name] = parsed.evaluate(found, table.num_rows)
     return found
@@ -56,10 +211,6 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
 def numbers_of(table: pa.Table, name: str) -> Floats:
     """A column of numbers, NaN for null; InputError where it holds something else."""
     column = column_of(table, name)
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_null(column.type):
-        return np.full(table.num_rows, np.nan)
     try:
         return floats_of(column.cast(pa.float64(), safe=False))
     except pa.ArrowInvalid:
@@ -70,23 +221,16 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
 
 def truths_of(table: pa.Table, name: str) -> Floats:
     """A column of yes and no as 1 and 0, NaN for null; InputError for any other value."""
-    texts = texts_of(table, name)
-    known: dict[str | None, float] = {**dict.fromkeys(TRUE, 1.0), **dict.fromkeys(FALSE, 0.0), None: np.nan}
-    lower = [text.lower() if text is not None else None for text in texts]
-    strange = next((text for text in lower if text not in known), None)
+    lower = [text.lower() if text is not None else None for text in texts_of(table, name)]
+    strange = next((text for text in lower if text not in TRUTHS), None)
     if strange is not None:
         raise InputError(f"column {printable(name)}", printable(strange, 40), "true, false, yes, no, 1 or 0")
-    return np.array([known[text] for text in lower], np.float64)
+    return np.array([TRUTHS[text] for text in lower], np.float64)
 
 
 def texts_of(table: pa.Table, name: str) -> Array:
     """A column as texts, None for null; whole numbers have no decimals, so that 1.0 and 1 are the same category."""
-    return texts_of_values(column_of(table, name).to_pylist())
-
-
-def texts_of_values(values: Iterable[object]) -> Array:
-    """Each value as `texts_of` reads it."""
-    return np.array([_text(value) for value in values], dtype=object)
+    return np.array([_text(value) for value in column_of(table, name).to_pylist()], dtype=object)
 
 
 def _text(value: object) -> str | None:
@@ -107,7 +251,7 @@ def _inferred(column: pa.ChunkedArray) -> InputType:
     return InputType.LOG_NUMBER if len(values) and values.min() >= 0 else InputType.NUMBER
 
 
-def _unknown(where: str, name: str, known: Iterable[str] | Mapping[str, Array]) -> InputError:
+def _unknown(where: str, name: str, known: Iterable[str]) -> InputError:
     names = sorted(known)
     expected = f"one of {printable(', '.join(names), 200)}"
     return InputError(where, f"no {printable(name)}", expected, did_you_mean(name, names))
@@ -128,13 +272,35 @@ class Feature:
 
     name: str
     type: str
-    level: str | None
-    mean: float
-    scale: float
-    low: float
-    high: float
+    level: str | None = None
+    mean: float = 0.0
+    scale: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
     shift: float = 0.0
     """What is added before the logarithm: the smallest positive value of a log_number that can be zero."""
+
+    def of_runs(self, values: Array) -> "Feature":
+        """This feature with the shift, the scale and the bounds of the values of the runs."""
+        found = self
+        if self.type == LOG and np.nanmin(values) <= 0 < np.nanmax(values):
+            found = replace(self, shift=float(values[values > 0].min()))
+        columns = found.column(values)
+        known = columns[~np.isnan(columns)]
+        mean, scale = float(known.mean()), float(known.std())
+        low, high = ((float(end) - mean) / scale for end in (known.min(), known.max()))
+        return replace(found, mean=mean, scale=scale, low=low, high=high)
+
+    def column(self, values: Array) -> Floats:
+        """(rows,) the feature of an input's values, neither shifted to a mean of 0 nor scaled; NaN where unknown."""
+        if self.type == GAP:
+            return is_unknown(values).astype(np.float64)
+        if self.level is not None:
+            return np.array([value == self.level for value in values], np.float64)
+        if self.type != LOG:
+            return values
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(values + self.shift > 0, np.log(values + self.shift), np.nan)
 
     def bound(self, side: str) -> float:
         """The least ("low") or largest ("high") value of the runs in the input's own unit."""
@@ -161,21 +327,37 @@ class Encoding:
         A new value of a category has 0 in all of the category's columns, before they are standardised.
         """
         n_rows = len(next(iter(raw.values())))
-        columns = [(self._values(raw[one.name], one) - one.mean) / one.scale for one in self.features]
+        columns = [(one.column(raw[one.name]) - one.mean) / one.scale for one in self.features]
         return np.nan_to_num(np.stack(columns, axis=1)) if columns else np.zeros((n_rows, 0))
 
-    def _values(self, values: Array, one: Feature) -> Floats:
-        if one.type == GAP:
-            return is_unknown(values).astype(np.float64)
-        if one.level is not None:
-            return np.array([value == one.level for value in values], np.float64)
-        return _logged(values + one.shift) if one.type == LOG else values
 
-    def is_answerable(self, raw: Mapping[str, Array]) -> Bools:
-        """Rows in which every input is usable, and known where all runs know it."""
-        known = [~is_unknown(values) for name, values in raw.items() if name not in self.gaps]
-        found: Bools = np.logical_and.reduce([is_usable(raw, self.types), *known])
-        return found
+def encoding_of(raw: Mapping[str, Array], types: Mapping[str, str]) -> Encoding:
+    """The encoding of usable rows."""
+    features: list[Feature] = []
+    levels: dict[str, tuple[str, ...]] = {}
+    constant: dict[str, float | None] = {}
+    gaps: dict[str, Bools] = {}
+    for name, values in raw.items():
+        is_gap = is_unknown(values)
+        known, found = values[~is_gap], list[Feature]()
+        if is_gap.any():
+            # Inputs that are unknown in the same runs have one column of gaps.
+            if not is_gap.all() and not any((is_gap == other).all() for other in gaps.values()):
+                found.append(Feature(name, GAP))
+            gaps[name] = is_gap
+        if types[name] == InputType.CATEGORY:
+            counts = Counter(sorted(known))
+            levels[name] = tuple(counts)
+            if len(counts) > 1:
+                often = sorted(level for level, _ in counts.most_common(MOST_COLUMNS))
+                found += [Feature(name, types[name], level) for level in often]
+        elif len(known) and known.max() > known.min():
+            found.append(Feature(name, types[name]))
+        else:
+            constant[name] = float(known[0]) if len(known) else None
+        features += [one.of_runs(values) for one in found]
+    n_unknown = {name: int(is_gap.sum()) for name, is_gap in gaps.items()}
+    return Encoding(tuple(features), levels, constant, dict(types), n_unknown)
 
 
 def input_types(raw: Mapping[str, Array], declaration: Declaration) -> dict[str, str]:
@@ -198,58 +380,4 @@ def is_usable(raw: Mapping[str, Array], types: Mapping[str, str]) -> Bools:
     numbers = {name: values for name, values in raw.items() if types[name] != InputType.CATEGORY}
     bad = [np.isinf(values) | ((values < 0) & (types[name] == LOG)) for name, values in numbers.items()]
     found: Bools = ~np.logical_or.reduce([np.zeros(len(next(iter(raw.values()))), bool), *bad])
-    return found
-
-
-def encoding_of(raw: Mapping[str, Array], types: Mapping[str, str]) -> Encoding:
-    """The encoding of usable rows."""
-    features: list[Feature] = []
-    levels: dict[str, tuple[str, ...]] = {}
-    constant: dict[str, float | None] = {}
-    gaps: dict[str, Array] = {}
-    for name, values in raw.items():
-        is_gap = is_unknown(values)
-        if is_gap.any():
-            # Inputs that are unknown in the same runs have one column of gaps.
-            if 0 < is_gap.mean() < 1 and not any((is_gap == other).all() for other in gaps.values()):
-                features.append(_feature(name, GAP, None, is_gap.astype(np.float64)))
-            gaps[name] = is_gap
-        known = values[~is_gap]
-        if types[name] == InputType.CATEGORY:
-            levels[name] = tuple(sorted(set(known)))
-            features += _level_features(name, values, known, levels[name])
-        elif len(known) and known.max() > known.min():
-            shift = _shift(known) if types[name] == LOG else 0.0
-            numbers = _logged(known + shift) if types[name] == LOG else known
-            features.append(replace(_feature(name, types[name], None, numbers), shift=shift))
-        else:
-            constant[name] = float(known[0]) if len(known) else None
-    counts = {name: int(is_gap.sum()) for name, is_gap in gaps.items()}
-    return Encoding(tuple(features), levels, constant, dict(types), counts)
-
-
-def _level_features(name: str, values: Array, known: Array, levels: tuple[str, ...]) -> list[Feature]:
-    if len(levels) <= 1:
-        return []
-    counts = Counter(known)
-    often = sorted(levels, key=lambda level: (-counts[level], level))[:MOST_COLUMNS]
-    kind = str(InputType.CATEGORY)
-    has_level = {level: np.array([value == level for value in values], np.float64) for level in sorted(often)}
-    return [_feature(name, kind, level, where) for level, where in has_level.items()]
-
-
-def _feature(name: str, kind: str, level: str | None, values: Floats) -> Feature:
-    mean, scale = float(values.mean()), float(values.std())
-    low, high = (float(values.min()) - mean) / scale, (float(values.max()) - mean) / scale
-    return Feature(name, kind, level, mean, scale, low, high)
-
-
-def _shift(values: Floats) -> float:
-    """0 where all values are positive, else the smallest positive one: a count of nothing is one step below it."""
-    return float(values[values > 0].min()) if values.min() <= 0 < values.max() else 0.0
-
-
-def _logged(values: Floats) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = np.where(values > 0, np.log(values), np.nan)
     return found

@@ -10,15 +10,15 @@ for the sum; V. Tresp, "A Bayesian committee machine", Neural Computation 12, 20
 Processes count alike: J. M. Bates and C. W. J. Granger, "The combination of forecasts", 1969.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack, solve_triangular
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
 from pipeline.arrays import Array, Bools, Floats, Ints
-from pipeline.inputs.training import Arrays, Fitted, Prediction, Training
+from pipeline.inputs.encoding import Training
 
 LENGTH_CENTRE, LENGTH_SD = float(np.log(6.0)), 1.5
 """The prior of a log length scale. The inputs have SD 1: 95% of its mass is at 0.3 to 120, nearly straight lines."""
@@ -34,27 +34,180 @@ ABSENT = -np.inf
 OFFSET = 10.0
 """Variance of the unknown mean, in variances of the log runtimes."""
 TOLERANCE = 1e-6
+KERNELS: tuple[list[int], ...] = ([], [SUM, LINEAR])
+"""The parts that each kernel lacks beside those that no run needs. Far from all runs the second falls back to their
+mean, where curves and lines go on. The standard deviations of predictions are those of the first."""
+GROUPS = 5
+"""Groups of folds. Each has a process of each kernel, whose parameters are learnt from the other groups."""
+PARAMETER_ROWS = 500
+"""Runs that parameters are learnt from: 1,000 in place of 300 lower the error of 2,048 runs by 5%, for six times as
+long."""
+FIRST_STEPS, GROUP_STEPS = 100, 15
+TRIAL_ROWS, TRIAL_STEPS = 300, 40
+CHUNK = 256
+"""Points predicted at once: their covariances with some hundred runs fit a processor's cache."""
+
+Arrays = Mapping[str, Array]
 
 
-class Kernel(StrEnum):
-    """The parts that a process has beside repeats, batches and noise."""
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What was learnt. `held_mean` and `held_sd` (runs,) predict each run from the other folds (log s)."""
 
-    ADDITIVE = "additive"
-    """The joint part, a curve for each input, and the linear part."""
-    JOINT = "joint"
-    """The joint part alone: far from all runs it falls back to their mean, where curves and lines go on."""
+    held_mean: Floats
+    held_sd: Floats
+    arrays: Arrays
 
 
-def start(problem: Training, kernel: Kernel) -> Floats:
-    """The parameters to begin a search with, which are also the centres of their priors; ABSENT for missing parts."""
-    found = np.concatenate([np.full(problem.x.shape[1], LENGTH_CENTRE), list(AMPLITUDES.values())])
-    if kernel == Kernel.JOINT:
-        found[[SUM, LINEAR]] = ABSENT
-    if len(np.unique(problem.x, axis=0)) == len(problem.x):
-        found[REPEAT] = ABSENT
-    if problem.batch is None:
-        found[BATCH] = ABSENT
-    return found
+def fit(training: Training) -> Fitted:
+    """The parameters and weights of each process, its runs, and the factor of the first, which tells the spread.
+
+    A process is conditioned on all runs, or on `gp_rows` of them, drawn for each group. Every run is predicted by the
+    processes of its group without the runs of its fold.
+    """
+    # Parameters of each kernel, from which every group begins its own search.
+    every, mean, scale = _scaled(training)
+    n_groups, rng = min(GROUPS, every.n_folds), training.rng(1)
+    first = every.some(rng, PARAMETER_ROWS)
+    firsts = [learn_parameters(first, start(every, lacking), FIRST_STEPS) for lacking in KERNELS]
+    held_mean, held_sd = np.zeros(len(every.y)), np.empty(len(every.y))
+    arrays: dict[str, list[Array]] = {"x": [], "theta": [], "alpha": [], "lower": []}
+    for group in range(n_groups):
+        problem = every.some(rng, training.rules.gp_rows)
+        others = problem.rows(np.flatnonzero(problem.fold % n_groups != group)).some(rng, PARAMETER_ROWS)
+        arrays["x"].append(problem.x)
+        for place, theta in enumerate(learn_parameters(others, one, GROUP_STEPS) for one in firsts):
+            kernel = Kernel(theta, problem.x)
+            lower = kernel.factor(problem)
+            arrays["theta"].append(theta)
+            arrays["alpha"].append(cho_solve((lower, True), problem.y, check_finite=False))
+            arrays["lower"] = arrays["lower"] or [lower]
+            # What the processes predict of the folds of the group, without them.
+            folds = range(group, every.n_folds, n_groups)
+            for held, means, sds in held_folds(kernel, lower, problem, every, folds):
+                held_mean[held] += means / len(KERNELS)
+                held_sd[held] = sds if place == 0 else held_sd[held]
+    if len(every.y) <= training.rules.gp_rows:
+        del arrays["x"][1:]
+    found = {name: np.array(values) for name, values in arrays.items()}
+    return Fitted(held_mean * scale + mean, held_sd * scale, {**found, "scale": np.array([mean, scale])})
+
+
+def predict(arrays: Arrays, x: Floats) -> tuple[Floats, Floats]:
+    """(points,) the mean of the processes, and the standard deviation of one run under the first, log s."""
+    (mean, scale), runs, mean_y, sd = arrays["scale"], arrays["x"], np.zeros(len(x)), np.empty(len(x))
+    for place, (theta, alpha) in enumerate(zip(arrays["theta"], arrays["alpha"], strict=True)):
+        own = runs[min(place // len(KERNELS), len(runs) - 1)]
+        kernel = Kernel(theta, own)
+        for begin in range(0, len(x), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            cross = kernel.covariance(x[part], own)
+            mean_y[part] += cross @ alpha / len(arrays["theta"])
+            if place == 0:
+                sd[part] = kernel.sds(arrays["lower"][0], x[part], cross)
+    return mean_y * scale + mean, sd * scale
+
+
+def once(training: Training, fitted: Fitted, x: Floats) -> tuple[Floats, Floats]:
+    """What processes predict that were learnt from these runs, one of each kernel, with the parameters of a fit."""
+    problem, mean, scale = _scaled(training)
+    thetas = fitted.arrays["theta"][: len(KERNELS)]
+    factors = [Kernel(theta, problem.x).factor(problem) for theta in thetas]
+    alphas = [cho_solve((lower, True), problem.y, check_finite=False) for lower in factors]
+    arrays = {"x": [problem.x], "theta": thetas, "alpha": alphas, "lower": factors[:1], "scale": [mean, scale]}
+    return predict({name: np.array(values) for name, values in arrays.items()}, x)
+
+
+def trial_errors(training: Training) -> Floats:
+    """(runs,) errors on held folds, log s, of one process with parameters learnt once: quick, to compare inputs."""
+    problem, _, scale = _scaled(training)
+    some = problem.some(training.rng(6), TRIAL_ROWS)
+    kernel = Kernel(learn_parameters(some, start(some, KERNELS[0]), TRIAL_STEPS), problem.x)
+    errors = np.empty(len(problem.y))
+    for held, means, _ in held_folds(kernel, kernel.factor(problem), problem, problem, range(problem.n_folds)):
+        errors[held] = means - problem.y[held]
+    return errors * scale
+
+
+def posterior_covariance(arrays: Arrays, x: Floats) -> tuple[Floats, float]:
+    """(points, points) covariances of the smooth part under the first process, and the variance of a run around it.
+
+    In squares of log seconds.
+    """
+    runs, unit = arrays["x"][0], float(arrays["scale"][1]) ** 2
+    kernel = Kernel(arrays["theta"][0], runs)
+    taken = reduction(arrays["lower"][0], kernel.covariance(runs, x))
+    return (kernel.covariance(x, x) - taken.T @ taken) * unit, kernel.noise_variance * unit
+
+
+def held_folds(
+    kernel: "Kernel", lower: Floats, problem: Training, every: Training, folds: Iterable[int]
+) -> Iterator[tuple[Bools, Floats, Floats]]:
+    """For each fold its runs, and what the process predicts of them without the runs of the fold: means and SDs."""
+    inverse = _symmetric_inverse(lower)
+    alpha = inverse @ problem.y
+    for fold in folds:
+        out, held = np.flatnonzero(problem.fold == fold), every.fold == fold
+        cross = kernel.covariance(every.x[held], problem.x)
+        own = np.linalg.inv(inverse[np.ix_(out, out)])
+        taken = cross @ inverse
+        means = cross @ alpha - taken[:, out] @ own @ alpha[out]
+        smooth = kernel.variance(every.x[held]) - (taken * cross).sum(axis=1)
+        smooth += ((taken[:, out] @ own) * taken[:, out]).sum(axis=1)
+        yield held, means, np.sqrt(np.maximum(smooth, 0.0) + kernel.noise_variance)
+
+
+def _scaled(training: Training) -> tuple[Training, float, float]:
+    """The runs with centred and scaled log runtimes, and what these were centred and scaled by."""
+    mean, scale = float(training.y.mean()), float(training.y.std()) or 1.0
+    return replace(training, y=(training.y - mean) / scale), mean, scale
+
+
+class Kernel:
+    """Prior covariances of log runtimes, under the parameters `theta` of a process on the runs x."""
+
+    def __init__(self, theta: Floats, x: Floats) -> None:
+        self.theta, self.curved = theta, curved_features(x)
+        self.noise_variance = float(np.exp(2 * theta[BATCH:]).sum())
+        """Variance of one run around the smooth part, its batch included."""
+
+    def covariance(self, x1: Floats, x2: Floats) -> Floats:
+        """(n1, n2) covariances without batches and noise."""
+        theta, rates = self.theta, np.sqrt(5.0) * np.exp(-self.theta[:JOINT])
+        root = _squares(x1 * rates, x2 * rates)
+        found = _matern(np.sqrt(root, out=root))
+        found *= np.exp(2 * theta[JOINT])
+        found += OFFSET
+        if theta[SUM] != ABSENT:
+            found += np.exp(2 * theta[LINEAR]) * (x1 @ x2.T)
+            for j in self.curved:
+                root = np.abs(np.subtract.outer(x1[:, j] * rates[j], x2[:, j] * rates[j]))
+                found += np.exp(2 * theta[SUM]) * _matern(root)
+        if theta[REPEAT] != ABSENT:
+            found += np.exp(2 * theta[REPEAT]) * _are_equal(x1, x2)
+        return found
+
+    def variance(self, x: Floats) -> Floats:
+        """(n,) the diagonal of `covariance`."""
+        joint, curve, line, repeat = np.exp(2 * self.theta[JOINT:BATCH])
+        found: Floats = joint + curve * len(self.curved) + repeat + OFFSET + line * (x * x).sum(axis=1)
+        return found
+
+    def factor(self, problem: Training) -> Floats:
+        """The lower Cholesky factor of the covariance of the runs, whose log runtimes are centred and scaled."""
+        k = self.covariance(problem.x, problem.x)
+        if problem.batch is not None:
+            k += np.exp(2 * self.theta[BATCH]) * np.equal.outer(problem.batch, problem.batch)
+        k[np.diag_indices_from(k)] += np.exp(2 * self.theta[NOISE])
+        found: Floats = cholesky(k, lower=True, overwrite_a=True, check_finite=False)
+        return found
+
+    def sds(self, lower: Floats, x: Floats, cross: Floats) -> Floats:
+        """(n,) standard deviations of one run at each point; `cross` are the points' covariances with the runs."""
+        taken = reduction(lower, cross.T)
+        smooth = np.maximum(self.variance(x) - (taken * taken).sum(axis=0), 0.0)
+        found: Floats = np.sqrt(smooth + self.noise_variance)
+        return found
 
 
 def curved_features(x: Floats) -> Ints:
@@ -62,45 +215,20 @@ def curved_features(x: Floats) -> Ints:
     return np.array([j for j in range(x.shape[1]) if len(np.unique(x[:, j])) > 2], np.int64)
 
 
-def covariance(theta: Floats, curved: Ints, x1: Floats, x2: Floats) -> Floats:
-    """(n1, n2) prior covariances of the runtimes without batches and noise; `curved` are the inputs with a curve."""
-    rates = np.sqrt(5.0) * np.exp(-theta[:JOINT])
-    root = _squares(x1 * rates, x2 * rates)
-    found = _matern(np.sqrt(root, out=root))
-    found *= np.exp(2 * theta[JOINT])
-    found += OFFSET
-    if theta[SUM] != ABSENT:
-        found += np.exp(2 * theta[LINEAR]) * (x1 @ x2.T)
-        for j in curved:
-            root = np.abs(np.subtract.outer(x1[:, j] * rates[j], x2[:, j] * rates[j]))
-            found += np.exp(2 * theta[SUM]) * _matern(root)
-    if theta[REPEAT] != ABSENT:
-        found += np.exp(2 * theta[REPEAT]) * _are_equal(x1, x2)
+def reduction(lower: Floats, cross: Floats) -> Floats:
+    """(n, m) the triangular solution, whose squares sum to what the runs take from the prior variance of m points."""
+    found: Floats = solve_triangular(lower, cross, lower=True, check_finite=False)
     return found
 
 
-def variance(theta: Floats, curved: Ints, x: Floats) -> Floats:
-    """(n,) the diagonal of `covariance`."""
-    joint, curve, line, repeat = np.exp(2 * theta[JOINT:BATCH])
-    found: Floats = joint + curve * len(curved) + repeat + OFFSET + line * (x * x).sum(axis=1)
-    return found
-
-
-def noise_variance(theta: Floats) -> float:
-    """Variance of one run around the smooth part, its batch included."""
-    return float(np.exp(2 * theta[BATCH:]).sum())
-
-
-def factor(theta: Floats, curved: Ints, problem: Training) -> Floats:
-    """The lower Cholesky factor of the covariance of the runs, whose log runtimes are centred and scaled."""
-    k = covariance(theta, curved, problem.x, problem.x)
-    if problem.batch is not None:
-        k += np.exp(2 * theta[BATCH]) * np.equal.outer(problem.batch, problem.batch)
-    k[np.diag_indices_from(k)] += np.exp(2 * theta[NOISE])
-    lower, failed = lapack.dpotrf(k, lower=1, clean=1, overwrite_a=1)
-    if failed:
-        raise np.linalg.LinAlgError(f"covariance of {len(k)} runs is not positive definite")
-    found: Floats = lower
+def start(problem: Training, lacking: list[int]) -> Floats:
+    """The parameters to begin a search with, which are also the centres of their priors; ABSENT for missing parts."""
+    found = np.concatenate([np.full(problem.x.shape[1], LENGTH_CENTRE), list(AMPLITUDES.values())])
+    found[lacking] = ABSENT
+    if len(np.unique(problem.x, axis=0)) == len(problem.x):
+        found[REPEAT] = ABSENT
+    if problem.batch is None:
+        found[BATCH] = ABSENT
     return found
 
 
@@ -212,138 +340,11 @@ def _are_equal(x1: Floats, x2: Floats) -> Bools:
     return np.equal.outer(codes[: len(x1)], codes[len(x1) :])
 
 
-KERNELS = (Kernel.ADDITIVE, Kernel.JOINT)
-"""The standard deviations of predictions are those of the first."""
-GROUPS = 5
-"""Groups of folds. Each has a process of each kernel, whose parameters are learnt from the other groups."""
-PARAMETER_ROWS = 500
-"""Runs that parameters are learnt from: 1,000 in place of 300 lower the error of 2,048 runs by 5%, for six times as
-long."""
-FIRST_STEPS, GROUP_STEPS = 100, 15
-TRIAL_ROWS, TRIAL_STEPS = 300, 40
-CHUNK = 256
-"""Points predicted at once: their covariances with some hundred runs fit a processor's cache."""
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS has one thread meanwhile; afterwards it has as many as before. Also a decorator."""
+    # Here, because threadpoolctl sets a variable of the environment, which an import of Walltime must not do.
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
-
-def fit(training: Training) -> Fitted:
-    """The parameters and weights of each process, its runs, and the factor of the first, which tells the spread.
-
-    A process is conditioned on all runs, or on `gp_rows` of them, drawn for each group. Every run is predicted by the
-    processes of its group without the runs of its fold.
-    """
-    every, mean, scale = _scaled(training)
-    n_groups, rng = min(GROUPS, every.n_folds), training.rng(1)
-    first = every.some(rng, PARAMETER_ROWS)
-    firsts = [learn_parameters(first, start(every, kernel), FIRST_STEPS) for kernel in KERNELS]
-    held_mean, held_sd = np.zeros(len(every.y)), np.empty(len(every.y))
-    arrays: dict[str, list[Array]] = {"x": [], "theta": [], "alpha": [], "lower": []}
-    for group in range(n_groups):
-        problem = every.some(rng, training.rules.gp_rows)
-        others = problem.rows(np.flatnonzero(problem.fold % n_groups != group)).some(rng, PARAMETER_ROWS)
-        for place, theta in enumerate(learn_parameters(others, one, GROUP_STEPS) for one in firsts):
-            curved = curved_features(problem.x)
-            lower = factor(theta, curved, problem)
-            arrays["theta"].append(theta)
-            arrays["alpha"].append(_weights(lower, problem.y))
-            arrays["lower"] = arrays["lower"] or [lower]
-            folds = range(group, every.n_folds, n_groups)
-            for held, means, sds in _held(theta, curved, lower, problem, every, folds):
-                held_mean[held] += means / len(KERNELS)
-                held_sd[held] = sds if place == 0 else held_sd[held]
-        arrays["x"].append(problem.x)
-    runs = arrays["x"] if len(every.y) > training.rules.gp_rows else arrays["x"][:1]
-    found = {name: np.array(values) for name, values in {**arrays, "x": runs}.items()}
-    return Fitted(held_mean * scale + mean, held_sd * scale, {**found, "scale": np.array([mean, scale])})
-
-
-def _held(
-    theta: Floats, curved: Ints, lower: Floats, problem: Training, every: Training, folds: Iterable[int]
-) -> Iterator[tuple[Bools, Floats, Floats]]:
-    """For each fold its runs, and what the process says of them without the runs of the fold: means and SDs."""
-    inverse = _symmetric_inverse(lower)
-    alpha = inverse @ problem.y
-    for fold in folds:
-        out, held = np.flatnonzero(problem.fold == fold), every.fold == fold
-        cross = covariance(theta, curved, every.x[held], problem.x)
-        own = np.linalg.inv(inverse[np.ix_(out, out)])
-        taken = cross @ inverse
-        means = cross @ alpha - taken[:, out] @ own @ alpha[out]
-        smooth = variance(theta, curved, every.x[held]) - (taken * cross).sum(axis=1)
-        smooth += ((taken[:, out] @ own) * taken[:, out]).sum(axis=1)
-        yield held, means, np.sqrt(np.maximum(smooth, 0.0) + noise_variance(theta))
-
-
-def trial_errors(training: Training) -> Floats:
-    """(runs,) errors on held folds, log s, of one process with parameters learnt once: quick, to compare inputs."""
-    problem, _, scale = _scaled(training)
-    some, curved = problem.some(training.rng(6), TRIAL_ROWS), curved_features(problem.x)
-    theta = learn_parameters(some, start(some, Kernel.ADDITIVE), TRIAL_STEPS)
-    lower, errors = factor(theta, curved, problem), np.empty(len(problem.y))
-    for held, means, _ in _held(theta, curved, lower, problem, problem, range(problem.n_folds)):
-        errors[held] = means - problem.y[held]
-    return errors * scale
-
-
-def predict(arrays: Arrays, x: Floats) -> Prediction:
-    """The mean of the processes, and the standard deviation of one run under the first."""
-    (mean, scale), runs, mean_y, sd = arrays["scale"], arrays["x"], np.zeros(len(x)), np.empty(len(x))
-    for begin in range(0, len(x), CHUNK):
-        part = slice(begin, begin + CHUNK)
-        for place, (theta, alpha) in enumerate(zip(arrays["theta"], arrays["alpha"], strict=True)):
-            own = runs[min(place // len(KERNELS), len(runs) - 1)]
-            cross = covariance(theta, curved_features(own), x[part], own)
-            mean_y[part] += cross @ alpha / len(arrays["theta"])
-            if place == 0:
-                sd[part] = _sds(theta, curved_features(own), arrays["lower"][0], x[part], cross)
-    return mean_y * scale + mean, sd * scale
-
-
-def once(training: Training, fitted: Fitted, x: Floats) -> Prediction:
-    """One process of each kernel with the parameters of an earlier fit."""
-    problem, mean, scale = _scaled(training)
-    curved = curved_features(problem.x)
-    means: list[Floats] = []
-    sds: list[Floats] = []
-    for theta in fitted.arrays["theta"][: len(KERNELS)]:
-        lower = factor(theta, curved, problem)
-        cross = covariance(theta, curved, x, problem.x)
-        means.append(cross @ _weights(lower, problem.y))
-        # Those of the first kernel alone, as in `predict`.
-        sds = sds or [_sds(theta, curved, lower, x, cross)]
-    return np.mean(means, axis=0) * scale + mean, sds[0] * scale
-
-
-def posterior_covariance(arrays: Arrays, x: Floats) -> tuple[Floats, float]:
-    """(points, points) covariances of the smooth part under the first process, and the variance of a run around it.
-
-    In squares of log seconds.
-    """
-    theta, runs, unit = arrays["theta"][0], arrays["x"][0], float(arrays["scale"][1]) ** 2
-    curved = curved_features(runs)
-    taken = reduction(arrays["lower"][0], covariance(theta, curved, runs, x))
-    return (covariance(theta, curved, x, x) - taken.T @ taken) * unit, noise_variance(theta) * unit
-
-
-def reduction(lower: Floats, cross: Floats) -> Floats:
-    """(n, m) the triangular solution, whose squares sum to what the runs take from the prior variance of m points."""
-    found: Floats = solve_triangular(lower, cross, lower=True, check_finite=False)
-    return found
-
-
-def _weights(lower: Floats, y: Floats) -> Floats:
-    """(n,) the weights whose product with `covariance` is the predicted mean."""
-    found: Floats = cho_solve((lower, True), y, check_finite=False)
-    return found
-
-
-def _scaled(training: Training) -> tuple[Training, float, float]:
-    """The runs with centred and scaled log runtimes, and what these were centred and scaled by."""
-    mean, scale = float(training.y.mean()), float(training.y.std()) or 1.0
-    return replace(training, y=(training.y - mean) / scale), mean, scale
-
-
-def _sds(theta: Floats, curved: Ints, lower: Floats, x: Floats, cross: Floats) -> Floats:
-    taken = reduction(lower, cross.T)
-    smooth = np.maximum(variance(theta, curved, x) - (taken * taken).sum(axis=0), 0.0)
-    found: Floats = np.sqrt(smooth + noise_variance(theta))
-    return found
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield

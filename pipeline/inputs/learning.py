@@ -1,51 +1,26 @@
-"""learn: runs and a declaration of inputs to a model with an error estimate; and the model's files.
-
-Runs have a runtime and folds, and stand in an order that does not depend on the table's.
-"""
+"""learn: runs and a declaration of inputs to a model with an error estimate; and the model's files."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from math import fsum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.arrays import Array, Floats
 from pipeline.errors import InputError, printable
 from pipeline.inputs.declaration import Declaration, InputType, LearnRules, parsed_formula
-from pipeline.inputs.encoding import (
-    encoding_of,
-    input_types,
-    is_usable,
-    numbers_of,
-    raw_inputs,
-    texts_of,
-    texts_of_values,
-    truths_of,
-)
-from pipeline.inputs.gaussian_process import trial_errors
-from pipeline.inputs.training import Training, on_one_thread
+from pipeline.inputs.encoding import UsableRuns, encoding_of, texts_of, usable_runs
+from pipeline.inputs.gaussian_process import one_thread, trial_errors
 from pipeline.inputs.trees import with_trees
-from pipeline.inputs.validation import (
-    ErrorEstimate,
-    error_estimate,
-    fit_with_bounds,
-    grouped_folds,
-    left_out_tests,
-    leverage_of,
-    quantiles,
-    scores,
-    time_folds,
-)
-from pipeline.report import Report, Tally, parsed_json
+from pipeline.inputs.validation import ErrorEstimate, fit_with_bounds, leverage_of, validated
+from pipeline.report import Report, parsed_json
 from pipeline.schema import TableKind, number
 from pipeline.storage import read_table, write_table, write_text
 
 METHODS = ("gp", "gp+trees")
-LEAST_RUNS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +37,7 @@ class InputModel:
     facts: Mapping[str, Any]
 
 
-@on_one_thread
+@one_thread()
 def learn(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> InputModel:
     """A model of the runtime over inputs; the same for the same runs in any order.
 
@@ -105,113 +80,12 @@ def learn(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> InputM
     training, fitted = fit_with_bounds(usable.training, usable.censored)
     if rules.method == "auto":
         fitted = with_trees(training, fitted)
-    known, group = ~usable.censored, usable.group
-    found = scores(training.y, fitted)[known]
-    error = error_estimate(training.y, fitted, training.fold, group, known, usable.folds_by)
-    # What says whether a point is outside the runs, and whether the model is to be trusted there.
+    error, facts = validated(training, fitted, usable.group, ~usable.censored, usable.folds_by)
+    # What says whether a point is outside the runs.
     scatter, largest = leverage_of(training.x)
-    facts: dict[str, Any] = {
-        "encoding": asdict(training.encoding), "quantiles": quantiles(found, group[known]),
-        "mean_score": float(found.mean()), "largest_leverage": largest,
-        "left_out": left_out_tests(training, fitted, group, known),
-    }  # fmt: skip
+    facts |= {"encoding": asdict(training.encoding), "largest_leverage": largest}
     method = METHODS["value" in fitted.arrays]
     return InputModel(declaration, rules, method, error, usable.report, {**fitted.arrays, "scatter": scatter}, facts)
-
-
-@dataclass(frozen=True, slots=True)
-class UsableRuns:
-    """The runs that can be learnt from, in their total order, with their inputs as read, runtimes (s) and bounds."""
-
-    training: Training
-    raw: Mapping[str, Array]
-    seconds: Floats
-    censored: Bools
-    folds_by: str
-    report: Report
-
-    @property
-    def group(self) -> Ints:
-        """The runs that were made together, as one number; each run is its own group where no batches are known."""
-        batch = self.training.batch
-        return batch if batch is not None and self.folds_by == "batch" else np.arange(len(self.seconds))
-
-
-def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules, codes: tuple[str, ...] = ()) -> UsableRuns:
-    """The runs that can be learnt from, and a Report of those that cannot; it names inputs that were found to be codes.
-
-    InputError where fewer than 10 are left, no input varies, or too few runtimes are known.
-    """
-    raw, n = raw_inputs(runs, declaration), runs.num_rows
-    seconds = numbers_of(runs, declaration.target)
-    procs = numbers_of(runs, declaration.procs) if declaration.procs else np.ones(n)
-    batches = texts_of(runs, declaration.batch) if declaration.batch else None
-    times = numbers_of(runs, declaration.time) if declaration.time else None
-    censored = np.nan_to_num(truths_of(runs, declaration.censored)) if declaration.censored else np.zeros(n)
-    types = input_types(raw, declaration)
-    # Each run that is set aside counts under the first reason that applies.
-    no_target = np.isnan(seconds)
-    not_positive = ~no_target & ~((seconds > 0) & np.isfinite(seconds))
-    unusable = ~is_usable(raw, types) & ~no_target & ~not_positive
-    reasons = {"no_target": no_target, "target_not_positive": not_positive, "unusable_input": unusable}
-    kept = np.flatnonzero(~(no_target | not_positive | unusable))
-    if len(kept) < LEAST_RUNS:
-        found = f"{len(kept)} of {n} runs with a positive {declaration.target} and usable inputs"
-        raise InputError("runs", found, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
-    # The order of their values: rows that tie are equal in every value that counts.
-    keys = [*raw.values(), seconds, censored, procs, times, batches]
-    ranks = [_codes(values[kept]) for values in keys if values is not None]
-    order = kept[np.lexsort(ranks[::-1])]
-    raw = {name: values[order] for name, values in raw.items()}
-    batches, times = (None if values is None else values[order] for values in (batches, times))
-    fold, folds_by = _folds(raw, batches, times, rules)
-    encoding, is_bound = encoding_of(raw, types), censored[order] > 0
-    if not encoding.features:
-        raise InputError("inputs", "the same values in all runs", "an input that varies", "declare other inputs")
-    if is_bound.mean() > 0.5 or (~is_bound).sum() < np.unique(fold).size:
-        found = f"{int(is_bound.sum())} of {len(fold)} runtimes that are lower bounds"
-        raise InputError("runs", found, "at most half", "give more runs that ended by themselves")
-    batch = None if batches is None else _codes(batches)
-    training = Training(encoding.encode(raw), np.log(seconds[order]), fold, batch, encoding, rules)
-    # fsum is exact, so that the order of the runs changes no digit.
-    work = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0)
-    set_aside = {name: Tally(int(where.sum()), fsum(work[where])) for name, where in reasons.items() if where.any()}
-    seen, left = Tally(n, fsum(work)), Tally(len(kept), fsum(work[kept]))
-    report = Report("inputs", "run", seen, left, set_aside, notes=_notes(encoding.gaps, codes, len(order))).check()
-    return UsableRuns(training, raw, seconds[order], is_bound, folds_by, report)
-
-
-def _notes(gaps: Mapping[str, int], codes: tuple[str, ...], n_runs: int) -> tuple[str, ...]:
-    """A sentence on inputs that some runs do not know, and one on codes."""
-    unknown = ", ".join(f"{printable(name, 40)} in {count:,}" for name, count in gaps.items())
-    found = (
-        [f"Of {n_runs:,} runs some do not know an input ({unknown}): unknown is a value of its own."] if gaps else []
-    )
-    names = ", ".join(printable(name, 40) for name in codes)
-    if codes:
-        found.append(f"Numbers that are used as categories, because that lowers the error on held runs: {names}.")
-    return tuple(found)
-
-
-def _codes(values: Array) -> Ints:
-    if values.dtype == object:
-        values = np.array(["" if value is None else f"={value}" for value in values])
-    return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
-def _folds(raw: Mapping[str, Array], batches: Array | None, times: Array | None, rules: LearnRules) -> tuple[Ints, str]:
-    """The fold of each run, and what the folds follow; too few batches or instants fall back to random folds."""
-    rng = np.random.default_rng([rules.seed, 0])
-    if batches is not None and len(set(batches)) >= 3:
-        return grouped_folds(_codes(batches), rules.folds, rng), "batch"
-    if times is not None and np.isfinite(times).all() and len(np.unique(times)) >= 3:
-        return time_folds(times, rules.folds), "time"
-    # Runs of the same inputs share a fold: repeats of a run tell nothing about runs of other inputs.
-    rows = np.stack([_codes(values) for values in raw.values()], axis=1)
-    groups = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    if groups.max() + 1 < 3:
-        raise InputError("runs", f"{groups.max() + 1} distinct combinations of inputs", "at least 3", "vary the inputs")
-    return grouped_folds(groups, rules.folds, rng), "random"
 
 
 LEAST_CODES, MOST_CODES, LARGEST_CODE = 3, 20, 50
@@ -232,14 +106,14 @@ def codes_among(usable: UsableRuns, declaration: Declaration) -> tuple[str, ...]
     sample = known if len(known) <= TRIAL_RUNS else np.sort(every.rng(6).choice(known, TRIAL_RUNS, replace=False))
     counted = {name for one in declaration.derived for name in parsed_formula(one.formula).names}
     counted |= {declaration.procs or ""}
-    tried = [one.name for one in declaration.inputs if one.is_inferred and one.name not in counted]
-    tried = [name for name in tried if _may_be_codes(usable.raw[name], len(sample))]
+    numbers = [one.name for one in declaration.inputs if one.is_inferred and one.type != InputType.CATEGORY]
+    tried = [name for name in numbers if name not in counted and _may_be_codes(usable.raw[name], len(sample))]
     found: list[str] = []
     errors = np.abs(trial_errors(every.rows(sample))) if tried else np.empty(0)
     for name in (*tried, *tried):
         if name in found:
             continue
-        raw = {**usable.raw, **{one: texts_of_values(usable.raw[one].tolist()) for one in (*found, name)}}
+        raw = {**usable.raw, **{one: texts_of(pa.table({one: usable.raw[one]}), one) for one in (*found, name)}}
         encoding = encoding_of(raw, {**every.encoding.types, **dict.fromkeys((*found, name), "category")})
         trial = replace(every, x=encoding.encode(raw), encoding=encoding)
         lower = np.abs(trial_errors(trial.rows(sample)))
@@ -252,8 +126,6 @@ def codes_among(usable: UsableRuns, declaration: Declaration) -> tuple[str, ...]
 
 def _may_be_codes(values: Array, n_runs: int) -> bool:
     """Whether numbers are whole, few and small, and no powers of two alone, which are counts."""
-    if values.dtype == object:
-        return False
     distinct = np.unique(values[~np.isnan(values)])
     if not LEAST_CODES <= len(distinct) <= min(MOST_CODES, n_runs // RUNS_PER_CODE) or (distinct % 1).any():
         return False
@@ -303,9 +175,9 @@ def save(model: InputModel, folder: Path) -> Path:
     ...     sorted(file.name for file in save(model, Path(folder)).iterdir())
     ['arrays.parquet', 'model.json']
     """
-    plain, values = packed_model(model)
+    text, values = packed_model(model, indent=1)
     write_table(folder / "arrays.parquet", ARRAYS.build(value=values), ARRAYS)
-    write_text(folder / "model.json", json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    write_text(folder / "model.json", text + "\n")
     return folder
 
 
@@ -335,23 +207,14 @@ def load(folder: Path) -> InputModel:
     """
     where = printable(str(folder / "model.json"))
     try:
-        plain = parsed_json((folder / "model.json").read_text(encoding="utf-8"))
+        text = (folder / "model.json").read_bytes()
     except FileNotFoundError:
         raise InputError(where, "no such file", "a model", "run walltime inputs learn first") from None
-    except ValueError as error:
-        raise InputError(where, f"no JSON ({printable(str(error), 80)})", "a model", "learn it again") from None
-    if not isinstance(plain, dict) or plain.get("format") != FORMAT or plain.get("method") not in METHODS:
-        raise InputError(where, "a file of another version or kind", f"a model of version {FORMAT}", "learn it again")
-    values = read_table(folder / "arrays.parquet", ARRAYS).column("value").to_numpy()
-    try:
-        return unpacked_model(plain, values)
-    except (KeyError, TypeError, ValueError) as error:
-        found = f"a damaged model ({printable(str(error).splitlines()[0], 80)})"
-        raise InputError(where, found, "what walltime inputs learn wrote", "learn it again") from None
+    return unpacked_model(where, text, read_table(folder / "arrays.parquet", ARRAYS).column("value").to_numpy())
 
 
-def packed_model(model: InputModel) -> tuple[dict[str, Any], Floats]:
-    """A model as plain values for JSON, with the shapes of its arrays, and the values of these one after the other."""
+def packed_model(model: InputModel, indent: int | None = None) -> tuple[str, Floats]:
+    """A model as JSON, with the shapes of its arrays, and the values of these one after the other."""
     # Fortran order in an array of LAPACK would otherwise be lost in the values.
     arrays = {name: np.ascontiguousarray(model.arrays[name], np.float64) for name in sorted(model.arrays)}
     plain = {
@@ -359,18 +222,27 @@ def packed_model(model: InputModel) -> tuple[dict[str, Any], Floats]:
         "settings": asdict(model.rules), "error": asdict(model.error), "report": model.report.as_dict(),
         "facts": model.facts, "shapes": {name: list(values.shape) for name, values in arrays.items()},
     }  # fmt: skip
-    return plain, np.concatenate([values.reshape(-1) for values in arrays.values()])
+    text = json.dumps(plain, indent=indent, sort_keys=True, ensure_ascii=False)
+    return text, np.concatenate([values.reshape(-1) for values in arrays.values()])
 
 
-def unpacked_model(plain: Mapping[str, Any], values: Floats) -> InputModel:
-    """The inverse of `packed_model`; KeyError, TypeError or ValueError where it is damaged."""
-    if plain["method"] not in METHODS:
-        raise ValueError(f"method {plain['method']}")
-    shapes = plain["shapes"]
-    ends = np.cumsum([int(np.prod(shapes[name])) for name in sorted(shapes)])
-    parts = zip(sorted(shapes), np.split(values, ends), strict=False)
-    arrays = {name: part.reshape(shapes[name]) for name, part in parts}
-    return InputModel(
-        Declaration.from_dict(plain["declaration"]), LearnRules(**plain["settings"]), plain["method"],
-        ErrorEstimate(**plain["error"]), Report.from_dict(plain["report"]), arrays, plain["facts"],
-    )  # fmt: skip
+def unpacked_model(where: str, text: str | bytes, values: Floats) -> InputModel:
+    """The inverse of `packed_model`; InputError, with where it stood, where it is damaged or of another version."""
+    try:
+        plain = parsed_json(text)
+    except (TypeError, ValueError) as error:
+        raise InputError(where, f"no JSON ({printable(str(error), 80)})", "a model", "learn it again") from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT or plain.get("method") not in METHODS:
+        raise InputError(where, "a file of another version or kind", f"a model of version {FORMAT}", "learn it again")
+    try:
+        shapes = plain["shapes"]
+        ends = np.cumsum([int(np.prod(shapes[name])) for name in sorted(shapes)])
+        parts = zip(sorted(shapes), np.split(values, ends), strict=False)
+        return InputModel(
+            Declaration.from_dict(plain["declaration"]), LearnRules(**plain["settings"]), plain["method"],
+            ErrorEstimate(**plain["error"]), Report.from_dict(plain["report"]),
+            {name: part.reshape(shapes[name]) for name, part in parts}, plain["facts"],
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        found = f"a damaged model ({printable(str(error).splitlines()[0], 80)})"
+        raise InputError(where, found, "what Walltime wrote", "learn it again") from None

@@ -27,32 +27,20 @@ from pipeline.tables import INPUT_MODELS, SubmittedRuns
 TARGET, ORDER, STOPPED = "runtime_s", "order", "is_lower_bound"
 PROCS, USER = "procs", "user"
 """Inputs that every model of a log has beside those of the rules: processors, and who submitted the job."""
-Types = Mapping[str, str]
-"""The declared types of inputs by name; others are log_number."""
 CHANCE = 0.05
 """Largest chance that a model which is no better than a rival is ever taken for a winner."""
 GROWTH = 1.5
 """A model is learnt anew when this many times as many jobs have ended."""
-FIVE_FOLDS = LearnRules(method="gp", folds=5)
+LEAST_RUNS = 30
+"""Ended jobs of an application with which a model is first learnt."""
+MOST_RUNS = 300
+"""Latest ended jobs that a model learns from."""
+LEAST_SCORED = 20
+"""Answered and ended jobs on which a model must have beaten the rivals to be published."""
+MOST_APPLICATIONS = 100
+"""Applications with a model, the first to have enough jobs."""
+RULES = LearnRules(method="gp", folds=5)
 """A log learns many models, most of them from few jobs."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogModelRules:
-    """When models of a log's jobs are learnt and published."""
-
-    least_runs: int = 30
-    """Ended jobs of an application with which a model is first learnt."""
-    most_runs: int = 300
-    """Latest ended jobs that a model learns from."""
-    least_scored: int = 20
-    """Answered and ended jobs on which a model must have beaten the rivals to be published."""
-    most_groups: int = 100
-    """Applications with a model, the first to have enough jobs."""
-    learning: LearnRules = FIVE_FOLDS
-
-
-LOG_RULES = LogModelRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +63,18 @@ class ApplicationModel:
     is_used: Bools
 
 
-def publish_models(
-    runs: SubmittedRuns, settings: LogInputSettings, site: str, run_id: str, rules: LogModelRules = LOG_RULES
-) -> tuple[pa.Table, Report]:
+def publish_models(runs: SubmittedRuns, settings: LogInputSettings, site: str, run_id: str) -> tuple[pa.Table, Report]:
     """INPUT_MODELS, a row for each application with enough jobs whose texts name inputs; models that lost are null.
 
     The Report counts jobs with inputs, and those of applications without a model.
     """
-    found = application_models(runs, settings, rules)
+    found = application_models(runs, settings)
     rows = []
     for one in found:
         row: dict[str, Any] = {"application": one.application, "input_names": "+".join(one.names), **one.rivalry}
         row |= {"n_jobs": len(one.places), "is_published": one.is_published, "site": site, "run_id": run_id}
         if one.model is not None and one.is_published:
-            plain, row["model_arrays"] = packed_model(one.model)
-            row["model"] = json.dumps(plain, sort_keys=True, ensure_ascii=False)
+            row["model"], row["model_arrays"] = packed_model(one.model)
         rows.append(row)
     table = INPUT_MODELS.check(pa.Table.from_pylist(rows, INPUT_MODELS.schema()))
     n, n_named, n_modelled = len(runs.inputs), int((runs.inputs >= 0).sum()), sum(len(one.places) for one in found)
@@ -100,17 +85,15 @@ def publish_models(
     return table, Report("inputs", "job", Tally(n), Tally(n_modelled), left, facts).check()
 
 
-def as_of_quantiles(runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_RULES) -> Floats:
+def as_of_quantiles(runs: SubmittedRuns, settings: LogInputSettings) -> Floats:
     """(jobs, 6) quantiles, s, as of each submit; NaN where no published model answered."""
     found = np.full((len(runs.submit_s), 6), np.nan)
-    for one in application_models(runs, settings, rules):
+    for one in application_models(runs, settings):
         found[one.places[one.is_used]] = one.quantiles_s[one.is_used]
     return found
 
 
-def application_models(
-    runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_RULES
-) -> list[ApplicationModel]:
+def application_models(runs: SubmittedRuns, settings: LogInputSettings) -> list[ApplicationModel]:
     """Every application's model as of the end of the log, with the estimates on the way.
 
     Applications with inputs and enough jobs, in the order in which they had them: later jobs change none.
@@ -123,19 +106,24 @@ def application_models(
         code = int(runs.application[place])
         application = runs.applications[code] if code >= 0 else ""
         places.setdefault((application, tuple(sorted(parsed[runs.inputs[place]]))), []).append(place)
-    enough = {key: own for key, own in places.items() if len(own) >= rules.least_runs}
-    chosen = sorted(enough, key=lambda key: enough[key][rules.least_runs - 1])[: rules.most_groups]
-    return [_application_model(runs, parsed, key, np.array(enough[key]), settings.types, rules) for key in chosen]
+    enough = {key: own for key, own in places.items() if len(own) >= LEAST_RUNS}
+    chosen = sorted(enough, key=lambda key: enough[key][LEAST_RUNS - 1])[:MOST_APPLICATIONS]
+    return [_application_model(runs, parsed, key, np.array(enough[key]), settings.types) for key in chosen]
 
 
 def _application_model(
     runs: SubmittedRuns, parsed: Sequence[Mapping[str, str]], key: tuple[str, tuple[str, ...]], places: Ints,
-    types: Types, rules: LogModelRules,
+    types: Mapping[str, str],
 ) -> ApplicationModel:  # fmt: skip
     # A row for each job: its inputs, processors and submitter; folds follow the submits.
-    texts = [parsed[code] for code in runs.inputs[places].tolist()]
-    users = [runs.users[code] if code >= 0 else None for code in runs.user[places].tolist()]
-    table = points_table(key[1], texts, runs.procs[places].tolist(), users, types)
+    jobs = [
+        Question(
+            key[0], parsed[runs.inputs[place]], float(runs.procs[place]),
+            runs.users[runs.user[place]] if runs.user[place] >= 0 else None, float(runs.requested_s[place]),
+        )
+        for place in places.tolist()
+    ]  # fmt: skip
+    table = points_table(key[1], jobs, types)
     table = table.append_column(TARGET, pa.array(runs.runtime_s[places], pa.float64(), from_pandas=True))
     table = table.append_column(ORDER, pa.array(places.astype(np.float64)))
     table = table.append_column(STOPPED, pa.array(runs.is_lower_bound[places]))
@@ -146,7 +134,7 @@ def _application_model(
     def learnt(known: Ints) -> InputModel | None:
         """A model of the latest ended jobs; None where they do not suffice, as where no input varies."""
         try:
-            return learn(table.take(pa.array(np.sort(known[-rules.most_runs :]))), declaration, rules.learning)
+            return learn(table.take(pa.array(np.sort(known[-MOST_RUNS:]))), declaration, RULES)
         except InputError:
             return None
 
@@ -157,7 +145,7 @@ def _application_model(
     n_known = np.searchsorted(runs.end_s[places][by_end], runs.known_s[places], side="right")
     # A model is learnt at the submit of a job by which enough have ended, then by which half as many more have.
     starts: list[int] = []
-    wanted = rules.least_runs
+    wanted = LEAST_RUNS
     for job, n in enumerate(n_known.tolist()):
         if n >= wanted:
             starts.append(job)
@@ -166,16 +154,15 @@ def _application_model(
     for start, stop in pairwise([*starts, len(places)]):
         model = learnt(by_end[: n_known[start]])
         if model is not None:
-            part = np.arange(start, stop)
-            answers = predict(model, table.take(pa.array(part)))
-            quantiles_s[part] = quantiles_of(answers, runs.requested_s[places[part]])
+            answers = predict(model, table.slice(start, stop - start))
+            quantiles_s[start:stop] = quantiles_of(answers, runs.requested_s[places[start:stop]])
     if starts and len(by_end) >= wanted:
         model = learnt(by_end)
     # Against the user's last two jobs, the request, and the estimator that answers without a model.
     rivals = {"last_two": runs.last_two_s, "request": runs.requested_s, "walltime": runs.usual_s}
     runtime_s, answer_s = runs.runtime_s[places][by_end], quantiles_s[by_end, 1]
     errors = {name: np.abs(values[places][by_end] - runtime_s) for name, values in rivals.items()}
-    wins = wins_after(np.abs(answer_s - runtime_s), errors, rules.least_scored)
+    wins = wins_after(np.abs(answer_s - runtime_s), errors)
     scored = ~np.isnan(answer_s)
     rivalry: dict[str, float | None] = {"n_scored": int(scored.sum())}
     for name, error in ({"model": np.abs(answer_s - runtime_s)} | errors).items():
@@ -186,17 +173,15 @@ def _application_model(
     return ApplicationModel(*key, places, model, rivalry, is_published, quantiles_s, is_used)
 
 
-def points_table(
-    names: Sequence[str], texts: Sequence[Mapping[str, str]], procs: Sequence[float], users: Sequence[str | None],
-    types: Types,
-) -> pa.Table:  # fmt: skip
+def points_table(names: Sequence[str], jobs: Sequence["Question"], types: Mapping[str, str]) -> pa.Table:
     """A row for each job: its inputs as texts or numbers, its processors and its submitter.
 
     Texts of a declared category, else numbers, null where a text is none: what later jobs have changes no type.
     """
+    procs, users = [one.procs for one in jobs], [one.user for one in jobs]
     columns = {PROCS: pa.array(procs, pa.float64()), USER: pa.array(users, pa.string())}
     for name in names:
-        values: list[Any] = [one.get(name) for one in texts]
+        values: list[Any] = [one.inputs.get(name) for one in jobs]
         if types.get(name) in (InputType.CATEGORY, InputType.BOOLEAN):
             columns[column_name(name)] = pa.array(values, pa.string())
         else:
@@ -217,20 +202,20 @@ def _number(text: str | None) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def wins_after(error_s: Floats, rivals: Mapping[str, Floats], least_scored: int) -> Bools:
+def wins_after(error_s: Floats, rivals: Mapping[str, Floats]) -> Bools:
     """(ended jobs + 1,) whether the models win on the first 0, 1, 2, ... ended jobs that they answered.
 
     They win against a rival if their error is smaller by more than the mean difference could be by chance at any time:
     the comparison is made again after every job. An unknown request is no rival.
     """
-    wins = _up_to((~np.isnan(error_s)).astype(np.float64)) >= least_scored
+    wins = _up_to((~np.isnan(error_s)).astype(np.float64)) >= LEAST_SCORED
     for rival_s in rivals.values():
         gain_s = rival_s - error_s
         known = ~np.isnan(gain_s)
         n = _up_to(known.astype(np.float64))
         mean = _up_to(np.where(known, gain_s, 0.0)) / np.maximum(n, 1.0)
         spread = np.maximum(_up_to(np.where(known, gain_s**2, 0.0)) / np.maximum(n, 1.0) - mean**2, 0.0)
-        wins &= (n == 0) | (mean > standard_errors_needed(n, least_scored) * np.sqrt(spread / np.maximum(n - 1.0, 1.0)))
+        wins &= (n == 0) | (mean > standard_errors_needed(n, LEAST_SCORED) * np.sqrt(spread / np.maximum(n - 1.0, 1.0)))
     return wins
 
 
@@ -264,22 +249,16 @@ def answer_questions(models: pa.Table, questions: Sequence[Question], settings: 
     found = np.full((len(questions), 6), np.nan)
     for row in models.to_pylist():
         key = row["application"], row["input_names"]
-        asked = [
-            (place, one)
-            for place, one in enumerate(questions)
-            if (one.application, "+".join(sorted(one.inputs))) == key
-        ]
-        if not asked or not row["is_published"]:
+        places = [
+            place for place, one in enumerate(questions)
+            if row["is_published"] and (one.application, "+".join(sorted(one.inputs))) == key
+        ]  # fmt: skip
+        if not places:
             continue
-        places, own = zip(*asked, strict=True)
-        try:
-            model = unpacked_model(json.loads(row["model"]), np.array(row["model_arrays"], np.float64))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            damage = f"a damaged model ({error})"
-            raise InputError("table input_models", damage, "one that a run wrote", "run again") from None
-        texts, procs, users = [q.inputs for q in own], [q.procs for q in own], [q.user for q in own]
-        answers = predict(model, points_table(sorted(own[0].inputs), texts, procs, users, settings.types))
-        found[list(places)] = quantiles_of(answers, np.array([one.requested_s for one in own]))
+        asked = [questions[place] for place in places]
+        model = unpacked_model("table input_models", row["model"], np.array(row["model_arrays"], np.float64))
+        answers = predict(model, points_table(sorted(asked[0].inputs), asked, settings.types))
+        found[places] = quantiles_of(answers, np.array([one.requested_s for one in asked]))
     return found
 
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.arrays import Floats
-from pipeline.inputs.training import Arrays, Fitted, Training
+from pipeline.inputs.encoding import Training
+from pipeline.inputs.gaussian_process import Arrays, Fitted
 
 ROUNDS, DEPTH, RATE = 150, 5, 0.2
 RIDGE = 3.0

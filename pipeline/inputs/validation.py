@@ -1,4 +1,4 @@
-"""How far a method can be trusted: folds, errors on held folds, scores that make intervals, and tests outside the runs.
+"""How far a method can be trusted: errors on held folds, scores that make intervals, and tests outside the runs.
 
 Scores: normalised split conformal prediction, J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman,
 "Distribution-free predictive inference for regression", JASA 113, 2018, section 5.2. For runs that come in batches:
@@ -7,7 +7,6 @@ number of runs of L. Kish, "Survey Sampling", Wiley 1965, section 5.4. Runs that
 "Linear regression with censored data", Biometrika 66, 1979.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,31 +16,8 @@ from scipy.special import erfcx
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.training import Fitted, Training
-
-
-def grouped_folds(groups: Ints, n_folds: int, rng: np.random.Generator) -> Ints:
-    """A fold for each run; runs of one group share a fold, and folds have about equal numbers of runs.
-
-    Groups are taken from the largest to the smallest, each into the smallest fold so far; ties are drawn.
-    """
-    sizes = np.bincount(groups)
-    order = rng.permutation(len(sizes))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    totals, fold_of = np.zeros(min(n_folds, len(sizes)), np.int64), np.zeros(len(sizes), np.int64)
-    for group in order:
-        fold_of[group] = np.argmin(totals)
-        totals[fold_of[group]] += sizes[group]
-    return fold_of[groups]
-
-
-def time_folds(times: Floats, n_folds: int) -> Ints:
-    """Blocks of equal numbers of runs in order of time; runs of one instant share a block."""
-    values, codes = np.unique(times, return_inverse=True)
-    ends = np.cumsum(np.bincount(codes, minlength=len(values)))
-    block = np.minimum((ends - 1) * n_folds // len(times), n_folds - 1)
-    return np.unique(block[codes], return_inverse=True)[1].astype(np.int64)
-
+from pipeline.inputs.encoding import Training
+from pipeline.inputs.gaussian_process import Fitted
 
 LEVELS = {"80": 0.80, "95": 0.95}
 Test = dict[str, float]
@@ -65,9 +41,32 @@ class ErrorEstimate:
     n_runs: int
 
 
-def scores(y: Floats, fitted: Fitted) -> Floats:
-    """(runs,) absolute errors on held folds, in scales."""
-    return np.abs(fitted.held_mean - y) / fitted.held_sd
+def validated(
+    training: Training, fitted: Fitted, group: Ints, known: Bools, folds_by: str
+) -> tuple[ErrorEstimate, dict[str, Any]]:
+    """The errors of held runs whose runtime is known, and the facts by which a model judges its answers.
+
+    `group` numbers the runs that were made together, `known` is false for lower bounds.
+    """
+    # Errors on held folds, and the scores that make intervals: absolute errors in scales.
+    error = fitted.held_mean - training.y
+    errors = 100.0 * _relative(error)[known]
+    scores = (np.abs(error) / fitted.held_sd)[known]
+    # The shares in intervals that are made from the other folds' scores.
+    fold, own = training.fold[known], group[known]
+    inside = {name: np.zeros(len(scores), bool) for name in LEVELS}
+    outs = [fold == k for k in np.unique(fold)]
+    for out in outs:
+        for name, limit in quantiles(scores[~out], own[~out]).items():
+            inside[name][out] = scores[out] <= limit
+    estimate = ErrorEstimate(
+        float(errors.mean()), float(errors.std()), float(np.median(errors)),
+        float(np.std([errors[out].mean() for out in outs])),
+        float(inside["80"].mean()), float(inside["95"].mean()), folds_by, len(outs), len(errors),
+    )  # fmt: skip
+    # Outside the runs the scores do not hold: there, tests leave runs out.
+    left_out = left_out_tests(training, fitted, group, known)
+    return estimate, {"quantiles": quantiles(scores, own), "mean_score": float(scores.mean()), "left_out": left_out}
 
 
 def quantiles(found: Floats, group: Ints) -> dict[str, float]:
@@ -102,26 +101,6 @@ def effective_number(beyond: Floats, level: float, n_runs: int) -> float:
     variance = float(beyond.var(ddof=1)) / n_groups if n_groups > 1 else np.inf
     found = level * (1.0 - level) / max(variance, np.finfo(float).tiny)
     return float(np.clip(found, n_groups, n_runs))
-
-
-def error_estimate(y: Floats, fitted: Fitted, fold: Ints, group: Ints, known: Bools, folds_by: str) -> ErrorEstimate:
-    """The errors of the runs whose runtime is known; shares in intervals made from the other folds' scores."""
-    errors = 100.0 * np.abs(np.expm1(fitted.held_mean - y))[known]
-    found, fold = scores(y, fitted)[known], fold[known]
-    inside = _shares_inside(found, fold, group[known])
-    per_fold = np.array([errors[fold == k].mean() for k in np.unique(fold)])
-    return ErrorEstimate(
-        float(errors.mean()), float(errors.std()), float(np.median(errors)), float(per_fold.std()),
-        inside["80"], inside["95"], folds_by, len(per_fold), len(errors),
-    )  # fmt: skip
-
-
-def _shares_inside(found: Floats, fold: Ints, group: Ints) -> Mapping[str, float]:
-    inside = {name: np.zeros(len(found), bool) for name in LEVELS}
-    for k in np.unique(fold):
-        for name, limit in quantiles(found[fold != k], group[fold != k]).items():
-            inside[name][fold == k] = found[fold == k] <= limit
-    return {name: float(where.mean()) for name, where in inside.items()}
 
 
 ROUNDS = 3
@@ -221,9 +200,7 @@ def _test(training: Training, fitted: Fitted, out: Bools) -> Test:
     """The mean error of the runs left out, and the quantiles of their scores."""
     mean, sd = process.once(training.rows(np.flatnonzero(~out)), fitted, training.x[out])
     error = mean - training.y[out]
-    with np.errstate(over="ignore"):
-        percent = float(100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0))).mean())
-    return {"error_pct": percent, **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
+    return {"error_pct": float(100.0 * _relative(error).mean()), **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
 
 
 def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: Bools) -> Test | None:
@@ -243,11 +220,16 @@ def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: B
     if len(far) < LEAST_LEFT_OUT or (has_batches and len(groups) < LEAST_LEVELS):
         return None
     error = fitted.held_mean[far] - training.y[far]
-    percent = 100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0)))
+    percent = 100.0 * _relative(error)
     worst = max(float(percent[group[far] == one].mean()) for one in groups) * LEVEL_MARGIN
     announced = worst if has_batches else float(percent.mean())
     limits = quantiles(np.abs(error) / fitted.held_sd[far], group[far])
     return {"error_pct": announced, **limits, "distance": float(ratio.max())}
+
+
+def _relative(error: Floats) -> Floats:
+    """Absolute errors of log runtimes as shares of the runtime."""
+    return np.abs(np.expm1(np.clip(error, -50.0, 50.0)))
 
 
 def leverage(x: Floats, scatter: Floats) -> Floats:

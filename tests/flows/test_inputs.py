@@ -10,6 +10,7 @@ import pytest
 
 from flows.services.input_models import column_of_cells
 from tests.flows.support import Outcome
+from tests.unit.inputs.simulated_runs import solver_codes
 
 Walltime = Callable[..., Outcome]
 GRID = tuple(product((100, 200, 400, 800), (1, 2, 4), (1, 2, 4)))
@@ -62,6 +63,24 @@ def test_learn_states_the_error_the_types_and_what_it_set_aside(walltime: Wallti
     assert found["set_aside"] == {"no_target": 1}
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "arrays.parquet", "model.json", "runs.parquet"]  # fmt: skip
+
+
+def test_codes_become_categories_unless_a_type_is_given_or_the_processors_are_counted_with_them(
+    walltime: Walltime, tmp_path: Path
+) -> None:
+    given, model = tmp_path / "runs.csv", tmp_path / "m"
+    solver_codes(150).to_pandas().to_csv(given, index=False)
+
+    def kind_of_solver(*options: str) -> str:
+        done = walltime("inputs", "learn", given, "--method", "gp", *options, "--out", model, "--json")
+        return {one["name"]: one["type"] for one in json.loads(done.out)["inputs"]}["solver"]
+
+    assert kind_of_solver("--procs", "procs") == "category"
+    asked = ("--at", "n=100,solver=1,sweeps=2,procs=4", "--at", "n=100,solver=7,sweeps=2,procs=4")
+    answers = json.loads(walltime("inputs", "predict", model, *asked, "--json").out)["answers"]
+    assert [one["status"] for one in answers] == ["ok", "refused_category"]
+    assert kind_of_solver("--type", "solver=log_number") == "log_number"
+    assert kind_of_solver("--procs", "solver*procs") == "log_number"
 
 
 def test_runs_in_another_order_give_the_same_files(walltime: Walltime, tmp_path: Path) -> None:

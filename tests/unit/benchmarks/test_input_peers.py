@@ -9,9 +9,7 @@ import pytest
 from benchmarks import network, product_laws
 from benchmarks.bench_inputs import nearest
 from pipeline.inputs import Declaration, Input, InputType, LearnRules
-from pipeline.inputs.encoding import raw_inputs
-from pipeline.inputs.learning import usable_runs
-from pipeline.inputs.training import Training
+from pipeline.inputs.encoding import Training, raw_inputs, usable_runs
 from tests.unit.inputs.simulated_runs import SIZES, solver_runs
 
 

@@ -31,6 +31,16 @@ def solver_runs(n_runs: int, seed: int = 0, noise: float = 0.05) -> pa.Table:
     )  # fmt: skip
 
 
+def solver_codes(n_runs: int, seed: int = 0) -> pa.Table:
+    """Runs of seven solvers, whose numbers do not tell their speed, and of sweeps, whose numbers are counts."""
+    rng = np.random.default_rng(seed)
+    n, solver, sweeps = np.exp(rng.uniform(3, 7, n_runs)), rng.integers(0, 7, n_runs), rng.integers(1, 7, n_runs)
+    speed = np.array([1.0, 6.0, 0.7, 3.0, 9.0, 0.4, 4.0])[solver]
+    seconds = 1e-3 * n**1.5 * speed * (2.0 + sweeps) * np.exp(rng.normal(0, 0.05, n_runs))
+    procs = 2 ** rng.integers(0, 4, n_runs)
+    return pa.table({"n": n, "solver": solver, "sweeps": sweeps, "procs": procs, "time_s": seconds})
+
+
 def learnt(runs: pa.Table, declaration: Declaration = SIZES, **settings: Any) -> InputModel:
     """The model of these runs."""
     return learn(runs, declaration, LearnRules(**settings))

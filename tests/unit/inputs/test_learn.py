@@ -20,8 +20,9 @@ from pipeline.inputs import (
     predict,
     save,
 )
-from pipeline.inputs.validation import effective_number, expected_beyond, grouped_folds, quantiles, time_folds
-from tests.unit.inputs.simulated_runs import SIZES, learnt, solver_runs
+from pipeline.inputs.encoding import grouped_folds, time_folds
+from pipeline.inputs.validation import effective_number, expected_beyond, quantiles
+from tests.unit.inputs.simulated_runs import SIZES, learnt, solver_codes, solver_runs
 
 NUMBER = Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),))
 
@@ -283,16 +284,6 @@ def test_a_category_of_many_values_has_few_columns_and_knows_them_all() -> None:
     assert model.arrays["x"].shape == (1, 200, 51)
     points = pa.table({"user": ["u89", "u90"], "n": [1.0, 1.0]})
     assert predict(model, points).column("status").to_pylist() == ["ok", "refused_category"]
-
-
-def solver_codes(n_runs: int, seed: int = 0) -> pa.Table:
-    """Runs of seven solvers, whose numbers do not tell their speed, and of sweeps, whose numbers are counts."""
-    rng = np.random.default_rng(seed)
-    n, solver, sweeps = np.exp(rng.uniform(3, 7, n_runs)), rng.integers(0, 7, n_runs), rng.integers(1, 7, n_runs)
-    speed = np.array([1.0, 6.0, 0.7, 3.0, 9.0, 0.4, 4.0])[solver]
-    seconds = 1e-3 * n**1.5 * speed * (2.0 + sweeps) * np.exp(rng.normal(0, 0.05, n_runs))
-    procs = 2 ** rng.integers(0, 4, n_runs)
-    return pa.table({"n": n, "solver": solver, "sweeps": sweeps, "procs": procs, "time_s": seconds})
 
 
 def inferred(runs: pa.Table) -> Declaration:

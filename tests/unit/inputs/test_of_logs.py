@@ -19,10 +19,9 @@ from pipeline.estimate.state import walltime
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.ingest import ingest
 from pipeline.ingest.derive import inputs_column
-from pipeline.inputs import LearnRules
 from pipeline.inputs.log_models import (
     CHANCE,
-    LogModelRules,
+    LEAST_SCORED,
     Question,
     answer_questions,
     application_models,
@@ -39,7 +38,6 @@ from tests.simulation.named_inputs import law_s, named_inputs_log
 
 RULE = {"find": r"[a-z]+_n(?P<n>[0-9]{1,9})_step(?P<steps>[0-9]{1,9})"}
 PLAIN = {"inputs": {"rules": [RULE]}}
-RULES = LogModelRules(learning=LearnRules(method="gp", folds=3))
 SETTINGS = parse_settings(PLAIN, "test")
 
 
@@ -59,7 +57,7 @@ def past(n_jobs: int = 450, seed: int = 3) -> History:
 @cache
 def published() -> pa.Table:
     """INPUT_MODELS of the sample."""
-    return publish_models(submitted_runs(past()), SETTINGS.inputs, "here", "r", RULES)[0]
+    return publish_models(submitted_runs(past()), SETTINGS.inputs, "here", "r")[0]
 
 
 def test_inputs_are_read_from_names_and_nothing_is_read_elsewhere() -> None:
@@ -115,7 +113,7 @@ def test_models_of_the_sample_halve_the_error_of_the_last_two_and_are_published(
     rows = published().to_pylist()
     assert sorted(row["application"] for row in rows) == ["heat", "lattice"]
     for row in rows:
-        assert row["is_published"] and row["n_scored"] >= RULES.least_scored
+        assert row["is_published"] and row["n_scored"] >= LEAST_SCORED
         assert row["model_mae_s"] <= 0.5 * min(row["last_two_mae_s"], row["request_mae_s"])
         assert row["model_mae_s"] < row["walltime_mae_s"]
 
@@ -125,11 +123,11 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
     log = past()
     drifting = replace(log, runtime_s=60.0 * np.exp(np.arange(len(log)) / 60.0))
     runs = submitted_runs(drifting)
-    found = application_models(runs, SETTINGS.inputs, RULES)
+    found = application_models(runs, SETTINGS.inputs)
     assert found and not any(one.is_published for one in found)
-    assert all(one.rivalry["n_scored"] >= RULES.least_scored for one in found)
+    assert all(one.rivalry["n_scored"] >= LEAST_SCORED for one in found)
     assert not any(one.is_used.any() for one in found)
-    models, _ = publish_models(runs, SETTINGS.inputs, "here", "r", RULES)
+    models, _ = publish_models(runs, SETTINGS.inputs, "here", "r")
     assert models.column("model").null_count == models.num_rows == len(found)
     with TemporaryDirectory() as folder:
         path = write_table(Path(folder) / "input_models.parquet", models, INPUT_MODELS)
@@ -139,9 +137,9 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
 def test_a_model_that_loses_to_the_estimator_is_not_published_and_answers_nothing() -> None:
     """An estimator that knew each runtime is better than any model."""
     runs = submitted_runs(past())
-    assert all(one.is_published for one in application_models(runs, SETTINGS.inputs, RULES))
+    assert all(one.is_published for one in application_models(runs, SETTINGS.inputs))
     knowing = replace(runs, usual_s=np.where(np.isnan(runs.runtime_s), 60.0, runs.runtime_s))
-    found = application_models(knowing, SETTINGS.inputs, RULES)
+    found = application_models(knowing, SETTINGS.inputs)
     assert found and not any(one.is_published or one.is_used.any() for one in found)
     assert all(one.rivalry["walltime_mae_s"] == 0.0 for one in found)
 
@@ -157,7 +155,7 @@ def test_the_estimator_is_computed_once_where_the_caller_has_it() -> None:
 def test_jobs_that_were_all_submitted_before_the_first_ended_have_no_model() -> None:
     log = past()
     at_once = replace(log, end_s=log.submit_s[-1] + log.runtime_s)
-    found = application_models(submitted_runs(at_once), SETTINGS.inputs, RULES)
+    found = application_models(submitted_runs(at_once), SETTINGS.inputs)
     assert [one.rivalry["n_scored"] for one in found] == [0, 0]
     assert not any(one.is_published for one in found)
 
@@ -170,14 +168,14 @@ def test_without_rules_there_is_no_model() -> None:
 
 def test_no_estimate_uses_what_was_not_known_at_the_submit() -> None:
     def estimates(log: History) -> Floats:
-        return as_of_quantiles(submitted_runs(log), SETTINGS.inputs, RULES)
+        return as_of_quantiles(submitted_runs(log), SETTINGS.inputs)
 
     check_no_look_ahead(estimates, past(), 3)
 
 
 def test_quantiles_ascend_and_the_median_is_at_most_the_request() -> None:
     log = past()
-    found = as_of_quantiles(submitted_runs(log), SETTINGS.inputs, RULES)
+    found = as_of_quantiles(submitted_runs(log), SETTINGS.inputs)
     answered = ~np.isnan(found[:, 1])
     assert answered.sum() > 50
     assert (np.diff(found[answered], axis=1) >= 0).all()
@@ -196,11 +194,11 @@ def test_an_interval_without_an_upper_end_ends_at_the_request_or_is_no_answer() 
 def test_published_models_answer_as_the_backtest_would_answer_the_next_job() -> None:
     """The last job of each application is asked of the tables of the log without it."""
     log = past()
-    whole = as_of_quantiles(submitted_runs(log), SETTINGS.inputs, RULES)
+    whole = as_of_quantiles(submitted_runs(log), SETTINGS.inputs)
     for application in ("heat", "lattice"):
         last = int(np.flatnonzero(log.codes["what"] == log.names["what"].index(application))[-1])
         earlier = log.known_by(float(log.submit_s[last])).take(np.arange(last))
-        models, report = publish_models(submitted_runs(earlier), SETTINGS.inputs, "here", "r", RULES)
+        models, report = publish_models(submitted_runs(earlier), SETTINGS.inputs, "here", "r")
         report.check()
         inputs = json.loads(log.names["inputs"][log.codes["inputs"][last]])
         user = log.names["who"][log.codes["who"][last]]
