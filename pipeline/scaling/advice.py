@@ -4,7 +4,7 @@ Measured runtimes decide between measured counts; another count is recommended o
 interval is better. A smaller count is kept unless the gain exceeds the noise of the runs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -220,13 +220,16 @@ def compared_counts(one: Row, max_procs: int | None, settings: CostSettings) -> 
     return np.union1d(sizes, runnable_between(sizes[0], top, PER_DOUBLING, *rules))
 
 
-def answered(one: Row, rows: Iterable[Row], settings: CostSettings) -> dict[str, Any]:
+def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str, Any]:
     """A series with recommendations: `axis`, `answer` (sentences), `choices`, `energy`, and predictions with costs.
 
-    `rows` are predictions at the counts to compare.
+    `rows` are predictions; those at measured counts, and at others near them that the code can run on, are compared.
     """
-    axis, energy = axis_of_series(one), energy_rows(one["observations"])
-    settings, rows = settings.over(axis), list(rows)
+    axis, energy, sizes = axis_of_series(one), energy_rows(one["observations"]), measured_counts(one)
+    settings, counts = settings.over(axis), np.array([row["procs"] for row in rows], np.float64)
+    near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
+    compared = {*sizes, *runnable(near, sizes, settings.procs_per_node, Favoured.of(one["patterns"]))}
+    rows = [row for row in rows if row["procs"] in compared]
     options = _options(one["observations"], rows)
     chosen = choices(options, settings)
     lines = [sentence(choice, axis) for choice in chosen]
@@ -245,16 +248,6 @@ def answered(one: Row, rows: Iterable[Row], settings: CostSettings) -> dict[str,
         "energy": energy,
         "predictions": [{**row, **cost_of(row["procs"], row["runtime_s"], settings)} for row in one["predictions"]],
     }
-
-
-def published_answer(one: Row, settings: CostSettings) -> dict[str, Any]:
-    """A published series with recommendations, from its predictions at counts that the code can run on."""
-    sizes = measured_counts(one)
-    counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
-    near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
-    node = settings.over(axis_of_series(one)).procs_per_node
-    kept = {*sizes, *runnable(near, sizes, node, Favoured.of(one["patterns"]))}
-    return answered(one, [row for row in one["predictions"] if row["procs"] in kept], settings)
 
 
 def _options(observations: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, Any]]:
