@@ -14,10 +14,10 @@ import pandas as pd
 
 from benchmarks.bench_curves import question
 from benchmarks.scaling_data import DATA, measured, simulated
+from pipeline.evaluate.scaling_errors import PREDICTORS
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
 from pipeline.scaling.batch import SeriesBatch
-from pipeline.scaling.curves import PREDICTORS
 from pipeline.scaling.rules import AdeptRules
 from tests.simulation.series import clean_series
 

@@ -25,9 +25,9 @@ from benchmarks.bench_extrap import WAYS, asked_of
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.arrays import Floats, Ints
 from pipeline.axes import MOST_OK_SPAN
+from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask, observed_series
 from pipeline.scaling import calibration
-from pipeline.scaling.curves import PREDICTORS, PredictionTask, observed_series
-from pipeline.scaling.judgments import LEAST_BEYOND, LEAST_FAR, LEAST_SIZES
+from pipeline.scaling.predictions import LEAST_BEYOND, LEAST_FAR, LEAST_SIZES
 
 GIVEN = (1, 2, 3, 4, 5, "in")
 SHOWN = (3, 4, 5, "in")

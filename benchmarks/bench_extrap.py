@@ -50,7 +50,7 @@ def asked_of(python: str) -> Callable[..., object]:
     import numpy as np  # noqa: PLC0415
 
     from pipeline.arrays import Floats  # noqa: PLC0415
-    from pipeline.scaling.curves import PredictionTask  # noqa: PLC0415
+    from pipeline.evaluate.scaling_errors import PredictionTask  # noqa: PLC0415
 
     answered: dict[int, dict[str, Floats]] = {}
 

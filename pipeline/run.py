@@ -44,7 +44,8 @@ from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import fit
 from pipeline.scaling.group_runs import predict
 from pipeline.scaling.levels import level
-from pipeline.scaling.predictions import groups_by_application, law_medians
+from pipeline.scaling.predictions import groups_by_application
+from pipeline.scaling.predictions import predict as predict_by_law
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
 from pipeline.scaling.screens import find_patterns, screen
@@ -186,9 +187,9 @@ STEPS = (
     Step("fit", ("levelled",), ("fits",), ("scaling",),
          lambda run, levelled: fit(levelled, FitRules(laws=run.settings.scaling.laws))),
     Step("curves", ("levelled", "fits", "groups", "patterns", "across"), ("curves",), ("site", "scaling", "run_id"),
-         lambda run, observed, fits, groups, patterns, across: law_medians(
-             observed, fits, PredictRules(counts=run.settings.scaling.counts), run.settings.site, run.run_id,
-             groups_by_application(groups), patterns, across)),
+         lambda run, observed, fits, groups, patterns, across: predict_by_law(
+             observed, fits, PredictRules(counts=run.settings.scaling.counts), run.settings.site, run.run_id, None,
+             groups_by_application(groups), patterns, across, is_estimated=True)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
          ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(

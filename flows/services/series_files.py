@@ -18,7 +18,6 @@ from pipeline.axes import Axis
 from pipeline.errors import InputError, nearest_name, printable
 from pipeline.group.observations import aggregate
 from pipeline.report import Report
-from pipeline.scaling.curves import PREDICTORS
 from pipeline.scaling.fitted_series import compiling_for_many
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
@@ -170,7 +169,7 @@ def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
 def evaluate_files(paths: Sequence[Path], names: Sequence[str]) -> tuple[pa.Table, Report]:
     """SCALING_ERRORS of these predictors (none: all) over the series of all files, and the report on the series."""
     # It loads numba, which a fit of a few rows does without.
-    from pipeline.evaluate import evaluate_scaling  # noqa: PLC0415
+    from pipeline.evaluate.scaling_errors import PREDICTORS, evaluate_scaling  # noqa: PLC0415
 
     predictors = {name: PREDICTORS[name] for name in chosen_names(names, PREDICTORS, "--predictor")}
     observations, applications = read_all(paths)

@@ -1,7 +1,8 @@
 """How far predictors are off on measured series: some sizes given, the others predicted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -9,8 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, median
+from pipeline.laws import LAWS
 from pipeline.report import Report, Tally, count_done
-from pipeline.scaling.curves import PredictionTask, Predictor
+from pipeline.scaling.adept import find
+from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.calibration import log_wide_sd, repeats, run_log_sd
+from pipeline.scaling.fit import fit_law
+from pipeline.scaling.points import extra_runs, pooled
+from pipeline.scaling.predictions import ObservedSeries
+from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.tables import SCALING_ERRORS
 
 SPLITS = ((3, "smallest"), (4, "smallest"), (5, "smallest"), (3, "spread"), (4, "spread"))
@@ -21,6 +29,29 @@ MIN_SIZES = 4
 
 NEAR = 4.0
 """Largest ratio of a near target to the largest given size."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionTask:
+    """k concatenated series, each sorted by distinct procs: series i is the slice offsets[i]:offsets[i + 1].
+
+    Per series: `application`, an integer that series of one application share. Per size: `procs`, `runtime_s` (median
+    of the runs), `n_runs`, and `log_sd`, the standard deviation of repeats (log s, NaN for a single run). Per target,
+    in any order: `target_series` (0 to k - 1) and `target_procs`.
+    """
+
+    offsets: Ints
+    application: Ints
+    procs: Floats
+    runtime_s: Floats
+    n_runs: Floats
+    log_sd: Floats
+    target_series: Ints
+    target_procs: Floats
+
+
+Predictor = Callable[[PredictionTask], Floats]
+"""Predicted runtime (s) per target, float64; NaN where the predictor has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +91,7 @@ def evaluate_scaling(
 
     Examples
     --------
-    >>> from pipeline.scaling.curves import PREDICTORS
+    >>> from pipeline.evaluate.scaling_errors import PREDICTORS
     >>> observed = tables["observed"]
     >>> names = {group: "cfd" for group in observed.column("group_id").to_pylist()}
     >>> table, report = evaluate_scaling(observed, names, {"average": PREDICTORS["average"]})
@@ -148,3 +179,52 @@ def _median(error: Floats) -> float:
     """NaN for no targets, and where the median is no number."""
     found = float(median(error))
     return found if np.isfinite(found) else np.nan
+
+
+def observed_series(asked: PredictionTask, application: Ints) -> ObservedSeries:
+    """The series of a task as the model average reads them; those of one `application` inform each other (-1: none)."""
+    rules, freedom = PredictRules(), repeats(asked.offsets, asked.n_runs)
+    spread = pooled(asked.offsets, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd)
+    run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, rules.run_log_sd))
+    columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
+    return ObservedSeries.build(*columns, run_sd, application, rules)
+
+
+def _average(asked: PredictionTask, application: Ints | None = None) -> Floats:
+    """The model average of each series, alone or informed by the others of its application."""
+    alone = np.full(asked.offsets.size - 1, -1)
+    observed = observed_series(asked, alone if application is None else application)
+    return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s)
+
+
+def _laws(names: Sequence[str], asked: PredictionTask) -> Floats:
+    """Per series the law of least relative squares among `names`."""
+    predicted_s, least = np.full(asked.target_procs.size, np.nan), np.full(asked.offsets.size - 1, np.inf)
+    for name in names:
+        fitted = fit_law(name, _batch(asked))
+        is_best = fitted.wssre < least
+        least = np.where(is_best, fitted.wssre, least)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            law_s = LAWS[name].runtime_s(fitted.parameters_of(asked.target_series), asked.target_procs)
+        predicted_s = np.where(is_best[asked.target_series], law_s, predicted_s)
+    return predicted_s
+
+
+def _adept(asked: PredictionTask) -> Floats:
+    """ADEPT: each target by its own instance, every size of the series counted alike but for its distance."""
+    found = find(_batch(asked), asked.target_series, asked.target_procs, AdeptRules())
+    return found.runtime_s(asked.target_procs)
+
+
+def _batch(asked: PredictionTask) -> SeriesBatch:
+    return SeriesBatch(asked.offsets, asked.procs, asked.runtime_s, np.ones(asked.procs.size))
+
+
+PREDICTORS: dict[str, Predictor] = {
+    "average": _average,
+    "walltime": lambda asked: _average(asked, asked.application),
+    **{law: partial(_laws, (law,)) for law in LAWS},
+    "downey": partial(_laws, ("downey_low", "downey_high")),
+    "adept": _adept,
+}
+"""Walltime's default is the average over laws, informed by the other series of the application."""

@@ -4,7 +4,7 @@ Measured runtimes decide between measured counts; another count is recommended o
 interval is better. A smaller count is kept unless the gain exceeds the noise of the runs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.report import Report, Tally
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.counts import REACH, Favoured, counts_between, runnable, runnable_between
-from pipeline.scaling.curves import Asked, AxisSeries, Curves
-from pipeline.scaling.judgments import judged
 from pipeline.scaling.points import on_each_axis
+from pipeline.scaling.predictions import Curves, FittedSeries, judged
 from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings
 from pipeline.tables import SCALABILITY
@@ -72,8 +71,14 @@ def cost_of(procs: float, runtime_s: float, settings: CostSettings) -> dict[str,
     """
     node, rate = settings.procs_per_node, settings.rate
     nodes = int(-(-procs // node)) if node else None
-    hours = (nodes * node if nodes and node else procs) * runtime_s / 3600
+    hours = _charged(procs, settings) * runtime_s / 3600
     return {"nodes": nodes, "proc_hours": hours, "price": None if rate is None else hours * rate}
+
+
+def _charged(procs: float, settings: CostSettings) -> float:
+    """Processors of whole nodes."""
+    node = settings.procs_per_node or 1
+    return -(-procs // node) * node
 
 
 ROLES = {"the best trade-off": (1, 2), "the cheapest": (1, 1), "the fastest": (0, 1)}
@@ -119,49 +124,40 @@ def choices(options: Sequence[Row], settings: CostSettings) -> list[dict[str, An
     >>> [(row["why"], row["procs"]) for row in choices(rows, CostSettings())]
     [('the best trade-off', 2), ('the cheapest', 1), ('the fastest', 4)]
     """
-    if not any(row["log_sd"] is not None for row in options):
-        return []
-    costs = [cost_of(row["procs"], row["runtime_s"], settings) for row in options]
-    first_s = options[0]["procs"] * options[0]["runtime_s"]
-    efficiency = [first_s / (row["procs"] * row["runtime_s"]) for row in options]
-    is_known = len(options) > 1 and max(efficiency) <= MOST_EFFICIENCY
-    whys: dict[int, list[str]] = {}
-    for why, powers in ROLES.items():
-        whys.setdefault(_best(options, settings, *powers), []).append(why)
-    names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "reliability", "energy_j")
-    return [
-        {
-            "why": "the only count that ran"
-            if len(options) == 1
-            else EVERY_WAY
-            if len(why) == 3
-            else " and ".join(why),
-            **{name: options[at][name] for name in names},
-            "efficiency": efficiency[at] if is_known else None,
-            **costs[at],
-        }
-        for at, why in whys.items()
-    ]
-
-
-def _best(options: Sequence[Row], settings: CostSettings, of_cost: int, of_time: int) -> int:
-    """The place of the option with the least product of powers of charged processors and runtime; see `choices`."""
-    is_measured = np.array([row["log_sd"] is not None for row in options])
-    log_sd = np.array([row["log_sd"] or 0.0 for row in options])
-    expected_s = np.array([row["runtime_s"] for row in options], float)
-    at_most_s = np.array(
-        [row["runtime_s" if row["log_sd"] is not None else "runtime_s_hi80"] for row in options], float
-    )
-    charged = np.array([cost_of(row["procs"], 3600.0, settings)["proc_hours"] for row in options], float)
-    product = of_cost * np.log(charged) + (of_time - 1) * np.log(expected_s) + np.log(at_most_s)
+    # 1. What is known of each count.
+    is_measured = np.array([row["log_sd"] is not None for row in options], bool)
     measured = np.flatnonzero(is_measured)
-    noise = NOISE * np.hypot(log_sd[measured, None], log_sd[None, measured])
-    is_better = product[measured, None] - product[None, measured] > of_time * (LEAST_GAIN + noise)
-    best = measured[np.argmin(is_better.any(axis=1))]
-    others = np.flatnonzero(~is_measured & (product < product[best] - LEAST_GAIN))
-    if not len(others):
-        return int(best)
-    return int(others[np.argmax(product[others] <= product[others].min() + LEAST_GAIN)])
+    if not len(measured):
+        return []
+    procs, runtime_s = (np.array([row[name] for row in options], float) for name in ("procs", "runtime_s"))
+    at_most_s = np.where(is_measured, runtime_s, [row["runtime_s_hi80"] for row in options]).astype(float)
+    charged = np.array([_charged(n, settings) for n in procs])
+    log_sd = np.array([row["log_sd"] for row in options if row["log_sd"] is not None])
+    noise = NOISE * np.hypot(log_sd[:, None], log_sd)
+    # 2. The count of each role.
+    whys: dict[int, list[str]] = {}
+    for why, (of_cost, of_time) in ROLES.items():
+        product = of_cost * np.log(charged) + (of_time - 1) * np.log(runtime_s) + np.log(at_most_s)
+        is_better = product[measured, None] - product[measured] > of_time * (LEAST_GAIN + noise)
+        best = measured[np.argmin(is_better.any(axis=1))]
+        others = np.flatnonzero(~is_measured & (product < product[best] - LEAST_GAIN))
+        if len(others):
+            best = others[np.argmax(product[others] <= product[others].min() + LEAST_GAIN)]
+        whys.setdefault(int(best), []).append(why)
+    # 3. A row for each of these counts.
+    efficiency = procs[0] * runtime_s[0] / (procs * runtime_s)
+    is_known = len(options) > 1 and efficiency.max() <= MOST_EFFICIENCY
+    names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "reliability", "energy_j")
+    rows = []
+    for at, roles in whys.items():
+        why = EVERY_WAY if len(roles) == len(ROLES) else " and ".join(roles)
+        rows.append({
+            "why": why if len(options) > 1 else "the only count that ran",
+            **{name: options[at][name] for name in names},
+            "efficiency": float(efficiency[at]) if is_known else None,
+            **cost_of(options[at]["procs"], options[at]["runtime_s"], settings),
+        })  # fmt: skip
+    return rows
 
 
 IN_WORDS = {
@@ -224,36 +220,34 @@ def compared_counts(one: Row, max_procs: int | None, settings: CostSettings) -> 
     return np.union1d(sizes, runnable_between(sizes[0], top, PER_DOUBLING, *rules))
 
 
-def answered(one: Row, rows: Iterable[Row], settings: CostSettings) -> dict[str, Any]:
+def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str, Any]:
     """A series with recommendations: `axis`, `answer` (sentences), `choices`, `energy`, and predictions with costs.
 
-    `rows` are predictions at the counts to compare.
+    `rows` are predictions; those at measured counts, and at others near them that the code can run on, are compared.
     """
-    axis, energy = axis_of_series(one), energy_rows(one["observations"])
-    settings = settings.over(axis)
-    rows = list(rows)
+    axis, energy, sizes = axis_of_series(one), energy_rows(one["observations"]), measured_counts(one)
+    settings, counts = settings.over(axis), np.array([row["procs"] for row in rows], np.float64)
+    near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
+    compared = {*sizes, *runnable(near, sizes, settings.procs_per_node, Favoured.of(one["patterns"]))}
+    rows = [row for row in rows if row["procs"] in compared]
     options = _options(one["observations"], rows)
     chosen = choices(options, settings)
     lines = [sentence(choice, axis) for choice in chosen]
-    lines += _comparison(chosen, options, axis) + superlinear(options, axis) + _doubts(chosen, options, rows, axis)
+    if chosen and len(options) < 2:
+        lines.append("One processor count has no information on others: run on another before you request more.")
+    elif chosen:
+        least, most = options[0]["procs"], options[-1]["procs"]
+        relative = f"; efficiency is relative to {counted(least, axis)}" if chosen[0]["efficiency"] is not None else ""
+        lines.append(f"{axis.unit[0].upper()}{axis.unit[1:]} counts {least:,} to {most:,} were compared{relative}.")
+    lines += superlinear(options, axis) + _doubts(chosen, options, rows, axis) + energy_sentence(energy, axis)
     return {
         **one,
         "axis": axis.value,
-        "answer": [*lines, *energy_sentence(energy, axis)],
+        "answer": lines,
         "choices": chosen,
         "energy": energy,
         "predictions": [{**row, **cost_of(row["procs"], row["runtime_s"], settings)} for row in one["predictions"]],
     }
-
-
-def published_answer(one: Row, settings: CostSettings) -> dict[str, Any]:
-    """A published series with recommendations, from its predictions at counts that the code can run on."""
-    sizes = measured_counts(one)
-    counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
-    near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
-    node = settings.over(axis_of_series(one)).procs_per_node
-    kept = {*sizes, *runnable(near, sizes, node, Favoured.of(one["patterns"]))}
-    return answered(one, [row for row in one["predictions"] if row["procs"] in kept], settings)
 
 
 def _options(observations: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -284,17 +278,6 @@ def _options(observations: Sequence[Row], rows: Sequence[Row]) -> list[dict[str,
                 "energy_j": ran["energy_j_median"],
             })  # fmt: skip
     return found
-
-
-def _comparison(chosen: Sequence[Row], options: Sequence[Row], axis: Axis) -> list[str]:
-    if len(options) < 2:
-        return ["One processor count has no information on others: run on another before you request more."][
-            : len(chosen)
-        ]
-    least, most = options[0]["procs"], options[-1]["procs"]
-    kind = axis.unit[0].upper() + axis.unit[1:]
-    relative = f"; efficiency is relative to {counted(least, axis)}" if chosen[0]["efficiency"] is not None else ""
-    return [f"{kind} counts {least:,} to {most:,} were compared{relative}."]
 
 
 def superlinear(options: Sequence[Row], axis: Axis) -> list[str]:
@@ -361,8 +344,8 @@ NO_FASTER = 1.01
 SEEN_BEYOND = 2**0.5
 """The fastest count is known where the search reaches this many times beyond it without a gain."""
 
-_COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.float64)
-"""Processor counts of the first, coarse search for the working set, 1.2% apart."""
+MOST_PROCS = 2.0**20
+"""The working set is searched up to this count."""
 
 
 def scalability(
@@ -411,49 +394,39 @@ def scalability(
     >>> table.num_rows < len(set(tables["fits"].column("group_id").to_pylist()))
     True
     """
-    asked = Asked(rules, site, run_id, application, patterns)
 
     def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        return _scalability(AxisSeries.of(axis, observed, fitted, asked))
+        return _scalability(FittedSeries.of(axis, observed, fitted, rules, site, application or {}, patterns), run_id)
 
     return on_each_axis(observations, fits, stage, SCALABILITY)
 
 
-def _scalability(series: AxisSeries) -> tuple[pa.Table, Report]:
-    every = np.arange(len(series.chosen))
-    recommended, is_faster = recommended_procs(series, every)
-    is_constant = series.chosen.law == "constant"
+def _scalability(series: FittedSeries, run_id: str) -> tuple[pa.Table, Report]:
+    recommended, is_faster = _recommended_procs(series)
+    is_constant = series.chosen["law"] == "constant"
     # No law rises again: a curve that falls and rises is nearest to a constant, and its average has a fastest count.
     rows = np.flatnonzero(~is_constant | is_faster)
-    scaling = series.chosen.take(rows)
-    largest, working = (
-        np.where(is_constant[rows], np.nan, values)
-        for values in (scaling.largest_useful_procs(), working_set_procs(scaling))
-    )
-    speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(working)
+    scaling, of_constant = series.chosen.take(rows), is_constant[rows]
+    largest = scaling.largest_useful_procs()
+    largest = np.where(of_constant | np.isinf(largest), np.nan, largest)
+    working = np.where(of_constant, np.nan, _working_set_procs(scaling))
+    speedup = scaling.runtime_s(np.ones(len(rows))) / scaling.runtime_s(working)
     speedup = np.where(np.isnan(working), np.nan, speedup)
-    beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
+    beyond = np.fmax(np.where(np.isnan(largest), 2 * scaling["procs_max"], largest), 1.0)
     reliability, advice = judged(series, rows, beyond)
     table = SCALABILITY.build(
-        group_id=scaling.group_id,
-        axis=[series.axis] * len(scaling),
-        law=scaling.law,
-        **{name: scaling[name] for name in ("t1_s", "avg_parallelism", "sigma")},
-        largest_useful_procs=np.where(np.isfinite(largest), largest, np.nan),
-        working_set_procs=working,
-        working_set_speedup=speedup,
-        working_set_efficiency=speedup / working,
+        **{name: scaling[name] for name in ("group_id", "law", "t1_s", "avg_parallelism", "sigma")},
+        axis=[series.axis] * len(rows), largest_useful_procs=largest, working_set_procs=working,
+        working_set_speedup=speedup, working_set_efficiency=speedup / working,
         **{name: values[rows] for name, values in recommended.items()},
-        reliability=reliability,
-        advice=advice,
-        run_id=[series.asked.run_id] * len(scaling),
-    )
-    groups, kept = Tally(len(series.chosen)), Tally(len(scaling))
+        reliability=reliability, advice=advice, run_id=[run_id] * len(rows),
+    )  # fmt: skip
+    groups, kept = Tally(len(series.chosen)), Tally(len(rows))
     set_aside = {"constant": Tally(groups.rows - kept.rows)} if groups.rows > kept.rows else {}
     return table, Report("scalability", "group", groups, kept, set_aside).check()
 
 
-def recommended_procs(series: AxisSeries, groups: Ints) -> tuple[dict[str, Floats], Bools]:
+def _recommended_procs(series: FittedSeries) -> tuple[dict[str, Floats], Bools]:
     """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
 
     Also whether the count of least runtime is known, and surely faster than the smallest observed one by LEAST_GAIN.
@@ -461,44 +434,36 @@ def recommended_procs(series: AxisSeries, groups: Ints) -> tuple[dict[str, Float
     The search covers counts from 1 to `reach` times the largest observed one, within the machine. The result is NaN
     where it lies beyond: the fastest count, for example, where the runtime still falls at the end of the search.
     """
-    asked, largest = series.asked, series.chosen["procs_max"][groups]
-    machine = np.maximum(asked.site.max_procs or np.inf, largest)
-    tops = np.floor(np.minimum(largest * asked.rules.reach, machine))
+    smallest, largest = series.chosen["procs_min"], series.chosen["procs_max"]
+    tops = np.floor(np.minimum(largest * series.rules.reach, np.maximum(series.site.max_procs or np.inf, largest)))
     counts = [np.union1d(counts_between(1, top, SEARCHED_PER_DOUBLING), [top]) for top in tops]
-    offsets = np.cumsum([0, *map(len, counts)])
-    every = np.concatenate([np.empty(0), *counts])
-    curve = series.observed.curve(np.repeat(groups, np.diff(offsets)), every)
-    runtime_s = np.exp(curve.log_s)
-    found = {name: np.full(len(groups), np.nan) for name in ("time_optimal", "efficiency_80", "efficiency_50")}
-    is_faster = np.zeros(len(groups), bool)
+    ends = np.cumsum([0, *map(len, counts)])
+    curve = series.observed.curve(np.repeat(np.arange(len(counts)), np.diff(ends)), np.concatenate([[], *counts]))
+    names = ("time_optimal_procs", "efficiency_80_procs", "efficiency_50_procs")
+    found, is_faster = {name: np.full(len(counts), np.nan) for name in names}, np.zeros(len(counts), bool)
     for row, procs in enumerate(counts):
-        own_s = runtime_s[offsets[row] : offsets[row + 1]]
+        own_s, log_sd = np.exp(curve.log_s[ends[row] : ends[row + 1]]), curve.log_sd[ends[row] : ends[row + 1]]
         fastest = procs[np.argmax(own_s <= NO_FASTER * own_s.min())]
         if fastest * SEEN_BEYOND <= procs[-1]:
-            found["time_optimal"][row] = fastest
-            smallest_s = np.interp(np.log(series.chosen["procs_min"][groups[row]]), np.log(procs), own_s)
-            doubt = 2 * curve.log_sd[offsets[row] + np.argmin(own_s)]
-            is_faster[row] = len(procs) > 1 and np.log(smallest_s / own_s.min()) > LEAST_GAIN + doubt
+            found["time_optimal_procs"][row] = fastest
+            smallest_s = np.interp(np.log(smallest[row]), np.log(procs), own_s)
+            gain, doubt = np.log(smallest_s / own_s.min()), 2 * log_sd[np.argmin(own_s)]
+            is_faster[row] = len(procs) > 1 and gain > LEAST_GAIN + doubt
         efficiency = own_s[0] / (procs * own_s)
         for share in (80, 50):
             if (is_less := efficiency < share / 100).any():
-                found[f"efficiency_{share}"][row] = procs[np.argmax(is_less) - 1]
-    return {f"{name}_procs": values for name, values in found.items()}, is_faster
+                found[f"efficiency_{share}_procs"][row] = procs[np.argmax(is_less) - 1]
+    return found, is_faster
 
 
-def working_set_procs(curves: Curves) -> Floats:
-    """The whole processor count that maximises S^2/n per row, the smallest where several do; NaN beyond 2^20.
+def _working_set_procs(curves: Curves) -> Floats:
+    """The whole processor count that maximises S^2/n per row, the smallest where several do; NaN beyond MOST_PROCS.
 
-    S^2/n rises to one maximum and falls after it, so a coarse search brackets it and the bracket is searched whole.
+    S^2/n rises to one maximum and falls after it: the first count that the next one does not better is bisected.
     """
-    found = np.full(len(curves), np.nan)
-    for row in range(len(curves)):
-
-        def merit(procs: Floats) -> Floats:
-            return 1.0 / (procs * curves.take(np.full(len(procs), row)).runtime_s(procs) ** 2)  # noqa: B023
-
-        place = int(merit(_COARSE).argmax())
-        if place < len(_COARSE) - 1:
-            fine = np.arange(_COARSE[max(place - 1, 0)], _COARSE[place + 1] + 1)
-            found[row] = fine[merit(fine).argmax()]
-    return found
+    low, high = np.ones(len(curves)), np.full(len(curves), MOST_PROCS)
+    while (low < high).any():
+        middle = np.floor((low + high) / 2)
+        is_rising = middle * curves.runtime_s(middle) ** 2 > (middle + 1) * curves.runtime_s(middle + 1) ** 2
+        low, high = np.where(is_rising, np.minimum(middle + 1, high), low), np.where(is_rising, high, middle)
+    return np.where(low < MOST_PROCS, low, np.nan)

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,10 @@ class Favoured:
 
     @classmethod
     def by_group(cls, patterns: pa.Table) -> dict[str, "Favoured"]:
-        """Per group with rows in PATTERNS its class found."""
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for row in patterns.filter(pc.equal(patterns.column("status"), "found")).to_pylist():
-            rows.setdefault(row["group_id"], []).append(row)
-        return {group: cls.of(own) for group, own in rows.items()}
+        """Per group with a pattern in PATTERNS its class found."""
+        found = patterns.filter(pc.equal(patterns.column("status"), "found")).to_pylist()
+        of_group = itemgetter("group_id")
+        return {group: cls.of(rows) for group, rows in groupby(sorted(found, key=of_group), of_group)}
 
 
 MIN_IN_CLASS = 4
@@ -106,21 +106,15 @@ def runnable_between(
     return runnable(found[(found >= low) & (found <= high)], sizes, procs_per_node, favoured)
 
 
+# Many groups of a log have run on the same counts.
+@lru_cache(maxsize=1 << 14)
 def candidates(
-    sizes: Floats, max_procs: int | None, procs_per_node: int | None, favoured: Favoured | None = None
-) -> list[int]:
-    """Counts without a run on which the code can run (see `runnable`), largest first.
+    known: tuple[float, ...], max_procs: int | None, procs_per_node: int | None, favoured: Favoured
+) -> tuple[int, ...]:
+    """Counts without a run on which the code can run (see `runnable`), largest first; `known` are those with one.
 
     They lie near twice the largest count (or the machine's), half the smallest, and the middles of the gaps.
     """
-    return list(_candidates(tuple(sizes.tolist()), max_procs, procs_per_node, favoured or Favoured()))
-
-
-@lru_cache(maxsize=1 << 14)
-def _candidates(
-    known: tuple[float, ...], max_procs: int | None, procs_per_node: int | None, favoured: Favoured
-) -> tuple[int, ...]:
-    # Many groups of a log have run on the same counts.
     sizes, machine = np.array(known), max_procs or np.inf
 
     def nearest(wanted: float, above: float, up_to: float) -> int | None:
@@ -133,6 +127,5 @@ def _candidates(
     beyond = nearest(top, known[-1], top)
     if beyond is None and not (favoured.node_procs or procs_per_node):
         beyond = nearest(known[-1], known[-1], min(known[-1] * CLASS_REACH, machine))
-    found.add(beyond)
     most = max(machine, known[-1])
-    return tuple(sorted((n for n in found if n and n <= most), reverse=True))
+    return tuple(sorted((n for n in {*found, beyond} if n and n <= most), reverse=True))

@@ -104,7 +104,7 @@ def predict(
     Parameters
     ----------
     curves : pa.Table
-        PREDICTIONS by law alone, from `law_medians`.
+        PREDICTIONS by law alone, from `predictions.predict`.
     grouped_jobs : pa.Table or StoredTable
         GROUPED_JOBS.
     groups : pa.Table

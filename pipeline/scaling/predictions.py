@@ -1,27 +1,43 @@
-"""The prediction stage: OBSERVATIONS and FITS -> PREDICTIONS, by the model average over laws."""
+"""PREDICTIONS: OBSERVATIONS and FITS -> the curve of every group, its intervals, and what makes a prediction doubtful.
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+A curve is the model average over laws (average.py), not the chosen law. A prediction is ok by its own interval and by
+the number of counts that it is made from, whatever the law leaves open.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from pipeline.arrays import Floats, Ints, floats
-from pipeline.axes import Axis
+from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.axes import MOST_OK_SPAN, Axis
+from pipeline.laws import LAWS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, n_siblings
-from pipeline.scaling.calibration import QUANTILES
-from pipeline.scaling.counts import counts_between
-from pipeline.scaling.curves import Asked, AxisSeries, Curves, ObservedSeries, doublings_beyond
-from pipeline.scaling.judgments import judged, with_width
+from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of, n_siblings
+from pipeline.scaling.batch import FitStatus
+from pipeline.scaling.calibration import (
+    QUANTILES,
+    below_smallest_size,
+    has_noise,
+    log_quantiles,
+    log_wide_sd,
+    median_variance,
+    repeats,
+    run_log_sd,
+)
+from pipeline.scaling.counts import Favoured, candidates, counts_between
 from pipeline.scaling.levels import unlevel
-from pipeline.scaling.points import on_each_axis, series_of
+from pipeline.scaling.points import ended_jobs, fitted_points, of_axis, on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings
-from pipeline.tables import PREDICTIONS
+from pipeline.tables import FITS, PREDICTIONS
 
 Words = npt.NDArray[np.object_]
 
@@ -31,196 +47,24 @@ BEYOND_LOG = 10.0
 PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
-_COLUMNS = {"runtime_s_lo95": 0, "runtime_s_lo80": 1, "runtime_s_hi80": 3, "runtime_s_hi95": 4}
+LEAST_SIZES, LEAST_BEYOND, LEAST_FAR = 3, 4, 5
+"""Counts that an ok prediction is made from: between them, up to twice beyond, and further beyond."""
 
+NEAR, PERFECT = 1.1, 0.005
+"""A fit is about as good as the best up to this ratio of their WSSRE (Deshmeh 2013), and this relative error a count,
+which is tolerated even beside a perfect fit."""
 
-def intervals(found: "_Averaged") -> dict[str, Floats]:
-    """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
+RIVAL_APART = 1.5
+"""Ratio of two such fits' average parallelism from which one is a runner-up (Deshmeh 2013)."""
 
-    A group of one size has no curve to be unsure of: its median is as sure as its repeats make it, and no 95% interval
-    is narrower than the group's own odd runs.
-    """
-    curves, middle, observed = found.curves, found.curve.log_s, found.series.observed
-    run_log_sd = np.hypot(observed.run_sd[found.rows], found.series.asked.rules.measured_log_sd)
-    log_s = observed.quantiles(found.rows, found.procs, found.curve, run_log_sd)
-    freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - curves["n_points"], 0.0)
-    own_sd, is_alone = np.hypot(run_log_sd, found.curve.log_sd), curves["n_points"] == 1
-    ends = {}
-    for name, place in _COLUMNS.items():
-        side = 1 if "_hi" in name else -1
-        repeated = stdtrit(freedom, max(QUANTILES[place], 1.0 - QUANTILES[place])) * own_sd
-        off = np.where(is_alone, repeated, side * (log_s[:, place] - middle))
-        if "95" in name:
-            off = np.fmax(off, curves[f"repeat_log_{name[-4:]}"])
-        ends[name] = np.exp(middle + side * off)
-    return ends
+SIBLINGS_WORSE = float(np.log(20.0))
+"""Log odds against its siblings' shapes from which a series scales differently."""
 
+MISSED_ERRORS = 3
+"""Standard errors of the median beyond which the law misses it."""
 
-def within_log(
-    ends: dict[str, Floats], runtime_s: Floats, curves: Curves, procs: Floats, observations: pa.Table
-) -> dict[str, Floats]:
-    """The ends cut at ten times outside the runtimes of the whole log, but never inside their own prediction.
-
-    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
-    its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
-    Outside the sizes that ran a cut upper end is no bound: NaN there. A lower end is cut only from below, an upper one
-    only from above: where the runtime itself exceeds the log's longest, its lower end may do so too.
-    """
-    if not len(runtime_s) or not observations.num_rows:
-        return ends
-    seen_s = [floats(observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
-    # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
-    shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(curves["procs_max"] / procs, 1.0)
-    longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(curves["procs_min"] / procs, 1.0)
-    is_outside = doublings_beyond(curves, procs) > 0
-    return {
-        name: np.fmin(np.fmax(values, shortest_s), runtime_s)
-        if "_lo" in name
-        else np.where(is_outside & (values > longest_s), np.nan, np.fmax(np.fmin(values, longest_s), runtime_s))
-        for name, values in ends.items()
-    }
-
-
-def prediction_grid(
-    chosen: Curves, sizes_by_group: dict[str, Ints], rules: PredictRules, max_procs: int, at: Sequence[int] | None
-) -> tuple[Ints, Floats]:
-    """Row of `chosen` and processor count for every prediction, in order of both.
-
-    The sizes observed, the powers of two from smallest/reach to largest*reach on the machine, and the counts that the
-    rules ask for; or exactly `at`. A group seen at one size is predicted there alone: one size says nothing of another.
-    """
-    grids = [_grid(sizes_by_group[group], rules, max_procs, at) for group in chosen.group_id]
-    rows = np.repeat(np.arange(len(chosen)), [len(grid) for grid in grids])
-    return rows, np.concatenate(grids).astype(np.float64) if grids else np.empty(0)
-
-
-def _grid(observed: Ints, rules: PredictRules, max_procs: int, at: Sequence[int] | None) -> Ints:
-    if at is not None:
-        asked = np.unique(np.asarray(at, np.int64))
-        return np.intersect1d(asked, observed) if len(observed) == 1 else asked
-    if len(observed) == 1:
-        return observed
-    top = min(observed[-1] * rules.reach, max(max_procs, observed[-1]))
-    powers = counts_between(observed[0] / rules.reach, top, 1).astype(np.int64)
-    asked = np.array(rules.counts, np.int64)
-    return np.union1d(np.union1d(observed, powers), asked)
-
-
-class _Averaged(NamedTuple):
-    """The model average at every count asked for: a row of the chosen fits per row of the table to be."""
-
-    series: AxisSeries
-    sizes: dict[str, Ints]
-    rows: Ints
-    procs: Floats
-    curve: Averaged
-    reliability: Words
-    advice: Words
-
-    @classmethod
-    def of(cls, series: AxisSeries) -> Self:
-        """The average of these series, on the counts that they are asked for."""
-        asked, sizes = series.asked, _sizes_by_group(series.observations)
-        max_procs = asked.site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
-        rows, procs = prediction_grid(series.chosen, sizes, asked.rules, max_procs, asked.at)
-        curve = series.observed.curve(rows, procs)
-        return cls(series, sizes, rows, procs, curve, *judged(series, rows, procs))
-
-    @property
-    def curves(self) -> Curves:
-        """The chosen fit of each row."""
-        return self.series.chosen.take(self.rows)
-
-    @property
-    def runtime_s(self) -> Floats:
-        """Posterior medians, s."""
-        return np.exp(self.curve.log_s)
-
-    def table(self, **more: Floats | Words) -> tuple[pa.Table, Report]:
-        """PREDICTIONS of the phase, or the kind of count, of each row; columns of `more` replace the average's."""
-        curves, series = self.curves, self.series
-        columns = {
-            "group_id": curves.group_id, "axis": [series.axis] * len(self.rows), "procs": self.procs.astype(np.int64),
-            "runtime_s": self.runtime_s, "is_extrapolated": doublings_beyond(curves, self.procs) > 0,
-            "reliability": self.reliability, "advice": self.advice,
-            "method": _methods(series.observed, series.chosen)[self.rows],
-            "run_id": [series.asked.run_id] * len(self.rows),
-        }  # fmt: skip
-        table = PREDICTIONS.build(**(columns | more))
-        table = table if series.asked.patterns is None else unlevel(table, series.asked.patterns)
-        return table, _report(self.sizes, table)
-
-
-def law_medians(
-    observations: pa.Table,
-    fits: pa.Table,
-    rules: PredictRules,
-    site: SiteSettings,
-    run_id: str,
-    application: Mapping[str, str],
-    patterns: pa.Table,
-    across: pa.Table,
-) -> tuple[pa.Table, Report]:
-    """What a run reads of the laws: `predict` without efficiencies and codes of width, which are the estimate's there.
-
-    The estimate knows jobs by their processors: of groups over nodes or GPUs it is `predict` as a whole.
-
-    Parameters
-    ----------
-    observations : pa.Table
-        OBSERVATIONS: median runtimes in s by group and processors.
-    fits : pa.Table
-        FITS of these observations.
-    rules : PredictRules
-        Settings of the predictions.
-    site : SiteSettings
-        The machine's size and processors per node.
-    run_id : str
-        Id of the run, written to every row.
-    application : mapping of str to str
-        Application of a group_id.
-    patterns : pa.Table
-        PATTERNS of the observations.
-    across : pa.Table
-        ACROSS: groups of few sizes are answered from it, where another problem size tells more.
-
-    Returns
-    -------
-    table : pa.Table
-        PREDICTIONS by law alone; runtimes in s.
-    report : Report
-        Groups with and without predictions.
-
-    Examples
-    --------
-    >>> named = groups_by_application(tables["groups"])
-    >>> rest = PredictRules(), settings.site, "r1", named, tables["patterns"], tables["across"]
-    >>> table, _ = law_medians(tables["levelled"], tables["fits"], *rest)
-    >>> table.column("speedup").null_count < table.num_rows
-    True
-    """
-    asked = Asked(rules, site, run_id, application, patterns)
-
-    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        found = _Averaged.of(AxisSeries.of(axis, observed, fitted, asked))
-        if axis is not Axis.PROCS:
-            return _with_intervals(found)
-        is_alone = found.curves["n_points"] == 1
-        speedup = _speedup(found.series.observed, found.rows, found.runtime_s, is_alone)
-        return found.table(**intervals(found), speedup=speedup)
-
-    table, report = on_each_axis(observations, fits, stage, PREDICTIONS)
-    return with_across(table, across, observations), report
-
-
-def _with_intervals(found: _Averaged) -> tuple[pa.Table, Report]:
-    curves, runtime_s = found.curves, found.runtime_s
-    ends = within_log(intervals(found), runtime_s, curves, found.procs, found.series.observations)
-    reliability, advice = with_width(ends, found.reliability, found.advice)
-    speedup = _speedup(found.series.observed, found.rows, runtime_s, curves["n_points"] == 1)
-    return found.table(
-        **ends, speedup=speedup, efficiency=speedup / found.procs, reliability=reliability, advice=advice
-    )
+HINTS = {"tail_unidentified", "runner_up", "sizes_differ"}
+"""Codes that name a run that would tell more, and make no row doubtful by themselves."""
 
 
 def predict(
@@ -232,6 +76,9 @@ def predict(
     at: Sequence[int] | None = None,
     application: Mapping[str, str] | None = None,
     patterns: pa.Table | None = None,
+    across: pa.Table | None = None,
+    *,
+    is_estimated: bool = False,
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
@@ -259,6 +106,11 @@ def predict(
         Application of a group_id.
     patterns : pa.Table, optional
         PATTERNS of the observations; predictions are of the phase, or the kind of count, of each row.
+    across : pa.Table, optional
+        ACROSS: groups of few sizes are answered from it, where another problem size tells more.
+    is_estimated : bool
+        Whether the estimate will answer over processors, as in a run. Then efficiencies and codes of width, which are
+        the estimate's there, are left out, and intervals are not cut.
 
     Returns
     -------
@@ -273,12 +125,421 @@ def predict(
     >>> set(table.column("procs").to_pylist())
     {64}
     """
-    asked = Asked(rules, site, run_id, application, patterns, at)
 
     def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        return _with_intervals(_Averaged.of(AxisSeries.of(axis, observed, fitted, asked)))
+        series = FittedSeries.of(axis, observed, fitted, rules, site, application or {}, patterns)
+        return _predictions(series, run_id, at, is_estimated=is_estimated and axis is Axis.PROCS)
 
-    return on_each_axis(observations, fits, stage, PREDICTIONS)
+    table, report = on_each_axis(observations, fits, stage, PREDICTIONS)
+    return table if across is None else with_across(table, across, observations, at), report
+
+
+def _predictions(
+    series: "FittedSeries", run_id: str, at: Sequence[int] | None, *, is_estimated: bool
+) -> tuple[pa.Table, Report]:
+    """PREDICTIONS of the series over one axis."""
+    # 1. On which counts: a row of the chosen fits, and a count, per row of the table.
+    rows, procs = _counts(series, at)
+    chosen, observed = series.chosen.take(rows), series.observed
+    is_alone = chosen["n_points"] == 1
+    # 2. The curve there and on one processor, of which one size says nothing.
+    curve, every = observed.curve(rows, procs), np.arange(len(series.chosen))
+    runtime_s, one_s = np.exp(curve.log_s), np.exp(observed.curve(every, np.ones(len(every))).log_s)
+    speedup = np.where(is_alone, np.nan, one_s[rows] / runtime_s)
+    # 3. The intervals, and whether they can be relied on.
+    ends = _intervals(series, rows, procs, curve)
+    if not is_estimated:
+        ends = _within_log(ends, runtime_s, chosen, procs, series.observations)
+    reliability, advice = judged(series, rows, procs, None if is_estimated else ends)
+    # 4. The table.
+    methods = np.where(n_siblings(observed.kin) > 0, "average+siblings", "average")[rows]
+    table = PREDICTIONS.build(
+        group_id=chosen["group_id"], axis=[series.axis] * len(rows), procs=procs.astype(np.int64), runtime_s=runtime_s,
+        **ends, speedup=speedup, efficiency=np.full(len(rows), np.nan) if is_estimated else speedup / procs,
+        is_extrapolated=chosen.doublings_beyond(procs) > 0, reliability=reliability, advice=advice,
+        method=np.where(is_alone, "observed", methods).astype(object), run_id=[run_id] * len(rows),
+    )  # fmt: skip
+    if series.patterns is not None:
+        table = unlevel(table, series.patterns)
+    n_groups, n_answered = (len(pc.unique(one.column("group_id"))) for one in (series.observations, table))
+    set_aside = {"no_prediction": Tally(n_groups - n_answered)} if n_answered < n_groups else {}
+    n_beyond = int(np.sum(table.column("is_extrapolated").to_numpy()))
+    facts = {"predictions": table.num_rows, "predictions_extrapolated": n_beyond}
+    return table, Report("curves", "group", Tally(n_groups), Tally(n_answered), set_aside, facts).check()
+
+
+def _counts(series: "FittedSeries", at: Sequence[int] | None) -> tuple[Ints, Floats]:
+    """Row of the chosen fits and processor count for every prediction, in order of both.
+
+    The sizes observed, the powers of two from smallest/reach to largest*reach on the machine, and the counts that the
+    rules ask for; or exactly `at`. A group seen at one size is predicted there alone: one size says nothing of another.
+    """
+    ids, offsets, order = series_of(series.observations)
+    every, rules = floats(series.observations, "procs")[order], series.rules
+    sizes = dict(zip(ids, np.split(every, offsets[1:-1]), strict=False))
+    machine, grids = series.site.max_procs or every.max(initial=1.0), []
+    for group in series.chosen["group_id"]:
+        own = sizes[group]
+        if len(own) == 1:
+            grids.append(own if at is None else np.intersect1d(own, at))
+        elif at is not None:
+            grids.append(np.unique(np.asarray(at, np.float64)))
+        else:
+            top = min(own[-1] * rules.reach, max(machine, own[-1]))
+            grids.append(np.union1d(own, [*counts_between(own[0] / rules.reach, top, 1), *rules.counts]))
+    rows = np.repeat(np.arange(len(grids)), [len(grid) for grid in grids])
+    return rows, np.concatenate([np.empty(0), *grids])
+
+
+def _intervals(series: "FittedSeries", rows: Ints, procs: Floats, curve: Averaged) -> dict[str, Floats]:
+    """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
+
+    A group of one size has no curve to be unsure of: its median is as sure as its repeats make it, and no 95% interval
+    is narrower than the group's own odd runs.
+    """
+    chosen, observed = series.chosen.take(rows), series.observed
+    run_sd = np.hypot(observed.run_sd[rows], series.rules.measured_log_sd)
+    log_s = observed.quantiles(rows, procs, curve, run_sd)
+    freedom = PRIOR_FREEDOM + np.maximum(chosen["n_jobs"] - chosen["n_points"], 0.0)
+    ends = {}
+    for name, place in (("lo95", 0), ("lo80", 1), ("hi80", 3), ("hi95", 4)):
+        side = 1 if name.startswith("hi") else -1
+        repeated = stdtrit(freedom, max(QUANTILES[place], 1.0 - QUANTILES[place])) * np.hypot(run_sd, curve.log_sd)
+        off = np.where(chosen["n_points"] == 1, repeated, side * (log_s[:, place] - curve.log_s))
+        if name.endswith("95"):
+            off = np.fmax(off, chosen[f"repeat_log_{name}"])
+        ends[f"runtime_s_{name}"] = np.exp(curve.log_s + side * off)
+    return ends
+
+
+def _within_log(
+    ends: dict[str, Floats], runtime_s: Floats, chosen: "Curves", procs: Floats, observations: pa.Table
+) -> dict[str, Floats]:
+    """The ends cut at ten times outside the runtimes of the whole log, but never inside their own prediction.
+
+    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
+    its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
+    Outside the sizes that ran a cut upper end is no bound: NaN there. A lower end is cut only from below, an upper one
+    only from above: where the runtime itself exceeds the log's longest, its lower end may do so too.
+    """
+    if not len(runtime_s):
+        return ends
+    # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
+    seen_s = [floats(observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
+    shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(chosen["procs_max"] / procs, 1.0)
+    longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(chosen["procs_min"] / procs, 1.0)
+    is_outside, cut = chosen.doublings_beyond(procs) > 0, {}
+    for name in ("runtime_s_lo95", "runtime_s_lo80"):
+        cut[name] = np.fmin(np.fmax(ends[name], shortest_s), runtime_s)
+    for name in ("runtime_s_hi80", "runtime_s_hi95"):
+        kept = np.fmax(np.fmin(ends[name], longest_s), runtime_s)
+        cut[name] = np.where(is_outside & (ends[name] > longest_s), np.nan, kept)
+    return cut
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Rows of FITS as numpy columns by name; numbers as float64, NaN for null."""
+
+    columns: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, fits: pa.Table) -> Self:
+        """The rows of a FITS table."""
+        numbers = [one.name for one in FITS.columns if one.type in (pa.int64(), pa.float64())]
+        words = {name: np.array(fits.column(name).to_pylist(), object) for name in ("group_id", "law", "status")}
+        return cls(words | {name: floats(fits, name) for name in numbers})
+
+    def __getitem__(self, name: str) -> Array:
+        """One column."""
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.columns["law"])
+
+    def take(self, rows: Ints | Bools) -> "Curves":
+        """Some rows, repeated as asked."""
+        return Curves({name: values[rows] for name, values in self.columns.items()})
+
+    def doublings_beyond(self, procs: Floats) -> Floats:
+        """How far procs lies outside the sizes observed, in doublings; 0 inside."""
+        return _doublings_outside(procs, self["procs_min"], self["procs_max"])
+
+    def runtime_s(self, procs: Floats) -> Floats:
+        """Runtime of each row's law at its processor count (s)."""
+        return self._by_law("runtime_s", procs)
+
+    def largest_useful_procs(self) -> Floats:
+        """Size beyond which each row's law gains nothing; infinite where it never stops gaining."""
+        return self._by_law("largest_useful_procs")
+
+    def _by_law(self, name: str, *arguments: Floats) -> Floats:
+        result = np.full(len(self), np.nan)
+        for law in set(self["law"]):
+            rows = self["law"] == law
+            result[rows] = getattr(LAWS[law], name)(self.take(rows).columns, *(one[rows] for one in arguments))
+        return result
+
+
+def _doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Floats:
+    return np.log2(np.maximum(np.maximum(procs / largest, smallest / procs), 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSeries:
+    """The sizes of every series, with their kin; per series the log sd of a single run."""
+
+    sizes: Sizes
+    kin: Kindred
+    run_sd: Floats
+
+    @classmethod
+    def build(
+        cls, offsets: Ints, procs: Floats, runtime_s: Floats, n_runs: Floats, weights: Floats,
+        run_sd: Floats, application: Ints, rules: PredictRules,
+    ) -> Self:  # fmt: skip
+        """From columns: per size its median runtime (s), its number of runs, and a weight (1: normal)."""
+        n_series = offsets.size - 1
+        series = np.repeat(np.arange(n_series), np.diff(offsets))
+        variance = median_variance(run_sd[series], n_runs, rules.measured_log_sd) / weights
+        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, rules.drift_log_sd**2))
+        return cls(sizes, kin_of(sizes, application), run_sd)
+
+    def curve(self, group: Ints, procs: Floats) -> Averaged:
+        """The curve at each group and processor count, without the scatter of a new run."""
+        return average(self.sizes, group, procs, self.kin)
+
+    def quantiles(self, group: Ints, procs: Floats, curve: Averaged, new_log_sd: Floats | float = 0.0) -> Floats:
+        """Log runtimes at QUANTILES of the curve, or of something that scatters about it by `new_log_sd` (log s)."""
+        sizes, log_sd = self.sizes, np.hypot(curve.log_sd, new_log_sd)
+        smallest, largest = sizes.procs[sizes.offsets[group]], sizes.procs[sizes.offsets[group + 1] - 1]
+        doublings = _doublings_outside(procs, smallest, largest)
+        found = log_quantiles(curve.log_s, log_sd, np.diff(sizes.offsets)[group], doublings)
+        return below_smallest_size(found, sizes, group, procs, self.run_sd[group])
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSeries:
+    """The series over one axis: every fit, the chosen one of each, and what is known of machine and patterns."""
+
+    axis: Axis
+    observations: pa.Table
+    fits: Curves
+    chosen: Curves
+    observed: ObservedSeries
+    rules: PredictRules
+    site: SiteSettings
+    patterns: pa.Table | None
+
+    @classmethod
+    def of(
+        cls, axis: Axis, observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings,
+        application: Mapping[str, str], patterns: pa.Table | None,
+    ) -> Self:  # fmt: skip
+        """The series of OBSERVATIONS and their FITS; `application` names that of a group, where it is known."""
+        every = Curves.of(fits)
+        chosen = every.take(fits.column("is_chosen").to_numpy())
+        # 1. The sizes of each chosen fit, by rising procs.
+        kept = fitted_points(observations)
+        codes, ids = category_codes(kept, "group_id")
+        group, procs = _index(ids, chosen["group_id"])[codes], floats(kept, "procs")
+        order = np.lexsort((procs, group))
+        order = order[group[order] >= 0]
+        offsets = np.searchsorted(group[order], np.arange(len(chosen) + 1)).astype(np.int64)
+        runtime_s, n_runs = floats(kept, "runtime_s_median")[order], ended_jobs(kept)[order]
+        weights = np.nan_to_num(floats(kept, "fit_weight")[order], nan=1.0)
+        # 2. How single runs scatter.
+        freedom = np.where(np.isnan(chosen["core_log_sd"]), 0.0, repeats(offsets, n_runs))
+        log_wide = log_wide_sd(freedom, chosen["core_log_sd"], rules.run_log_sd)
+        run_sd = run_log_sd(freedom, chosen["core_log_sd"], log_wide)
+        if not has_noise(freedom, chosen["core_log_sd"]):
+            # Neither one size without repeats nor any other group of this log shows the spread of runs.
+            run_sd = np.where((freedom == 0) & (np.diff(offsets) == 1), rules.default_log_sd, run_sd)
+        # 3. Which series are of one application.
+        names = [application.get(name) for name in chosen["group_id"]]
+        kin = _index(names, sorted({name for name in names if name is not None}))
+        observed = ObservedSeries.build(offsets, procs[order], runtime_s, n_runs, weights, run_sd, kin, rules)
+        return cls(axis, observations, every, chosen, observed, rules, of_axis(site, axis), patterns)
+
+
+def _index(of: Iterable[Hashable], among: Iterable[Hashable]) -> Ints:
+    """The index of each value among others, -1 where it is none of them."""
+    place = {one: row for row, one in enumerate(among)}
+    return np.array([place.get(one, -1) for one in of], np.int64)
+
+
+def judged(
+    series: FittedSeries, rows: Ints, procs: Floats, ends: Mapping[str, Floats] | None = None
+) -> tuple[Words, Words]:
+    """Per prediction (row of `chosen`, processor count) the codes that hold, joined by + (ok: none), and a sentence.
+
+    The sentence is that of the gravest code. Without a code it is the next run where the counts hardly tell the laws
+    apart, else the largest useful allocation of the chosen law, or null. Where the `ends` of intervals are given, a row
+    is ok whose 80% interval spans at most MOST_OK_SPAN and for which no code but hints holds.
+    """
+    chosen, rules, units, n_rows = series.chosen.take(rows), series.rules, series.axis.units, len(rows)
+    n_points, largest, smallest = (chosen[name] for name in ("n_points", "procs_max", "procs_min"))
+    doublings, is_above = chosen.doublings_beyond(procs), procs > largest
+    groups, places = np.unique(rows, return_inverse=True)
+    following = {name: values[places] for name, values in _next_runs(series, groups).items()}
+    # No count shows where scaling ends; and the average parallelism of the laws that fit about equally well.
+    tails = (series.fits["status"] == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(series.fits["avg_parallelism"])
+    is_open = np.isin(chosen["group_id"].astype(str), series.fits["group_id"][tails].astype(str))
+    low, high = (values[rows] for values in _rival_parallelism(series.fits, series.chosen))
+    fit_error = _fit_error(series)[rows]
+    is_unbounded, is_wide = np.zeros((2, n_rows), bool)
+    if ends is not None:
+        is_unbounded = np.isnan(ends["runtime_s_hi95"])
+        is_wide = ~is_unbounded & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
+
+    def run_next(row: int, why: str) -> str:
+        """What to run, why, and what the fits predict of that run."""
+        n, ends_s = following["procs"][row], np.array([following["low_s"][row], following["high_s"][row]])
+        if not n:
+            return f"Repeat the runs: {why}."
+        first = f"Run on {n:.0f} {units} next: {why}."
+        if n_points[row] < 2:
+            return first
+        return (
+            f"{first} The fits predict {_to(ends_s)} s there ({_to(n * ends_s / 3600)} {series.axis.unit}-hours); that "
+            "run would decide between them."
+        )
+
+    def tail(row: int) -> str:
+        if largest[row] < (series.site.max_procs or np.inf):
+            why = f"the runtime still falls at {largest[row]:.0f}, so where scaling ends is not known"
+            return run_next(row, why)
+        return (
+            f"The runtime still falls at {largest[row]:.0f}, the whole machine: where scaling ends cannot be measured "
+            "here."
+        )
+
+    def rivals(row: int) -> str:
+        top = "any" if np.isinf(high[row]) else f"{high[row]:.0f}"
+        return run_next(row, f"fits with average parallelism from {low[row]:.0f} to {top} are about equally good")
+
+    def few(row: int) -> str:
+        return run_next(row, f"{n_points[row]:.0f} processor counts hardly tell the laws apart")
+
+    # Sentences without a code.
+    codes, advice = [list[str]() for _ in range(n_rows)], np.full(n_rows, None, object)
+    useful = chosen.largest_useful_procs()
+    for row in np.flatnonzero(np.isfinite(useful) & (chosen["law"] != "constant")).tolist():
+        advice[row] = f"The chosen law gains nothing beyond {int(useful[row])} {units}."
+    n_parameters = np.array([LAWS[law].n_parameters for law in chosen["law"]], np.float64)
+    for row in np.flatnonzero((n_points > 1) & (n_points < np.maximum(LEAST_BEYOND, n_parameters + 2))).tolist():
+        advice[row] = few(row)
+    # The codes, gravest first: where each holds, and its sentence.
+    holds: dict[str, tuple[Bools, Callable[[int], str | None]]] = {
+        "one_size": (n_points == 1, lambda row: run_next(row, "one processor count has no information on others")),
+        "wide_group": (
+            chosen["core_log_sd"] > rules.wide_log_sd,
+            lambda row: (
+                f"Repeats differ by a factor of {np.exp(chosen['core_log_sd'][row]):.1f}: the group mixes different "
+                "work; narrow the template or name the problem size."
+            ),
+        ),
+        "tail_unidentified": (is_open & is_above, tail),
+        "runner_up": (~is_open & is_above & (high > RIVAL_APART * low), rivals),
+        "few_sizes": ((n_points > 1) & (n_points < np.where(doublings > 0, LEAST_BEYOND, LEAST_SIZES)), few),
+        "sizes_differ": (
+            following["log_bayes"] < -SIBLINGS_WORSE,
+            lambda row: run_next(row, "this application's other groups scale differently"),
+        ),
+        "off_law": (
+            _is_missed(series, rows, procs),
+            lambda row: f"The law misses the runs on {procs[row]:.0f} {units}; their median is used there.",
+        ),
+        "high_error": (
+            fit_error > rules.high_error,
+            lambda row: f"The law misses one processor count by {fit_error[row]:.0%}: look at its runs.",
+        ),
+        "far": (
+            (doublings > 1) & (n_points < LEAST_FAR),
+            lambda row: f"No run is known beyond {largest[row]:.0f} or below {smallest[row]:.0f} {units}.",
+        ),
+        "unbounded": (
+            is_unbounded,
+            lambda row: advice[row] or "No upper bound is known: it would lie beyond ten times the longest run.",
+        ),
+        "wide": (is_wide, lambda row: advice[row]),
+    }
+    for code, (where, sentence) in holds.items():
+        for row in np.flatnonzero(where).tolist():
+            advice[row] = advice[row] if codes[row] else sentence(row)
+            codes[row].append(code)
+    earned = set() if ends is None else HINTS
+    return np.array(["ok" if earned.issuperset(own) else "+".join(own) for own in codes], object), advice
+
+
+def _to(ends: Floats) -> str:
+    return " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in ends)
+
+
+def _next_runs(series: FittedSeries, groups: Ints) -> dict[str, Floats]:
+    """For each of `groups` the count where a run would tell most about the shape of its curve.
+
+    That is the candidate with the largest split of the posterior: the variance between shapes over the variance within
+    one, with which the mutual information of a normal observation and the shape grows. Candidates keep to the counts
+    that PATTERNS favours. A group of one count has no information on shapes: the largest candidate is chosen.
+
+    Columns: `procs` (0: every candidate was run); `low_s` and `high_s`, the 80% interval of the curve there today;
+    `log_bayes`, the log Bayes factor of the siblings' prior over the general one (see average.Averaged).
+    """
+    observed, site, offsets = series.observed, series.site, series.observed.sizes.offsets
+    by_group = {} if series.patterns is None else Favoured.by_group(series.patterns)
+    asked = []
+    for group in groups:
+        own = observed.sizes.procs[offsets[group] : offsets[group + 1]]
+        favoured = by_group.get(series.chosen["group_id"][group], Favoured())
+        found = candidates(tuple(own.tolist()), site.max_procs, site.procs_per_node, favoured)
+        asked.append(found if len(own) > 1 else found[:1])
+    ends = np.cumsum([0, *map(len, asked)])
+    place, procs = np.repeat(groups, np.diff(ends)), np.array([n for found in asked for n in found], np.float64)
+    curve = observed.curve(place, procs)
+    log_s = observed.quantiles(place, procs, curve)
+    chosen, low_s, high_s = np.zeros(len(groups)), np.full(len(groups), np.nan), np.full(len(groups), np.nan)
+    for row, (first, after) in enumerate(pairwise(ends)):
+        if first < after:
+            best = first + int(np.argmax(curve.split[first:after]))
+            chosen[row], (low_s[row], high_s[row]) = procs[best], np.exp(log_s[best, [1, 3]])
+    return {"procs": chosen, "low_s": low_s, "high_s": high_s, "log_bayes": curve.log_bayes[groups]}
+
+
+def _rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:
+    """Per row of `chosen`, least and largest A of its group's good fits; none: infinite, and minus infinite."""
+    group, wssre, parallelism = _index(fits["group_id"], chosen["group_id"]), fits["wssre"], fits["avg_parallelism"]
+    least, low, high = (np.full(len(chosen), end) for end in (np.inf, np.inf, -np.inf))
+    rows = np.flatnonzero((group >= 0) & np.isfinite(wssre))
+    np.minimum.at(least, group[rows], wssre[rows])
+    limit = NEAR * least + chosen["n_points"] * PERFECT**2
+    good = rows[(wssre[rows] <= limit[group[rows]]) & ~np.isnan(parallelism[rows])]
+    np.minimum.at(low, group[good], np.fmin(fits["avg_parallelism_lo"], parallelism)[good])
+    np.maximum.at(high, group[good], np.fmax(fits["avg_parallelism_hi"], parallelism)[good])
+    return low, high
+
+
+def _fit_error(series: FittedSeries) -> Floats:
+    """Of each chosen law the largest relative error at a size of its fit, |1 - T/t| (Deshmeh 2013, Table 3)."""
+    sizes, found = series.observed.sizes, np.zeros(len(series.chosen))
+    group = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
+    np.fmax.at(found, group, np.abs(1.0 - series.chosen.take(group).runtime_s(sizes.procs) / sizes.runtime_s))
+    return found
+
+
+def _is_missed(series: FittedSeries, rows: Ints, procs: Floats) -> Bools:
+    """Rows whose median of repeats is further from the law than MISSED_ERRORS standard errors and than a high error."""
+    rules, curves, observations = series.rules, series.chosen.take(rows), series.observations
+    keys = zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True)
+    seen = _index(zip(curves["group_id"], procs, strict=True), keys)
+    median_s = np.append(floats(observations, "runtime_s_median"), np.nan)[seen]
+    n_jobs = np.append(ended_jobs(observations), np.nan)[seen]
+    error = np.sqrt(median_variance(series.observed.run_sd[rows], n_jobs, rules.measured_log_sd))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.abs(np.log(median_s / curves.runtime_s(procs)))
+    missed: Bools = (n_jobs > 1) & (distance > np.maximum(MISSED_ERRORS * error, rules.high_log_error))
+    return missed
 
 
 def groups_by_application(groups: pa.Table) -> dict[str, str]:
@@ -305,32 +566,3 @@ def groups_by_application(groups: pa.Table) -> dict[str, str]:
         for group, site, name, card in zip(*columns, strict=True)
         if name is not None
     }
-
-
-def _speedup(observed: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
-    """T(1)/T(n) of the average; unknown for a group of one size."""
-    wanted = np.flatnonzero(~is_alone)
-    groups, places = np.unique(rows[wanted], return_inverse=True)
-    on_one_s = np.exp(observed.curve(groups, np.ones(len(groups))).log_s)
-    speedup = np.full(len(rows), np.nan)
-    speedup[wanted] = on_one_s[places] / runtime_s[wanted]
-    return speedup
-
-
-def _methods(observed: ObservedSeries, chosen: Curves) -> npt.NDArray[np.object_]:
-    cases = [chosen["n_points"] == 1, n_siblings(observed.kin) > 0]
-    return np.select(cases, ["observed", "average+siblings"], "average").astype(object)
-
-
-def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
-    ids, offsets, rows = series_of(observations)
-    procs = observations.column("procs").to_numpy()[rows]
-    return dict(zip(ids, np.split(procs, offsets[1:-1]), strict=True)) if ids else {}
-
-
-def _report(sizes: dict[str, Ints], table: pa.Table) -> Report:
-    answered = len(table.column("group_id").unique())
-    extrapolated = int(np.sum(table.column("is_extrapolated").to_numpy()))
-    set_aside = {"no_prediction": Tally(len(sizes) - answered)} if answered < len(sizes) else {}
-    facts = {"predictions": table.num_rows, "predictions_extrapolated": extrapolated}
-    return Report("curves", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

@@ -4,15 +4,15 @@ Held is what was allocated, for the runtime. Used processor time is CPU time. Ea
 its values, which are counted beside it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, row_codes, tally_of
+from pipeline.arrays import Bools, Floats, floats, job_procs, tally_of
 from pipeline.large_tables import LargeTable, parts_of
 from pipeline.report import Fact, Report, Tally, total
 from pipeline.schema import Flag
@@ -58,6 +58,14 @@ Intensity = Callable[[Floats, Floats], Floats]
 Row = tuple[str, str | None]
 """Kind and name; a name of None: the log does not say."""
 
+KEY = ("kind", "name")
+
+INSTEAD = {
+    "procs": ("usual_procs", "ask_procs", "n_ask_procs", "ask_procs_share"),
+    "mem": ("usual_mem_kib", "ask_mem_kib", "n_ask_mem", "ask_mem_share"),
+}
+"""Columns on the amount that leaves most unused, and what to ask for instead."""
+
 
 def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: bool = False) -> tuple[pa.Table, Report]:
     """WASTE of a log's jobs: a row for all, and one for each application, account and user.
@@ -76,17 +84,25 @@ def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: boo
     pa.Table, Report
         Rows in the order of KINDS, within these by unused, then by held processor-hours. The facts are sums of `all`.
     """
-    found, asked, seen, aside = Sums(), {name: Asked() for name in ("procs", "mem")}, [], []
-    silent = silent_requests(jobs)
+    silent, seen, aside = silent_requests(jobs), [], []
+    sums: list[pa.Table] = []
+    needs: dict[str, list[pa.Table]] = {name: [] for name in INSTEAD}
     for part in parts_of(jobs, READ):
         is_held = _has_work(part)
         held = part.filter(pa.array(is_held))
         seen.append(tally_of(part))
         aside.append(tally_of(part.filter(pa.array(~is_held))))
         measures = measured(held, () if counts_every_request else silent)
-        found.add(held, measures)
-        _add_asked(asked, held, measures)
-    rows = [_row(key, found, asked) for key in sorted(found.of, key=lambda key: _order(key, found))]
+        sums.append(_sums_by_row(held, measures))
+        for name, need in _needs(held, measures).items():
+            needs[name].append(_sums_by_row(held, need, BY_NEED))
+    asked = {name: _instead(parts, LESS if name == "procs" else 1.0) for name, parts in needs.items()}
+    rows = []
+    for row in _sums(sums, KEY).to_pylist():
+        counts = {name: int(value or 0) for name, value in row.items() if name.startswith("n_")}
+        instead = (zip(INSTEAD[name], of[row["kind"], row["name"]], strict=True) for name, of in asked.items())
+        rows.append(row | counts | dict(chain(*instead)))
+    rows.sort(key=_order)
     columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {"kind": []}
     table = WASTE.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
     whole, left = total(seen), total(aside)
@@ -102,17 +118,15 @@ HOURS = ("proc_hours", "unused_proc_hours", "gpu_hours", "unused_gpu_hours", "gi
 
 def carbon(jobs: LargeTable, intensity: Intensity) -> dict[Row, dict[str, float | None]]:
     """Per row of WASTE `carbon_kg`, `unused_carbon_kg` (kg CO2e), and `n_carbon`, the jobs that they rest on."""
-    found = Sums()
+    parts = []
     for part in parts_of(jobs, READ):
         held = part.filter(pa.array(_has_work(part)))
         measures = measured(held)
         kg_per_kwh = intensity(floats(held, "start_s"), floats(held, "end_s")) / 1000
         all_kg, unused_kg = (kg_per_kwh * measures[name] for name in ("energy_kwh", "unused_kwh"))
-        found.add(held, {"carbon_kg": all_kg, "unused_carbon_kg": unused_kg, "n_carbon": _one(all_kg)})
-    return {
-        key: {name: value if n else None for name, (value, n) in zip(found.names, row, strict=True)}
-        for key, row in found.of.items()
-    }
+        columns = {"carbon_kg": all_kg, "unused_carbon_kg": unused_kg, "n_carbon": _one(all_kg)}
+        parts.append(_sums_by_row(held, columns))
+    return {(row.pop("kind"), row.pop("name")): row for row in _sums(parts, KEY).to_pylist()}
 
 
 def _has_work(part: pa.Table) -> Bools:
@@ -185,125 +199,75 @@ def _memory(held: pa.Table) -> tuple[Floats, Floats]:
     return _positive(held, "requested_mem_kib"), used
 
 
-def _codes(held: pa.Table) -> Iterator[tuple[str, Ints, list[str | None]]]:
-    """Per kind a code per job from 0, and the name of each code; jobs without a name have the last one."""
-    for kind in KINDS:
-        if kind == "all":
-            yield kind, np.zeros(held.num_rows, np.int64), [None]
-        else:
-            codes, names = category_codes(held, kind)
-            yield kind, np.where(codes < 0, len(names), codes), [*names, None]
+def _sums_by_row(held: pa.Table, measures: Measures, by: Sequence[str] = ()) -> pa.Table:
+    """The sums of measures over the jobs of each row of WASTE, and over equal values of the measures `by`."""
+    columns = {name: pa.array(values, from_pandas=True) for name, values in measures.items()}
+    every = pa.nulls(held.num_rows, pa.string())
+    names = {kind: every if kind == "all" else held.column(kind).cast(pa.string()) for kind in KINDS}
+    return pa.concat_tables(
+        _sums([pa.table({"kind": pa.repeat(kind, held.num_rows), "name": name, **columns})], (*KEY, *by))
+        for kind, name in names.items()
+    )
 
 
-@dataclass(slots=True)
-class Sums:
-    """Sums of measures by row, added a part of the jobs at a time."""
-
-    names: tuple[str, ...] = ()
-    of: dict[Row, list[tuple[float, float]]] = field(default_factory=dict)
-    """Per measure the sum of the known values, and their number."""
-
-    def add(self, held: pa.Table, measures: Measures) -> None:
-        """Add the jobs of a part."""
-        self.names = tuple(measures)
-        for kind, codes, names in _codes(held):
-            there = np.flatnonzero(np.bincount(codes, minlength=len(names)))
-            sums = [
-                (np.bincount(codes, np.nan_to_num(values), len(names)), np.bincount(codes, _one(values), len(names)))
-                for values in measures.values()
-            ]
-            for code in there:
-                new = [(float(value[code]), float(n[code])) for value, n in sums]
-                old = self.of.get((kind, names[code]), [(0.0, 0.0)] * len(new))
-                self.of[kind, names[code]] = [(a + c, b + d) for (a, b), (c, d) in zip(old, new, strict=True)]
+def _sums(parts: Iterable[pa.Table], by: Sequence[str]) -> pa.Table:
+    """The sums of the other columns over rows that are equal in the columns `by`, null where no value is known."""
+    whole = pa.concat_tables(parts)
+    names = [name for name in whole.column_names if name not in by]
+    # One thread adds in the order of the rows.
+    found = whole.group_by(list(by), use_threads=False).aggregate([(name, "sum") for name in names])
+    return found.select([*by, *(f"{name}_sum" for name in names)]).rename_columns([*by, *names])
 
 
-@dataclass(slots=True)
-class Asked:
-    """How many jobs that asked for an amount needed how much, by row; memory grows with the distinct amounts."""
+def _order(row: Mapping[str, Any]) -> tuple[int, float, float, bool, str]:
+    unused, name = row["unused_proc_hours"] or 0.0, row["name"]
+    return KINDS.index(row["kind"]), -unused, -row["proc_hours"], name is None, name or ""
 
-    of: dict[Row, dict[float, dict[float, list[float]]]] = field(default_factory=dict)
-    """By row, amount asked for and amount needed: the number of jobs, and what they left unused."""
 
-    def add(self, held: pa.Table, asked: Floats, needed: Floats, unused: Floats) -> None:
-        """Add the jobs of a part; those with NaN in any of the three count for nothing."""
-        known = np.flatnonzero(np.isfinite(asked) & np.isfinite(needed) & np.isfinite(unused))
-        for kind, codes, names in _codes(held):
-            place = row_codes(codes[known], asked[known], needed[known])
-            counts, hours = np.bincount(place), np.bincount(place, unused[known])
-            first = np.zeros(len(counts), np.int64)
-            first[place[::-1]] = known[::-1]
-            rows = zip(
-                *(values.tolist() for values in (codes[first], asked[first], needed[first], counts, hours)), strict=True
-            )
-            for code, amount, need, n, left in rows:
-                one = self.of.setdefault((kind, names[code]), {}).setdefault(amount, {}).setdefault(need, [0, 0.0])
-                one[0] += n
-                one[1] += left
+BY_NEED = ("asked", "needed")
 
-    def instead(self, row: Row, most: float) -> tuple[float | None, float | None, int | None, float | None]:
-        """The amount that left most unused, what to ask for instead, and the jobs and share of jobs it rests on.
 
-        None where nothing was unused, and for all but the first where what was needed is over `most` of it. The share
-        is the chance that a further such job needs no more, if it is like these: rank over their number plus one.
-        """
-        amounts = self.of.get(row, {})
-        wasted = {amount: sum(hours for _, hours in needs.values()) for amount, needs in amounts.items()}
-        usual = max(sorted(wasted), key=lambda amount: wasted[amount], default=None)
-        if usual is None or not wasted[usual] > 0:
-            return None, None, None, None
-        needs = sorted(amounts[usual])
-        until = np.cumsum([amounts[usual][need][0] for need in needs])
-        n_jobs = int(until[-1])
+def _needs(held: pa.Table, measures: Measures) -> dict[str, Measures]:
+    """Per job what it asked for, what it needed, and what it left unused, which is unknown where one of these is."""
+    procs, asked_kib, used_kib = job_procs(held), *_memory(held)
+    busy = procs * _cpu_s(held) / floats(held, "runtime_s")
+    needed = np.maximum(np.ceil(busy - MOST_IDLE), 1.0)
+    return {
+        "procs": {"asked": procs, "needed": needed, "unused": measures["unused_proc_hours"], "n": _one(busy)},
+        "mem": {
+            "asked": asked_kib, "needed": rounded_up(used_kib), "unused": measures["unused_gib_hours"],
+            "n": _one(used_kib),
+        },
+    }  # fmt: skip
+
+
+def _instead(needs: Iterable[pa.Table], most: float) -> dict[Row, tuple[float | None, ...]]:
+    """Per row the amount that left most unused, what to ask for instead, and the jobs and share of jobs it rests on.
+
+    None where nothing was unused, and for all but the first where what was needed is over `most` of it. The share is
+    the chance that a further such job needs no more, if it is like these: rank over their number plus one.
+    """
+    amounts: dict[Row, dict[float, list[tuple[float, ...]]]] = {}
+    for kind, name, asked, *need in zip(*_sums(needs, (*KEY, *BY_NEED)).to_pydict().values(), strict=True):
+        of_row = amounts.setdefault((kind, name), {})
+        if asked is not None and need[0] is not None:
+            of_row.setdefault(asked, []).append(tuple(need))
+    found: dict[Row, tuple[float | None, ...]] = {}
+    for row, of_row in amounts.items():
+        wasted = {asked: sum(unused for _, unused, _ in own) for asked, own in of_row.items()}
+        usual = max(sorted(wasted), key=lambda asked: wasted[asked], default=0.0)
+        found[row] = (usual if wasted.get(usual) else None, None, None, None)
+        if found[row][0] is None:
+            continue
+        needed, _, n = zip(*sorted(of_row[usual]), strict=True)
+        until, n_jobs = np.cumsum(n), int(sum(n))
         first = int(np.searchsorted(until, min(np.ceil(SHARE * (n_jobs + 1)), n_jobs)))
-        if needs[first] > most * usual or needs[first] >= usual:
-            return usual, None, None, None
-        return usual, needs[first], n_jobs, float(until[first]) / (n_jobs + 1)
-
-
-def _add_asked(asked: Mapping[str, Asked], held: pa.Table, measures: Measures) -> None:
-    procs, runtime_s = job_procs(held), floats(held, "runtime_s")
-    busy = procs * _cpu_s(held) / runtime_s
-    asked["procs"].add(held, procs, np.maximum(np.ceil(busy - MOST_IDLE), 1.0), measures["unused_proc_hours"])
-    asked_kib, used_kib = _memory(held)
-    asked["mem"].add(held, asked_kib, rounded_up(used_kib), measures["unused_gib_hours"])
+        if needed[first] <= most * usual and needed[first] < usual:
+            found[row] = (usual, needed[first], n_jobs, float(until[first]) / (n_jobs + 1))
+    return found
 
 
 def rounded_up(values: Floats) -> Floats:
     """The next multiple of a 16th of the power of two below, so that many values have few distinct ones."""
     step = 2.0 ** (np.floor(np.log2(values)) - 4)
     return np.asarray(np.ceil(values / step) * step, np.float64)
-
-
-def _order(key: Row, found: Sums) -> tuple[int, float, float, bool, str]:
-    unused, held = (found.of[key][found.names.index(name)][0] for name in ("unused_proc_hours", "proc_hours"))
-    return KINDS.index(key[0]), -unused, -held, key[1] is None, key[1] or ""
-
-
-def _row(key: Row, found: Sums, asked: Mapping[str, Asked]) -> dict[str, Any]:
-    kind, name = key
-    procs, ask_procs, n_procs, procs_share = asked["procs"].instead(key, LESS)
-    mem, ask_mem, n_mem, mem_share = asked["mem"].instead(key, 1.0)
-    return {
-        "kind": kind,
-        "name": name,
-        **{one: _number(one, value, n) for one, (value, n) in zip(found.names, found.of[key], strict=True)},
-        "usual_procs": _whole(procs),
-        "ask_procs": _whole(ask_procs),
-        "n_ask_procs": n_procs,
-        "ask_procs_share": procs_share,
-        "usual_mem_kib": mem,
-        "ask_mem_kib": ask_mem,
-        "n_ask_mem": n_mem,
-        "ask_mem_share": mem_share,
-    }
-
-
-def _number(name: str, value: float, n: float) -> float | int | None:
-    if name.startswith("n_"):
-        return int(value)
-    return value if n else None
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)

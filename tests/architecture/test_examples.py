@@ -18,7 +18,7 @@ DOCUMENTED = {
     "pipeline.scaling.fit": ("fit",),
     "pipeline.scaling.screens": ("find_patterns", "screen"),
     "pipeline.scaling.levels": ("level", "unlevel"),
-    "pipeline.scaling.predictions": ("groups_by_application", "law_medians", "predict"),
+    "pipeline.scaling.predictions": ("groups_by_application", "predict"),
     "pipeline.scaling.problem_sizes": ("predict_across",),
     "pipeline.scaling.fitted_series": ("weak_scaling",),
     "pipeline.scaling.advice": ("choices", "cost_of", "scalability"),

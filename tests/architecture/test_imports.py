@@ -34,7 +34,7 @@ def test_the_rules_hold(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("pipeline/scaling/judgments.py", "from pipeline.group.grouping import assign_groups"),
+        ("pipeline/scaling/predictions.py", "from pipeline.group.grouping import assign_groups"),
         ("pipeline/clean/stage.py", "import pipeline.group.grouping"),
         ("pipeline/publish/versions.py", "import pipeline.run"),
         ("pipeline/errors.py", "import pipeline.laws"),

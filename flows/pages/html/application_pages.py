@@ -21,7 +21,7 @@ from flows.services.site_facts import LISTED
 from pipeline.errors import printable
 from pipeline.publish import Manifest
 from pipeline.report import count_done
-from pipeline.scaling.advice import CostSettings, published_answer
+from pipeline.scaling.advice import CostSettings, answered
 from pipeline.scaling.fitted_series import series_as_dicts, weak_of
 from pipeline.storage import read_table
 from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
@@ -109,7 +109,7 @@ def _shown(groups: Rows, tables: Mapping[str, pa.Table], cost: CostSettings) -> 
     chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
     series = {one["series"]: one for one in series_as_dicts(chosen)}
     return [
-        published_answer(series[group], cost) | {"series": printable(label, 300)}
+        answered(series[group], series[group]["predictions"], cost) | {"series": printable(label, 300)}
         for group, label in labels.items()
         if group in series
     ]

@@ -14,7 +14,7 @@ from flows.services.query.answers import state_of
 from flows.services.query.jobs import as_ingested
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
-from pipeline.scaling.advice import CostSettings, published_answer
+from pipeline.scaling.advice import CostSettings, answered
 from pipeline.storage import read_table
 from pipeline.tables import GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 
@@ -62,9 +62,10 @@ def advice_of_groups(manifest: Manifest, group_ids: Sequence[str], cost: CostSet
     tables = {kind.name: rows_of_groups(manifest, kind, group_ids) for kind in (OBSERVATIONS, PATTERNS, PREDICTIONS)}
     found = {}
     for group, (described,) in groups.items():
-        answered = published_answer({name: rows.get(group, []) for name, rows in tables.items()}, cost)
+        one = {name: rows.get(group, []) for name, rows in tables.items()}
+        advised = answered(one, one[PREDICTIONS.name], cost)
         facts = {name: described[name] for name in _SHOWN}
-        found[group] = facts | {name: answered[name] for name in ("answer", "choices", "energy")}
+        found[group] = facts | {name: advised[name] for name in ("answer", "choices", "energy")}
     return found
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask
 from pipeline.laws import LAWS
 from pipeline.scaling import adept
 from pipeline.scaling.adept import BOTH, HIGH, LOW
 from pipeline.scaling.batch import SeriesBatch
-from pipeline.scaling.curves import PREDICTORS, PredictionTask
 from pipeline.scaling.fit import fit_law
 from pipeline.scaling.rules import AdeptRules
 

@@ -10,7 +10,7 @@ from benchmarks import bench_curves, scaling_data
 from pipeline.arrays import Floats
 from pipeline.axes import MOST_OK_SPAN
 from pipeline.scaling.calibration import log_quantiles
-from pipeline.scaling.curves import ObservedSeries
+from pipeline.scaling.predictions import ObservedSeries
 from pipeline.scaling.rules import PredictRules
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"

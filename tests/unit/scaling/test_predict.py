@@ -8,10 +8,9 @@ import pytest
 
 from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import fit
-from pipeline.scaling.predictions import law_medians, predict
+from pipeline.scaling.predictions import predict
 from pipeline.scaling.rules import FitRules, PredictRules
 from pipeline.settings import SiteSettings
-from pipeline.tables import ACROSS, PATTERNS
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16)
@@ -262,11 +261,11 @@ def rising_s(n: float, least_at: float) -> float:
 def test_a_run_reads_the_laws_without_efficiencies_and_codes_that_it_does_not_publish() -> None:
     """`unbounded` says that upper ends are null. In a run the ends are the estimate's, which are never null."""
     observations = observations_of({"a": {n: n**2 / 2 for n in SIZES}})
-    fits, patterns = fit(observations, FitRules())[0], PATTERNS.empty()
-    read = law_medians(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", {}, patterns, ACROSS.empty())[
-        0
-    ]
-    whole = predict(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", patterns=patterns)[0]
+    fits = fit(observations, FitRules())[0]
+    read, whole = (
+        predict(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", is_estimated=is_estimated)[0]
+        for is_estimated in (True, False)
+    )
     for name in ("group_id", "procs", "runtime_s", "is_extrapolated", "method"):
         assert read.column(name).equals(whole.column(name))
     codes = [set(table.column("reliability").to_pylist()[-1].split("+")) for table in (read, whole)]
