@@ -16,10 +16,10 @@ from pipeline.scaling.calibration import QUANTILES
 from pipeline.scaling.counts import counts_between
 from pipeline.scaling.curves import Asked, AxisSeries, Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import judged, with_width
-from pipeline.scaling.levels import unlevel
 from pipeline.scaling.points import on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.screens import unlevel
 from pipeline.settings import SiteSettings
 from pipeline.tables import PREDICTIONS
 
