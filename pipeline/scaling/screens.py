@@ -557,8 +557,8 @@ class _Comparison:
         return outside, _Steps(log_odds, places, gains[n_alone + likeliest, : len(places)])
 
     def decline(self) -> tuple[float, int]:
-        """Log odds that runtime rises again between two sizes, and where: up to where most of the posterior weight turns,
-        the size of least runtime, because a size that was slower than a smaller one is not to be requested."""
+        """Log odds that runtime rises again between two sizes, and where: the size of least runtime up to that where
+        most of the posterior weight turns, because none that was slower than a smaller one is to be requested."""
         sides = np.where([self.turns, ~self.turns], self.squares, np.float32(np.inf))
         (turning, other), kept, share = self.evidence(sides, self.half)
         prior_odds = self.turning_share / (1 - self.turning_share)
