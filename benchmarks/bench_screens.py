@@ -23,9 +23,12 @@ import pyarrow as pa  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.scaling.levels import in_class  # noqa: E402
 from pipeline.scaling.rules import AnomalyRules, PatternRules  # noqa: E402
-from pipeline.scaling.screens import find_patterns, screen  # noqa: E402
+from pipeline.scaling.screens import (  # noqa: E402
+    find_patterns,
+    in_class,
+    screen,
+)
 from tests.simulation.series import as_observations, clean_series  # noqa: E402
 
 NODE_PROCS = 24

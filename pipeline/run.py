@@ -43,12 +43,11 @@ from pipeline.report import Report
 from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import fit
 from pipeline.scaling.group_runs import predict
-from pipeline.scaling.levels import level
 from pipeline.scaling.predictions import groups_by_application
 from pipeline.scaling.predictions import predict as predict_by_law
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
-from pipeline.scaling.screens import find_patterns, screen
+from pipeline.scaling.screens import find_patterns, level, screen
 from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings

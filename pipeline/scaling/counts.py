@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats
-from pipeline.scaling.levels import CLASSES, NODE_MULTIPLES
+from pipeline.scaling.screens import CLASSES, NODE_MULTIPLES
 
 REACH = 2
 """Recommended counts and next runs are at most this many times the largest observed count: costs grow with it."""

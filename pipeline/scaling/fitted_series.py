@@ -17,11 +17,10 @@ from pipeline.kernels import interpreted
 from pipeline.scaling.advice import CostSettings, answered, compared_counts, scalability
 from pipeline.scaling.counts import counts_between
 from pipeline.scaling.fit import fit
-from pipeline.scaling.levels import level
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across, with_across
 from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
-from pipeline.scaling.screens import find_patterns, screen
+from pipeline.scaling.screens import find_patterns, level, screen
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 

@@ -32,10 +32,10 @@ from pipeline.scaling.calibration import (
     run_log_sd,
 )
 from pipeline.scaling.counts import Favoured, candidates, counts_between
-from pipeline.scaling.levels import unlevel
 from pipeline.scaling.points import ended_jobs, fitted_points, of_axis, on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.screens import unlevel
 from pipeline.settings import SiteSettings
 from pipeline.tables import FITS, PREDICTIONS
 

@@ -2,7 +2,8 @@
 
 Stepwise: from some size on, runtimes are those of the same curve times a factor (Deshmeh 2013: A and sigma are shared
 by all phases, only the scale jumps). Favoured counts: sizes outside a class (powers of two, squares, multiples of a
-node) take a factor longer. Declining: runtime rises again. Odd: one size lies off a curve through the others.
+node) take a factor longer. Declining: runtime rises again. Odd: one size lies off a curve through the others. Laws are
+fitted to runtimes at the level of the last phase or of the favoured counts; predictions are brought back from it.
 
 All four are judged by an average over a grid of shapes instead of by one best fit, because with a handful of sizes many
 curves fit alike. Errors e = log T - log shape have variance s^2/weight; the scale's prior is flat in its log, s^2 is
@@ -11,23 +12,30 @@ these are integrated exactly (Gelman et al. 2013, Bayesian Data Analysis, chapte
 odds of x come up in at most 1/x of the series that a shape of the grid describes.
 """
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.special import stdtrit
 
 from pipeline.arrays import CATEGORY, Array, Bools, Floats, Ints, arrow, floats, replaced
 from pipeline.axes import Axis, counted, plural
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
-from pipeline.scaling.levels import STEPWISE, class_names, group_ids, in_class, levels
-from pipeline.scaling.points import FREEDOM_WITH_REPEATS, MeasuredSeries, axes_of_groups, measured_series
+from pipeline.scaling.points import FREEDOM_WITH_REPEATS, MeasuredSeries, axes_of_groups, measured_series, series_of
 from pipeline.scaling.rules import AnomalyRules, PatternRules
 from pipeline.tables import OBSERVATIONS, PATTERNS
 
-DECLINING = "declining"
+STEPWISE, DECLINING, NODE_MULTIPLES = "stepwise", "declining", "node_multiples"
+
+CLASSES: dict[str, Callable[[Floats], Bools]] = {
+    "powers_of_two": lambda procs: np.log2(procs) % 1 == 0,
+    "squares": lambda procs: np.rint(np.sqrt(procs)) ** 2 == procs,
+}
+"""Whether each count belongs to a class."""
 
 MIN_DECLINE_POINTS = 4
 """Three sizes determine a curve; a fourth shows that it turns."""
@@ -38,11 +46,21 @@ MOST_PAIRS = 100
 DOUBLE_STEPS = 0.1
 """Prior probability that a stepped series has two further steps, not one."""
 
-DOUBTED_LOG_ODDS = -1.0
-"""A step or decline whose log odds lie above this is judged anew on the fine grid."""
+DOUBTED_LOG_ODDS, DOUBTED_SHARE = -1.0, 0.7
+"""Log odds of a pattern, and share of an odd size's limit, above which the series is looked at more closely."""
 
 FLAT_ERRORS = 2.0
 """Standard errors within which two neighbouring sizes run equally long."""
+
+
+def class_names(node_procs: int | None) -> list[str]:
+    """The classes looked for; multiples of a node where its size is known."""
+    return [*CLASSES] + ([NODE_MULTIPLES] if node_procs else [])
+
+
+def in_class(name: str, procs: Floats, node_procs: int | None) -> Bools:
+    """Whether each size belongs to a class."""
+    return np.asarray(CLASSES[name](procs) if name in CLASSES else procs % (node_procs or 1) == 0)
 
 
 def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[float, float]) -> tuple[pa.Table, Report]:
@@ -80,7 +98,7 @@ def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[floa
         {"group_id": series.group_id, "n_points": len(series.row), "words": _words(row, series, rules.node_procs, axis)}
         | row
         for series, axis in zip(groups, axes, strict=True)
-        for row in _patterns(series, rules, N_SHAPES)
+        for row in _patterns(series, rules)
     ]
     table = PATTERNS.build(**{column: [row.get(column) for row in rows] for column in PATTERNS.schema().names})
     names = [STEPWISE, *class_names(rules.node_procs), DECLINING]
@@ -90,7 +108,7 @@ def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[floa
     return table, Report("patterns", "group", whole, whole, facts=facts).check()
 
 
-def _patterns(series: MeasuredSeries, rules: PatternRules, n_shapes: int) -> list[dict[str, Any]]:
+def _patterns(series: MeasuredSeries, rules: PatternRules, coarse: "_Comparison | None" = None) -> list[dict[str, Any]]:
     """The rows of PATTERNS of one series, without its group: first what each pattern shows, then which are found."""
     classes = {name: in_class(name, series.procs, rules.node_procs) for name in class_names(rules.node_procs)}
     rows: dict[str, dict[str, Any]] = {
@@ -100,37 +118,36 @@ def _patterns(series: MeasuredSeries, rules: PatternRules, n_shapes: int) -> lis
         return [{**row, "status": "wide_group"} for row in rows.values()]
     if len(series.row) < MIN_DECLINE_POINTS:
         return list(rows.values())
-    shapes, reached = _Comparison(series, n_shapes), {}
+    shapes, reached = _Comparison(series, coarse), {}
 
     # A decline stands by itself; it needs no factor.
     log_odds, turn = shapes.decline()
-    rows[DECLINING] |= {"log_odds": log_odds, "from_procs": int(series.procs[turn]), "status": "not_found"}
-    if log_odds >= np.log(rules.odds):
-        rows[DECLINING]["status"] = "found"
+    status = "found" if log_odds >= np.log(rules.odds) else "not_found"
+    rows[DECLINING] |= {"log_odds": log_odds, "from_procs": int(series.procs[turn]), "status": status}
 
-    # Sizes outside a class take longer; the rival is a plain curve, or one with an odd size.
-    rival = shapes.plain_or_odd((), rules.departure_log_sd)
+    # Sizes outside a class take longer, or one step is taken, or two that hide each other where either is looked for
+    # alone; the rival of all is a plain curve, or one with an odd size.
     for name, inside in classes.items():
         if inside.all():
             rows[name]["status"] = "one_class_only"
-        elif rules.min_class_points <= inside.sum() <= len(inside) - rules.min_class_points:
-            (odds,), ((gain,),) = shapes.odds((~inside)[None, None], rules.departure_log_sd)
-            rows[name] |= {"log_odds": odds - rival, "factor": np.exp(gain), "status": "not_found"}
-            if odds - rival >= np.log(rules.odds) and gain >= rules.least_departure:
-                reached[name] = odds - rival
-
-    # One step, or two that hide each other where either is looked for alone.
-    steps = _further_steps(shapes, (), rules)
+    least = rules.min_class_points
+    tried = [name for name, inside in classes.items() if least <= inside.sum() <= len(inside) - least]
+    outside, steps = shapes.departures((), [~classes[name] for name in tried], rules)
+    for name, (log_odds, gain) in zip(tried, outside, strict=True):
+        rows[name] |= {"log_odds": log_odds, "factor": np.exp(gain), "status": "not_found"}
+        if log_odds >= np.log(rules.odds) and gain >= rules.least_departure:
+            reached[name] = log_odds
     if steps is not None:
         rows[STEPWISE] |= {"log_odds": steps.log_odds, "status": "not_found"} | steps.row(0, series.procs)
         if steps.is_found(0, series.freedom, rules):
             reached[STEPWISE] = steps.log_odds
 
     if (
-        n_shapes < N_FINE
-        and max(row.get("log_odds", -np.inf) for row in (rows[STEPWISE], rows[DECLINING])) > DOUBTED_LOG_ODDS
+        coarse is None
+        and shapes.is_likely.sum() <= MOST_LIKELY
+        and max(row.get("log_odds", -np.inf) for row in rows.values()) > DOUBTED_LOG_ODDS
     ):
-        return _patterns(series, rules, N_FINE)
+        return _patterns(series, rules, shapes)
 
     # Of steps and classes only the likeliest is found, because each explains some of what another would.
     for name, log_odds in reached.items():
@@ -138,23 +155,19 @@ def _patterns(series: MeasuredSeries, rules: PatternRules, n_shapes: int) -> lis
     others = [row for name, row in rows.items() if name != STEPWISE]
     if steps is None or rows[STEPWISE]["status"] != "found":
         return [rows[STEPWISE], *others]
-    return [*(rows[STEPWISE] | phase for phase in _phases(shapes, steps, series, rules)), *others]
 
-
-def _phases(
-    shapes: "_Comparison", steps: "_Steps", series: MeasuredSeries, rules: PatternRules
-) -> list[dict[str, Any]]:
-    """Number, odds, factor and first processor count of every step, by rising counts: more are sought until none is."""
-    log_odds: dict[int, float] = {}
+    # More steps are sought until none is found; each is a row, with the odds of the round that found it.
+    odds_of: dict[int, float] = {}
     further: _Steps | None = steps
-    while further is not None and further.is_found(len(log_odds), series.freedom, rules):
+    while further is not None and further.is_found(len(odds_of), series.freedom, rules):
         steps = further
-        log_odds |= {place: steps.log_odds for place in steps.places if place not in log_odds}
-        further = _further_steps(shapes, steps.places, rules)
-    return [
-        {"step": number, "log_odds": log_odds[steps.places[at]]} | steps.row(at, series.procs)
+        odds_of = dict.fromkeys(steps.places, steps.log_odds) | odds_of
+        _, further = shapes.departures(steps.places, [], rules)
+    phases = [
+        rows[STEPWISE] | {"step": number, "log_odds": odds_of[steps.places[at]]} | steps.row(at, series.procs)
         for number, at in enumerate(np.argsort(steps.places).tolist(), start=1)
     ]
+    return [*phases, *others]
 
 
 class _Steps(NamedTuple):
@@ -176,29 +189,7 @@ class _Steps(NamedTuple):
         return {"factor": np.exp(self.gains[at]), "from_procs": int(procs[self.places[at]])}
 
 
-def _further_steps(shapes: "_Comparison", found: tuple[int, ...], rules: PatternRules) -> _Steps | None:
-    """All single and double steps beside those found, each with all factors estimated together; None for no room.
-
-    Odds are those of any single or double step, against a plain curve or one odd size.
-    """
-    m, least = len(shapes.weights), rules.min_phase_points
-    free = [at for at in range(least, m - least + 1) if all(abs(at - other) >= least for other in found)]
-    singles = [(*found, at) for at in free]
-    doubles = [(*found, first, second) for first in free for second in free if second - first >= least]
-    if not singles:
-        return None
-    tried = [singles, doubles] if 0 < len(doubles) <= MOST_PAIRS else [singles]
-    best, log_odds = _Steps(-np.inf, (), np.empty(0)), -np.inf
-    for places, prior in zip(tried, (1 - DOUBLE_STEPS, DOUBLE_STEPS) if len(tried) > 1 else (1.0,), strict=True):
-        odds, gains = shapes.odds(phases_from(m)[np.array(places)], rules.departure_log_sd)
-        odds = odds + np.log(prior / len(places))
-        log_odds, likeliest = np.logaddexp(log_odds, np.logaddexp.reduce(odds)), int(np.argmax(odds))
-        if odds[likeliest] > best.log_odds:
-            best = _Steps(odds[likeliest], places[likeliest], gains[likeliest])
-    return best._replace(log_odds=float(log_odds) - shapes.plain_or_odd(found, rules.departure_log_sd))
-
-
-_CLASSES = {"powers_of_two": "powers of two", "squares": "squares", "node_multiples": "whole nodes"}
+_CLASS_WORDS = {"powers_of_two": "powers of two", "squares": "squares", NODE_MULTIPLES: "whole nodes"}
 
 SHOWN = 5
 """Counts a sentence lists."""
@@ -208,7 +199,7 @@ def _words(row: dict[str, Any], series: MeasuredSeries, node_procs: int | None, 
     """The sentence of one row of PATTERNS; null where nothing was found."""
     name, first = row["pattern"], row.get("from_procs", 0)
     if row["status"] == "one_class_only":
-        return f"All measured counts are {_CLASSES[name]}; runtimes at other counts are interpolated."
+        return f"All measured counts are {_CLASS_WORDS[name]}; runtimes at other counts are interpolated."
     if row["status"] != "found":
         return None
     if name == DECLINING:
@@ -250,15 +241,15 @@ def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> t
     >>> table.equals(tables["observations"])
     True
     """
-    factor = levels(patterns, group_ids(observations), floats(observations, "procs"))
+    factor = _levels(observations, patterns, floats(observations, "procs"))
     deviation, expected_s, fit_weight = np.full((3, observations.num_rows), np.nan)
     n_screened = 0
     for series in measured_series(observations, *rules.noise):
         if len(series.row) < rules.min_points or series.log_sd > rules.wide_log_sd:
             continue
         n_screened += 1
-        level = series._replace(runtime_s=series.runtime_s * factor[series.row])
-        deviation[series.row], expected, is_odd = _odd_sizes(level, rules)
+        levelled = series._replace(runtime_s=series.runtime_s * factor[series.row])
+        deviation[series.row], expected, is_odd = _odd_sizes(levelled, rules)
         odd = series.row[is_odd]
         expected_s[odd], fit_weight[odd] = expected[is_odd] / factor[odd], 0.0
 
@@ -272,18 +263,17 @@ def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> t
         observations = replaced(observations, name, column)
     n_odd = {word: Tally(int((words == word).sum())) for word in ("slow", "fast")}
     whole, aside = Tally(observations.num_rows), {word: tally for word, tally in n_odd.items() if tally.rows}
-    kept = Tally(whole.rows - int(is_odd.sum()))
-    notes = _notes(int(is_odd.sum()), len(set(group_ids(observations)[is_odd])))
-    facts = {"series_screened": n_screened}
+    kept, facts = Tally(whole.rows - int(is_odd.sum())), {"series_screened": n_screened}
+    notes = _notes(observations.column("group_id").filter(pa.array(is_odd)))
     return OBSERVATIONS.check(observations), Report("screen", "observation", whole, kept, aside, facts, notes).check()
 
 
-def _notes(n_odd: int, n_groups: int) -> tuple[str, ...]:
-    if not n_odd:
-        return ()
+def _notes(groups: pa.ChunkedArray) -> tuple[str, ...]:
+    """How many counts are left out, given the group of each."""
+    n_odd, n_groups = len(groups), len(groups.unique())
     are = "is an outlier and was" if n_odd == 1 else "are outliers and were"
     sizes = f"{n_odd:,} processor {plural('count', n_odd)} in {n_groups:,} {plural('group', n_groups)}"
-    return (f"{sizes} {are} down-weighted or excluded.",)
+    return (f"{sizes} {are} excluded from the fits.",) if n_odd else ()
 
 
 def _odd_sizes(series: MeasuredSeries, rules: AnomalyRules) -> tuple[Floats, Floats, Bools]:
@@ -291,34 +281,121 @@ def _odd_sizes(series: MeasuredSeries, rules: AnomalyRules) -> tuple[Floats, Flo
 
     The size furthest beyond the threshold goes first; what is left is screened again, up to max_share.
     """
-    m, ends = len(series.row), _scaling_ends(series)
+    m = len(series.row)
+    # The sizes before cannot know where scaling ends, and a last size that shows it must not be lost to the fit.
+    noise = series.log_sd * np.sqrt((1 / series.weights[-2:]).sum())
+    scaling_ends = abs(np.log(series.runtime_s[-1] / series.runtime_s[-2])) <= FLAT_ERRORS * noise
     deviation, expected_s, is_odd = np.full(m, np.nan), np.full(m, np.nan), np.zeros(m, bool)
     while is_odd.sum() + 1 <= max(rules.max_share * m, 1.0) and (~is_odd).sum() >= rules.min_points:
-        kept = np.flatnonzero(~is_odd)
-        deviation[kept], log_off = _Comparison(series.at(kept), N_SHAPES).left_out()
-        expected_s[kept] = series.runtime_s[kept] * np.exp(log_off)
-        may_be_odd = (np.abs(log_off) >= rules.least_departure) & ~(ends & (kept == m - 1))
-        furthest = kept[np.argmax(np.where(may_be_odd, np.abs(deviation[kept]), -1.0))]
+        kept, shapes = np.flatnonzero(~is_odd), None
         # Student's t where one shape holds; Bonferroni over the sizes of the series.
         limit = stdtrit(series.freedom + kept.size - 2, 1 - rules.false_alarms / (2 * kept.size))
-        if not may_be_odd.any() or abs(deviation[furthest]) <= limit:
+        for least in (DOUBTED_SHARE * limit, limit):
+            shapes = _Comparison(series.at(kept), shapes)
+            off_sd, log_off = shapes.left_out()
+            may_be_odd = (np.abs(log_off) >= rules.least_departure) & ~(scaling_ends & (kept == m - 1))
+            furthest = int(np.argmax(np.where(may_be_odd, np.abs(off_sd), -1.0)))
+            reached = may_be_odd[furthest] and abs(off_sd[furthest]) > least
+            if not reached:
+                break
+        deviation[kept], expected_s[kept] = off_sd, series.runtime_s[kept] * np.exp(log_off)
+        if not reached:
             break
-        is_odd[furthest] = True
+        is_odd[kept[furthest]] = True
     return deviation, expected_s, is_odd
 
 
-def _scaling_ends(series: MeasuredSeries) -> bool:
-    """Whether the last size runs as long as the one before, within the noise: then it is not odd.
+def level(observations: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]:
+    """OBSERVATIONS with runtimes at the level of each group's last phase or favoured counts: what is fitted.
 
-    The sizes before cannot know where scaling ends, and the size that shows it must not be lost to the fit.
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS.
+    patterns : pa.Table
+        PATTERNS of these observations.
+
+    Returns
+    -------
+    table : pa.Table
+        OBSERVATIONS with the same rows; runtimes in s.
+    report : Report
+        Number of sizes.
+
+    Examples
+    --------
+    >>> table, _ = level(tables["observations"], tables["patterns"])
+    >>> table.num_rows == tables["observations"].num_rows
+    True
     """
-    before, last = series.runtime_s[-2:]
-    noise = series.log_sd * np.sqrt((1 / series.weights[-2:]).sum())
-    return bool(abs(np.log(last / before)) <= FLAT_ERRORS * noise)
+    factor, whole = _levels(observations, patterns, floats(observations, "procs")), Tally(observations.num_rows)
+    table = _scaled(observations, ("runtime_s_median", "runtime_s_q10", "runtime_s_q90", "expected_s"), factor)
+    facts = {"observations_levelled": int((factor != 1.0).sum())}
+    return table, Report("level", "observation", whole, whole, facts=facts).check()
 
 
-N_SHAPES, N_FINE = 6_000, 24_000
-"""Of the grid that judges every series, and of that for small departures: the gaps of the first may look like one."""
+def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
+    """PREDICTIONS of levelled series as runtimes of the phase, or the kind of processor count, each row belongs to.
+
+    Parameters
+    ----------
+    predictions : pa.Table
+        PREDICTIONS of levelled series.
+    patterns : pa.Table
+        PATTERNS of the observations.
+
+    Returns
+    -------
+    pa.Table
+        PREDICTIONS with the same rows; runtimes in s.
+
+    Examples
+    --------
+    >>> table = unlevel(tables["curves"], tables["patterns"])
+    >>> table.num_rows == tables["curves"].num_rows
+    True
+    """
+    factor = _levels(predictions, patterns, floats(predictions, "procs"))
+    on_one = _levels(predictions, patterns, np.ones(predictions.num_rows))
+    runtimes = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+    return _scaled(_scaled(predictions, runtimes, 1.0 / factor), ("speedup", "efficiency"), factor / on_one)
+
+
+def _levels(table: pa.Table, patterns: pa.Table, procs: Floats) -> Floats:
+    """Per row, what brings its group's runtime on `procs` to the level of the last phase or of the favoured counts."""
+    factor = np.ones(len(procs))
+    is_found = pc.and_(pc.equal(patterns.column("status"), "found"), pc.is_valid(patterns.column("factor")))
+    found = patterns.filter(is_found).to_pylist()
+    if not found:
+        return factor
+    ids, offsets, order = series_of(table)
+    rows_of = dict(zip(ids, np.split(order, offsets[1:-1]), strict=True))
+    for row in found:
+        rows = rows_of.get(row["group_id"], np.empty(0, np.int64))
+        if row["pattern"] == STEPWISE:
+            factor[rows] *= np.where(procs[rows] < row["from_procs"], row["factor"], 1.0)
+        else:
+            factor[rows] /= np.where(in_class(row["pattern"], procs[rows], row["node_procs"]), 1.0, row["factor"])
+    return factor
+
+
+def _scaled(table: pa.Table, names: tuple[str, ...], factor: Floats) -> pa.Table:
+    """The table with some columns times a factor per row."""
+    for name in names if (factor != 1.0).any() else ():
+        values = floats(table, name) * factor
+        table = replaced(table, name, arrow(values, np.isnan(values)))
+    return table
+
+
+FAMILIES = ((("A",), 100), (("A", "sigma"), 300), (("A", "overhead"), 200), (("A", "overhead", "sigma"), 500))
+"""Families of shapes, all equally likely, by their parameters, with the number of shapes: Amdahl's law and Downey's, in
+both modes, either alone or with an overhead for the piece that declines (CSD-97-933 has none)."""
+
+MOST_LIKELY = 300
+"""Where more shapes are likely the noise hides the gaps between them."""
+
+PARTS = 16
+"""Of a shape that is looked at more closely; the gaps between whole ones may look like a small departure."""
 
 BEYOND = 16.0
 """The largest A, in multiples of the largest size: its curve is linear to within 6% there."""
@@ -326,52 +403,60 @@ BEYOND = 16.0
 MOST_OVERHEAD = 300.0
 """At the largest size, in multiples of what the law without it takes there."""
 
-EXPONENTS = np.arange(0.025, 1.11, 0.025)
-"""Of power laws x^-b."""
+EXPONENTS, POWER_SHARE = np.arange(0.025, 1.11, 0.025), 0.15
+"""Of power laws x^-b, and their share of the prior."""
 
-POWER_SHARE = 0.15
+
+def _evenly(d: int, n: int) -> Floats:
+    """Coordinates of n points that fill the unit cube of d dimensions, by multiples of powers of the root of
+    x^(d + 1) = x + 1: better than crossed grids, where most points repeat one another's values."""
+    root = np.roots([1.0, *[0.0] * (d - 1), -1.0, -1.0]).real.max()
+    return np.mod(np.outer(root ** -np.arange(1.0, d + 1), np.arange(n) + 0.5), 1.0)
 
 
 @cache
-def _grid(n_shapes: int) -> tuple[dict[str, Floats], Floats]:
+def _grid(n_parts: int) -> tuple[dict[str, Floats], Floats]:
     """Where shapes lie between the ends of each parameter, from 0 to 1, and the prior weights of all, sum 1.
 
-    Shapes of Downey's law, in both modes, and of Amdahl's, either alone or with an overhead in n or in log n for the
-    piece that declines (CSD-97-933 has none); then power laws. They fill the space evenly, by multiples of powers of
-    the root of x^5 = x + 1: better than crossed grids, where most shapes repeat one another's values.
+    The parts of a shape follow one another and fill its share of the space. Shapes with an overhead, which come last,
+    count twice: it grows with n or with log n.
     """
-    root = np.roots([1, 0, 0, 0, -1, -1]).real.max()
-    axes = np.mod(np.outer(root ** -np.arange(1.0, 5.0), np.arange(n_shapes) + 0.5), 1.0)
-    shares = [(1 - POWER_SHARE) / n_shapes, POWER_SHARE / EXPONENTS.size]
-    names = ("avg_parallelism", "sigma", "overhead", "is_linear")
-    return dict(zip(names, axes, strict=True)), np.repeat(shares, [n_shapes, EXPONENTS.size])
+    places, prior = {name: [] for name in ("A", "overhead", "sigma")}, []
+    for names, n in FAMILIES:
+        within = _evenly(len(names), n_parts)
+        off = (within - within.mean(axis=1, keepdims=True)) * n ** (-1 / len(names))
+        # Parts beyond an end of a parameter are folded back.
+        at = np.abs(_evenly(len(names), n)[:, :, None] + off[:, None]).reshape(len(names), -1)
+        given = dict(zip(names, 1 - np.abs(1 - at), strict=True))
+        for name, parts in places.items():
+            parts.append(given.get(name, np.full(n * n_parts, np.nan)))
+        prior.append(np.full(n * n_parts, 1 / (n * n_parts) / (2 if "overhead" in names else 1)))
+    powers = np.full(EXPONENTS.size * n_parts, POWER_SHARE / EXPONENTS.size / n_parts)
+    laws = np.concatenate([*prior, *prior[2:]]) * (1 - POWER_SHARE) / len(FAMILIES)
+    return {name: np.concatenate(parts) for name, parts in places.items()}, np.append(laws, powers)
 
 
 @lru_cache(maxsize=512)
-def _log_shapes(x: float, doublings: int, n_shapes: int) -> Array:
-    """log T(x)/T(1) of every shape, as float32; x counts from the smallest of sizes that span so many doublings."""
-    at, top = _grid(n_shapes)[0], 2.0**doublings
-    # A quarter each of low and high variance; the other half is Amdahl's law, the likeliest.
-    sigma = np.where(at["sigma"] < 0.25, 4 * at["sigma"], 1 / np.maximum(2 - 4 * at["sigma"], 1e-300))
-    sigma = np.where(at["sigma"] < 0.5, sigma, np.inf)
-    A = (BEYOND * top) ** at["avg_parallelism"]
+def _log_shapes(x: float, doublings: int, n_parts: int) -> Array:
+    """log T(x)/T(1) of every shape and part, as float32; x counts from the smallest of sizes over so many doublings."""
+    at, top = _grid(n_parts)[0], 2.0**doublings
+    # Low and high variance are equally likely; without a sigma it is Amdahl's law.
+    sigma = np.where(at["sigma"] < 0.5, 2 * at["sigma"], 0.5 / np.maximum(1 - at["sigma"], 1e-300))
+    sigma = np.where(np.isnan(sigma), np.inf, sigma)
+    A = (BEYOND * top) ** at["A"]
     law, law_at_top = (downey_s(np.array([n]), np.ones(1), A, sigma) for n in (x, top))
-    # Half of the shapes have no overhead.
-    overhead = np.expm1(np.maximum(2 * at["overhead"] - 1, 0.0) * np.log1p(MOST_OVERHEAD)) * law_at_top
-    grown = np.where(at["is_linear"] < 0.5, (x - 1) / (top - 1), np.log(x) / np.log(top))
-    return np.append(np.log(law + overhead * grown), -EXPONENTS * np.log(x)).astype(np.float32)
+    overhead = np.expm1(np.nan_to_num(at["overhead"]) * np.log1p(MOST_OVERHEAD)) * law_at_top
+    linear, logarithmic = (law + overhead * grown for grown in ((x - 1) / (top - 1), np.log(x) / np.log(top)))
+    grows_by_log = logarithmic[~np.isnan(at["overhead"])]
+    exponents = np.add.outer(EXPONENTS, (np.arange(0.5, n_parts) / n_parts - 0.5) * EXPONENTS[0]).ravel()
+    return np.concatenate([np.log(linear), np.log(grows_by_log), -exponents * np.log(x)]).astype(np.float32)
 
 
-NEGLIGIBLE_LOG = 7.0
-"""A shape e^7 (a thousand) times less likely than the best takes no part in an average."""
+NEGLIGIBLE_LOG = 10.0
+"""A shape e^10 times less likely than the best takes no part in an average, and is not looked at more closely."""
 
 TURN_LOG = 0.02
 """A curve that rises less than this after its least runtime is flat, not declining (log s)."""
-
-
-def phases_from(m: int) -> Bools:
-    """Row j: the sizes from j on."""
-    return np.tri(m, dtype=bool).T
 
 
 class _Comparison:
@@ -381,74 +466,104 @@ class _Comparison:
     noise counts before any size is seen; `half`, half the degrees of freedom.
     """
 
-    def __init__(self, series: MeasuredSeries, n_shapes: int) -> None:
+    def __init__(self, series: MeasuredSeries, coarse: "_Comparison | None" = None) -> None:
+        """The series against every shape, or against the parts of those that a coarse comparison found likely."""
         multiples = series.procs / series.procs[0]
-        doublings = max(int(np.ceil(np.log2(multiples[-1]) - 1e-9)), 1)
+        doublings, n_parts = max(int(np.ceil(np.log2(multiples[-1]) - 1e-9)), 1), PARTS if coarse else 1
         # A series spans few powers of e, and half the bytes are half the time.
-        self.curves = np.array([_log_shapes(float(x), doublings, n_shapes) for x in multiples])
+        tables, self.prior = [_log_shapes(float(x), doublings, n_parts) for x in multiples], _grid(n_parts)[1]
+        if coarse:
+            tables = [table.reshape(-1, n_parts)[coarse.is_likely].ravel() for table in tables]
+            self.prior = self.prior.reshape(-1, n_parts)[coarse.is_likely].ravel()
+        self.curves = np.array(tables)
+        self.turns = self.curves[-1] - self.curves.min(axis=0) > TURN_LOG
+        self.turning_share: float = coarse.turning_share if coarse else self.prior[self.turns].sum()
+        self.is_likely = np.zeros(self.prior.size, bool)
         log_t, self.weights = np.log(series.runtime_s), series.weights
         weights = self.weights.astype(np.float32)
         errors = (log_t - log_t.mean()).astype(np.float32)[:, None] - self.curves
         self.errors = errors - weights @ errors / weights.sum()
         self.squares = weights @ self.errors**2
-        self.log_sd, self.known = series.log_sd, series.freedom * series.log_sd**2
+        self.log_t, self.log_sd, self.known = log_t, series.log_sd, series.freedom * series.log_sd**2
         self.half = 0.5 * (series.freedom + len(log_t) - 1)
-        self.prior = _grid(n_shapes)[1]
-        self.plain = self.evidence(self.squares[None], self.prior, self.half)[0]
-        self.rivals: dict[tuple[int, ...], float] = {}
 
-    def evidence(self, left: Array, prior: Floats, half: float) -> tuple[Floats, Ints, Array]:
+    def evidence(self, left: Array, half: float, apart: float = np.inf) -> tuple[Floats, Ints, Array]:
         """Per row of left[row, shape], the squares that shapes leave: log of the mean of (1 + squares/known)^-half.
 
         Also the shapes that are not negligible in some row, and their shares of its sum.
         """
         best = left.min(axis=1, keepdims=True)
         cut = (self.known + best) * np.exp(NEGLIGIBLE_LOG / half) - self.known
-        kept = np.flatnonzero((left <= cut).any(axis=0))
-        weight = prior[kept] * np.exp(np.float32(-half) * np.log((self.known + left[:, kept]) / (self.known + best)))
+        is_near = left <= cut
+        kept = np.flatnonzero(is_near.any(axis=0))
+        ratio = (self.known + left[:, kept]) / (self.known + best)
+        weight = self.prior[kept] * np.exp(np.float32(-half) * np.log(ratio))
         whole = weight.sum(axis=1, keepdims=True)
-        return np.log(whole[:, 0]) - half * np.log1p(best[:, 0] / self.known), kept, weight / whole
+        found = np.log(whole[:, 0]) - half * np.log1p(best[:, 0] / self.known)
+        self.is_likely |= is_near[found > found.max() - apart].any(axis=0)
+        return found, kept, weight / whole
 
     def odds(self, parts: Bools, departure_log_sd: float) -> tuple[Floats, Floats]:
-        """Log odds of departures against a plain curve, and posterior means of their log factors [departure, factor].
+        """Log odds of departures against the first, and posterior means of their log factors [departure, factor].
 
-        parts[departure, factor, size]: whether a factor is on a size; its log is normal about 0 with this sd.
+        parts[departure, factor, size]: whether a factor is on a size; its log is normal about 0 with this sd. A factor
+        on no size changes nothing.
         """
         inside = parts.astype(float)
         centred = (inside - (inside @ self.weights / self.weights.sum())[..., None]) * self.weights
-        precision = centred @ inside.transpose(0, 2, 1)
         known = np.eye(parts.shape[1]) * (self.log_sd / departure_log_sd) ** 2
-        root = np.linalg.inv(np.linalg.cholesky(precision + known))
-        contrast = (root @ centred).astype(np.float32).reshape(-1, parts.shape[2])
+        root = np.linalg.cholesky(centred @ inside.transpose(0, 2, 1) + known)
+        inverse = np.linalg.inv(root)
+        contrast = (inverse @ centred).astype(np.float32).reshape(-1, parts.shape[2])
         moved = (contrast @ self.errors).reshape(*parts.shape[:2], -1)
         left = np.maximum(self.squares - (moved**2).sum(axis=1), 0.0)
-        log_evidence, kept, share = self.evidence(left, self.prior, self.half)
+        log_evidence, kept, share = self.evidence(left, self.half, NEGLIGIBLE_LOG)
         means = np.einsum("pg,pfg->pf", share, moved[..., kept])
-        occam = 0.5 * (np.linalg.slogdet(precision + known)[1] - np.linalg.slogdet(known)[1])
-        return log_evidence - self.plain - occam, np.einsum("pef,pe->pf", root, means)
+        occam = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        relative = log_evidence - occam
+        return relative - relative[0], np.einsum("pef,pe->pf", inverse, means)
 
-    def plain_or_odd(self, steps: tuple[int, ...], departure_log_sd: float) -> float:
-        """Log odds of nothing, or of some one odd size, beside these steps."""
-        if steps in self.rivals:
-            return self.rivals[steps]
-        m = len(self.weights)
-        # The last of these parts has no size: its factor is on none.
-        one_size = np.eye(m + 1, m, dtype=bool)[:, None]
-        phases = np.broadcast_to(phases_from(m)[list(steps)], (m + 1, len(steps), m))
-        odds, _ = self.odds(np.concatenate([phases, one_size], axis=1), departure_log_sd)
-        self.rivals[steps] = float(np.logaddexp(np.logaddexp.reduce(odds[:-1]) - np.log(m), odds[-1]))
-        return self.rivals[steps]
+    def departures(
+        self, found: tuple[int, ...], others: list[Bools], rules: PatternRules
+    ) -> tuple[list[tuple[float, float]], _Steps | None]:
+        """Log odds and log factor of each of `others`, the sizes that it slows, and the likeliest one or two steps.
+
+        All beside the steps found, with the factors of all estimated together, against those alone or with one odd
+        size. Odds of steps are those of any one or two; None where there is no room for any.
+        """
+        m, least = len(self.weights), rules.min_phase_points
+        free = [at for at in range(least, m - least + 1) if all(abs(at - other) >= least for other in found)]
+        doubles = [(first, second) for first in free for second in free if second - first >= least]
+        doubles = doubles if len(doubles) <= MOST_PAIRS else []
+        share = DOUBLE_STEPS if doubles else 0.0
+        # Row j of `phases` has the sizes from j on, the last none.
+        phases = np.arange(m) >= np.arange(m + 1)[:, None]
+        steps = [(*found, at, m) for at in free] + [(*found, *pair) for pair in doubles]
+        alone = np.concatenate([np.eye(m + 1, m, -1, dtype=bool), np.array(others, bool).reshape(-1, m)])
+        beside = np.broadcast_to(phases[[*found, m]], (len(alone), len(found) + 1, m))
+        parts = [np.concatenate([beside, alone[:, None]], axis=1), *([phases[np.array(steps)]] if steps else [])]
+        odds, gains = self.odds(np.concatenate(parts), rules.departure_log_sd)
+
+        rival = np.logaddexp(odds[0], np.logaddexp.reduce(odds[1 : m + 1]) - np.log(m))
+        n_alone = len(alone)
+        outside = list(zip((odds[m + 1 : n_alone] - rival).tolist(), gains[m + 1 : n_alone, -1].tolist(), strict=True))
+        if not steps:
+            return outside, None
+        prior = np.repeat([(1 - share) / len(free), share / max(len(doubles), 1)], [len(free), len(doubles)])
+        of_steps = odds[n_alone:] + np.log(prior)
+        likeliest = int(np.argmax(of_steps))
+        places = tuple(at for at in steps[likeliest] if at < m)
+        log_odds = float(np.logaddexp.reduce(of_steps) - rival)
+        return outside, _Steps(log_odds, places, gains[n_alone + likeliest, : len(places)])
 
     def decline(self) -> tuple[float, int]:
-        """Log odds that runtime rises again between two sizes, and where most of the posterior weight turns."""
-        turns = self.curves[-1] - self.curves.min(axis=0) > TURN_LOG
-        sides = [
-            self.evidence(self.squares[None, side], self.prior[side] / self.prior[side].sum(), self.half)
-            for side in (turns, ~turns)
-        ]
-        (turning, kept, share), (other, _, _) = sides
-        least = self.curves[:, turns][:, kept].argmin(axis=0)
-        return float(turning[0] - other[0]), int(np.bincount(least, share[0]).argmax())
+        """Log odds that runtime rises again between two sizes, and where: the size of least runtime up to that where
+        most of the posterior weight turns, because none that was slower than a smaller one is to be requested."""
+        sides = np.where([self.turns, ~self.turns], self.squares, np.float32(np.inf))
+        (turning, other), kept, share = self.evidence(sides, self.half)
+        prior_odds = self.turning_share / (1 - self.turning_share)
+        turn = np.bincount(self.curves[:, kept].argmin(axis=0), share[0]).argmax()
+        return float(turning - other - np.log(prior_odds)), int(self.log_t[: turn + 1].argmin())
 
     def left_out(self) -> tuple[Floats, Floats]:
         """Each size from the others: predictive standard deviations off, and predicted less seen log runtime.
@@ -458,8 +573,8 @@ class _Comparison:
         w, half = self.weights[:, None], self.half - 0.5
         total = w.sum()
         rest = total - w
-        left = np.maximum(self.squares - total * w / rest * self.errors**2, 0.0)
-        _, kept, share = self.evidence(left, self.prior, half)
+        left = np.maximum(self.squares - (total * w / rest).astype(np.float32) * self.errors**2, 0.0)
+        _, kept, share = self.evidence(left, half)
         off = -self.errors[:, kept] * total / rest
         variance = (self.known + left[:, kept]) * (1 / w + 1 / rest) / (2 * half)
         centre = (share * off).sum(axis=1)

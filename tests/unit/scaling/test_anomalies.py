@@ -58,7 +58,7 @@ def test_nothing_but_the_four_columns_changes_and_twice_is_once() -> None:
     assert sum(tally.rows for tally in report.set_aside.values()) == len(odd) > 20
     n_groups = len({row["group_id"] for row in odd})
     sizes = f"{len(odd)} processor counts in {n_groups} groups"
-    assert report.notes == (f"{sizes} are outliers and were down-weighted or excluded.",)
+    assert report.notes == (f"{sizes} are outliers and were excluded from the fits.",)
     assert all(row["fit_weight"] == 0 and row["expected_s"] > 0 for row in odd)
     assert all((row["runtime_s_median"] > row["expected_s"]) == (row["odd"] == "slow") for row in odd)
 

@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.levels import in_class, level, unlevel
 from pipeline.scaling.rules import AnomalyRules, PatternRules
-from pipeline.scaling.screens import find_patterns, screen
+from pipeline.scaling.screens import find_patterns, in_class, level, screen, unlevel
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
 from tests.simulation.series import as_observations, clean_series
 
@@ -119,6 +118,15 @@ def test_the_declining_piece_is_found_where_it_begins() -> None:
     assert rising_at_once["words"] == "More than 1 processor makes it slower. Request 1."
     falling_s = (100 / PROCS + 0.1)[None, :]
     assert rows_of(patterns_of(PROCS, falling_s), "declining", 1)[0]["status"] == "not_found"
+
+
+@pytest.mark.parametrize(("least_s", "n_sizes"), [(20, 4), (20, 8), (200, 10)])
+def test_no_count_is_advised_that_was_slower_than_a_smaller_one(least_s: float, n_sizes: int) -> None:
+    """No law rises from its first processor on, so the average of those that fit turns later."""
+    procs = PROCS[:n_sizes]
+    observed = as_observations(procs, (least_s + procs)[None, :])
+    row = rows_of(find_patterns(observed, PatternRules(), AnomalyRules().noise)[0], "declining", 1)[0]
+    assert row["words"] == "More than 1 processor makes it slower. Request 1."
 
 
 def test_constraints_are_said() -> None:
