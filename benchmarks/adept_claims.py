@@ -16,8 +16,8 @@ from benchmarks.bench_curves import question
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.batch import SeriesBatch
 from pipeline.scaling.curves import PREDICTORS
+from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
 from tests.simulation.series import clean_series
 

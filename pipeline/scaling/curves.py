@@ -14,7 +14,6 @@ from pipeline.axes import Axis
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
 from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of
-from pipeline.scaling.batch import BatchFit, SeriesBatch
 from pipeline.scaling.calibration import (
     below_smallest_size,
     has_noise,
@@ -24,7 +23,7 @@ from pipeline.scaling.calibration import (
     repeats,
     run_log_sd,
 )
-from pipeline.scaling.fit import fit_law
+from pipeline.scaling.fit import Fits, SeriesBatch, fit_law
 from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, of_axis, pooled
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.settings import SiteSettings
@@ -243,9 +242,9 @@ def _batch(asked: PredictionTask) -> SeriesBatch:
     return SeriesBatch(asked.offsets, asked.procs, asked.runtime_s, np.ones(asked.procs.size))
 
 
-def _followed(law: str, fitted: BatchFit, series: Ints, procs: Floats) -> Floats:
+def _followed(law: str, fitted: Fits, series: Ints, procs: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return LAWS[law].runtime_s(fitted.parameters_of(series), procs)
+        return LAWS[law].runtime_s(fitted[series], procs)
 
 
 def _average(asked: PredictionTask) -> Floats:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from pipeline.arrays import Bools, Floats, Ints, floats
 from pipeline.axes import MOST_OK_SPAN
-from pipeline.laws import LAWS
-from pipeline.scaling.batch import FitStatus
+from pipeline.laws import LAWS, FitStatus
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.counts import Favoured, candidates
 from pipeline.scaling.curves import AxisSeries, Curves, doublings_beyond
