@@ -151,7 +151,7 @@ def laws_table() -> str:
 def _law_row(law: Law) -> str:
     bounds = ", ".join(_bounds(one) for one in law.parameters) or "none"
     is_searched = any(form.shape is not None for form in law.forms)
-    fitted = "by a search of its one shape" if is_searched else "exactly" if law.solver else "no"
+    fitted = "no" if law.fitted == "no" else "by a search of its one shape" if is_searched else "exactly"
     weight = f"{law.prior_weight:g}" if law.prior_weight else "not in it"
     return f"| {law.name} | {law.equation} | {bounds} | {fitted} | {weight} | {law.source} |"
 

@@ -13,9 +13,8 @@ from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, median
 from pipeline.laws import LAWS
 from pipeline.report import Report, Tally, count_done
 from pipeline.scaling.adept import find
-from pipeline.scaling.batch import SeriesBatch
 from pipeline.scaling.calibration import log_wide_sd, repeats, run_log_sd
-from pipeline.scaling.fit import fit_law
+from pipeline.scaling.fit import SeriesBatch, fit_law
 from pipeline.scaling.points import extra_runs, pooled
 from pipeline.scaling.predictions import ObservedSeries
 from pipeline.scaling.rules import AdeptRules, PredictRules
@@ -205,7 +204,7 @@ def _laws(names: Sequence[str], asked: PredictionTask) -> Floats:
         is_best = fitted.wssre < least
         least = np.where(is_best, fitted.wssre, least)
         with np.errstate(divide="ignore", invalid="ignore"):
-            law_s = LAWS[name].runtime_s(fitted.parameters_of(asked.target_series), asked.target_procs)
+            law_s = LAWS[name].runtime_s(fitted[asked.target_series], asked.target_procs)
         predicted_s = np.where(is_best[asked.target_series], law_s, predicted_s)
     return predicted_s
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
-from pipeline.laws import LAWS
-from pipeline.scaling.batch import STATUS_CODE, FitStatus, SeriesBatch
+from pipeline.laws import LAWS, FitStatus
 from pipeline.scaling.downey import curve
+from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
 
 LOW, HIGH, BOTH = 1, 2, 3
@@ -43,29 +43,29 @@ ERROR, TAU, AVG, SIGMA, IS_HIGH = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """Per target the Downey instance found: tau (s), A, sigma, whether of the high mode; NaN where there is none."""
+    """Per target the Downey instance found: tau (s), A, sigma, 1 where of the high mode; NaN where there is none."""
 
     tau_s: Floats
     avg_parallelism: Floats
     sigma: Floats
-    is_high: Bools
+    is_high: Floats
 
     def runtime_s(self, procs: Floats) -> Floats:
         """Runtime at a processor count per target (s)."""
-        t1_s = self.tau_s * self.avg_parallelism * np.where(self.is_high, 1.0 + self.sigma, 1.0)
+        t1_s = self.tau_s * self.avg_parallelism * (1.0 + self.is_high * self.sigma)
         found = {"t1_s": t1_s, "avg_parallelism": self.avg_parallelism, "sigma": self.sigma}
         low_s, high_s = (LAWS[law].runtime_s(found, procs) for law in ("downey_low", "downey_high"))
-        return np.where(self.is_high, high_s, low_s)
+        return np.where(self.is_high == 1.0, high_s, low_s)
 
 
 def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
     """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1."""
-    is_usable = batch.refusals(2 if rules.scale == "unit" else 3)[series] == STATUS_CODE[FitStatus.OK]
+    is_usable = batch.refusals(2 if rules.scale == "unit" else 3)[series] == FitStatus.OK
     found = np.full((len(series), 5), np.nan)
     for k in np.flatnonzero(is_usable):
         own = slice(batch.offsets[series[k]], batch.offsets[series[k] + 1])
         found[k] = search(batch.procs[own], batch.runtime_s[own], batch.weights[own], targets[k], rules, modes)
-    return Instances(found[:, TAU], found[:, AVG], found[:, SIGMA], found[:, IS_HIGH] == 1.0)
+    return Instances(*found.T[TAU:])
 
 
 def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules, modes: int) -> Floats:
@@ -83,12 +83,16 @@ def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules
     while delta < 1.0:
         boxes = envelope(n, t / scales[:, None], delta, modes)
         first_pass(n, t, w, scales, delta, N_FIRST if is_unit else N_PER_SCALE, *boxes, best)
-        if np.isfinite(best[ERROR]) and largest_error(n, t, best) <= delta:
+        if np.isfinite(best[ERROR]) and _largest_error(n, t, best) <= delta:
             second_pass(n, t, w, is_unit, modes, best)
-            if largest_error(n, t, best) <= delta:
+            if _largest_error(n, t, best) <= delta:
                 return best
         delta += rules.delta
     return np.full(5, np.nan)
+
+
+def _largest_error(n: Floats, t: Floats, best: Floats) -> float:
+    return float(np.abs(1.0 - Instances(*best[TAU:]).runtime_s(n) / t).max())
 
 
 def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Floats:
@@ -129,39 +133,38 @@ def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floa
         small = np.where(total != 0.0, 2.0 * level / total, 0.0)
         large = np.where(square > 0.0, 0.5 * total / square, np.inf)
         bent = 2.0 * (ni * (ti - 1.0) - nj * (tj - 1.0)) / (nj - ni)
-
-        def on_slope(sigma: Floats) -> Floats:
-            return ni * t_ends - 0.5 * sigma * (ni - 1.0)
-
-        def on_bend(sigma: Floats) -> Floats:
-            # Flat at T(inf) whatever A
-            flat = np.where(t_ends > 1.0, np.inf, -np.inf)
-            return np.where(sigma > 0.0, 0.5 * (1.0 + ni) + ni * (t_ends - 1.0) / sigma, flat)
-
-        def in_high(sigma: Floats) -> Floats:
-            return (ni * (t_ends - sigma) + sigma) / (1.0 + sigma)
-
-        behind, parts = np.maximum(ni, 0.5 * (nj + 1.0)), []
-        for sigma, parallelism, is_high, places in (
-            (2.0 * slope, on_slope, 0.0, lambda *_: (nj, np.inf)),
-            (small, on_slope, 0.0, lambda *_: (behind, nj)),
-            (large, on_slope, 0.0, lambda *_: (behind, nj)),
-            (bent, on_bend, 0.0, lambda *_: (0.5 * (nj + 1.0), ni)),
-            (slope, in_high, 1.0, lambda _, hi: ((nj + hi) / (1.0 + hi), np.inf)),
-            (tj - 1.0, in_high, 1.0, lambda lo, hi: ((ni + hi) / (1.0 + hi), (nj + lo) / (1.0 + lo))),
-        ):
-            s_lo = np.maximum(sigma.min(axis=0), 1.0 if is_high else 0.0)
-            s_hi = np.minimum(sigma.max(axis=0), LARGEST_SIGMA if is_high else 1.0)
-            corners = np.concatenate([parallelism(s_lo), parallelism(s_hi)])
-            # Kept to where the case places its two sizes.
-            least, most = places(s_lo, s_hi)
-            A_lo = np.maximum(np.maximum(corners.min(axis=0), least), 1.0)
-            A_hi = np.minimum(corners.max(axis=0), most)
-            is_box = (s_lo <= s_hi) & (A_lo <= A_hi) & bool(modes & (HIGH if is_high else LOW))
-            mode = np.full_like(s_lo, is_high)
-            parts.append((np.stack([A_lo, s_lo, mode], axis=-1), np.stack([A_hi, s_hi, mode], axis=-1), is_box))
-    # By pair, then case.
-    lo, hi, is_box = (np.stack(one, axis=2) for one in zip(*parts, strict=True))
+        # By case, corner, scale and pair: both on the first slope, one behind the bend (two roots), both behind it; in
+        # the high mode both on the slope, and one on the plateau.
+        sigma = np.stack([2.0 * slope, small, large, bent, slope, tj - 1.0])
+        is_high = np.arange(6)[:, None, None] >= 4
+        s_lo = np.maximum(sigma.min(axis=1), np.where(is_high, 1.0, 0.0))
+        s_hi = np.minimum(sigma.max(axis=1), np.where(is_high, LARGEST_SIGMA, 1.0))
+        ends, t_ends = np.stack([s_lo, s_hi], axis=1)[:, :, None], t_ends[None]
+        on_slope = ni * t_ends - 0.5 * ends[:3] * (ni - 1.0)
+        # Flat at T(inf) whatever A, where sigma is 0.
+        on_bend = np.where(
+            ends[3:4] > 0.0, 0.5 * (1.0 + ni) + ni * (t_ends - 1.0) / ends[3:4], np.where(t_ends > 1.0, np.inf, -np.inf)
+        )
+        in_high = (ni * (t_ends - ends[4:]) + ends[4:]) / (1.0 + ends[4:])
+        corners = np.concatenate([on_slope, on_bend, in_high])
+        # Kept to where the case places its two sizes.
+        behind, any_n = np.maximum(ni, 0.5 * (nj + 1.0)), np.full_like(nj, np.inf)
+        least = [
+            nj,
+            behind,
+            behind,
+            0.5 * (nj + 1.0),
+            (nj + s_hi[4]) / (1.0 + s_hi[4]),
+            (ni + s_hi[5]) / (1.0 + s_hi[5]),
+        ]
+        most = [any_n, nj, nj, ni, any_n, (nj + s_lo[5]) / (1.0 + s_lo[5])]
+        A_lo = np.maximum(corners.min(axis=(1, 2)), np.maximum(np.stack(np.broadcast_arrays(*least)), 1.0))
+        A_hi = np.minimum(corners.max(axis=(1, 2)), np.stack(np.broadcast_arrays(*most)))
+        is_box = (s_lo <= s_hi) & (A_lo <= A_hi) & np.where(is_high, modes & HIGH, modes & LOW).astype(np.bool_)
+    # By scale and pair, then case.
+    mode = np.broadcast_to(is_high, s_lo.shape)
+    lo, hi = (np.moveaxis(np.stack(one, axis=-1), 0, 2) for one in ((A_lo, s_lo, mode), (A_hi, s_hi, mode)))
+    is_box = np.moveaxis(is_box, 0, 2)
     lows, highs, counts = [], [], [0]
     for k in range(len(t)):
         own_lo, own_hi = lo[k][is_box[k]], hi[k][is_box[k]]
@@ -180,20 +183,20 @@ def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floa
 def downey(n: float, A: float, sigma: float, is_high: bool) -> float:
     """T(n) in units of tau."""
     if is_high:
-        return curve(n, sigma, A + A * sigma - sigma, A + A * sigma - sigma, True)
+        return curve(n, 1.0 + sigma, 1.0, 0.5 * (A + A * sigma - sigma + 1.0), True)
     return curve(n, 1.0, 0.5 * sigma, A, False)
 
 
 @kernel
-def wssre(n: Floats, t: Floats, w: Floats, tau: float, A: float, sigma: float, is_high: bool, most: float) -> float:
-    """Sum of w (1 - T/t)^2; infinite once it passes most."""
-    total = 0.0
+def offer(n: Floats, t: Floats, w: Floats, tau: float, A: float, sigma: float, is_high: bool, best: Floats) -> None:
+    """Keep the instance in best if its sum of w (1 - T/t)^2 is less."""
+    error = 0.0
     for i in range(len(n)):
-        error = 1.0 - tau * downey(n[i], A, sigma, is_high) / t[i]
-        total += w[i] * error * error
-        if total >= most:
-            return np.inf
-    return total
+        off = 1.0 - tau * downey(n[i], A, sigma, is_high) / t[i]
+        error += w[i] * off * off
+        if error >= best[ERROR]:
+            return
+    best[ERROR], best[TAU], best[AVG], best[SIGMA], best[IS_HIGH] = error, tau, A, sigma, 1.0 if is_high else 0.0
 
 
 @kernel
@@ -236,12 +239,8 @@ def first_pass(
                         and lows[box, 1] <= sigma <= highs[box, 1]
                     ):
                         box += 1
-                    if box == stop:
-                        continue
-                    error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
-                    if error < best[ERROR]:
-                        best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
-                        best[IS_HIGH] = 1.0 if is_high else 0.0
+                    if box < stop:
+                        offer(n, t, w, tau, A, sigma, is_high, best)
 
 
 @entry_kernel
@@ -250,7 +249,7 @@ def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best
 
     With a free scale every instance takes the tau of weighted least squares of relative errors.
     """
-    tau, middle, centre, whole, least = best[TAU], best[AVG], best[SIGMA], w.sum(), np.inf
+    tau, middle, centre, whole = best[TAU], best[AVG], best[SIGMA], w.sum()
     width = WINDOW * centre if centre > 0.0 else WINDOW
     for k in range(GRID):
         A = max(middle * (1.0 + WINDOW * (2.0 * k / (GRID - 1.0) - 1.0)), 1.0)
@@ -265,24 +264,9 @@ def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best
                 second += w[i] * x * x
             if not is_unit:
                 tau = first / second
-            left = whole - tau * (2.0 * first - tau * second)
-            if left < least:
-                # Of those near the least of the sums, whose last digits are lost, the residuals decide.
-                least = left + ROUNDING * whole
-                error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
-                if error < best[ERROR]:
-                    best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
-                    best[IS_HIGH] = 1.0 if is_high else 0.0
-
-
-@entry_kernel
-def largest_error(n: Floats, t: Floats, best: Floats) -> float:
-    """Largest relative error of the best instance."""
-    most = 0.0
-    for i in range(len(n)):
-        runtime_s = best[TAU] * downey(n[i], best[AVG], best[SIGMA], best[IS_HIGH] == 1.0)
-        most = max(most, abs(1.0 - runtime_s / t[i]))
-    return float(most)
+            # Of those near the least of the sums, whose last digits are lost, the residuals decide.
+            if whole - tau * (2.0 * first - tau * second) < best[ERROR] + ROUNDING * whole:
+                offer(n, t, w, tau, A, sigma, is_high, best)
 
 
 MIN_POINTS = 3

@@ -17,8 +17,7 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
-from pipeline.scaling.batch import SeriesBatch
-from pipeline.scaling.fit import fit_law
+from pipeline.scaling.fit import SeriesBatch, fit_law
 
 FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""

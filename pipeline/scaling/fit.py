@@ -6,19 +6,18 @@ on sums over each series (Lawson and Hanson, Solving Least Squares Problems, 197
 a grid with both ends of its range and all bends, then by golden section between the neighbours of the lowest places.
 """
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
-from pipeline.laws import LAWS, Form, Parameter, Solver
+from pipeline.laws import COLUMNS, LAWS, FitStatus, Form, Law, Parameter
 from pipeline.report import Fact, Report, Tally
-from pipeline.scaling.batch import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, Codes, FitStatus, SeriesBatch, ranges
 from pipeline.scaling.downey import fit_exactly
 from pipeline.scaling.points import (
     axes_of_groups,
@@ -32,6 +31,15 @@ from pipeline.scaling.rules import FitRules
 from pipeline.tables import FITS
 
 Loss = Literal["log", "relative"]
+
+NUMBERS = ("t1_s", "tinf_s", *COLUMNS, "avg_parallelism_lo", "avg_parallelism_hi", "wssre")
+Fits = np.recarray[Any, Any]
+"""A law fitted to k series, a record each: NUMBERS, NaN where the law has none or nothing was fitted, and `status`.
+
+wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only where
+the status is tail_unidentified or head_unidentified (every A between them fits equally well) or runner_up (a second
+curve, with the A of _hi, does): the parameters given are those of the lowest A, the most cautious promise.
+"""
 
 ROUNDS = 8
 """Reweightings; each series keeps its best, so one too many costs time only."""
@@ -92,88 +100,155 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     weights = precision_weights(offsets, n_ended, spread["core_log_sd"], rules.noise_floor)
     weights = weights * np.nan_to_num(floats(observed, "fit_weight"), nan=1.0)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
-    fits = {name: fit_batch(name, batch, rules.loss) for name in rules.laws}
-    loo = {name: leave_one_out(name, batch, rules.loss) for name in rules.laws}
-    chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], rules)
+    fits = {law: fit_batch(law, batch, rules.loss) for law in rules.laws}
+    loo = np.column_stack([leave_one_out(law, batch, rules.loss) for law in rules.laws])
+    answers = choose(fits, loo, batch, n_ended, spread["core_log_sd"], rules)
 
     # A row per group and law; groups without a point have the values they are filled with.
     codes, ids = category_codes(observations, "group_id")
-    row_of, n_laws = {group: row for row, group in enumerate(ids)}, len(fits)
+    row_of, shape = {group: row for row, group in enumerate(ids)}, (len(ids), len(fits))
     fitted = np.array([row_of[group] for group in fitted_ids], np.int64)
     n_jobs = np.bincount(codes, floats(observations, "n_jobs"), len(ids))
     n_jobs[fitted] = batch.total(floats(observed, "n_jobs"))
+    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, object)), np.zeros(shape, np.bool_)
+    every[fitted] = np.stack(list(fits.values()), axis=1)
+    is_chosen[fitted] = answers[:, None] == np.arange(len(fits))
 
-    def by_law(values: Mapping[str, Array], otherwise: object = np.nan) -> Array:
-        whole = np.full((len(ids), n_laws), otherwise, next(iter(values.values())).dtype)
-        whole[fitted] = np.column_stack(list(values.values()))
+    def by_series(values: Array, otherwise: float = np.nan) -> Array:
+        whole = np.full(shape, otherwise)
+        whole[fitted] = values if values.ndim == 2 else values[:, None]
         return whole.ravel()
 
-    def by_group(values: Array, otherwise: float = np.nan) -> Array:
-        return by_law({name: values.astype(np.float64) for name in fits}, otherwise)
-
-    fitted_by_law = {c: by_law({name: getattr(one, c) for name, one in fits.items()}) for c in OUT_COLUMNS}
-    status = by_law({name: one.status for name, one in fits.items()}, STATUS_CODE[FitStatus.TOO_FEW_POINTS])
     table = FITS.build(
-        **fitted_by_law,
-        **{name: by_group(values) for name, values in spread.items()},
-        group_id=np.repeat(np.array(ids, object), n_laws),
-        axis=np.repeat(np.array(axes_of_groups(observations, ids), object), n_laws),
+        **{name: every[name].ravel() for name in (*NUMBERS, "status")},
+        **{name: by_series(values) for name, values in spread.items()},
+        group_id=np.repeat(np.array(ids, object), len(fits)),
+        axis=np.repeat(np.array(axes_of_groups(observations, ids), object), len(fits)),
         law=np.tile(np.array(list(fits), object), len(ids)),
-        n_points=by_group(batch.n_points, 0),
-        n_jobs=np.repeat(n_jobs, n_laws),
-        procs_min=by_group(batch.procs[offsets[:-1]]),
-        procs_max=by_group(batch.procs[offsets[1:] - 1]),
-        loo_log_rmse=by_law(loo),
-        status=np.array([str(one) for one in STATUSES], object)[status],
-        is_chosen=by_law(chosen, False),
+        n_points=by_series(batch.n_points, 0.0),
+        n_jobs=np.repeat(n_jobs, len(fits)),
+        procs_min=by_series(batch.procs[offsets[:-1]]),
+        procs_max=by_series(batch.procs[offsets[1:] - 1]),
+        loo_log_rmse=by_series(loo),
+        is_chosen=is_chosen.ravel(),
     )
-    return table, _report(len(ids), fits, chosen, int((floats(observations, "fit_weight") == 0).sum()))
-
-
-def _report(n_groups: int, fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools], n_left_out: int) -> Report:
+    groups, laws = np.nonzero(is_chosen)
+    counts = Counter(zip(laws.tolist(), every["status"][groups, laws], strict=True))
+    n_left_out = int((floats(observations, "fit_weight") == 0).sum())
     facts: dict[str, Fact] = {"sizes_left_out": n_left_out} if n_left_out else {}
-    for name, one in fits.items():
-        for code, status in enumerate(STATUSES):
-            count = int((chosen[name] & (one.status == code)).sum())
-            facts |= {f"chosen_{name}_{status}": count} if count else {}
-    answered = int(sum(mask.sum() for mask in chosen.values()))
-    set_aside = {"no_usable_fit": Tally(n_groups - answered)} if answered < n_groups else {}
-    return Report("fit", "group", Tally(n_groups), Tally(answered), set_aside, facts).check()
+    for code, law in enumerate(fits):
+        facts |= {f"chosen_{law}_{one}": counts[code, one] for one in FitStatus if counts[code, one]}
+    set_aside = {"no_usable_fit": Tally(len(ids) - groups.size)} if groups.size < len(ids) else {}
+    return table, Report("fit", "group", Tally(len(ids)), Tally(groups.size), set_aside, facts).check()
 
 
-def fit_batch(law: str, batch: SeriesBatch, loss: Loss) -> BatchFit:
+@dataclass(frozen=True, slots=True)
+class SeriesBatch:
+    """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the three columns.
+
+    procs rise strictly within a series and are at least 1; runtime_s (seconds) and weights are positive. A series
+    that breaks this is fitted to status bad_values; ValueError where the arrays themselves do not fit together.
+    """
+
+    offsets: Ints
+    procs: Floats
+    runtime_s: Floats
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not describe k slices of equally long float64 columns."""
+        columns = (self.procs, self.runtime_s, self.weights)
+        if any(c.dtype != np.float64 or c.shape != self.procs.shape or c.ndim != 1 for c in columns):
+            raise ValueError("found columns of other types or lengths, expected three float64 arrays of one length")
+        o, size = self.offsets, self.procs.size
+        if o.dtype != np.int64 or o.ndim != 1 or o.size == 0 or o[0] != 0 or o[-1] != size or (np.diff(o) < 0).any():
+            raise ValueError(f"found offsets {o!r}, expected int64 rising from 0 to {size}")
+
+    @property
+    def n_series(self) -> int:
+        """How many series the batch holds."""
+        return self.offsets.size - 1
+
+    @property
+    def n_points(self) -> Ints:
+        """Distinct sizes per series, int64[k]."""
+        return np.diff(self.offsets)
+
+    @property
+    def owner(self) -> Ints:
+        """The series of each size."""
+        return np.repeat(np.arange(self.n_series), self.n_points)
+
+    def take(self, series: Ints) -> "SeriesBatch":
+        """Some of the series, repeated as asked."""
+        n_points = self.n_points[series]
+        offsets = np.append(0, np.cumsum(n_points))
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[series] - offsets[:-1], n_points)
+        return SeriesBatch(offsets, self.procs[rows], self.runtime_s[rows], self.weights[rows])
+
+    def total(self, values: Floats) -> Floats:
+        """The sum of values per size over each series, along the last axis; NaN for none."""
+        is_some = self.n_points > 0
+        sums = np.full((*values.shape[:-1], self.n_series), np.nan)
+        sums[..., is_some] = np.add.reduceat(values, self.offsets[:-1][is_some], axis=-1)
+        return sums
+
+    def refusals(self, n_parameters: int) -> Array:
+        """The status that keeps each series from being fitted; ok where nothing does."""
+        columns = (self.procs, self.runtime_s, self.weights)
+        before = np.append(0.0, self.procs)[:-1]
+        before[self.offsets[:-1][self.n_points > 0]] = 0.0
+        is_good = (self.procs >= 1.0) & (self.procs > before)
+        is_good &= np.all([(one > 0.0) & (one < np.inf) for one in columns], axis=0)
+        status = np.full(self.n_series, FitStatus.OK, object)
+        status[self.n_points < n_parameters] = FitStatus.TOO_FEW_POINTS
+        status[self.owner[~is_good]] = FitStatus.BAD_VALUES
+        return status
+
+
+def unfitted(status: Array, **numbers: Array) -> Fits:
+    """A record per status, with these numbers alone."""
+    fits = np.recarray(status.shape, [*((name, np.float64) for name in NUMBERS), ("status", object)])
+    for name in NUMBERS:
+        fits[name] = numbers.get(name, np.nan)
+    fits["status"] = status
+    return fits
+
+
+def fit_batch(law: str, batch: SeriesBatch, loss: Loss) -> Fits:
     """One law fitted to every series; wssre is in the batch's own weights whatever the loss."""
     best = fit_law(law, batch)
     if loss == "relative":
         return best
     with np.errstate(divide="ignore", invalid="ignore"):
         runtime_s = np.exp(batch.total(batch.weights * np.log(batch.runtime_s)) / batch.total(batch.weights))
-    runtime_s, least = np.repeat(runtime_s, batch.n_points), misfit(law, best, batch, loss)
+    runtime_s, least = runtime_s[batch.owner], misfit(law, best, batch, loss)
     for _ in range(ROUNDS):
         # What a squared relative error must weigh to have the slope of a squared log error, at predicted/observed.
         ratio = runtime_s / batch.runtime_s
         ratio = np.clip(np.where(np.isfinite(ratio), ratio, 1.0), 1e-6, 1e6)
         is_near = np.abs(ratio - 1) < 1e-6
         slope = np.where(is_near, 1.0, np.log(ratio) / (ratio * np.where(is_near, 1.0, ratio - 1)))
-        again = fit_law(law, dataclasses.replace(batch, weights=batch.weights * slope))
+        again = fit_law(law, replace(batch, weights=batch.weights * slope))
         reached = misfit(law, again, batch, loss)
-        best, least = best.or_else(again, reached < least), np.fmin(reached, least)
+        is_better = reached < least
+        best[is_better], least = again[is_better], np.fmin(reached, least)
         runtime_s = np.sqrt(runtime_s * _curve_s(law, again, batch))
-    return dataclasses.replace(best, wssre=np.where(np.isnan(best.wssre), np.nan, misfit(law, best, batch, "relative")))
+    best["wssre"] = np.where(np.isnan(best["wssre"]), np.nan, misfit(law, best, batch, "relative"))
+    return best
 
 
-def misfit(law: str, fitted: BatchFit, batch: SeriesBatch, loss: Loss) -> Floats:
+def misfit(law: str, fits: Fits, batch: SeriesBatch, loss: Loss) -> Floats:
     """Per series, the weighted sum of squared errors of the loss; NaN where nothing was fitted."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = _curve_s(law, fitted, batch) / batch.runtime_s
+        ratio = _curve_s(law, fits, batch) / batch.runtime_s
         error = np.log(ratio) if loss == "log" else 1 - ratio
     return batch.total(batch.weights * error**2)
 
 
-def _curve_s(law: str, fitted: BatchFit, batch: SeriesBatch) -> Floats:
+def _curve_s(law: str, fits: Fits, batch: SeriesBatch) -> Floats:
     """Each series' fitted runtime at its own sizes (s)."""
-    rows = np.repeat(np.arange(batch.n_series), batch.n_points)
-    return LAWS[law].runtime_s(fitted.parameters_of(rows), np.maximum(batch.procs, 1.0))
+    return LAWS[law].runtime_s(fits[batch.owner], np.maximum(batch.procs, 1.0))
 
 
 def leave_one_out(law: str, batch: SeriesBatch, loss: Loss) -> Floats:
@@ -181,50 +256,41 @@ def leave_one_out(law: str, batch: SeriesBatch, loss: Loss) -> Floats:
 
     NaN where the series has fewer than three sizes, or the others are too few for the law.
     """
-    n_points = batch.n_points
-    series = np.flatnonzero(n_points >= max(MIN_POINTS, LAWS[law].n_parameters + 1))
-    held, owner = ranges(batch.offsets[series], batch.offsets[series + 1])
+    judged = np.flatnonzero(batch.n_points >= max(MIN_POINTS, LAWS[law].n_parameters + 1))
+    part = batch.take(judged)
     # Every series without each of its sizes in turn, all in one fit.
-    n_kept = n_points[series[owner]] - 1
-    offsets = np.append(0, np.cumsum(n_kept))
-    place, fold = ranges(np.zeros(held.size, np.int64), n_kept)
-    kept = batch.offsets[series[owner]][fold] + place
-    kept += kept >= held[fold]
-    part = SeriesBatch(offsets, batch.procs[kept], batch.runtime_s[kept], batch.weights[kept])
-    predicted_s = LAWS[law].runtime_s(fit_batch(law, part, loss).parameters, batch.procs[held])
+    copies, turns = part.take(part.owner), np.arange(part.procs.size)
+    held = copies.offsets[:-1] + turns - part.offsets[part.owner]
+    columns = (np.delete(one, held) for one in (copies.procs, copies.runtime_s, copies.weights))
+    rest = SeriesBatch(copies.offsets - np.append(turns, turns.size), *columns)
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.log(predicted_s / batch.runtime_s[held])
-    squares = np.bincount(owner, batch.weights[held] * error**2, series.size)
-    found = np.full(len(n_points), np.nan)
-    found[series] = np.sqrt(squares / n_points[series])
+        error = np.log(LAWS[law].runtime_s(fit_batch(law, rest, loss), part.procs) / part.runtime_s)
+    found = np.full(batch.n_series, np.nan)
+    found[judged] = np.sqrt(part.total(part.weights * error**2) / part.n_points)
     return found
 
 
 def choose(
-    fits: Mapping[str, BatchFit], loo: Mapping[str, Floats], batch: SeriesBatch, n_jobs: Floats,
-    core_log_sd: Floats, rules: FitRules,
-) -> dict[str, Bools]:  # fmt: skip
-    """Per law, whether it answers for each series; at most one law does.
+    fits: Mapping[str, Fits], loo: Floats, batch: SeriesBatch, n_jobs: Floats, core_log_sd: Floats, rules: FitRules
+) -> Ints:
+    """The law that answers for each series, by its place in fits; -1 where none does.
 
     Of Downey's two modes only the one that fits better can be chosen. Three sizes or more: of the laws whose
     leave-one-out error is within `choice_margin` of the least, the one with the fewest parameters. Fewer: the constant,
     unless two sizes with repeats differ by more than noise explains and by no more than processors do.
     """
-    names = sorted(fits, key=lambda name: LAWS[name].n_parameters)
-    n_parameters = np.array([LAWS[name].n_parameters for name in names])
-    usable, errors = (np.empty((batch.n_series, len(names)), kind) for kind in (bool, float))
-    misfits = {name: np.nan_to_num(misfit(name, fits[name], batch, rules.loss), nan=np.inf) for name in names}
-    for column, name in enumerate(names):
-        unusable = [STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES]]
-        usable[:, column] = ~np.isin(fits[name].status, unusable)
+    laws = [LAWS[name] for name in fits]
+    misfits = np.column_stack([misfit(law.name, fits[law.name], batch, rules.loss) for law in laws])
+    misfits = np.nan_to_num(misfits, nan=np.inf)
+    usable = np.column_stack([~np.isnan(one["wssre"]) for one in fits.values()])
+    for column, law in enumerate(laws):
         # Of branches that tie, the first by name.
-        for other in names:
-            if other != name and LAWS[other].family == LAWS[name].family:
-                ours, theirs = misfits[name], misfits[other]
-                usable[:, column] &= ours <= theirs if name < other else ours < theirs
-        errors[:, column] = np.where(usable[:, column] & ~np.isnan(loo[name]), loo[name], np.inf)
-    is_near = errors <= errors.min(axis=1, keepdims=True) * (1 + rules.choice_margin)
-    is_near &= np.isfinite(errors)
+        for other, rival in enumerate(laws):
+            if rival.family == law.family and rival is not law:
+                fits_better = np.less_equal if law.name < rival.name else np.less
+                usable[:, column] &= fits_better(misfits[:, column], misfits[:, other])
+    errors = np.where(usable & ~np.isnan(loo), loo, np.inf)
+    is_near = np.isfinite(errors) & (errors <= errors.min(axis=1, keepdims=True) * (1 + rules.choice_margin))
     # Where leave-one-out cannot judge, two parameters only if two sizes with repeats clearly scale.
     first, last = batch.offsets[:-1], batch.offsets[1:] - 1
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -233,145 +299,122 @@ def choose(
     linear = np.log(batch.procs[last] / batch.procs[first])
     is_repeated = np.minimum(n_jobs[first], n_jobs[last]) > 1
     scales = (batch.n_points == 2) & is_repeated & (fall > noise) & (fall < linear + noise)
-    few = ~is_near.any(axis=1)
+    few, n_parameters = ~is_near.any(axis=1), np.array([law.n_parameters for law in laws])
     is_near[few] = (usable & ((n_parameters == 1) ^ scales[:, None]))[few]
-    is_first = is_near & (np.cumsum(is_near, axis=1) == 1)
-    return {name: is_first[:, column] for column, name in enumerate(names)}
+    order = np.argsort(n_parameters, kind="stable")
+    return np.where(is_near.any(axis=1), order[is_near[:, order].argmax(axis=1)], -1)
 
 
-def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
+def fit_law(name: str, batch: SeriesBatch) -> Fits:
     """The weighted relative least-squares optimum of every series; NaN and a status where there is none."""
     law = LAWS[name]
-    refused = batch.refusals(law.n_parameters)
-    chosen = np.flatnonzero(refused == STATUS_CODE[FitStatus.OK])
+    fits = unfitted(batch.refusals(law.n_parameters))
+    chosen = np.flatnonzero(fits["status"] == FitStatus.OK)
+    if not chosen.size:
+        return fits
+    part = batch.take(chosen)
     with np.errstate(all="ignore"):
-        parts = [_separable(form, batch, chosen) for form in law.forms if chosen.size]
-        if law.solver != Solver.SEPARABLE and chosen.size:
-            parts = [fit_exactly(law.name, batch, chosen)]
-    fits = [BatchFit.of(chosen, columns, refused) for columns in parts] or [BatchFit.of(chosen, {}, refused)]
-    best = fits[0]
-    for other in fits[1:]:
-        best = best.or_else(other, other.wssre < best.wssre * (1.0 - RICHER))
+        if law.fitted == "exactly":
+            columns = (part.offsets, part.procs, part.runtime_s, part.weights)
+            found = [fit_exactly(*columns, law.name == "downey_high")]
+        else:
+            found = [_best_of_form(law, form, part) for form in law.forms]
+    best, *others = (unfitted(**columns) for columns in found)
+    for other in others:
+        is_better = other["wssre"] < best["wssre"] * (1.0 - RICHER)
+        best[is_better] = other[is_better]
     # Runtimes or weights were too extreme for arithmetic.
-    is_unsound = ~np.isfinite(best.wssre[chosen]) | ~np.isfinite(best.t1_s[chosen])
-    if is_unsound.any():
-        failed = BatchFit.of(chosen, {"status": np.full(chosen.size, STATUS_CODE[FitStatus.BAD_VALUES])}, refused)
-        best = best.or_else(failed, np.isin(np.arange(batch.n_series), chosen[is_unsound]))
-    return best
+    is_unsound = ~np.isfinite(best["wssre"]) | ~np.isfinite(best["t1_s"])
+    best[is_unsound] = unfitted(np.full(is_unsound.sum(), FitStatus.BAD_VALUES, object))
+    fits[chosen] = best
+    return fits
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
-    """Series end to end, none empty: the first place of each, and of each size its series, count and root weights.
-
-    `rate` is the root of the weight over the runtime, which is in units of the series' first.
-    """
-
-    first: Ints
-    owner: Ints
-    procs: Floats
-    root: Floats
-    rate: Floats
-
-    @classmethod
-    def of(cls, batch: SeriesBatch, chosen: Ints) -> "_Series":
-        rows, owner = ranges(batch.offsets[chosen], batch.offsets[chosen + 1])
-        first = np.searchsorted(owner, np.arange(chosen.size))
-        root, runtime_s = np.sqrt(batch.weights[rows]), batch.runtime_s[rows]
-        return cls(first, owner, batch.procs[rows], root, root * runtime_s[first[owner]] / runtime_s)
-
-    def total(self, values: Floats) -> Floats:
-        """The sum over each series, along the last axis."""
-        return np.add.reduceat(values, self.first, axis=-1)
-
-
-def _separable(form: Form, batch: SeriesBatch, chosen: Ints) -> dict[str, Floats | Codes]:
+def _best_of_form(law: Law, form: Form, batch: SeriesBatch) -> dict[str, Array]:
     """The best shape of the form; at_bound where a coefficient is 0 or the shape is at an end of its range."""
-    series = _Series.of(batch, chosen)
-    whole, rank = series.total(series.root**2), np.full(chosen.size, np.inf)
-    ends = (form.shape.low, form.shape.high) if form.shape else ()
-    least, best, best_shape = rank, np.zeros((0, chosen.size)), np.zeros(chosen.size)
-    for shape in _searched(series, form, form.shape) if form.shape else [best_shape]:
-        left, coefficients = _fitted_at(series, form, shape)
-        own = np.where(np.isin(shape, ends), left * (1.0 - TIE) - TIE**2 * whole, left)
-        is_better = (own < rank) | np.isinf(rank)
-        rank, least = np.where(is_better, own, rank), np.where(is_better, left, least)
-        best_shape = np.where(is_better, shape, best_shape)
-        best = np.where(is_better, coefficients, best) if best.size else coefficients
-    is_end = (best <= 0.0).any(axis=0) | np.isin(best_shape, ends)
-    columns = form.parameters(list(best * batch.runtime_s[batch.offsets[chosen]]), best_shape)
-    status = np.where(is_end, STATUS_CODE[FitStatus.AT_BOUND], STATUS_CODE[FitStatus.OK])
-    return {**columns, "wssre": least, "status": status}
+    owner, unit, root = batch.owner, batch.runtime_s[batch.offsets[:-1]], np.sqrt(batch.weights)
+    grown = [law.overhead.grown(batch.procs)] if law.overhead else []
+
+    def at(shape: Floats) -> tuple[Floats, Floats]:
+        of_size = shape[..., owner]
+        *functions, _ = np.broadcast_arrays(*form.functions(of_size, batch.procs), *grown, of_size)
+        return _least_squares(np.stack(functions) * (root * unit[owner] / batch.runtime_s), root, batch)
+
+    shape = _best_shape(form, form.shape, batch, at) if form.shape else np.zeros(batch.n_series)
+    least, found = at(shape)
+    is_end = (found <= 0.0).any(axis=0) | np.isin(shape, (form.shape.low, form.shape.high) if form.shape else ())
+    columns = form.columns(list(found * unit), shape)
+    if grown:
+        # With an overhead nothing is known of the limit.
+        columns["overhead_s"] = found[-1] * unit
+        columns = {name: columns[name] for name in ("t1_s", *(one.name for one in law.parameters))}
+    return {**columns, "wssre": least, "status": np.where(is_end, FitStatus.AT_BOUND, FitStatus.OK)}
 
 
-def _searched(series: _Series, form: Form, shape: Parameter) -> list[Floats]:
-    """Shapes that may be best, per series: the ends, the best of the grid, and what its lowest places lead to."""
+def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> Floats:
+    """The best of a grid, and of what golden section finds between the neighbours of its lowest places."""
     values = np.linspace(shape.low, shape.high, GRID)
     if np.isinf(shape.high):
         values = np.append(shape.low * 2.0 ** np.arange(0.0, 30.25, 0.25), np.inf)
-    parts = [np.tile(values, (series.first.size, 1))]
-    for bends in form.bends(series.procs) if form.bends else ():
+    parts, owner = [np.tile(values[:, None], batch.n_series)], batch.owner
+    for bends in form.bends(batch.procs):
         # Where each series bends; those with fewer sizes repeat the upper end.
-        parts.append(np.full((series.first.size, int(np.bincount(series.owner).max())), np.inf))
-        parts[-1][series.owner, np.arange(series.owner.size) - series.first[series.owner]] = bends
-    grid = np.sort(np.hstack(parts), axis=1)
-    left = np.stack([_fitted_at(series, form, one)[0] for one in grid.T], axis=1)
-    rows = np.arange(len(grid))
-    found = [grid[:, 0], grid[:, -1], grid[rows, left.argmin(axis=1)]]
-    beside = np.pad(left, ((0, 0), (1, 1)), constant_values=np.inf)
-    is_lowest = (left <= beside[:, :-2]) & (left <= beside[:, 2:])
-    order = np.argsort(np.where(is_lowest, left, np.inf), axis=1, kind="stable")
-    for place in order[:, :FOLLOWED].T:
-        lo, hi = grid[rows, np.maximum(place - 1, 0)], grid[rows, np.minimum(place + 1, grid.shape[1] - 1)]
-        found.append(_followed(series, form, lo, np.where(np.isinf(hi), 4.0 * lo, hi)))
-    return found
-
-
-def _followed(series: _Series, form: Form, lo: Floats, hi: Floats) -> Floats:
-    """Golden section for the least that is left."""
+        parts.append(np.full((batch.n_points.max(), batch.n_series), np.inf))
+        parts[-1][np.arange(owner.size) - batch.offsets[owner], owner] = bends
+    grid = np.sort(np.vstack(parts), axis=0)
+    left = np.stack([at(one)[0] for one in grid])
+    beside = np.pad(left, ((1, 1), (0, 0)), constant_values=np.inf)
+    is_lowest = (left <= beside[:-2]) & (left <= beside[2:])
+    places = np.argsort(np.where(is_lowest, left, np.inf), axis=0, kind="stable")[:FOLLOWED]
+    lo = np.take_along_axis(grid, np.maximum(places - 1, 0), axis=0)
+    hi = np.take_along_axis(grid, np.minimum(places + 1, len(grid) - 1), axis=0)
+    hi = np.where(np.isinf(hi), 4.0 * lo, hi)
     one, other = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
-    left_one, left_other = (_fitted_at(series, form, shape)[0] for shape in (one, other))
+    left_one, left_other = at(one)[0], at(other)[0]
     for _ in range(STEPS):
         is_low = left_one <= left_other
         lo, hi = np.where(is_low, lo, one), np.where(is_low, other, hi)
         asked = np.where(is_low, hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo))
-        left = _fitted_at(series, form, asked)[0]
+        fresh = at(asked)[0]
         one, other = np.where(is_low, asked, other), np.where(is_low, one, asked)
-        left_one, left_other = np.where(is_low, left, left_other), np.where(is_low, left_one, left)
-    return np.where(left_one <= left_other, one, other)
+        left_one, left_other = np.where(is_low, fresh, left_other), np.where(is_low, left_one, fresh)
+    shapes, left = np.vstack([grid, one, other]), np.vstack([left, left_one, left_other])
+    slack = TIE * left + TIE**2 * batch.total(batch.weights)
+    best = np.where(np.isin(shapes, (shape.low, shape.high)), left - slack, left).argmin(axis=0)
+    found: Floats = shapes[best, np.arange(batch.n_series)]
+    return found
 
 
-def _fitted_at(series: _Series, form: Form, shape: Floats) -> tuple[Floats, Floats]:
-    """The least squares left at one shape, from residuals; the coefficients, float64[functions, series]."""
-    columns = np.stack(form.functions(shape[series.owner], series.procs)) * series.rate
-    gram, whole = series.total(columns[:, None] * columns), series.total(series.root**2)
-    least, best = np.full(whole.size, np.inf), np.zeros((len(columns), whole.size))
-    sizes = range(1, len(columns) + 1)
-    for support in (np.array(one) for size in sizes for one in combinations(range(len(columns)), size)):
-        own, found = columns[support], np.zeros((len(support), whole.size))
+At = Callable[[Floats], tuple[Floats, Floats]]
+"""From shapes, float64[..., series], to the squares left, likewise, and the coefficients, which have an axis before."""
+
+
+def _least_squares(columns: Floats, root: Floats, batch: SeriesBatch) -> tuple[Floats, Floats]:
+    """Least squares of `root` by functions with coefficients of at least 0: what is left, and the coefficients."""
+    owner, whole, p = batch.owner, batch.total(batch.weights), len(columns)
+    gram = batch.total(columns[:, None] * columns)
+    least, best = np.full(gram.shape[2:], np.inf), np.zeros(gram.shape[1:])
+    for support in (list(one) for size in range(1, p + 1) for one in combinations(range(p), size)):
+        own, found = columns[support], np.zeros_like(best[support])
         # Once more on what is left: sums of squares lose half of the digits.
         for _ in range(2):
-            residual = series.root - (found[:, series.owner] * own).sum(axis=0)
-            more, is_sound = _solved(gram[np.ix_(support, support)], series.total(own * residual))
+            residual = root - (found[..., owner] * own).sum(axis=0)
+            more, is_sound = _solved(gram[np.ix_(support, support)], batch.total(own * residual))
             found = found + more
-        left = series.total((series.root - (found[:, series.owner] * own).sum(axis=0)) ** 2)
-        is_good = is_sound & (found >= 0.0).all(axis=0)
-        is_better = is_good & (left < least * (1.0 - RICHER) - RICHER**2 * whole)
-        least, best[:, is_better] = np.where(is_better, left, least), 0.0
-        best[np.ix_(support, is_better)] = found[:, is_better]
+        left = batch.total((root - (found[..., owner] * own).sum(axis=0)) ** 2)
+        is_better = is_sound & (found >= 0.0).all(axis=0) & (left < least * (1.0 - RICHER) - RICHER**2 * whole)
+        least, best = np.where(is_better, left, least), np.where(is_better, 0.0, best)
+        best[support] = np.where(is_better, found, best[support])
     return least, best
 
 
 def _solved(gram: Floats, rest: Floats) -> tuple[Floats, Bools]:
-    """The solutions of small systems by elimination, float64[functions, series], and where they are determined."""
-    gram, n, is_sound = gram.copy(), len(rest), np.ones(rest.shape[1], np.bool_)
-    squares = [gram[j, j].copy() for j in range(n)]
-    for j in range(n):
-        is_sound &= gram[j, j] > SINGULAR * squares[j]
-        for i in range(j + 1, n):
-            share = gram[i, j] / gram[j, j]
-            gram[i] -= share * gram[j]
-            rest[i] -= share * rest[j]
-    for j in reversed(range(n)):
-        rest[j] = (rest[j] - (gram[j, j + 1 :] * rest[j + 1 :]).sum(axis=0)) / gram[j, j]
-    return rest, is_sound
+    """The solutions of small systems, unknowns by the first axis, and where they are determined (Gauss and Jordan)."""
+    system, is_sound = np.concatenate([gram, rest[:, None]], axis=1), np.ones(rest.shape[1:], np.bool_)
+    for j in range(len(rest)):
+        is_sound &= system[j, j] > SINGULAR * gram[j, j]
+        system[j] = system[j] / system[j, j]
+        for i in range(len(rest)):
+            if i != j:
+                system[i] = system[i] - system[i, j] * system[j]
+    return system[:, -1], is_sound

@@ -17,10 +17,9 @@ from scipy.special import stdtrit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
-from pipeline.laws import LAWS
+from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of, n_siblings
-from pipeline.scaling.batch import FitStatus
 from pipeline.scaling.calibration import (
     QUANTILES,
     below_smallest_size,

@@ -8,8 +8,7 @@ from scipy.optimize import minimize
 
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
-from pipeline.scaling.batch import SeriesBatch
-from pipeline.scaling.fit import fit_law
+from pipeline.scaling.fit import SeriesBatch, fit_law
 
 # So heavy that T(1) moves by a millionth of the fit's own error, light enough to leave ten digits for the rest.
 T1_WEIGHT = 1e6
@@ -67,5 +66,5 @@ def _start(law: str, procs: Floats, speedup: Floats) -> Floats:
     w[0] = T1_WEIGHT * procs.size
     fit = fit_law(law, SeriesBatch(np.array([0, n.size]), n, t, w))
     if not np.isfinite(fit.avg_parallelism[0] + fit.sigma[0]):
-        raise ValueError(f"found {fit.statuses[0]}, expected a speedup curve that bends")
+        raise ValueError(f"found {fit.status[0]}, expected a speedup curve that bends")
     return np.array([fit.avg_parallelism[0], fit.sigma[0]])

@@ -3,26 +3,24 @@
 Only for reproducing the thesis: runtimes must come in units of tau. Logs give seconds, which fit_law fits.
 """
 
-import dataclasses
-
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
-from pipeline.scaling.batch import STATUS_CODE, BatchFit, FitStatus, SeriesBatch
-from pipeline.scaling.fit import fit_law
+from pipeline.arrays import Floats
+from pipeline.laws import FitStatus
+from pipeline.scaling.fit import Fits, SeriesBatch, fit_law, unfitted
 
 FAR_PROCS = 1e9
 HEAVY = 1e6
 SAME = 1e-9
 
 
-def fit_low_unit(batch: SeriesBatch) -> BatchFit:
+def fit_low_unit(batch: SeriesBatch) -> Fits:
     """Low mode with T(inf) = 1: a heavy pseudo-observation of runtime 1 far beyond every size pins the scale.
 
     As fit_law, but two sizes are enough. wssre is that of the sizes given, to about 1 part in 1e6.
     """
     stops = batch.offsets[1:]
-    total = np.bincount(_series_of(batch), batch.weights, batch.n_series)
+    total = np.bincount(batch.owner, batch.weights, batch.n_series)
     pinned = SeriesBatch(
         batch.offsets + np.arange(batch.n_series + 1),
         np.insert(batch.procs, stops, FAR_PROCS),
@@ -32,27 +30,19 @@ def fit_low_unit(batch: SeriesBatch) -> BatchFit:
     return fit_law("downey_low", pinned)
 
 
-def _series_of(batch: SeriesBatch) -> Ints:
-    return np.repeat(np.arange(batch.n_series), batch.n_points)
-
-
-def fit_high_unit(batch: SeriesBatch) -> BatchFit:
+def fit_high_unit(batch: SeriesBatch) -> Fits:
     """High mode with tau = 1, T(inf) = sigma + 1, exactly; as fit_law, but two sizes are enough."""
     # For the statuses of series that cannot be fitted, and the columns.
     template = fit_law("amdahl", batch)
-    columns = {
-        field.name: np.full(batch.n_series, np.nan) for field in dataclasses.fields(template) if field.name != "status"
-    }
-    status = template.status.copy()
-    refused = [STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES]]
-    for i in np.flatnonzero(~np.isin(status, refused)):
+    found = unfitted(template.status)
+    for i in np.flatnonzero(~np.isnan(template.wssre)):
         own = slice(batch.offsets[i], batch.offsets[i + 1])
         error, a, b = _best_pinned(batch.procs[own], batch.runtime_s[own], batch.weights[own])
-        columns["t1_s"][i], columns["tinf_s"][i] = a + b, a + 1.0
-        columns["avg_parallelism"][i], columns["sigma"][i], columns["wssre"][i] = (a + b) / (a + 1.0), a, error
+        found.t1_s[i], found.tinf_s[i] = a + b, a + 1.0
+        found.avg_parallelism[i], found.sigma[i], found.wssre[i] = (a + b) / (a + 1.0), a, error
         is_bound = a <= 1.0 + SAME or b <= 1.0 + SAME
-        status[i] = STATUS_CODE[FitStatus.AT_BOUND if is_bound else FitStatus.OK]
-    return BatchFit(**columns, status=status)
+        found.status[i] = FitStatus.AT_BOUND if is_bound else FitStatus.OK
+    return found
 
 
 def _best_pinned(n: Floats, t: Floats, w: Floats) -> tuple[float, float, float]:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.batch import SeriesBatch
-from pipeline.scaling.fit import fit_law
+from pipeline.scaling.fit import SeriesBatch, fit_law
 from pipeline.scaling.rules import FitRules
 from pipeline.settings import ScalingSettings
 
@@ -118,8 +117,8 @@ def test_the_largest_useful_size_of_each_law():
     assert useful("usl", t1_s=100.0, serial_fraction=0.2, overhead_s=0.2) == pytest.approx(20)
     assert useful("amdahl_log", t1_s=100.0, serial_fraction=0.2, overhead_s=0.2) == pytest.approx(400 * np.log(2))
     assert useful("usl", t1_s=100.0, serial_fraction=0.2, overhead_s=0.0) == np.inf
-    assert useful("power", exponent=0.5) == useful("dowdy", avg_parallelism=2.0) == np.inf
-    assert useful("power", exponent=0.0) == useful("dowdy", avg_parallelism=1.0) == 1
+    assert useful("power", exponent=0.5) == useful("dowdy", serial_fraction=0.5) == np.inf
+    assert useful("power", exponent=0.0) == useful("dowdy", serial_fraction=1.0) == 1
     assert useful("downey_linear", t1_s=100.0, avg_parallelism=10.0, sigma=0.5, overhead_s=0.0) == 19
     assert useful("downey_linear", t1_s=100.0, avg_parallelism=10.0, sigma=0.0, overhead_s=100.0) == 1
     assert useful("amdahl", serial_fraction=0.01) == np.inf
@@ -143,7 +142,7 @@ def test_sizes_below_one_are_refused_and_a_failed_fit_stays_nan(law):
 # Searched by golden section, which knows a minimum to the square root of rounding.
 TOLERANCE = {"smirni": 1e-6, "power": 1e-6, "downey_linear": 1e-5, "downey_log": 1e-5}
 # What a fit publishes beside its parameters.
-DERIVED = {"amdahl": ("avg_parallelism",)}
+DERIVED = dict.fromkeys(("amdahl", "dowdy"), ("avg_parallelism",))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -157,11 +156,11 @@ def test_a_curve_gives_back_its_parameters(law):
         p |= {"exponent": rng.uniform(0.1, 0.9), "overhead_s": p["t1_s"] * 10 ** rng.uniform(-5, -2)}
         t = np.broadcast_to(LAWS[law].runtime_s(p, n), n.shape).copy()
         fit = fit_law(law, SeriesBatch(np.array([0, n.size]), n, t, np.ones(n.size)))
-        fitted = fit.parameters
+
         tolerance = TOLERANCE.get(law, 1e-7)
         for name in ("t1_s", *(one.name for one in LAWS[law].parameters), *DERIVED.get(law, ())):
-            np.testing.assert_allclose(fitted[name][0], p[name], rtol=tolerance, err_msg=name)
-        assert fit.statuses == ["ok"]
+            np.testing.assert_allclose(fit[name][0], p[name], rtol=tolerance, err_msg=name)
+        assert fit.status.tolist() == ["ok"]
 
 
 def test_settings_name_the_laws_that_can_be_fitted():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pipeline.laws import LAWS
-from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import SeriesBatch
 
 
 def random_series(rng):

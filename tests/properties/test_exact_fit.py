@@ -42,7 +42,7 @@ def test_brute_force_never_beats_it_and_often_comes_close(law, many):
 def test_the_objective_reported_is_that_of_the_curve_reported(law, many):
     batch = batch_of(many)
     fit, series = fit_law(law, batch), np.repeat(np.arange(batch.n_series), batch.n_points)
-    curve = LAWS[law].runtime_s({name: values[series] for name, values in fit.parameters.items()}, batch.procs)
+    curve = LAWS[law].runtime_s(fit[series], batch.procs)
     own = np.bincount(series, batch.weights * (1 - curve / batch.runtime_s) ** 2)
     weight = np.bincount(series, batch.weights)
     is_enough = batch.n_points >= LAWS[law].n_parameters
@@ -58,7 +58,7 @@ def test_the_far_end_of_an_open_range_fits_as_well(law, many):
     assert is_open.mean() > 0.1
     assert (fit.avg_parallelism_lo <= fit.avg_parallelism_hi)[is_open].all()
     assert (fit.avg_parallelism == fit.avg_parallelism_lo)[is_open].all()
-    words = np.array(fit.statuses)
+    words = fit.status
     assert (is_open == np.isin(words, ["tail_unidentified", "head_unidentified", "runner_up"])).all()
     for i in np.flatnonzero(is_open & np.isfinite(fit.avg_parallelism_hi))[:300]:
         n, t, w = many[i]
@@ -124,11 +124,11 @@ def test_seconds_and_weights_only_scale(some, seconds, weight):
         )
         for place, (n, t, w) in enumerate(some):
             if len(n) < LAWS[law].n_parameters:
-                assert plain.statuses[place] == scaled.statuses[place] == "too_few_points"
+                assert plain.status[place] == scaled.status[place] == "too_few_points"
                 continue
             wssre, slack = plain.wssre[place], 1e-7 * plain.wssre[place] + PERFECT * w.sum()
             assert abs(scaled.wssre[place] / weight - wssre) <= slack
-            curve = LAWS[law].runtime_s(scaled.parameters_of(np.array([place])), n)
+            curve = LAWS[law].runtime_s(scaled[[place]], n)
             assert abs(wssre - _objective(n, t, w, curve / seconds)) <= slack
 
 
@@ -141,7 +141,7 @@ def test_a_series_is_fitted_the_same_wherever_it_stands_in_a_batch(many):
     for law in LAWS:
         straight, mixed = fit_law(law, batch_of(many[:1000])), fit_law(law, batch_of([many[i] for i in order]))
         alone = [fit_law(law, batch_of([one])) for one in many[:8]]
-        for name in straight.__slots__:
+        for name in straight.dtype.names:
             values = getattr(straight, name)
             np.testing.assert_array_equal(values[order], getattr(mixed, name))
             np.testing.assert_array_equal(values[:8], [getattr(fit, name)[0] for fit in alone])

@@ -8,7 +8,7 @@ from scipy.optimize import OptimizeWarning, curve_fit
 
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
@@ -60,7 +60,7 @@ def test_levenberg_marquardt_from_arbitrary_starts_stalls_where_the_exact_fit_do
     rng, exact, lm = np.random.default_rng(12), [], []
     for n, t in instances(law, 60, 13):
         fitted = EXACT[law](SeriesBatch(np.array([0, 4]), n[GIVEN[given]], t[GIVEN[given]], np.ones(4)))
-        exact.append(np.abs(1 - LAWS[law].runtime_s(fitted.parameters, n) / t).max())
+        exact.append(np.abs(1 - LAWS[law].runtime_s(fitted, n) / t).max())
         lm.append(reached_by_lm(law, n, t, GIVEN[given], [rng.uniform(1, 4000), rng.uniform(0, 1)]))
     assert max(exact) < 0.01
     assert np.mean(np.array(lm) > 0.01) > stalled

@@ -7,8 +7,7 @@ from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask
 from pipeline.laws import LAWS
 from pipeline.scaling import adept
 from pipeline.scaling.adept import BOTH, HIGH, LOW
-from pipeline.scaling.batch import SeriesBatch
-from pipeline.scaling.fit import fit_law
+from pipeline.scaling.fit import SeriesBatch, fit_law
 from pipeline.scaling.rules import AdeptRules
 
 UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()

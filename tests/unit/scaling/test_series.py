@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.scaling.batch import SeriesBatch
+from pipeline.scaling.fit import SeriesBatch
 
 
 def test_arrays_that_do_not_fit_together_are_refused():

@@ -6,8 +6,7 @@ import pytest
 from scipy.optimize import minimize
 
 from pipeline.laws import LAWS
-from pipeline.scaling.batch import SeriesBatch
-from pipeline.scaling.fit import fit, fit_batch, misfit
+from pipeline.scaling.fit import SeriesBatch, fit, fit_batch, misfit
 from pipeline.scaling.points import pooled, precision_weights, repeat_spread
 from pipeline.scaling.rules import FitRules
 from tests.rows import curve, observations_of
