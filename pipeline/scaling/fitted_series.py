@@ -18,7 +18,7 @@ from pipeline.scaling.counts import counts_between
 from pipeline.scaling.fit import fit
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across, with_across
-from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
+from pipeline.scaling.rules import AcrossRules, FitRules, PredictRules, ScreenRules
 from pipeline.scaling.screens import find_patterns, level, screen
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
@@ -59,8 +59,8 @@ def fit_and_predict(
     """
     patterns = PATTERNS.empty()
     if is_screened:
-        patterns, _ = find_patterns(observations, PatternRules(), AnomalyRules().noise)
-        observations, _ = screen(observations, patterns, AnomalyRules())
+        patterns, _ = find_patterns(observations, ScreenRules())
+        observations, _ = screen(observations, patterns, ScreenRules())
     levelled, _ = level(observations, patterns)
     fits, _ = fit(levelled, FitRules(loss=loss))
     site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)

@@ -73,7 +73,8 @@ class Across:
 def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
     """The target on these counts, from its own points and the base's."""
     if len(pair.base_procs) < MIN_BASE_POINTS or not len(pair.target_procs):
-        return Across(*np.full((len(_COLUMNS), len(procs)), np.nan), np.nan, np.nan, "too_few_points")
+        unknown = np.full(len(procs), np.nan)
+        return Across(**dict.fromkeys(_COLUMNS, unknown), same=np.nan, power=np.nan, status="too_few_points")
 
     # 1. Each by itself, and the thesis's constant ratio of the two.
     base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
@@ -97,7 +98,8 @@ def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
         is_moved = np.median(np.abs(np.log(ratio_s) - log_s)) > rules.ratio_log_error
         status = "shape_moves" if is_moved else "same_shape"
     ends_s = np.exp(log_s + np.array([0.0, *FACTORS])[:, None] * np.hypot(log_sd, rules.run_log_sd))
-    return Across(*ends_s, ratio_s, np.exp(own.log_s), same, power, status)
+    columns = dict(zip(_COLUMNS, (*ends_s, ratio_s, np.exp(own.log_s)), strict=True))
+    return Across(**columns, same=same, power=power, status=status)
 
 
 def ratio_at_common(pair: SizePair, base: Sizes) -> float:
