@@ -47,8 +47,8 @@ def scored(folder: Path, rules: AcrossRules) -> tuple[pd.DataFrame, pd.DataFrame
             if not len(asked):
                 continue
             columns = (one[name].to_numpy(float) for one in (base, known) for name in ("procs", "runtime_s"))
-            (found,) = across([SizePair(*columns)], [asked.procs.to_numpy(float)], rules)
-            truth_s, status = asked.runtime_s.to_numpy(), found.status(rules)
+            found = across(SizePair(*columns), asked.procs.to_numpy(float), rules)
+            truth_s, status = asked.runtime_s.to_numpy(), found.status
             ways = {"published": found.runtime_s, "own": found.own_s, "ratio": found.ratio_s}
             told = {"code": code, "pair": number, "given": given, "status": status}
             rows.append(told | {k: 100 * float(np.median(np.abs(v / truth_s - 1))) for k, v in ways.items()})

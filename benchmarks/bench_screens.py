@@ -23,7 +23,7 @@ import pyarrow as pa  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.scaling.rules import AnomalyRules, PatternRules  # noqa: E402
+from pipeline.scaling.rules import ScreenRules  # noqa: E402
 from pipeline.scaling.screens import (  # noqa: E402
     find_patterns,
     in_class,
@@ -95,9 +95,9 @@ def odd_sizes(n_series: int, n_sizes: int, noise: float) -> dict[str, Any]:
 
 
 def _odd(procs: np.ndarray, runtime_s: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
-    settings = AnomalyRules()
+    settings = ScreenRules()
     observed = as_observations(procs, runtime_s, noise)
-    patterns, _ = find_patterns(observed, PatternRules(), settings.noise)
+    patterns, _ = find_patterns(observed, ScreenRules())
     start = time.process_time()
     table, _ = screen(observed, patterns, settings)
     seconds = time.process_time() - start
@@ -107,7 +107,7 @@ def _odd(procs: np.ndarray, runtime_s: np.ndarray, noise: float) -> tuple[np.nda
 def found(observed: pa.Table, pattern: str, n_series: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Which series show the pattern, from where on, and series a second."""
     start = time.process_time()
-    table, _ = find_patterns(observed, PatternRules(node_procs=NODE_PROCS), AnomalyRules().noise)
+    table, _ = find_patterns(observed, ScreenRules(node_procs=NODE_PROCS))
     seconds = time.process_time() - start
     rows = [row for row in table.to_pylist() if row["pattern"] == pattern and row["step"] == 1][:n_series]
     status, first = ([row[name] for row in rows] for name in ("status", "from_procs"))
@@ -139,7 +139,7 @@ def phases(n_series: int, noise: float, gain: float) -> dict[str, Any]:
     runtime_s, _, _ = noisy(5, n_series, procs, noise)
     observed = as_observations(procs, runtime_s / gain ** np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]), noise)
     start = time.process_time()
-    table, _ = find_patterns(observed, PatternRules(), AnomalyRules().noise)
+    table, _ = find_patterns(observed, ScreenRules())
     seconds = time.process_time() - start
     starts: dict[str, list[int]] = {}
     for row in table.to_pylist():

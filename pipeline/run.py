@@ -46,7 +46,7 @@ from pipeline.scaling.group_runs import predict
 from pipeline.scaling.predictions import groups_by_application
 from pipeline.scaling.predictions import predict as predict_by_law
 from pipeline.scaling.problem_sizes import predict_across
-from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
+from pipeline.scaling.rules import AcrossRules, FitRules, PredictRules, ScreenRules
 from pipeline.scaling.screens import find_patterns, level, screen
 from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
@@ -176,9 +176,9 @@ STEPS = (
     Step("observe", ("grouped_jobs",), ("observed",), ("group",),
          lambda run, grouped: each_part(grouped, lambda part: observe(part, run.settings.group.axis))),
     Step("patterns", ("observed",), ("patterns",), (),
-         lambda _run, observed: find_patterns(observed, PatternRules(), AnomalyRules().noise)),
+         lambda _run, observed: find_patterns(observed, ScreenRules())),
     Step("screen", ("observed", "patterns"), ("observations",), (),
-         lambda _run, observed, patterns: screen(observed, patterns, AnomalyRules())),
+         lambda _run, observed, patterns: screen(observed, patterns, ScreenRules())),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
     Step("across", ("groups", "levelled"), ("across",), (),

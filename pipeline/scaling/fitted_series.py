@@ -4,22 +4,21 @@ Also weak scaling: series of one application whose problem size grows with its p
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Floats
+from pipeline.arrays import Array, Floats
 from pipeline.kernels import interpreted
 from pipeline.scaling.advice import CostSettings, answered, compared_counts, scalability
 from pipeline.scaling.counts import counts_between
 from pipeline.scaling.fit import fit
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across, with_across
-from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
+from pipeline.scaling.rules import AcrossRules, FitRules, PredictRules, ScreenRules
 from pipeline.scaling.screens import find_patterns, level, screen
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
@@ -60,8 +59,8 @@ def fit_and_predict(
     """
     patterns = PATTERNS.empty()
     if is_screened:
-        patterns, _ = find_patterns(observations, PatternRules(), AnomalyRules().noise)
-        observations, _ = screen(observations, patterns, AnomalyRules())
+        patterns, _ = find_patterns(observations, ScreenRules())
+        observations, _ = screen(observations, patterns, ScreenRules())
     levelled, _ = level(observations, patterns)
     fits, _ = fit(levelled, FitRules(loss=loss))
     site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
@@ -117,21 +116,20 @@ def applications(observations: pa.Table) -> dict[str, str]:
     return {group: group.partition(" problem_size=")[0] for group in groups if group.startswith("application=")}
 
 
+_SHOWN = {
+    "observations": OBSERVATIONS, "patterns": PATTERNS, "laws": FITS, "scalability": SCALABILITY,
+    "predictions": PREDICTIONS, "across": ACROSS,
+}  # fmt: skip
+
+
 def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     """Per series in plain values: observations, patterns, fits, scalability (None where no law scales), predictions."""
-    rows = {name: _by_group(table) for name, table in tables.items()}
-    return [
-        {
-            "series": group_id,
-            "observations": rows[OBSERVATIONS.name][group_id],
-            "patterns": rows[PATTERNS.name].get(group_id, []),
-            "laws": rows[FITS.name].get(group_id, []),
-            "scalability": next(iter(rows[SCALABILITY.name].get(group_id, [])), None),
-            "predictions": rows.get(PREDICTIONS.name, {}).get(group_id, []),
-            "across": rows.get(ACROSS.name, {}).get(group_id, []),
-        }
-        for group_id in sorted(rows[OBSERVATIONS.name])
-    ]
+    rows = {name: _by_group(tables[kind.name]) if kind.name in tables else {} for name, kind in _SHOWN.items()}
+    found = []
+    for group_id in sorted(rows["observations"]):
+        one = {name: own.get(group_id, []) for name, own in rows.items()}
+        found.append({"series": group_id, **one, "scalability": next(iter(one["scalability"]), None)})
+    return found
 
 
 def _by_group(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
@@ -169,7 +167,7 @@ def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]
 
 
 def _predicted(
-    tables: Mapping[str, pa.Table], counts: Mapping[str, Any], site: SiteSettings
+    tables: Mapping[str, pa.Table], counts: Mapping[str, Collection[int]], site: SiteSettings
 ) -> dict[str, list[dict[str, Any]]]:
     """Predictions of each series at its counts, in order of procs."""
     every = sorted({int(n) for found in counts.values() for n in found})
@@ -182,38 +180,9 @@ SAME_SHARE = 0.02
 """Log difference up to which two values of work per processor are equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeakScaling:
-    """A weak series by rising procs: runtimes (s), weak efficiency T(1)/T(x) and scaled speed-up, both relative to the
-    smallest count; Gustafson's serial fraction (0 to 1), and the largest relative miss of his law."""
-
-    procs: Floats
-    runtime_s: Floats
-    efficiency: Floats
-    scaled_speedup: Floats
-    serial_fraction: float
-    worst_miss: float
-
-    def runtime_at(self, procs: Floats) -> Floats:
-        """Runtimes (s) by Gustafson's law for a problem that grows with the processors; NaN below the smallest count.
-
-        Beyond the largest count the law is scaled to the runtime measured there, because growing overhead makes the law
-        too low.
-        """
-        x = procs / self.procs[0]
-        law_s = gustafson_s(x, self.runtime_s[0], self.serial_fraction)
-        missed = self.runtime_s[-1] / gustafson_s(
-            self.procs[-1] / self.procs[0], self.runtime_s[0], self.serial_fraction
-        )
-        return np.where(x >= 1, law_s * np.where(procs > self.procs[-1], missed, 1.0), np.nan)
-
-
-def gustafson_s(x: Any, first_s: float, serial: float) -> Any:
-    """Gustafson's runtime on x times the smallest count."""
-    return first_s * x / (x - serial * (x - 1))
-
-
-def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> WeakScaling | None:
+def weak_scaling(
+    problem_size: Floats, procs: Floats, runtime_s: Floats, at: Sequence[int] = ()
+) -> dict[str, Any] | None:
     """The longest series whose problem size is proportional to its processors; None where none has three counts.
 
     Of equally long ones, that of least work per processor. Sizes that are not positive numbers are left out.
@@ -226,11 +195,16 @@ def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> Weak
         float64[n], processors.
     runtime_s : Floats
         float64[n], runtimes, s.
+    at : sequence of int
+        Processor counts to predict; those below the smallest of the series are left out.
 
     Returns
     -------
-    WeakScaling or None
-        The series by ascending processors, and Gustafson's serial fraction.
+    dict or None
+        `points` by rising procs, with the runtime (s), the weak efficiency T(1)/T(x) and the scaled speed-up, both
+        relative to the smallest count; Gustafson's `serial_fraction` (0 to 1), and `worst_miss`, the largest relative
+        error of his law; `predictions`, the runtimes (s) at the counts asked for. Beyond the largest count the law is
+        scaled to the runtime measured there, because growing overhead makes the law too low.
 
     References
     ----------
@@ -240,7 +214,7 @@ def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> Weak
     --------
     >>> n = np.array([1.0, 2.0, 4.0])
     >>> series = weak_scaling(1000 * n, n, n / (n - 0.1 * (n - 1)))
-    >>> round(series.serial_fraction, 3)
+    >>> round(series["serial_fraction"], 3)
     0.1
     """
     usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
@@ -254,8 +228,22 @@ def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> Weak
     took_s, x = runtime_s[rows][first], counts / counts[0]
     efficiency = took_s[0] / took_s
     serial = float(np.clip((x - x * efficiency) @ (x - 1) / ((x - 1) @ (x - 1)), 0.0, 1.0))
-    worst = float(np.abs(gustafson_s(x, took_s[0], serial) / took_s - 1).max())
-    return WeakScaling(counts, took_s, efficiency, x * efficiency, serial, worst)
+    asked = np.array([n for n in at if n >= counts[0]], np.int64)
+    law_s, asked_s = (took_s[0] * n / (n - serial * (n - 1)) for n in (x, asked / counts[0]))
+    asked_s = np.where(asked > counts[-1], took_s[-1] / law_s[-1], 1.0) * asked_s
+    return {
+        "serial_fraction": serial,
+        "worst_miss": float(np.abs(law_s / took_s - 1).max()),
+        "points": _rows(
+            procs=counts.astype(int), runtime_s=took_s, efficiency=efficiency, scaled_speedup=x * efficiency
+        ),
+        "predictions": _rows(procs=asked, runtime_s=asked_s),
+    }
+
+
+def _rows(**columns: Array) -> list[dict[str, Any]]:
+    values = (column.tolist() for column in columns.values())
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[str, Any]]:
@@ -274,8 +262,8 @@ def weak_of(
         if row["group_id"] in named:
             name, size = named[row["group_id"]]
             points.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
-    found = {name: weak_scaling(*np.array(own, np.float64).T) for name, own in sorted(points.items())}
-    return [_weak_as_dict(name, one, at) for name, one in found.items() if one is not None]
+    found = {name: weak_scaling(*np.array(own, np.float64).T, at) for name, own in sorted(points.items())}
+    return [{"application": name, **one} for name, one in found.items() if one is not None]
 
 
 def _as_number(text: str | None) -> float:
@@ -283,18 +271,3 @@ def _as_number(text: str | None) -> float:
         return float(text or "nan")
     except ValueError:
         return np.nan
-
-
-def _weak_as_dict(name: str, found: WeakScaling, at: Sequence[int]) -> dict[str, Any]:
-    asked = [n for n in at if n >= found.procs[0]]
-    columns = zip(found.procs, found.runtime_s, found.efficiency, found.scaled_speedup, strict=True)
-    return {
-        "application": name,
-        "serial_fraction": found.serial_fraction,
-        "worst_miss": found.worst_miss,
-        "points": [
-            {"procs": int(n), "runtime_s": float(s), "efficiency": float(share), "scaled_speedup": float(scaled)}
-            for n, s, share, scaled in columns
-        ],
-        "predictions": [{"procs": n, "runtime_s": float(found.runtime_at(np.array([n]))[0])} for n in asked],
-    }

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.axes import Axis, axis_of
 from pipeline.report import Report, joined_report
+from pipeline.scaling.rules import ScreenRules
 from pipeline.schema import TableKind
 from pipeline.settings import SiteSettings
 
@@ -121,7 +122,7 @@ class MeasuredSeries(NamedTuple):
         return self._replace(**columns)
 
 
-def measured_series(observations: pa.Table, least_log_sd: float, default_log_sd: float) -> list[MeasuredSeries]:
+def measured_series(observations: pa.Table, rules: ScreenRules) -> list[MeasuredSeries]:
     """The series of an OBSERVATIONS table in order of group.
 
     The noise of one run is that of the series' own repeats, else the median over the log's series with repeats, else
@@ -133,13 +134,13 @@ def measured_series(observations: pa.Table, least_log_sd: float, default_log_sd:
     observed = observations.take(pa.array(rows))
     own = repeat_spread(offsets, observed)["core_log_sd"]
     has_repeats = bool(np.isfinite(own).any())
-    core = np.where(np.isnan(own), np.nanmedian(own) if has_repeats else default_log_sd, own)
+    core = np.where(np.isnan(own), np.nanmedian(own) if has_repeats else rules.default_log_sd, own)
     freedom = FREEDOM_WITH_REPEATS if has_repeats else FREEDOM_WITHOUT
     procs, runtime_s, n_jobs = floats(observed, "procs"), floats(observed, "runtime_s_median"), ended_jobs(observed)
     series = []
     for group, first, last, sd in zip(ids, offsets[:-1], offsets[1:], core.tolist(), strict=True):
-        at, variance = slice(first, last), least_log_sd**2 + sd**2
-        weights = variance / (least_log_sd**2 + sd**2 / n_jobs[at])
+        at, variance = slice(first, last), rules.least_log_sd**2 + sd**2
+        weights = variance / (rules.least_log_sd**2 + sd**2 / n_jobs[at])
         series.append(MeasuredSeries(group, rows[at], procs[at], runtime_s[at], weights, variance**0.5, freedom))
     return series
 

@@ -5,10 +5,9 @@ it: the model average, over rescaled curves of the base and over all shapes, as 
 applications. Each curve is weighted by its fit to the target's points. The ratio is published beside it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,10 @@ LARGER = 2.0
 FACTORS = (-1.25, -0.82, 1.20, 2.39)
 """Ends of the 95%, 80%, 80% and 95% interval, in standard deviations of the joint fit; see bench_across.py."""
 
+LEAST_POWER_LOG = 0.1
+"""Serial times that differ by less tell no power of the overhead (log s)."""
 
-_ENDS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+_ENDS = ("runtime_s", "runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
 _COLUMNS = (*_ENDS, "ratio_s", "own_s")
 
 
@@ -50,48 +51,72 @@ class SizePair:
 class Across:
     """Predictions of the target on the requested counts, and how the two problem sizes are related.
 
-    `same` is the posterior probability that the two are one application whose shape may change. `power` is the mean of
-    b: overhead grows as this power of the serial time. `ratio` is the target's runtime over the base's at their
-    smallest common count. `ratio_s` is the base's runtime times this ratio. `own_s` is the model average of the
-    target's own points. All are NaN where there are too few points.
+    `ratio_s` is the base's runtime times the ratio at their smallest common count. `own_s` is the model average of the
+    target's own points. `same` is the posterior probability that the two are one application whose shape may change.
+    `power` is the mean of b: overhead grows as this power of the serial time. All are NaN where there are too few
+    points. `status`: same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications (with these
+    two the target's own prediction is published; it borrows nothing) or too_few_points.
     """
 
     runtime_s: Floats
+    runtime_s_lo95: Floats
     runtime_s_lo80: Floats
     runtime_s_hi80: Floats
-    runtime_s_lo95: Floats
     runtime_s_hi95: Floats
     ratio_s: Floats
     own_s: Floats
     same: float
     power: float
-    ratio: float
-    borrows: bool
-
-    def status(self, rules: AcrossRules) -> str:
-        """same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications or too_few_points.
-
-        With larger_base and two_applications the target's own prediction is published; it borrows nothing.
-        """
-        if np.isnan(self.same):
-            return "too_few_points"
-        if self.same < rules.apart:
-            return "two_applications"
-        if not self.borrows:
-            return "larger_base"
-        off = np.abs(np.log(self.ratio_s / self.runtime_s))
-        return "shape_moves" if np.median(off) > rules.ratio_log_error else "same_shape"
+    status: str
 
 
-def _borrows(pair: SizePair, ratio: float, same: float, rules: AcrossRules) -> bool:
-    """Whether the target borrows from the base; `ratio` is the target's runtime over the base's.
+def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
+    """The target on these counts, from its own points and the base's."""
+    if len(pair.base_procs) < MIN_BASE_POINTS or not len(pair.target_procs):
+        unknown = np.full(len(procs), np.nan)
+        return Across(**dict.fromkeys(_COLUMNS, unknown), same=np.nan, power=np.nan, status="too_few_points")
 
-    It does not borrow from another application, nor from a problem larger by more than noise unless it ran at one size
-    only. On counts where the larger problem still scales its overhead is hidden, so the joint fit cannot estimate the
-    smaller target's overhead; but one size alone tells nothing of a curve.
-    """
-    is_smaller_base = np.log(ratio) >= -LARGER * rules.run_log_sd
-    return bool(same >= rules.apart and (is_smaller_base or len(pair.target_procs) == 1))
+    # 1. Each by itself, and the thesis's constant ratio of the two.
+    base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
+    own, ratio = _at(target, procs), ratio_at_common(pair, base)
+    ratio_s, log_ratio = np.exp(_at(base, procs).log_s) * ratio, np.log(ratio)
+
+    # 2. Over the base's curve, rescaled, and all other shapes: what the target's points make of them.
+    shapes = _joint_shapes(pair, base, log_ratio, rules)
+    weight = weights_of(target, shapes)[shape_grid().prior.size :]
+    same = float(weight.sum())
+    theta = float(weight[1:] @ np.tile(LOG_THETA, FALLS.size)) / same if same else np.nan
+    power = 1.0 + theta / log_ratio if abs(log_ratio) > LEAST_POWER_LOG else np.nan
+
+    # 3. Nothing is borrowed from another application, nor from a problem larger by more than noise: on counts where
+    # that still scales its overhead is hidden. But one size alone tells nothing of a curve.
+    is_larger_base = log_ratio < -LARGER * rules.run_log_sd and len(pair.target_procs) > 1
+    log_s, log_sd, status = own.log_s, own.log_sd, "two_applications" if same < rules.apart else "larger_base"
+    if same >= rules.apart and not is_larger_base:
+        joint = _at(target, procs, shapes)
+        log_s, log_sd = (1.0 - rules.own_share) * joint.log_s + rules.own_share * own.log_s, joint.log_sd
+        is_moved = np.median(np.abs(np.log(ratio_s) - log_s)) > rules.ratio_log_error
+        status = "shape_moves" if is_moved else "same_shape"
+    ends_s = np.exp(log_s + np.array([0.0, *FACTORS])[:, None] * np.hypot(log_sd, rules.run_log_sd))
+    columns = dict(zip(_COLUMNS, (*ends_s, ratio_s, np.exp(own.log_s)), strict=True))
+    return Across(**columns, same=same, power=power, status=status)
+
+
+def ratio_at_common(pair: SizePair, base: Sizes) -> float:
+    """Target over base at the smallest count both ran on; at the target's smallest where they share none."""
+    common = np.intersect1d(pair.base_procs, pair.target_procs)
+    if not len(common):
+        return float(pair.target_s[0] / np.exp(_at(base, pair.target_procs[:1]).log_s[0]))
+    return float(pair.target_s[pair.target_procs == common[0]][0] / pair.base_s[pair.base_procs == common[0]][0])
+
+
+def _alone(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> Sizes:
+    variance = np.full(procs.size, rules.run_log_sd**2)
+    return Sizes(np.array([0, procs.size]), procs, runtime_s, variance, np.array([PredictRules().drift_log_sd ** 2]))
+
+
+def _at(sizes: Sizes, procs: Floats, shapes: Shapes | None = None) -> Averaged:
+    return average(sizes, np.zeros(procs.size, np.int64), procs, shapes=shapes)
 
 
 LOG_THETA = np.linspace(-6.0, 3.0, 19)
@@ -113,15 +138,6 @@ LEAST_PARALLEL = 0.3
 """A curve is at most 1 / 0.3 times as fast as linear speed-up allows."""
 
 
-def _alone(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> Sizes:
-    variance = np.full(procs.size, rules.run_log_sd**2)
-    return Sizes(np.array([0, procs.size]), procs, runtime_s, variance, np.array([PredictRules().drift_log_sd ** 2]))
-
-
-def _at(sizes: Sizes, procs: Floats, shapes: Shapes | None = None) -> Averaged:
-    return average(sizes, np.zeros(procs.size, np.int64), procs, shapes=shapes)
-
-
 def _joint_shapes(pair: SizePair, base: Sizes, log_ratio: float, rules: AcrossRules) -> Shapes:
     """The shapes of all laws, then the base's and the base's rescaled; x counts in the target's smallest size."""
     procs = table_places() * pair.target_procs[0]
@@ -138,43 +154,6 @@ def _joint_shapes(pair: SizePair, base: Sizes, log_ratio: float, rules: AcrossRu
         np.ascontiguousarray(np.hstack([general.log_shape, curves])),
         np.append((1.0 - rules.same_prior) * general.prior, rules.same_prior * prior),
     )
-
-
-def across(pairs: Sequence[SizePair], procs: Sequence[Floats], rules: AcrossRules) -> list[Across]:
-    """One prediction a pair, each at its own sizes."""
-    return [_one(pair, at, rules) for pair, at in zip(pairs, procs, strict=True)]
-
-
-def ratio_at_common(pair: SizePair, base: Sizes) -> float:
-    """Target over base at the smallest count both ran on; at the target's smallest where they share none."""
-    common = np.intersect1d(pair.base_procs, pair.target_procs)
-    if not len(common):
-        return float(pair.target_s[0] / np.exp(_at(base, pair.target_procs[:1]).log_s[0]))
-    return float(pair.target_s[pair.target_procs == common[0]][0] / pair.base_s[pair.base_procs == common[0]][0])
-
-
-def _one(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
-    if len(pair.base_procs) < MIN_BASE_POINTS or not len(pair.target_procs):
-        nothing = np.full(len(procs), np.nan)
-        return Across(**dict.fromkeys(_COLUMNS, nothing), same=np.nan, power=np.nan, ratio=np.nan, borrows=False)
-    base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
-    ratio = ratio_at_common(pair, base)
-    shapes = _joint_shapes(pair, base, float(np.log(ratio)), rules)
-    weight = weights_of(target, shapes)[shape_grid().prior.size :]
-    same = float(weight.sum())
-    theta = float(weight[1:] @ np.tile(LOG_THETA, FALLS.size)) / same if same else np.nan
-    joint, own, base_s = _at(target, procs, shapes), _at(target, procs), np.exp(_at(base, procs).log_s)
-    log_s = (1.0 - rules.own_share) * joint.log_s + rules.own_share * own.log_s
-    is_joint = _borrows(pair, ratio, same, rules)
-    log_s = log_s if is_joint else own.log_s
-    log_sd = np.hypot(joint.log_sd if is_joint else own.log_sd, rules.run_log_sd)
-    lo95_s, lo80_s, hi80_s, hi95_s = np.exp(log_s + np.array(FACTORS)[:, None] * log_sd)
-    power = 1.0 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
-    ends = lo80_s, hi80_s, lo95_s, hi95_s
-    return Across(np.exp(log_s), *ends, base_s * ratio, np.exp(own.log_s), same, power, ratio, is_joint)
-
-
-Series = dict[str, tuple[Floats, Floats]]
 
 
 def predict_across(
@@ -210,66 +189,47 @@ def predict_across(
     >>> report.kept.rows + sum(tally.rows for tally in report.set_aside.values()) == report.seen.rows
     True
     """
-    series = _series(observations)
+    own = fitted_points(observations)
+    ids, offsets, order = series_of(own)
+    columns = (np.split(floats(own, name)[order], offsets[1:-1]) for name in ("procs", "runtime_s_median"))
+    series = dict(zip(ids, zip(*columns, strict=True), strict=False))
+
+    # 1. The base of each application, and the groups that it is to tell something of, in order of these.
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()
-    others = [name for name in TEMPLATE_COLUMNS if name != "problem_size"]
+    alike = [name for name in ("site", "template", *TEMPLATE_COLUMNS, "gpu_type", "axis") if name != "problem_size"]
+    applications: dict[tuple[str | None, ...], list[tuple[int, int, str]]] = {}
+    for row in named:
+        n_counts = len(series[row["group_id"]][0]) if row["group_id"] in series else 0
+        size = n_counts, row["n_jobs"], row["group_id"]
+        applications.setdefault(tuple(row[name] for name in alike), []).append(size)
+    pairs = sorted(
+        (target, base)
+        for sizes in applications.values()
+        for most, _, base in [max(sizes)]
+        for n_counts, _, target in sizes
+        if most >= MIN_BASE_POINTS and 0 < n_counts < most
+    )
 
-    def application(row: dict[str, Any]) -> str:
-        return repr([row["site"], row["template"], *(row[name] for name in (*others, "gpu_type", "axis"))])
-
-    pairs = [
-        pair
-        for _, own in groupby(sorted(named, key=lambda row: (application(row), row["group_id"])), application)
-        for pair in _pairs(list(own), series)
-    ]
-    given = [SizePair(*series[base], *series[target]) for base, target in pairs]
-    asked = np.array(at, np.float64)
-    procs = [np.union1d(np.union1d(pair.base_procs, pair.target_procs), asked) for pair in given]
-    found = across(given, procs, rules)
+    # 2. One prediction a pair, on the counts of both and those asked for.
+    given = [SizePair(*series[base], *series[target]) for target, base in pairs]
+    procs = [np.unique([*pair.base_procs, *pair.target_procs, *at]) for pair in given]
+    found = [across(pair, counts, rules) for pair, counts in zip(given, procs, strict=True)]
+    per_pair = {
+        "group_id": np.array([target for target, _ in pairs], object),
+        "base_group_id": np.array([base for _, base in pairs], object),
+        "status": np.array([one.status for one in found], object),
+        "same_application": np.array([one.same for one in found], float),
+        "overhead_power": np.array([one.power for one in found], float),
+    }
+    per_count = {name: [getattr(one, name) for one in found] for name in _COLUMNS} | {"procs": procs}
+    table = ACROSS.build(
+        **{name: values.repeat([len(counts) for counts in procs]) for name, values in per_pair.items()},
+        **{name: np.concatenate([np.empty(0), *values]) for name, values in per_count.items()},
+    )
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
-    statuses = [one.status(rules) for one in found]
-    facts = {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
-    return _table(pairs, procs, found, statuses), Report("across", "group", whole, done, aside, facts).check()
-
-
-def _series(observations: pa.Table) -> Series:
-    own = fitted_points(observations)
-    ids, offsets, rows = series_of(own)
-    columns = (np.split(floats(own, name)[rows], offsets[1:-1]) for name in ("procs", "runtime_s_median"))
-    return dict(zip(ids, zip(*columns, strict=True), strict=True)) if ids else {}
-
-
-def _pairs(rows: list[dict[str, Any]], series: Series) -> list[tuple[str, str]]:
-    """Base and target ids, of the groups of one application."""
-    counts = {row["group_id"]: len(series[row["group_id"]][0]) for row in rows if row["group_id"] in series}
-    bases = [row for row in rows if counts.get(row["group_id"], 0) >= MIN_BASE_POINTS]
-    if not bases:
-        return []
-    base = max(bases, key=lambda row: (counts[row["group_id"]], row["n_jobs"], row["group_id"]))["group_id"]
-    return [(base, name) for name, count in counts.items() if count < counts[base]]
-
-
-def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across], statuses: list[str]) -> pa.Table:
-    sizes = [len(one) for one in procs]
-
-    def each(values: list[Any]) -> Any:
-        return np.repeat(np.array(values, object), sizes)
-
-    def joined(name: str) -> Floats:
-        return np.concatenate([getattr(one, name) for one in found]) if found else np.empty(0)
-
-    table = ACROSS.build(
-        group_id=each([target for _, target in pairs]),
-        base_group_id=each([base for base, _ in pairs]),
-        procs=np.concatenate(procs).astype(np.int64) if procs else np.empty(0, np.int64),
-        status=each(statuses),
-        same_application=each([one.same for one in found]).astype(np.float64),
-        overhead_power=each([one.power for one in found]).astype(np.float64),
-        **{name: joined(name) for name in _COLUMNS},
-    )
-    order = np.lexsort((floats(table, "procs"), category_codes(table, "group_id")[0]))
-    return ACROSS.check(table.take(pa.array(order)))
+    facts = {f"groups_{status}": n for status, n in sorted(Counter(one.status for one in found).items())}
+    return table, Report("across", "group", whole, done, aside, facts).check()
 
 
 SERVED = ("same_shape", "shape_moves")

@@ -62,42 +62,21 @@ class PredictRules:
 
 
 @dataclass(frozen=True, slots=True)
-class AnomalyRules:
-    """Which sizes of a series are left out of its fit because the others contradict them."""
+class ScreenRules:
+    """Which sizes a series' fit leaves out because the others contradict them; steps, favoured counts and declines."""
 
     # Rate of false alarms: share of clean series in which a size is called odd.
     false_alarms: float = 0.05
     # Least number of sizes of a series in which a size can be odd.
     min_points: int = 5
-    # Least deviation of an odd size (log s; 0.1 is 10%).
-    least_departure: float = 0.1
-    # Largest spread of repeats in a searched group; wider groups mix different work (log s).
-    wide_log_sd: float = 0.5
     # Largest share of odd sizes in a series.
     max_share: float = 0.25
-    # Lower bound of the spread of repeats (log s; 0.01 is 1%).
-    least_log_sd: float = 0.01
-    # Spread of repeats where the log has no repeats (log s).
-    default_log_sd: float = 0.05
-
-    @property
-    def noise(self) -> tuple[float, float]:
-        """Least and default log sd of a run."""
-        return self.least_log_sd, self.default_log_sd
-
-
-@dataclass(frozen=True, slots=True)
-class PatternRules:
-    """Steps, favoured processor counts and declining pieces of a series."""
-
     # Least odds of a pattern that is reported; 20 is a false alarm in at most 1 of 20 series.
     odds: float = 20.0
     # The same for a step to faster runs where repeats measure the noise; a false alarm in at most 1 of 100 series.
     gain_odds: float = 1.5
-    # Least factor of a step or of a favoured class (log s; 0.1 is 10%).
+    # Least deviation of an odd size, and least factor of a step or of a favoured class (log s; 0.1 is 10%).
     least_departure: float = 0.1
-    # Largest spread of repeats in a searched group; wider groups mix different work (log s).
-    wide_log_sd: float = 0.5
     # Typical deviation of a phase or class of sizes from the curve (log s; 0.3 is 35%).
     departure_log_sd: float = 0.3
     # Least number of sizes on either side of a step.
@@ -106,6 +85,12 @@ class PatternRules:
     min_class_points: int = 3
     # Processors of a node; without it multiples of a node are not a candidate pattern.
     node_procs: int | None = None
+    # Largest spread of repeats in a searched group; wider groups mix different work (log s).
+    wide_log_sd: float = 0.5
+    # Lower bound of the spread of repeats (log s; 0.01 is 1%).
+    least_log_sd: float = 0.01
+    # Spread of repeats where the log has no repeats (log s).
+    default_log_sd: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from pipeline.axes import Axis, counted, plural
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
 from pipeline.scaling.points import FREEDOM_WITH_REPEATS, MeasuredSeries, axes_of_groups, measured_series, series_of
-from pipeline.scaling.rules import AnomalyRules, PatternRules
+from pipeline.scaling.rules import ScreenRules
 from pipeline.tables import OBSERVATIONS, PATTERNS
 
 STEPWISE, DECLINING, NODE_MULTIPLES = "stepwise", "declining", "node_multiples"
@@ -63,8 +63,8 @@ def in_class(name: str, procs: Floats, node_procs: int | None) -> Bools:
     return np.asarray(CLASSES[name](procs) if name in CLASSES else procs % (node_procs or 1) == 0)
 
 
-def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[float, float]) -> tuple[pa.Table, Report]:
-    """PATTERNS in order of group and pattern; `noise` is the least and the default log sd of a run.
+def find_patterns(observations: pa.Table, rules: ScreenRules) -> tuple[pa.Table, Report]:
+    """PATTERNS in order of group and pattern.
 
     status: found; weaker (another pattern explains more); not_found; too_few_points; wide_group (its repeats spread
     too much to share a curve); one_class_only (every size seen is in the class). Each step of a series with several is
@@ -74,10 +74,8 @@ def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[floa
     ----------
     observations : pa.Table
         OBSERVATIONS.
-    rules : PatternRules
-        Thresholds of the patterns.
-    noise : tuple of float
-        Least and default log standard deviation of a run.
+    rules : ScreenRules
+        Thresholds of the screens.
 
     Returns
     -------
@@ -88,11 +86,11 @@ def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[floa
 
     Examples
     --------
-    >>> table, _ = find_patterns(tables["observed"], PatternRules(), (0.01, 0.05))
+    >>> table, _ = find_patterns(tables["observed"], ScreenRules())
     >>> table.equals(tables["patterns"])
     True
     """
-    groups = measured_series(observations, *noise)
+    groups = measured_series(observations, rules)
     axes = axes_of_groups(observations, [series.group_id for series in groups])
     rows = [
         {"group_id": series.group_id, "n_points": len(series.row), "words": _words(row, series, rules.node_procs, axis)}
@@ -108,7 +106,7 @@ def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[floa
     return table, Report("patterns", "group", whole, whole, facts=facts).check()
 
 
-def _patterns(series: MeasuredSeries, rules: PatternRules, coarse: "_Comparison | None" = None) -> list[dict[str, Any]]:
+def _patterns(series: MeasuredSeries, rules: ScreenRules, coarse: "_Comparison | None" = None) -> list[dict[str, Any]]:
     """The rows of PATTERNS of one series, without its group: first what each pattern shows, then which are found."""
     classes = {name: in_class(name, series.procs, rules.node_procs) for name in class_names(rules.node_procs)}
     rows: dict[str, dict[str, Any]] = {
@@ -177,7 +175,7 @@ class _Steps(NamedTuple):
     places: tuple[int, ...]
     gains: Floats
 
-    def is_found(self, n_before: int, freedom: float, rules: PatternRules) -> bool:
+    def is_found(self, n_before: int, freedom: float, rules: ScreenRules) -> bool:
         """Whether the odds suffice: fewer where it gains, which no law does so suddenly, and repeats show the noise."""
         further = self.gains[n_before:]
         is_gain = freedom >= FREEDOM_WITH_REPEATS and bool((further < 0.0).all())
@@ -213,7 +211,7 @@ def _words(row: dict[str, Any], series: MeasuredSeries, node_procs: int | None, 
     return f"Run on {listed}, ...: other counts take {factor:.2f} times as long."
 
 
-def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> tuple[pa.Table, Report]:
+def screen(observations: pa.Table, patterns: pa.Table, rules: ScreenRules) -> tuple[pa.Table, Report]:
     """OBSERVATIONS with `odd` (slow or fast), `deviation`, `expected_s` and `fit_weight` set; the Report counts sizes.
 
     A size that is odd is no point of its group's series; whatever reads the table can see it and why. A size that is
@@ -225,8 +223,8 @@ def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> t
         OBSERVATIONS.
     patterns : pa.Table
         PATTERNS of these observations.
-    rules : AnomalyRules
-        Thresholds of odd sizes.
+    rules : ScreenRules
+        Thresholds of the screens.
 
     Returns
     -------
@@ -237,14 +235,14 @@ def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> t
 
     Examples
     --------
-    >>> table, _ = screen(tables["observed"], tables["patterns"], AnomalyRules())
+    >>> table, _ = screen(tables["observed"], tables["patterns"], ScreenRules())
     >>> table.equals(tables["observations"])
     True
     """
     factor = _levels(observations, patterns, floats(observations, "procs"))
     deviation, expected_s, fit_weight = np.full((3, observations.num_rows), np.nan)
     n_screened = 0
-    for series in measured_series(observations, *rules.noise):
+    for series in measured_series(observations, rules):
         if len(series.row) < rules.min_points or series.log_sd > rules.wide_log_sd:
             continue
         n_screened += 1
@@ -276,7 +274,7 @@ def _notes(groups: pa.ChunkedArray) -> tuple[str, ...]:
     return (f"{sizes} {are} excluded from the fits.",) if n_odd else ()
 
 
-def _odd_sizes(series: MeasuredSeries, rules: AnomalyRules) -> tuple[Floats, Floats, Bools]:
+def _odd_sizes(series: MeasuredSeries, rules: ScreenRules) -> tuple[Floats, Floats, Bools]:
     """Per size: predictive standard deviations off, what the others predict (s), and whether it is odd.
 
     The size furthest beyond the threshold goes first; what is left is screened again, up to max_share.
@@ -421,7 +419,8 @@ def _grid(n_parts: int) -> tuple[dict[str, Floats], Floats]:
     The parts of a shape follow one another and fill its share of the space. Shapes with an overhead, which come last,
     count twice: it grows with n or with log n.
     """
-    places, prior = {name: [] for name in ("A", "overhead", "sigma")}, []
+    places: dict[str, list[Floats]] = {"A": [], "overhead": [], "sigma": []}
+    prior: list[Floats] = []
     for names, n in FAMILIES:
         within = _evenly(len(names), n_parts)
         off = (within - within.mean(axis=1, keepdims=True)) * n ** (-1 / len(names))
@@ -478,7 +477,7 @@ class _Comparison:
         self.curves = np.array(tables)
         self.turns = self.curves[-1] - self.curves.min(axis=0) > TURN_LOG
         self.turning_share: float = coarse.turning_share if coarse else self.prior[self.turns].sum()
-        self.is_likely = np.zeros(self.prior.size, bool)
+        self.is_likely: Bools = np.zeros(self.prior.size, bool)
         log_t, self.weights = np.log(series.runtime_s), series.weights
         weights = self.weights.astype(np.float32)
         errors = (log_t - log_t.mean()).astype(np.float32)[:, None] - self.curves
@@ -524,7 +523,7 @@ class _Comparison:
         return relative - relative[0], np.einsum("pef,pe->pf", inverse, means)
 
     def departures(
-        self, found: tuple[int, ...], others: list[Bools], rules: PatternRules
+        self, found: tuple[int, ...], others: list[Bools], rules: ScreenRules
     ) -> tuple[list[tuple[float, float]], _Steps | None]:
         """Log odds and log factor of each of `others`, the sizes that it slows, and the likeliest one or two steps.
 

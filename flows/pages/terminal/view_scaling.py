@@ -11,7 +11,7 @@ from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from pipeline.axes import Axis, plural
 from pipeline.report import Report
 from pipeline.scaling.advice import axis_of_series
-from pipeline.scaling.rules import AnomalyRules
+from pipeline.scaling.rules import ScreenRules
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -149,7 +149,7 @@ def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
 
 def _screening(one: Row) -> Iterator[str]:
     """Sentences on each odd size of a series, or on why there is none, and the advice of every pattern."""
-    n_sizes, least = len(one["observations"]), AnomalyRules().min_points
+    n_sizes, least = len(one["observations"]), ScreenRules().min_points
     units = axis_of_series(one).units
     odd = [row for row in one["observations"] if row["odd"]]
     for row in odd:

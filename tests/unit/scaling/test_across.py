@@ -24,8 +24,8 @@ def pair(target_s: np.ndarray, base_s: np.ndarray | None = None, n_given: int = 
 
 
 def test_a_common_shape_is_a_constant_ratio() -> None:
-    one = across([pair(7 * curve(100.0, 4.0), n_given=5)], [PROCS], SETTINGS)[0]
-    assert one.status(SETTINGS) == "same_shape"
+    one = across(pair(7 * curve(100.0, 4.0), n_given=5), PROCS, SETTINGS)
+    assert one.status == "same_shape"
     np.testing.assert_allclose(one.ratio_s, 7 * curve(100.0, 4.0), rtol=0.02)
 
 
@@ -34,9 +34,9 @@ def test_a_moving_shape_is_recovered_where_the_ratio_fails() -> None:
     rng = np.random.default_rng(1)
     truth_s = curve(800.0, 8.0)
     noisy = [(curve(100.0, 4.0) * rng.lognormal(0, 0.02, 8), truth_s * rng.lognormal(0, 0.02, 8)) for _ in range(40)]
-    found = across([pair(target, base) for base, target in noisy], [PROCS[2:]] * 40, SETTINGS)
+    found = [across(pair(target, base), PROCS[2:], SETTINGS) for base, target in noisy]
     apart = AcrossRules(same_prior=1e-9)
-    alone = across([pair(target, base) for base, target in noisy], [PROCS[2:]] * 40, apart)
+    alone = [across(pair(target, base), PROCS[2:], apart) for base, target in noisy]
     errors = {
         name: np.median([np.median(np.abs(getattr(one, name) / truth_s[2:] - 1)) for one in found])
         for name in ("runtime_s", "ratio_s")
@@ -44,7 +44,7 @@ def test_a_moving_shape_is_recovered_where_the_ratio_fails() -> None:
     errors["alone"] = np.median([np.median(np.abs(one.runtime_s / truth_s[2:] - 1)) for one in alone])
     assert errors["runtime_s"] < 0.75 * errors["alone"]
     assert errors["runtime_s"] < 0.5 * errors["ratio_s"]
-    assert [one.status(SETTINGS) for one in found].count("shape_moves") == 40
+    assert [one.status for one in found].count("shape_moves") == 40
     assert np.median([one.power for one in found]) == pytest.approx(1 / 3, abs=0.2)
     inside = [(one.runtime_s_lo95 <= truth_s[2:]) & (truth_s[2:] <= one.runtime_s_hi95) for one in found]
     assert np.mean(inside) >= 0.92
@@ -52,9 +52,9 @@ def test_a_moving_shape_is_recovered_where_the_ratio_fails() -> None:
 
 def test_more_points_make_narrower_intervals_and_tell_two_applications_apart() -> None:
     truth_s = curve(800.0, 8.0)
-    few, more = (across([pair(truth_s, n_given=n)], [PROCS[6:]], SETTINGS)[0] for n in (2, 6))
+    few, more = (across(pair(truth_s, n_given=n), PROCS[6:], SETTINGS) for n in (2, 6))
     assert ((more.runtime_s_hi80 / more.runtime_s_lo80) < (few.runtime_s_hi80 / few.runtime_s_lo80)).all()
-    assert across([pair(np.full(8, 50.0), n_given=7)], [PROCS], SETTINGS)[0].status(SETTINGS) == "two_applications"
+    assert across(pair(np.full(8, 50.0), n_given=7), PROCS, SETTINGS).status == "two_applications"
 
 
 def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
@@ -68,7 +68,7 @@ def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
         target_s = target_s * rng.lognormal(0, 0.05, 8)
         given.append(pair(target_s, base_s))
         truth.append(target_s[2:])
-    found = across(given, [PROCS[2:]] * len(given), SETTINGS)
+    found = [across(one, PROCS[2:], SETTINGS) for one in given]
     for level, least, most in ((80, 0.75, 0.93), (95, 0.92, 1.0)):
         low_s, high_s = ([getattr(one, f"runtime_s_{end}{level}") for one in found] for end in ("lo", "hi"))
         inside = [(low <= t) & (t <= high) for low, high, t in zip(low_s, high_s, truth, strict=True)]
@@ -78,36 +78,34 @@ def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
 def test_a_smaller_problem_borrows_nothing_of_a_larger_one_but_a_rerun_of_the_same_one_does() -> None:
     """A larger base still scales where the smaller target is held up by overhead that the base does not show."""
     small_s, large_s = curve(100.0, 4.0), curve(800.0, 8.0)
-    one = across([pair(small_s, large_s)], [PROCS[2:]], SETTINGS)[0]
-    assert one.status(SETTINGS) == "larger_base"
+    one = across(pair(small_s, large_s), PROCS[2:], SETTINGS)
+    assert one.status == "larger_base"
     np.testing.assert_allclose(one.runtime_s, one.own_s)
     assert ((one.runtime_s_lo80 < one.own_s) & (one.own_s < one.runtime_s_hi80)).all()
-    again = across([pair(0.95 * large_s, large_s)], [PROCS[2:]], SETTINGS)[0]
-    assert again.status(SETTINGS) in ("same_shape", "shape_moves")
+    again = across(pair(0.95 * large_s, large_s), PROCS[2:], SETTINGS)
+    assert again.status in ("same_shape", "shape_moves")
 
 
 def test_too_few_points_predict_nothing() -> None:
     short = SizePair(PROCS[:3], PROCS[:3], PROCS[:2], PROCS[:2])
-    (one,) = across([short], [PROCS], SETTINGS)
-    assert one.status(SETTINGS) == "too_few_points" and np.isnan(one.runtime_s).all()
+    one = across(short, PROCS, SETTINGS)
+    assert one.status == "too_few_points" and np.isnan(one.runtime_s).all()
 
 
 def test_one_run_of_a_size_is_answered_from_a_whole_other_size() -> None:
     truth_s = curve(800.0, 8.0)
-    (one,) = across([pair(truth_s, n_given=1)], [PROCS[1:]], SETTINGS)
+    one = across(pair(truth_s, n_given=1), PROCS[1:], SETTINGS)
     errors = np.abs(one.runtime_s / truth_s[1:] - 1), np.abs(one.own_s / truth_s[1:] - 1)
     assert errors[0].mean() < 0.5 * errors[1].mean()
 
 
-def test_units_of_time_and_order_of_pairs_do_not_matter() -> None:
-    pairs = [pair(curve(800.0, 8.0)), pair(curve(300.0, 30.0))]
-    found = across(pairs, [PROCS, PROCS], SETTINGS)
-    again = across(pairs[::-1], [PROCS, PROCS], SETTINGS)[::-1]
-    in_minutes = across([SizePair(p.base_procs, p.base_s / 60, p.target_procs, p.target_s / 60) for p in pairs],
-                        [PROCS, PROCS], SETTINGS)  # fmt: skip
-    for one, other, minutes in zip(found, again, in_minutes, strict=True):
-        np.testing.assert_array_equal(one.runtime_s, other.runtime_s)
-        np.testing.assert_allclose(minutes.runtime_s * 60, one.runtime_s, rtol=1e-6)
+def test_units_of_time_do_not_matter() -> None:
+    for p in (pair(curve(800.0, 8.0)), pair(curve(300.0, 30.0))):
+        one, in_minutes = (
+            across(SizePair(p.base_procs, p.base_s / unit, p.target_procs, p.target_s / unit), PROCS, SETTINGS)
+            for unit in (1, 60)
+        )
+        np.testing.assert_allclose(in_minutes.runtime_s * 60, one.runtime_s, rtol=1e-6)
 
 
 def test_the_ratio_is_that_at_the_smallest_common_count() -> None:
@@ -170,5 +168,5 @@ def test_measured_codes_gain_by_borrowing_and_intervals_hold_on_codes_left_out()
 
 
 def test_two_applications_are_answered_by_the_targets_own_points() -> None:
-    one = across([pair(np.full(8, 50.0), n_given=7)], [PROCS], SETTINGS)[0]
+    one = across(pair(np.full(8, 50.0), n_given=7), PROCS, SETTINGS)
     np.testing.assert_array_equal(one.runtime_s, one.own_s)

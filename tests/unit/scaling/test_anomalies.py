@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.scaling.fit import fit
-from pipeline.scaling.rules import AnomalyRules, FitRules, PatternRules
+from pipeline.scaling.rules import FitRules, ScreenRules
 from pipeline.scaling.screens import find_patterns, screen
 from pipeline.tables import OBSERVATIONS, PATTERNS
 from tests.simulation.series import as_observations, clean_series
@@ -14,10 +14,10 @@ PROCS = 2.0 ** np.arange(8)
 NOISE = 0.02
 
 
-def screened(runtime_s: np.ndarray, settings: AnomalyRules | None = None, procs: np.ndarray = PROCS) -> pa.Table:
-    settings = settings or AnomalyRules()
+def screened(runtime_s: np.ndarray, settings: ScreenRules | None = None, procs: np.ndarray = PROCS) -> pa.Table:
+    settings = settings or ScreenRules()
     observed = as_observations(procs, runtime_s, NOISE)
-    patterns, _ = find_patterns(observed, PatternRules(), settings.noise)
+    patterns, _ = find_patterns(observed, ScreenRules())
     return screen(observed, patterns, settings)[0]
 
 
@@ -49,11 +49,11 @@ def test_one_odd_size_among_eight_is_found_and_clean_series_stay_clean() -> None
 def test_nothing_but_the_four_columns_changes_and_twice_is_once() -> None:
     _, spoilt_s, _, _ = made(40, seed=1)
     observed = as_observations(PROCS, spoilt_s, NOISE)
-    patterns, _ = find_patterns(observed, PatternRules(), AnomalyRules().noise)
-    once, report = screen(observed, patterns, AnomalyRules())
+    patterns, _ = find_patterns(observed, ScreenRules())
+    once, report = screen(observed, patterns, ScreenRules())
     others = [name for name in observed.column_names if name not in ("odd", "deviation", "expected_s", "fit_weight")]
     assert once.select(others) == observed.select(others)
-    assert screen(once, patterns, AnomalyRules())[0] == once
+    assert screen(once, patterns, ScreenRules())[0] == once
     odd = [row for row in once.to_pylist() if row["odd"]]
     assert sum(tally.rows for tally in report.set_aside.values()) == len(odd) > 20
     n_groups = len({row["group_id"] for row in odd})
@@ -69,8 +69,8 @@ def test_order_of_rows_and_the_unit_of_time_do_not_matter() -> None:
     observed = as_observations(PROCS, spoilt_s, NOISE)
     order = np.random.default_rng(0).permutation(observed.num_rows)
     shuffled = observed.take(pa.array(order))
-    patterns, _ = find_patterns(shuffled, PatternRules(), AnomalyRules().noise)
-    again, _ = screen(shuffled, patterns, AnomalyRules())
+    patterns, _ = find_patterns(shuffled, ScreenRules())
+    again, _ = screen(shuffled, patterns, ScreenRules())
     assert again.to_pylist() == table.take(pa.array(order)).to_pylist()
     in_minutes = screened(spoilt_s / 60)
     assert in_minutes.column("odd") == table.column("odd")
@@ -104,4 +104,4 @@ def test_short_series_find_nothing() -> None:
     _, spoilt_s, _, _ = made(20, seed=4)
     short = screened(spoilt_s[:, :4], procs=PROCS[:4])
     assert set(short.column("odd").to_pylist()) == {None}
-    assert screen(OBSERVATIONS.empty(), PATTERNS.empty(), AnomalyRules())[0].num_rows == 0
+    assert screen(OBSERVATIONS.empty(), PATTERNS.empty(), ScreenRules())[0].num_rows == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.rules import AnomalyRules, PatternRules
+from pipeline.scaling.rules import ScreenRules
 from pipeline.scaling.screens import find_patterns, in_class, level, screen, unlevel
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
 from tests.simulation.series import as_observations, clean_series
@@ -17,7 +17,7 @@ NODES = np.array([8.0, 16, 24, 36, 48, 60, 72, 96, 120, 144])
 
 def patterns_of(procs: np.ndarray, runtime_s: np.ndarray, **settings: object) -> pa.Table:
     observed = as_observations(procs, runtime_s, 0.02)
-    return find_patterns(observed, PatternRules(**settings), AnomalyRules().noise)[0]
+    return find_patterns(observed, ScreenRules(**settings))[0]
 
 
 def rows_of(table: pa.Table, pattern: str, n_series: int) -> list[dict]:
@@ -77,7 +77,7 @@ def test_a_small_gain_is_no_step_where_nothing_tells_the_noise() -> None:
     """A gain of 1.15 is a step where a log's repeats spread by 2%; without repeats it may be noise."""
     stepped_s = (1000 * (0.01 + 0.99 / PROCS) / np.where(PROCS >= 32, 1.15, 1.0))[None, :]
     alone = as_observations(PROCS, stepped_s)
-    patterns, _ = find_patterns(alone, PatternRules(), (0.01, 0.05))
+    patterns, _ = find_patterns(alone, ScreenRules())
     assert rows_of(patterns, "stepwise", 1)[0]["status"] == "not_found"
     assert rows_of(patterns_of(PROCS, stepped_s), "stepwise", 1)[0]["status"] == "found"
 
@@ -125,7 +125,7 @@ def test_no_count_is_advised_that_was_slower_than_a_smaller_one(least_s: float, 
     """No law rises from its first processor on, so the average of those that fit turns later."""
     procs = PROCS[:n_sizes]
     observed = as_observations(procs, (least_s + procs)[None, :])
-    row = rows_of(find_patterns(observed, PatternRules(), AnomalyRules().noise)[0], "declining", 1)[0]
+    row = rows_of(find_patterns(observed, ScreenRules())[0], "declining", 1)[0]
     assert row["words"] == "More than 1 processor makes it slower. Request 1."
 
 
@@ -145,14 +145,14 @@ def test_too_few_points_are_said() -> None:
     assert {row["status"] for row in table.to_pylist()} == {"too_few_points"}
     five = {row["pattern"]: row["status"] for row in patterns_of(PROCS[:5], 100 / PROCS[None, :5]).to_pylist()[:4]}
     assert (five["stepwise"], five["declining"]) == ("too_few_points", "not_found")
-    assert find_patterns(OBSERVATIONS.empty(), PatternRules(), (0.01, 0.05))[0].num_rows == 0
+    assert find_patterns(OBSERVATIONS.empty(), ScreenRules())[0].num_rows == 0
 
 
 def test_order_of_rows_does_not_matter() -> None:
     runtime_s = noisy(30, MIXED, seed=5) * np.where(in_class("powers_of_two", MIXED, None), 1.0, 1.2)
     observed = as_observations(MIXED, runtime_s, 0.02)
     shuffled = observed.take(pa.array(np.random.default_rng(0).permutation(observed.num_rows)))
-    whole, again = (find_patterns(one, PatternRules(), (0.01, 0.05))[0] for one in (observed, shuffled))
+    whole, again = (find_patterns(one, ScreenRules())[0] for one in (observed, shuffled))
     assert whole == again
 
 
@@ -160,8 +160,8 @@ def test_an_odd_size_of_a_stepped_series_is_told_from_the_step() -> None:
     runtime_s = (1000 * (0.01 + 0.99 / PROCS) * np.where(PROCS >= 32, 0.5, 1.0))[None, :]
     runtime_s[0, 2] *= 1.3
     observed = as_observations(PROCS, runtime_s, 0.02)
-    patterns, _ = find_patterns(observed, PatternRules(), (0.01, 0.05))
-    table, _ = screen(observed, patterns, AnomalyRules())
+    patterns, _ = find_patterns(observed, ScreenRules())
+    table, _ = screen(observed, patterns, ScreenRules())
     rows = {row["procs"]: row for row in table.to_pylist()[:10]}
     assert [procs for procs, row in rows.items() if row["odd"]] == [4]
     assert rows[4]["expected_s"] == pytest.approx(1000 * (0.01 + 0.99 / 4), rel=0.05)
@@ -171,7 +171,7 @@ def test_levelling_leaves_one_curve_and_is_undone_in_predictions() -> None:
     curve_s = 1000 * (0.01 + 0.99 / PROCS)
     stepped_s = curve_s * np.where(PROCS >= 32, 1.0, 2.0)
     observed = as_observations(PROCS, stepped_s[None, :], 0.02)
-    patterns, _ = find_patterns(observed, PatternRules(), (0.01, 0.05))
+    patterns, _ = find_patterns(observed, ScreenRules())
     levelled, report = level(observed, patterns)
     medians = np.array(levelled.column("runtime_s_median").to_pylist()[:10])
     np.testing.assert_allclose(medians / curve_s, (medians / curve_s)[-1], rtol=0.03)
@@ -207,6 +207,6 @@ def test_a_group_whose_repeats_spread_widely_is_left_alone() -> None:
     for name, values in (("log_sd", spread), ("n_jobs", pa.array(np.full(10, 4)))):
         place = observed.column_names.index(name)
         observed = observed.set_column(place, observed.schema.field(name), values)
-    table, _ = find_patterns(observed, PatternRules(), (0.01, 0.05))
+    table, _ = find_patterns(observed, ScreenRules())
     assert {row["status"] for row in table.to_pylist()} == {"wide_group"}
-    assert screen(observed, table, AnomalyRules())[1].facts["series_screened"] == 0
+    assert screen(observed, table, ScreenRules())[1].facts["series_screened"] == 0

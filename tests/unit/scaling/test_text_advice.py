@@ -154,24 +154,25 @@ def test_measured_energy_stands_beside_a_choice_and_the_least_is_named() -> None
 
 def test_gustafsons_serial_fraction_is_recovered() -> None:
     runtime_s = 100 * PROCS / (PROCS - 0.2 * (PROCS - 1))
-    found = weak_scaling(1000 * PROCS, PROCS, runtime_s)
+    found = weak_scaling(1000 * PROCS, PROCS, runtime_s, [32])
     assert found is not None
-    assert found.serial_fraction == pytest.approx(0.2)
-    assert found.worst_miss < 1e-12
-    np.testing.assert_allclose(found.scaled_speedup, PROCS - 0.2 * (PROCS - 1))
-    np.testing.assert_allclose(found.runtime_at(np.array([32.0])), 100 * 32 / (32 - 0.2 * 31))
-    assert np.isnan(found.runtime_at(np.array([0.5]))[0])
+    assert found["serial_fraction"] == pytest.approx(0.2)
+    assert found["worst_miss"] < 1e-12
+    assert [row["scaled_speedup"] for row in found["points"]] == pytest.approx(PROCS - 0.2 * (PROCS - 1))
+    assert found["predictions"] == [{"procs": 32, "runtime_s": pytest.approx(100 * 32 / (32 - 0.2 * 31))}]
+    half = weak_scaling(1000 * PROCS[1:], PROCS[1:], runtime_s[1:], [1])
+    assert half is not None and half["predictions"] == [], "1 is below the smallest count"
 
 
 def test_a_grid_of_sizes_gives_its_longest_diagonal_and_strong_scaling_none() -> None:
     size, procs = (axis.ravel() for axis in np.meshgrid(100 * PROCS, PROCS, indexing="ij"))
     found = weak_scaling(size, procs, size / procs)
-    assert found is not None and len(found.procs) == 5 and (found.efficiency == 1).all()
+    assert found is not None and [row["efficiency"] for row in found["points"]] == [1.0] * 5
     assert weak_scaling(np.full(5, 7.0), PROCS, AMDAHL_S) is None
     assert weak_scaling(np.full(5, np.nan), PROCS, AMDAHL_S) is None
 
 
 def test_a_weak_series_that_slows_down_is_not_answered_below_its_last_run() -> None:
-    found = weak_scaling(PROCS[:4], PROCS[:4], np.array([100.0, 104, 110, 121]))
-    assert found is not None and found.worst_miss > 0.02
-    assert found.runtime_at(np.array([16.0]))[0] > 121
+    found = weak_scaling(PROCS[:4], PROCS[:4], np.array([100.0, 104, 110, 121]), [16])
+    assert found is not None and found["worst_miss"] > 0.02
+    assert found["predictions"][0]["runtime_s"] > 121
