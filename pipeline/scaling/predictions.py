@@ -81,7 +81,7 @@ def predict(
 
     Each axis is predicted by itself; counts are of processors, nodes or GPUs, as `axis` of the observations says.
 
-    Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
+    Runtimes are those of the model average (see average.py), not of the chosen law. Groups that
     `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
     known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
 
