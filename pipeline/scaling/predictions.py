@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import stdtrit
@@ -37,8 +36,6 @@ from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.screens import unlevel
 from pipeline.settings import SiteSettings
 from pipeline.tables import FITS, PREDICTIONS
-
-Words = npt.NDArray[np.object_]
 
 BEYOND_LOG = 10.0
 """An interval is cut at this many times outside the runtimes of the whole log."""
@@ -83,7 +80,7 @@ def predict(
 
     Each axis is predicted by itself; counts are of processors, nodes or GPUs, as `axis` of the observations says.
 
-    Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
+    Runtimes are those of the model average (see average.py), not of the chosen law. Groups that
     `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
     known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
 
@@ -146,9 +143,7 @@ def _predictions(
     runtime_s, one_s = np.exp(curve.log_s), np.exp(observed.curve(every, np.ones(len(every))).log_s)
     speedup = np.where(is_alone, np.nan, one_s[rows] / runtime_s)
     # 3. The intervals, and whether they can be relied on.
-    ends = _intervals(series, rows, procs, curve)
-    if not is_estimated:
-        ends = _within_log(ends, runtime_s, chosen, procs, series.observations)
+    ends = _intervals(series, rows, procs, curve, is_cut=not is_estimated)
     reliability, advice = judged(series, rows, procs, None if is_estimated else ends)
     # 4. The table.
     methods = np.where(n_siblings(observed.kin) > 0, "average+siblings", "average")[rows]
@@ -190,16 +185,31 @@ def _counts(series: "FittedSeries", at: Sequence[int] | None) -> tuple[Ints, Flo
     return rows, np.concatenate([np.empty(0), *grids])
 
 
-def _intervals(series: "FittedSeries", rows: Ints, procs: Floats, curve: Averaged) -> dict[str, Floats]:
+def _intervals(
+    series: "FittedSeries", rows: Ints, procs: Floats, curve: Averaged, *, is_cut: bool
+) -> dict[str, Floats]:
     """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
 
     A group of one size has no curve to be unsure of: its median is as sure as its repeats make it, and no 95% interval
     is narrower than the group's own odd runs.
+
+    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. So the
+    ends are cut at BEYOND_LOG, but never inside their own prediction. Below its smallest size a group may take longer,
+    as work that one processor does alone, and beyond its largest less. Outside the sizes that ran a cut upper end is no
+    bound: NaN there. A lower end is cut only from below, an upper one only from above: where the runtime itself exceeds
+    the log's longest, its lower end may do so too.
     """
-    chosen, observed = series.chosen.take(rows), series.observed
+    chosen, observed, middle_s = series.chosen.take(rows), series.observed, np.exp(curve.log_s)
     run_sd = np.hypot(observed.run_sd[rows], series.rules.measured_log_sd)
     log_s = observed.quantiles(rows, procs, curve, run_sd)
     freedom = PRIOR_FREEDOM + np.maximum(chosen["n_jobs"] - chosen["n_points"], 0.0)
+    shortest_s, longest_s, is_outside = np.zeros(len(rows)), np.full(len(rows), np.inf), np.zeros(len(rows), bool)
+    if is_cut and len(rows):
+        # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
+        seen_s = [floats(series.observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
+        shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(chosen["procs_max"] / procs, 1.0)
+        longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(chosen["procs_min"] / procs, 1.0)
+        is_outside = chosen.doublings_beyond(procs) > 0
     ends = {}
     for name, place in (("lo95", 0), ("lo80", 1), ("hi80", 3), ("hi95", 4)):
         side = 1 if name.startswith("hi") else -1
@@ -207,33 +217,13 @@ def _intervals(series: "FittedSeries", rows: Ints, procs: Floats, curve: Average
         off = np.where(chosen["n_points"] == 1, repeated, side * (log_s[:, place] - curve.log_s))
         if name.endswith("95"):
             off = np.fmax(off, chosen[f"repeat_log_{name}"])
-        ends[f"runtime_s_{name}"] = np.exp(curve.log_s + side * off)
+        end_s = np.exp(curve.log_s + side * off)
+        if side < 0:
+            cut_s = np.fmin(np.fmax(end_s, shortest_s), middle_s)
+        else:
+            cut_s = np.where(is_outside & (end_s > longest_s), np.nan, np.fmax(np.fmin(end_s, longest_s), middle_s))
+        ends[f"runtime_s_{name}"] = cut_s
     return ends
-
-
-def _within_log(
-    ends: dict[str, Floats], runtime_s: Floats, chosen: "Curves", procs: Floats, observations: pa.Table
-) -> dict[str, Floats]:
-    """The ends cut at ten times outside the runtimes of the whole log, but never inside their own prediction.
-
-    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
-    its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
-    Outside the sizes that ran a cut upper end is no bound: NaN there. A lower end is cut only from below, an upper one
-    only from above: where the runtime itself exceeds the log's longest, its lower end may do so too.
-    """
-    if not len(runtime_s):
-        return ends
-    # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
-    seen_s = [floats(observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
-    shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(chosen["procs_max"] / procs, 1.0)
-    longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(chosen["procs_min"] / procs, 1.0)
-    is_outside, cut = chosen.doublings_beyond(procs) > 0, {}
-    for name in ("runtime_s_lo95", "runtime_s_lo80"):
-        cut[name] = np.fmin(np.fmax(ends[name], shortest_s), runtime_s)
-    for name in ("runtime_s_hi80", "runtime_s_hi95"):
-        kept = np.fmax(np.fmin(ends[name], longest_s), runtime_s)
-        cut[name] = np.where(is_outside & (ends[name] > longest_s), np.nan, kept)
-    return cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +360,7 @@ def _index(of: Iterable[Hashable], among: Iterable[Hashable]) -> Ints:
 
 def judged(
     series: FittedSeries, rows: Ints, procs: Floats, ends: Mapping[str, Floats] | None = None
-) -> tuple[Words, Words]:
+) -> tuple[Array, Array]:
     """Per prediction (row of `chosen`, processor count) the codes that hold, joined by + (ok: none), and a sentence.
 
     The sentence is that of the gravest code. Without a code it is the next run where the counts hardly tell the laws
