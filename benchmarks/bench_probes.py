@@ -29,7 +29,7 @@ from pipeline.phases.blocks import (
 )
 from pipeline.phases.phase_input import PhaseRules, ProbeRules
 
-SAMPLES = (1, 3, 5, 10)
+SAMPLES = (1, 3, 5, 10, 20, 30)
 FORMS = tuple(RULES)
 REPEATS = (1, 2, 3)
 Floats = npt.NDArray[np.float64]
