@@ -167,10 +167,11 @@ def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
 
 
 def evaluate_files(paths: Sequence[Path], names: Sequence[str]) -> tuple[pa.Table, Report]:
-    """SCALING_ERRORS of these predictors (none: all) over the series of all files, and the report on the series."""
+    """SCALING_ERRORS of these predictors (none: all but the slow ADEPT) over the series of all files, and the report on the series."""
     # It loads numba, which a fit of a few rows does without.
-    from pipeline.evaluate.scaling_errors import PREDICTORS, evaluate_scaling  # noqa: PLC0415
+    from pipeline.evaluate.scaling_errors import ON_REQUEST, PREDICTORS, evaluate_scaling  # noqa: PLC0415
 
+    names = names or [name for name in PREDICTORS if name != ON_REQUEST]
     predictors = {name: PREDICTORS[name] for name in chosen_names(names, PREDICTORS, "--predictor")}
     observations, applications = read_all(paths)
     table, report = evaluate_scaling(observations, applications, predictors)

@@ -97,7 +97,9 @@ def evaluate_predictors(
     predictor: list[str] | None = option("--predictor NAME", "Only this predictor; repeatable."),
     out: Path | None = OUT_FILE,
 ) -> Answer:
-    """Predict measured runtimes from 3 to 5 sizes of their series, with every law, ADEPT and Walltime's predictors.
+    """Predict measured runtimes from 3 to 5 sizes of their series, with every law and with Walltime's predictors.
+
+    ADEPT is left out, because its search takes longest: name it, as in --predictor adept --predictor walltime.
 
     The given sizes are first the smallest ones, then ones spread over the series. All other sizes are predicted.
 
