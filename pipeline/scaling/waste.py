@@ -109,8 +109,8 @@ def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: boo
     kept = Tally(whole.rows - left.rows, whole.proc_s - left.proc_s)
     facts: dict[str, Fact] = {"silent_requests": sum(one.n_jobs for one in silent)}
     facts |= {name: rows[0][name] or 0.0 for name in HOURS} if rows else {}
-    said = tuple(sentences(silent, counts_every_request=counts_every_request))
-    return table, Report("waste", "job", whole, kept, {"no_work": left} if left.rows else {}, facts, said)
+    notes = tuple(sentences(silent, counts_every_request=counts_every_request))
+    return table, Report("waste", "job", whole, kept, {"no_work": left} if left.rows else {}, facts, notes)
 
 
 HOURS = ("proc_hours", "unused_proc_hours", "gpu_hours", "unused_gpu_hours", "gib_hours", "unused_gib_hours")
@@ -252,13 +252,13 @@ def _instead(needs: Iterable[pa.Table], most: float) -> dict[Row, tuple[float | 
         of_row = amounts.setdefault((kind, name), {})
         if asked is not None and need[0] is not None:
             of_row.setdefault(asked, []).append(tuple(need))
-    found: dict[Row, tuple[float | None, ...]] = {}
+    found: dict[Row, tuple[float | None, ...]] = dict.fromkeys(amounts, (None,) * 4)
     for row, of_row in amounts.items():
         wasted = {asked: sum(unused for _, unused, _ in own) for asked, own in of_row.items()}
-        usual = max(sorted(wasted), key=lambda asked: wasted[asked], default=0.0)
-        found[row] = (usual if wasted.get(usual) else None, None, None, None)
-        if found[row][0] is None:
+        usual = max(sorted(wasted), key=wasted.__getitem__, default=0.0)
+        if not wasted.get(usual):
             continue
+        found[row] = (usual, None, None, None)
         needed, _, n = zip(*sorted(of_row[usual]), strict=True)
         until, n_jobs = np.cumsum(n), int(sum(n))
         first = int(np.searchsorted(until, min(np.ceil(SHARE * (n_jobs + 1)), n_jobs)))
