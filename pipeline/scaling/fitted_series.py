@@ -91,22 +91,19 @@ _SIZED = re.compile(r"(?s)(?P<application>.*?)\b(?:problem_size=)(?P<size>.*?)(?
 
 def sized_groups(observations: pa.Table) -> pa.Table:
     """GROUPS of the series whose ids name a problem size; an application is its id without the size."""
-    n_jobs: dict[str, list[int]] = {}
-    for row in observations.select(["group_id", "n_jobs"]).to_pylist():
-        n_jobs.setdefault(row["group_id"], []).append(row["n_jobs"] or 0)
-    found = {group: named for group in n_jobs if (named := _SIZED.fullmatch(group))}
+    groups = observations.group_by("group_id", use_threads=False).aggregate([("n_jobs", "sum"), ("procs", "count")])
+    sized = [(row, named) for row in groups.to_pylist() if (named := _SIZED.fullmatch(row["group_id"]))]
+    names = [row["group_id"] for row, _ in sized]
+    applications = (named["application"].strip().removeprefix("application=") + named["series"] for _, named in sized)
     return GROUPS.build(
-        group_id=list(found),
-        site=["series"] * len(found),
-        template=["application+problem_size"] * len(found),
-        label=list(found),
-        application=[
-            (one["application"].strip().removeprefix("application=") + one["series"]) or "runs"
-            for one in found.values()
-        ],
-        problem_size=[one["size"] for one in found.values()],
-        n_jobs=[sum(n_jobs[group]) for group in found],
-        n_sizes=[len(n_jobs[group]) for group in found],
+        group_id=names,
+        site=["series"] * len(sized),
+        template=["application+problem_size"] * len(sized),
+        label=names,
+        application=[name or "runs" for name in applications],
+        problem_size=[named["size"] for _, named in sized],
+        n_jobs=[row["n_jobs_sum"] or 0 for row, _ in sized],
+        n_sizes=[row["procs_count"] for row, _ in sized],
     )
 
 
@@ -262,7 +259,7 @@ def weak_of(
         if row["group_id"] in named:
             name, size = named[row["group_id"]]
             points.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
-    found = {name: weak_scaling(*np.array(own, np.float64).T, at) for name, own in sorted(points.items())}
+    found = {name: weak_scaling(*np.array(own, np.float64).T, at=at) for name, own in sorted(points.items())}
     return [{"application": name, **one} for name, one in found.items() if one is not None]
 
 

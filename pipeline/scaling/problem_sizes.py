@@ -248,33 +248,29 @@ def with_across(
     `across`), and are added where there is none. They tell no speed-up, because no curve reaches one processor.
     """
     seen = set(zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True))
-    ids = pc.value_counts(observations.column("group_id")).to_pylist()
-    few = {one["values"] for one in ids if one["counts"] <= MOST_SERVED_SIZES}
-    served = [
-        row
+    n_counts = Counter(group for group, _ in seen)
+    served = {
+        (row["group_id"], row["procs"]): row
         for row in across_rows.filter(pc.is_in(across_rows.column("status"), pa.array(SERVED))).to_pylist()
-        if row["group_id"] in few and (row["group_id"], row["procs"]) not in seen and (at is None or row["procs"] in at)
-    ]
+        if n_counts[row["group_id"]] <= MOST_SERVED_SIZES
+        and (row["group_id"], row["procs"]) not in seen
+        and (at is None or row["procs"] in at)
+    }
     if not served:
         return predictions
-    is_touched = pc.is_in(
-        predictions.column("group_id").cast(pa.string()), pa.array([row["group_id"] for row in served])
-    )
-    old = predictions.filter(is_touched).to_pylist()
-    rows = {(row["group_id"], row["procs"]): row for row in old}
-    axis, run_id = {row["group_id"]: row["axis"] for row in old}, next((row["run_id"] for row in old), None)
-    for row in served:
-        key = row["group_id"], row["procs"]
+    groups = pa.array([group for group, _ in served], pa.string())
+    is_touched = pc.is_in(predictions.column("group_id").cast(pa.string()), groups)
+    rows = {(row["group_id"], row["procs"]): row for row in predictions.filter(is_touched).to_pylist()}
+    axis, run_id = {key[0]: row["axis"] for key, row in rows.items()}, next((r["run_id"] for r in rows.values()), None)
+    for (group, procs), row in served.items():
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
-        rows[key] = {
-            "is_extrapolated": True, **rows.get(key, {}), **{name: row[name] for name in ("group_id", "procs", *_ENDS)},
-            "axis": axis.get(key[0], Axis.PROCS), "speedup": None, "efficiency": None, "method": "across",
+        old = rows.get((group, procs), {"is_extrapolated": True})
+        rows[group, procs] = old | {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
+            "axis": axis.get(group, Axis.PROCS), "speedup": None, "efficiency": None, "method": "across",
             "reliability": "ok" if is_ok else "wide", "run_id": run_id,
-            "advice": None if is_ok else f"Run on {key[1]} to see: the answer is from {row['base_group_id']}.",
+            "advice": None if is_ok else f"Run on {procs} to see: the answer is from {row['base_group_id']}.",
         }  # fmt: skip
-    ordered = [rows[key] for key in sorted(rows)]
-    names = [column.name for column in PREDICTIONS.columns]
-    made = PREDICTIONS.build(**{name: [row.get(name) for row in ordered] for name in names})
+    made = PREDICTIONS.build(**{one.name: [row.get(one.name) for row in rows.values()] for one in PREDICTIONS.columns})
     both = pa.concat_tables([predictions.filter(pc.invert(is_touched)), made]).unify_dictionaries()
     order = np.lexsort((floats(both, "procs"), category_codes(both, "group_id")[0]))
     return PREDICTIONS.check(both.take(pa.array(order)))

@@ -389,7 +389,7 @@ FAMILIES = ((("A",), 100), (("A", "sigma"), 300), (("A", "overhead"), 200), (("A
 """Families of shapes, all equally likely, by their parameters, with the number of shapes: Amdahl's law and Downey's, in
 both modes, either alone or with an overhead for the piece that declines (CSD-97-933 has none)."""
 
-MOST_LIKELY = 300
+MOST_LIKELY = 400
 """Where more shapes are likely the noise hides the gaps between them."""
 
 PARTS = 16
