@@ -259,8 +259,12 @@ def weak_of(
         if row["group_id"] in named:
             name, size = named[row["group_id"]]
             points.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
-    found = {name: weak_scaling(*np.array(own, np.float64).T, at=at) for name, own in sorted(points.items())}
-    return [{"application": name, **one} for name, one in found.items() if one is not None]
+    found = []
+    for name, own in sorted(points.items()):
+        size, procs, runtime_s = np.array(own, np.float64).T
+        if (one := weak_scaling(size, procs, runtime_s, at)) is not None:
+            found.append({"application": name, **one})
+    return found
 
 
 def _as_number(text: str | None) -> float:

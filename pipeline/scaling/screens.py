@@ -476,7 +476,7 @@ class _Comparison:
             self.prior = self.prior.reshape(-1, n_parts)[coarse.is_likely].ravel()
         self.curves = np.array(tables)
         self.turns = self.curves[-1] - self.curves.min(axis=0) > TURN_LOG
-        self.turning_share: float = coarse.turning_share if coarse else self.prior[self.turns].sum()
+        self.coarse = coarse
         self.is_likely: Bools = np.zeros(self.prior.size, bool)
         log_t, self.weights = np.log(series.runtime_s), series.weights
         weights = self.weights.astype(np.float32)
@@ -558,9 +558,14 @@ class _Comparison:
     def decline(self) -> tuple[float, int]:
         """Log odds that runtime rises again between two sizes, and where: the size of least runtime up to that where
         most of the posterior weight turns, because none that was slower than a smaller one is to be requested."""
+        if self.coarse and len(np.unique(self.turns)) == 1:
+            return self.coarse.decline()
         sides = np.where([self.turns, ~self.turns], self.squares, np.float32(np.inf))
         (turning, other), kept, share = self.evidence(sides, self.half)
-        prior_odds = self.turning_share / (1 - self.turning_share)
+        # The parts are of likely shapes: what is likely before any run is seen, all shapes tell.
+        whole = self.coarse or self
+        turning_share = whole.prior[whole.turns].sum()
+        prior_odds = turning_share / (1 - turning_share)
         turn = np.bincount(self.curves[:, kept].argmin(axis=0), share[0]).argmax()
         return float(turning - other - np.log(prior_odds)), int(self.log_t[: turn + 1].argmin())
 
