@@ -64,8 +64,8 @@ from pipeline.arrays import Floats
 
 Parameters = Mapping[str, Floats] | npt.NDArray[Any]
 
+# Columns of FITS, beside t1_s, that a fitted law may take as parameters.
 COLUMNS = ("avg_parallelism", "sigma", "serial_fraction", "overhead_s", "exponent")
-"""Columns of FITS, beside t1_s, that a fitted law may take as parameters."""
 
 
 class FitStatus(StrEnum):
@@ -224,8 +224,8 @@ class Law:
         return {"t1_s": np.ones(1), **shapes}
 
 
+# Processors in place of infinitely many, where no overhead times them is no overhead.
 FAR = 1e300
-"""Processors in place of infinitely many, where no overhead times them is no overhead."""
 
 
 def powers(first: float, last: float, step: float = 1.0) -> tuple[float, ...]:

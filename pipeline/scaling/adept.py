@@ -19,26 +19,26 @@ from pipeline.scaling.downey import curve
 from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
 
+# Modes, as bits.
 LOW, HIGH, BOTH = 1, 2, 3
-"""Modes, as bits."""
 
+# Values of A that the first pass tries where the scale is pinned.
 N_FIRST = 100_000
-"""Values of A that the first pass tries where the scale is pinned."""
+# ... and at each of the scales where it is free.
 N_PER_SCALE = 200
-"""... and at each of the scales where it is free."""
+# Values of A, and of sigma, in the second: 250,000 instances, as the thesis has.
 GRID = 501
-"""Values of A, and of sigma, in the second: 250,000 instances, as the thesis has."""
+# Share of A and sigma to either side that the second pass covers; absolute where sigma is 0.
 WINDOW = 0.15
-"""Share of A and sigma to either side that the second pass covers; absolute where sigma is 0."""
+# Share of the weights that differences of sums lose.
 ROUNDING = 1e-12
-"""Share of the weights that differences of sums lose."""
 N_BRANCHES = 4
 LARGEST_SIGMA = 1e9
+# Times a bound that is met up to rounding.
 SAME = 1.0 + 1e-12
-"""Times a bound that is met up to rounding."""
 
+# An instance, as the search finds it; a box of the envelope has the ends of the last three.
 ERROR, TAU, AVG, SIGMA, IS_HIGH = range(5)
-"""An instance, as the search finds it; a box of the envelope has the ends of the last three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,14 +269,14 @@ def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best
                 offer(n, t, w, tau, A, sigma, is_high, best)
 
 
+# As the search: fewer leave every envelope open.
 MIN_POINTS = 3
-"""As the search: fewer leave every envelope open."""
 
+# Values of A, and of sigma, tried in each box.
 PER_SIDE = 25
-"""Values of A, and of sigma, tried in each box."""
 
+# Sizes whose pairs give boxes, evenly spread: a curve that holds at every size lies in every pair's boxes anyway.
 MOST_PAIRED = 8
-"""Sizes whose pairs give boxes, evenly spread: a curve that holds at every size lies in every pair's boxes anyway."""
 
 
 @dataclass(frozen=True, slots=True)

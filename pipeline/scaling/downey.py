@@ -16,9 +16,9 @@ from pipeline.laws import FitStatus, downey_low_s
 
 # Entries of Search.best: the objective, the curve, the highest A that ties, the sum of the weights.
 ERROR, FLAT, BENT, AVG, HIGHEST, TOTAL = range(6)
-# Columns of Search.sums, with v = w/t^2, z = w/t, x = 1/n and y = 1 - x: sums of w, vxx, vxy, vyy, zx, zy. A piece is
-# X x + Y y: its terms are positive, and less correlated than a level and a fall.
-W, XX, XY, YY, ZX, ZY = range(6)
+# Columns of sums, with v = w/t^2, z = w/t, x = 1/n, y = 1 - x: of w, vxx, vxy, vyy, zx, zy; the least that they leave.
+# A piece is X x + Y y: its terms are positive, and less correlated than a level and a fall.
+W, XX, XY, YY, ZX, ZY, LEFT = range(7)
 # Rows of Search.gram.
 G11, G12, G22, G1, G2 = range(5)
 
@@ -36,12 +36,19 @@ NEWTON_STEPS = 60
 
 
 class Search(NamedTuple):
-    """A series by sizes, 1/runtime and weights; arrays that its search fills: sums by piece, gram by powers of u."""
+    """A series by sizes: n, 1/runtime, weight, terms of sums; and what its search fills.
+
+    Row k of prefix sums the first k sizes, row k of suffix those from k on, middle those of the second piece; gram has
+    the sums of (F, s) by powers of u.
+    """
 
     n: Floats
     rate: Floats
     w: Floats
-    sums: Floats
+    terms: Floats
+    prefix: Floats
+    suffix: Floats
+    middle: Floats
     gram: Floats
     products: Floats
     slopes: Floats
@@ -57,38 +64,89 @@ def exact_batch(offsets: Ints, n: Floats, rate: Floats, w: Floats, is_high: bool
     an end of the interval. Ends are where a size changes its piece: at the sizes, in the low mode alone, and at half of
     the next.
     """
-    sums, gram, products = np.zeros((3, 6)), np.zeros((5, 3)), np.zeros((3, 5))
+    longest = np.diff(offsets).max()
+    terms = np.zeros((longest, LEFT))
+    prefix, suffix, middle = np.zeros((longest + 1, LEFT + 1)), np.zeros((longest + 1, LEFT + 1)), np.zeros(LEFT + 1)
+    gram, products = np.zeros((5, 3)), np.zeros((3, 5))
     slopes, roots = np.zeros((DEGREE + 1, DEGREE + 1)), np.zeros(DEGREE)
     for i in range(len(found)):
-        part = slice(offsets[i], offsets[i + 1])
-        one = Search(n[part], rate[part], w[part], sums, gram, products, slopes, roots, found[i])
-        m = len(one.n)
-        # Sizes before n_early are at most A, those before n_bent are before the bend.
-        lo, n_early, n_bent, is_last = 1.0, 0, 0, False
-        while not is_last:
-            # The last interval has no end: all sizes lie on the slope. In the first none does.
-            is_last, hi = (n_bent if is_high else n_early) == m, np.inf
-            if n_bent < m:
-                hi = 0.5 * (one.n[n_bent] + 1.0)
-            if n_early < m and not is_high:
-                hi = min(hi, one.n[n_early])
-            search_interval(one, lo, hi, n_early, n_bent, is_high)
-            lo = hi
-            while n_bent < m and 0.5 * (one.n[n_bent] + 1.0) <= lo:
-                n_bent += 1
-            while n_early < m and one.n[n_early] <= lo and not is_high:
-                n_early += 1
+        part, m = slice(offsets[i], offsets[i + 1]), offsets[i + 1] - offsets[i]
+        one = Search(
+            n[part], rate[part], w[part], terms, prefix, suffix[longest - m :], middle, gram, products, slopes,
+            roots, found[i],
+        )  # fmt: skip
+        add_up(one)
+        # Edges and ends first, the steepest curves before all: after them most intervals need no search.
+        for is_inside in (False, True):
+            # Sizes before n_early are at most A, those before n_bent are before the bend. The first interval has no
+            # end: all sizes lie on the slope. In the last one none does.
+            hi, n_early, n_bent = np.inf, 0 if is_high else m, m
+            while hi > 0.0:
+                lo = 1.0
+                if n_bent > 0:
+                    lo = max(lo, 0.5 * (one.n[n_bent - 1] + 1.0))
+                if n_early > 0:
+                    lo = max(lo, one.n[n_early - 1])
+                # One size off the plateau, or all in the second piece, do not tell an A inside.
+                if not is_inside or not (hi == np.inf or n_bent <= 1 or (n_early == 0 and n_bent == m)):
+                    search_interval(one, lo, hi, n_early, n_bent, is_high, is_inside)
+                hi = lo if n_bent > 0 else 0.0
+                while n_early > 0 and one.n[n_early - 1] >= hi:
+                    n_early -= 1
+                while n_bent > 0 and 0.5 * (one.n[n_bent - 1] + 1.0) >= hi:
+                    n_bent -= 1
 
 
 @kernel
-def search_interval(one: Search, lo: float, hi: float, n_early: int, n_bent: int, is_high: bool) -> None:
-    """Offer the best of A between two breakpoints, the lower one excepted, as A = lo + h u with u up to 1.
+def add_up(one: Search) -> None:
+    """Fill terms, prefix and suffix, and what a hyperbola leaves of each prefix and a constant of each suffix."""
+    m, term = len(one.n), one.terms
+    for i in range(m):
+        x, z = 1.0 / one.n[i], one.w[i] * one.rate[i]
+        y, v = 1.0 - x, z * one.rate[i]
+        term[i, W], term[i, ZX], term[i, ZY] = one.w[i], z * x, z * y
+        term[i, XX], term[i, XY], term[i, YY] = v * x * x, v * x * y, v * y * y
+        for k in range(LEFT):
+            one.prefix[i + 1, k] = one.prefix[i, k] + one.terms[i, k]
+        one.prefix[i + 1, LEFT] = left_by_hyperbola(one.prefix[i + 1])
+    for i in range(m - 1, -1, -1):
+        for k in range(LEFT):
+            one.suffix[i, k] = one.suffix[i + 1, k] + one.terms[i, k]
+        flat = one.suffix[i]
+        one.suffix[i, LEFT] = max(flat[W] - (flat[ZX] + flat[ZY]) ** 2 / (flat[XX] + 2.0 * flat[XY] + flat[YY]), 0.0)
 
-    With A given, (F, s) are least squares of sums that are polynomials of u.
+
+@kernel
+def left_by_hyperbola(sums: Floats) -> float:
+    """What the best hyperbola X x + Y y leaves of the squares."""
+    _, _, gain, is_determined = solve(sums[YY], sums[XY], sums[XX], sums[ZY], sums[ZX])
+    return max(sums[W] - gain, 0.0) if is_determined else 0.0
+
+
+@kernel
+def search_interval(
+    one: Search, lo: float, hi: float, n_early: int, n_bent: int, is_high: bool, is_inside: bool
+) -> None:
+    """Offer the best of A between two breakpoints, inside or else at the upper one and on the edges of the cone.
+
+    With A = lo + h u given, (F, s) are least squares of sums that are polynomials of u.
     """
-    if add_up(one, n_early, n_bent) > one.best[ERROR] + SCREENING_LOSS * one.best[TOTAL]:
+    early, bent, flat, g, is_last = one.prefix[n_early], one.middle, one.suffix[n_bent], one.gram, hi == np.inf
+    # No curve does better than a hyperbola on each piece before the bend, and a constant behind it. The second piece is
+    # added up afresh: differences of prefixes would lose digits.
+    most = one.best[ERROR] + SCREENING_LOSS * one.best[TOTAL] - flat[LEFT]
+    if early[LEFT] > most:
         return
-    early, bent, flat, g, is_last = one.sums[0], one.sums[1], one.sums[2], one.gram, hi == np.inf
+    if n_early == 0:
+        bent = one.prefix[n_bent]
+    else:
+        bent[:] = 0.0
+        for i in range(n_early, n_bent):
+            for k in range(LEFT):
+                bent[k] += one.terms[i, k]
+        bent[LEFT] = left_by_hyperbola(bent) if n_bent - n_early > 2 else 0.0
+    if early[LEFT] + bent[LEFT] > most:
+        return
     flat_v, flat_z = flat[XX] + 2.0 * flat[XY] + flat[YY], flat[ZX] + flat[ZY]
     if n_bent == 0:
         offer(one, flat_z * flat_z / flat_v, flat_z / flat_v, 0.0, 1.0, is_high)
@@ -103,7 +161,25 @@ def search_interval(one: Search, lo: float, hi: float, n_early: int, n_bent: int
     g[G22, 1], g[G22, 2] = 4.0 * h * (c * bent[XX] - bent[XY]), 4.0 * h * h * bent[XX]
     g[G1, 0], g[G1, 1] = lo * early[ZX] + bent[ZX] + bent[ZY] + flat_z, h * early[ZX]
     g[G2, 0], g[G2, 1] = early[ZY] + c * bent[ZX] - bent[ZY], 2.0 * h * bent[ZX]
-    # On an edge of the cone T = F (x + edge y), and what F explains is largest at one u.
+    if is_inside and n_early > 0:
+        search_inside(one, lo, h, is_high)
+    elif is_inside:
+        # Without the first piece: a hyperbola before the bend, and a constant behind it.
+        level, t1_s, _, is_determined = solve(bent[YY], bent[XY], bent[XX], bent[ZY], bent[ZX])
+        u = (0.5 * ((t1_s - level) / (flat_z / flat_v - level) + 1.0) - lo) / h
+        if is_determined and 0.0 < u < 1.0:
+            offer_clamped(one, u, lo + h * u, is_high)
+    else:
+        search_edges(one, lo, hi, h, is_high)
+
+
+@kernel
+def search_edges(one: Search, lo: float, hi: float, h: float, is_high: bool) -> None:
+    """Offer the upper end, and the best A on the edges of the cone.
+
+    There T = F (x + edge y), and what F explains is largest at one u.
+    """
+    g, is_last = one.gram, hi == np.inf
     for edge in (0.0, 0.5):
         z, dz = g[G1, 0] + edge * g[G2, 0], g[G1, 1] + edge * g[G2, 1]
         v = g[G11, 0] + edge * (2.0 * g[G12, 0] + edge * g[G22, 0])
@@ -115,35 +191,8 @@ def search_interval(one: Search, lo: float, hi: float, n_early: int, n_bent: int
         offer_clamped(one, 1.0, hi, is_high)
     elif is_high:
         # The limit, linear speedup.
-        offer(one, bent[ZX] * bent[ZX] / bent[XX], 0.0, bent[ZX] / bent[XX], np.inf, True)
-    # One size off the plateau, or all in the second piece, do not tell A.
-    if not is_last and n_bent > 1 and not (n_early == 0 and n_bent == len(one.n)):
-        search_inside(one, lo, h, is_high)
-
-
-@kernel
-def add_up(one: Search, n_early: int, n_bent: int) -> float:
-    """Fill the sums of each piece; what the best hyperbola on each before the bend, and a constant behind it, leave."""
-    sums, least = one.sums, 0.0
-    sums[:] = 0.0
-    for i in range(len(one.n)):
-        piece, x = sums[0 if i < n_early else 1 if i < n_bent else 2], 1.0 / one.n[i]
-        y, z = 1.0 - x, one.w[i] * one.rate[i]
-        v = z * one.rate[i]
-        piece[W] += one.w[i]
-        piece[XX] += v * x * x
-        piece[XY] += v * x * y
-        piece[YY] += v * y * y
-        piece[ZX] += z * x
-        piece[ZY] += z * y
-    for k in range(2):
-        piece = sums[k]
-        _, _, gain, is_determined = solve(piece[YY], piece[XY], piece[XX], piece[ZY], piece[ZX])
-        least += max(piece[W] - gain, 0.0) if is_determined else 0.0
-    flat = sums[2]
-    if n_bent < len(one.n):
-        least += max(flat[W] - (flat[ZX] + flat[ZY]) ** 2 / (flat[XX] + 2.0 * flat[XY] + flat[YY]), 0.0)
-    return least
+        zx, xx = one.prefix[len(one.n), ZX], one.prefix[len(one.n), XX]
+        offer(one, zx * zx / xx, 0.0, zx / xx, np.inf, True)
 
 
 @kernel
@@ -325,8 +374,8 @@ def fit_exactly(
     }  # fmt: skip
 
 
+# Where it holds: status, T(1) in s, the A reported, sigma; the highest A that fits as well, NaN for no other.
 Case = tuple[Bools, FitStatus, Floats, Floats | float, Floats | float, Floats | float]
-"""Where it holds: status, T(1) in s, the A reported, sigma; the highest A that fits as well, NaN for no other."""
 
 
 def _low_cases(

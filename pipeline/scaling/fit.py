@@ -33,37 +33,38 @@ from pipeline.tables import FITS
 Loss = Literal["log", "relative"]
 
 NUMBERS = ("t1_s", "tinf_s", *COLUMNS, "avg_parallelism_lo", "avg_parallelism_hi", "wssre")
+_STATUS = np.dtype(f"U{max(map(len, FitStatus))}")
+_FIT = np.dtype([*((name, np.float64) for name in NUMBERS), ("status", _STATUS)])
+# A law fitted to k series, a record each: NUMBERS, NaN where the law has none or nothing was fitted, and `status`.
+#
+# wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only where
+# the status is tail_unidentified or head_unidentified (every A between them fits equally well) or runner_up (a second
+# curve, with the A of _hi, does): the parameters given are those of the lowest A, the most cautious promise.
 Fits = np.recarray[Any, Any]
-"""A law fitted to k series, a record each: NUMBERS, NaN where the law has none or nothing was fitted, and `status`.
 
-wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only where
-the status is tail_unidentified or head_unidentified (every A between them fits equally well) or runner_up (a second
-curve, with the A of _hi, does): the parameters given are those of the lowest A, the most cautious promise.
-"""
-
+# Reweightings; each series keeps its best, so one too many costs time only.
 ROUNDS = 8
-"""Reweightings; each series keeps its best, so one too many costs time only."""
 
+# Sizes leave-one-out needs: with two, one point would have to give a slope.
 MIN_POINTS = 3
-"""Sizes leave-one-out needs: with two, one point would have to give a slope."""
 
+# Values that a shape within finite bounds begins with.
 GRID = 65
-"""Values that a shape within finite bounds begins with."""
 
+# Places of the grid, lower than their neighbours, that are followed.
 FOLLOWED = 5
-"""Places of the grid, lower than their neighbours, that are followed."""
 
+# Steps of golden section, which leave 4e-9 of what lies between two neighbours.
 GOLDEN, STEPS = 0.6180339887498949, 40
-"""Steps of golden section, which leave 4e-9 of what lies between two neighbours."""
 
+# Share of a function's squares that must be left beside the others for its coefficient to be determined.
 SINGULAR = 1e-13
-"""Share of a function's squares that must be left beside the others for its coefficient to be determined."""
 
+# More functions must leave less by this share of the squares, and of all squares times itself.
 RICHER = 1e-12
-"""More functions must leave less by this share of the squares, and of all squares times itself."""
 
+# An end of the shape is taken where it leaves more by at most this share, likewise: residuals are no more precise.
 TIE = 1e-10
-"""An end of the shape is taken where it leaves more by at most this share, likewise: residuals are no more precise."""
 
 
 def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
@@ -110,7 +111,7 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     fitted = np.array([row_of[group] for group in fitted_ids], np.int64)
     n_jobs = np.bincount(codes, floats(observations, "n_jobs"), len(ids))
     n_jobs[fitted] = batch.total(floats(observed, "n_jobs"))
-    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, object)), np.zeros(shape, np.bool_)
+    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, _STATUS)), np.zeros(shape, np.bool_)
     every[fitted] = np.stack(list(fits.values()), axis=1)
     is_chosen[fitted] = answers[:, None] == np.arange(len(fits))
 
@@ -200,7 +201,7 @@ class SeriesBatch:
         before[self.offsets[:-1][self.n_points > 0]] = 0.0
         is_good = (self.procs >= 1.0) & (self.procs > before)
         is_good &= np.all([(one > 0.0) & (one < np.inf) for one in columns], axis=0)
-        status = np.full(self.n_series, FitStatus.OK, object)
+        status = np.full(self.n_series, FitStatus.OK, _STATUS)
         status[self.n_points < n_parameters] = FitStatus.TOO_FEW_POINTS
         status[self.owner[~is_good]] = FitStatus.BAD_VALUES
         return status
@@ -208,7 +209,7 @@ class SeriesBatch:
 
 def unfitted(status: Array, **numbers: Array) -> Fits:
     """A record per status, with these numbers alone."""
-    fits = np.recarray(status.shape, [*((name, np.float64) for name in NUMBERS), ("status", object)])
+    fits = np.recarray(status.shape, _FIT)
     for name in NUMBERS:
         fits[name] = numbers.get(name, np.nan)
     fits["status"] = status
@@ -284,11 +285,11 @@ def choose(
     misfits = np.nan_to_num(misfits, nan=np.inf)
     usable = np.column_stack([~np.isnan(one["wssre"]) for one in fits.values()])
     for column, law in enumerate(laws):
-        # Of branches that tie, the first by name.
+        # Of branches that tie up to rounding, the first by name.
         for other, rival in enumerate(laws):
             if rival.family == law.family and rival is not law:
-                fits_better = np.less_equal if law.name < rival.name else np.less
-                usable[:, column] &= fits_better(misfits[:, column], misfits[:, other])
+                ours, theirs = misfits[:, column], misfits[:, other]
+                usable[:, column] &= ours <= theirs * (1 + TIE) if law.name < rival.name else ours < theirs * (1 - TIE)
     errors = np.where(usable & ~np.isnan(loo), loo, np.inf)
     is_near = np.isfinite(errors) & (errors <= errors.min(axis=1, keepdims=True) * (1 + rules.choice_margin))
     # Where leave-one-out cannot judge, two parameters only if two sizes with repeats clearly scale.
@@ -325,7 +326,7 @@ def fit_law(name: str, batch: SeriesBatch) -> Fits:
         best[is_better] = other[is_better]
     # Runtimes or weights were too extreme for arithmetic.
     is_unsound = ~np.isfinite(best["wssre"]) | ~np.isfinite(best["t1_s"])
-    best[is_unsound] = unfitted(np.full(is_unsound.sum(), FitStatus.BAD_VALUES, object))
+    best[is_unsound] = unfitted(np.full(is_unsound.sum(), FitStatus.BAD_VALUES, _STATUS))
     fits[chosen] = best
     return fits
 
@@ -385,8 +386,8 @@ def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> F
     return found
 
 
+# From shapes, float64[..., series], to the squares left, likewise, and the coefficients, which have an axis before.
 At = Callable[[Floats], tuple[Floats, Floats]]
-"""From shapes, float64[..., series], to the squares left, likewise, and the coefficients, which have an axis before."""
 
 
 def _least_squares(columns: Floats, root: Floats, batch: SeriesBatch) -> tuple[Floats, Floats]:

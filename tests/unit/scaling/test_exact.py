@@ -30,18 +30,18 @@ def fitted(law, n, t, w=None):
 @pytest.mark.parametrize(
     ("law", "n", "A", "sigma", "status"),
     [
-        ("downey_low", POWERS, 20.0, 0.5, "ok"),  # L5: A inside an interval
-        ("downey_low", POWERS, 24.0, 0.5, "ok"),  # L5: A in the very middle of an interval
-        ("downey_low", POWERS, 16.0, 0.5, "ok"),  # L4: A at a size
-        ("downey_low", [1, 2, 4, 8, 15, 31, 64], 8.0, 0.7, "ok"),  # L4: 2A - 1 at a size
-        ("downey_low", POWERS, 20.0, 0.0, "at_bound"),  # L2
-        ("downey_low", POWERS, 20.0, 1.0, "at_bound"),  # L3
+        ("downey_low", POWERS, 20.0, 0.5, "ok"),  # A inside an interval
+        ("downey_low", POWERS, 24.0, 0.5, "ok"),  # A in the very middle of an interval
+        ("downey_low", POWERS, 16.0, 0.5, "ok"),  # A at a size
+        ("downey_low", [1, 2, 4, 8, 15, 31, 64], 8.0, 0.7, "ok"),  # 2A - 1 at a size
+        ("downey_low", POWERS, 20.0, 0.0, "at_bound"),  # on the edge sigma = 0
+        ("downey_low", POWERS, 20.0, 1.0, "at_bound"),  # on the edge sigma = 1
         ("downey_low", [3, 4, 5, 9, 11, 13], 3.5, 0.8, "ok"),  # one size in piece 1
         ("downey_low", [5, 6, 7, 8, 9, 20], 4.8, 0.6, "ok"),  # piece 1 empty
-        ("downey_high", POWERS, 12.0, 3.0, "ok"),  # H2: the bend between sizes
+        ("downey_high", POWERS, 12.0, 3.0, "ok"),  # the bend between sizes
         ("downey_high", POWERS, 12.2, 3.625, "ok"),  # bend away from sizes again
-        ("downey_high", POWERS, 17.5, 46.5 / 16.5, "ok"),  # H3: N* = 64 at a size
-        ("downey_high", POWERS, 20.0, 1.0, "at_bound"),  # H4
+        ("downey_high", POWERS, 17.5, 46.5 / 16.5, "ok"),  # N* = 64 at a size
+        ("downey_high", POWERS, 20.0, 1.0, "at_bound"),  # on the edge sigma = 1
     ],
 )
 def test_an_exact_curve_is_found(law, n, A, sigma, status):
