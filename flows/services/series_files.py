@@ -167,7 +167,7 @@ def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
 
 
 def evaluate_files(paths: Sequence[Path], names: Sequence[str]) -> tuple[pa.Table, Report]:
-    """SCALING_ERRORS of these predictors (none: all but the slow ADEPT) over the series of all files, and the report on the series."""
+    """SCALING_ERRORS of these predictors (none: all but ADEPT) over the series of all files, and the report on them."""
     # It loads numba, which a fit of a few rows does without.
     from pipeline.evaluate.scaling_errors import ON_REQUEST, PREDICTORS, evaluate_scaling  # noqa: PLC0415
 
