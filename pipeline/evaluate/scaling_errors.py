@@ -3,19 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, median
+from pipeline.arrays import Bools, Floats, Ints, floats, median
 from pipeline.laws import LAWS
 from pipeline.report import Report, Tally, count_done
 from pipeline.scaling.adept import find
 from pipeline.scaling.calibration import log_wide_sd, repeats, run_log_sd
 from pipeline.scaling.fit import SeriesBatch, fit_law
-from pipeline.scaling.points import extra_runs, pooled
+from pipeline.scaling.points import extra_runs, pooled, series_of
 from pipeline.scaling.predictions import ObservedSeries
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.tables import SCALING_ERRORS
@@ -113,12 +112,11 @@ def evaluate_scaling(
 def make_splits(observations: pa.Table, applications: Mapping[str, str]) -> tuple[list[Split], int, int]:
     """Every split that leaves a target somewhere; how many series there are, and how many have sizes enough."""
     usable = observations.filter(pc.is_valid(observations.column("runtime_s_median")))
-    codes, ids = category_codes(usable, "group_id")
-    order = np.lexsort((floats(usable, "procs"), codes))
-    bounds = np.searchsorted(codes[order], np.arange(len(ids) + 1))
-    series = [order[a:b] for a, b in pairwise(bounds) if b - a >= MIN_SIZES]
+    ids, offsets, order = series_of(usable)
+    kept = np.flatnonzero(np.diff(offsets) >= MIN_SIZES)
+    series = [order[offsets[k] : offsets[k + 1]] for k in kept]
     names = sorted(set(applications.values()))
-    application = np.array([names.index(applications[ids[codes[rows[0]]]]) for rows in series], np.int64)
+    application = np.array([names.index(applications[ids[k]]) for k in kept], np.int64)
     splits = [
         _split(f"{count} {which}", divided, usable, application)
         for count, which in SPLITS

@@ -19,7 +19,6 @@ from typing import Any
 Plain = str | bool | int | float | None | Sequence["Plain"] | Mapping[str, "Plain"]
 _ASCII = tuple(map(chr, range(128)))
 _ONE_CHARACTER = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
-_BEHIND = [[one] for one in _ONE_CHARACTER]
 _ENDS = {"AT_BEGINNING": "start", "AT_END": "end"}
 
 
@@ -75,7 +74,7 @@ def _node(operator: Any, argument: Any) -> list[Plain]:
             return ["branch", [_sequence(items) for items in branches]]
         case ("ASSERT" | "ASSERT_NOT") as name, (1, items):
             return ["ahead", name == "ASSERT", _sequence(items)]
-        case ("ASSERT" | "ASSERT_NOT") as name, (_, items) if [str(one) for one, _ in items] in _BEHIND:
+        case ("ASSERT" | "ASSERT_NOT") as name, (_, items) if len(items) == 1 and str(items[0][0]) in _ONE_CHARACTER:
             return ["behind", name == "ASSERT", _ranges(*items[0])]
         case "AT", end if str(end) in _ENDS:
             return [_ENDS[str(end)]]
