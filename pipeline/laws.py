@@ -114,21 +114,22 @@ class Form(NamedTuple):
     bends: Callable[[Floats], tuple[Floats, ...]] = lambda _: ()
 
 
-class Overhead(NamedTuple):
-    """Seconds beside a law: c grown(n), nothing at one processor; `turns_at(a, c)` is where a/n and it are least."""
+Overhead = Callable[[Floats], Floats]
+"""What c is multiplied by where a law has c seconds of overhead, a function of n; nothing at one processor."""
 
-    grown: Callable[[Floats], Floats]
-    turns_at: Callable[[Floats, Floats], Floats]
+MOST_PROCS = 2.0**20
+"""A law that still gains there is said to gain for ever."""
+NEXT, HALVINGS = 1.000001, 50
+"""A law gains at n where it is faster on NEXT times n; how often the range in which that ends is halved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
     """A functional form T(n).
 
-    `curve(n, t1_s, *others)` is in seconds, without the overhead. `slopes(t1_s, *others)` are the pieces, from one
-    processor up, on which it falls as level + a/n: the a of each, and the size where it ends; a law that is not fitted
-    needs none. Both take arrays in the order of `parameters`, which broadcast with one another, and give NaN where a
-    parameter is NaN. The average asks for n below 1, where overheads are none.
+    `curve(n, t1_s, *others)` is in seconds, without the overhead. It takes arrays in the order of `parameters`, which
+    broadcast with one another, and gives NaN where a parameter is NaN. A law falls to one least runtime and never
+    falls after it. The average asks for n below 1, where overheads are none.
 
     Laws of one `family` are branches of one law that meet at a boundary: only the better-fitting one can be meant.
     A law that is not `fitted` only takes part in the model average; one without a `prior_weight` there is only fitted.
@@ -142,7 +143,6 @@ class Law:
     source: str
     curve: Callable[..., Floats]
     parameters: tuple[Parameter, ...] = ()
-    slopes: Callable[..., list[tuple[Floats, Floats | float]]] = lambda *_: []
     overhead: Overhead | None = None
     fitted: Literal["in forms", "exactly", "no"] = "in forms"
     forms: tuple[Form, ...] = ()
@@ -192,7 +192,7 @@ class Law:
     def formula(self, parameters: Parameters, n: Floats) -> Floats:
         """Runtime (s) at any n above 0."""
         runtime_s = self.curve(n, *self._arrays(parameters))
-        return runtime_s + parameters["overhead_s"] * self.overhead.grown(n) if self.overhead else runtime_s
+        return runtime_s + parameters["overhead_s"] * self.overhead(n) if self.overhead else runtime_s
 
     def runtime_s(self, parameters: Parameters, procs: npt.ArrayLike) -> Floats:
         """The same at processor counts; ValueError where one is below 1, because no law reaches there."""
@@ -204,28 +204,21 @@ class Law:
         return self.formula(parameters, sizes)
 
     def largest_useful_procs(self, parameters: Parameters) -> Floats:
-        """The size beyond which the law gains nothing; infinite where it never stops gaining."""
-        overhead_s = parameters["overhead_s"] if self.overhead else np.zeros(())
-        turns_at = self.overhead.turns_at if self.overhead else least_at
-        least_s = self.formula(parameters, np.ones(()))
-        best, begin = np.where(np.isnan(least_s), np.nan, 1.0), np.ones(())
-        for falling_s, end in self.slopes(*self._arrays(parameters)):
-            with np.errstate(invalid="ignore"):
-                turn = np.clip(turns_at(falling_s, overhead_s), begin, end)
-                runtime_s = self.formula(parameters, np.minimum(turn, FAR))
-                is_less = runtime_s < least_s * (1.0 - 1e-12)
-            best, least_s, begin = np.where(is_less, turn, best), np.where(is_less, runtime_s, least_s), np.asarray(end)
-        return best
+        """The size beyond which the law gains nothing; infinite where it still gains at MOST_PROCS."""
+        is_known = ~np.isnan(self.formula(parameters, np.ones(())))
+        low, high = np.zeros(is_known.shape), np.full(is_known.shape, np.log2(MOST_PROCS))
+        for _ in range(HALVINGS):
+            n = 2.0 ** ((low + high) / 2)
+            gains = self.formula(parameters, n * NEXT) < self.formula(parameters, n)
+            low, high = np.where(gains, np.log2(n), low), np.where(gains, high, np.log2(n))
+        found = np.where(low == 0.0, 1.0, np.where(2.0**high == MOST_PROCS, np.inf, 2.0**high))
+        return np.where(is_known, found, np.nan)
 
     def grid(self) -> dict[str, Floats]:
         """Every combination of the parameters' grids, with T(1) = 1: float64[g] per parameter."""
         axes = np.meshgrid(*[np.array(one.grid) for one in self.parameters], indexing="ij")
         shapes = {one.name: axis.ravel() for one, axis in zip(self.parameters, axes, strict=True)}
         return {"t1_s": np.ones(1), **shapes}
-
-
-# Processors in place of infinitely many, where no overhead times them is no overhead.
-FAR = 1e300
 
 
 def powers(first: float, last: float, step: float = 1.0) -> tuple[float, ...]:
@@ -243,15 +236,6 @@ def doublings(n: Floats) -> Floats:
     return np.log2(np.maximum(n, 1.0))
 
 
-def least_at(falling_s: Floats, rising_s: Floats) -> Floats:
-    """falling/rising, at least 1: where fall/n + rise g(n) turns, up to g; infinite for no rise, 1 for no fall."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.maximum(falling_s / rising_s, 1.0)
-    return np.where((falling_s == 0.0) & ~np.isnan(rising_s), 1.0, ratio)
-
-
-LINEAR = Overhead(extra_procs, lambda falling_s, c: np.sqrt(least_at(falling_s, c)))
-LOG = Overhead(doublings, lambda falling_s, c: least_at(falling_s * np.log(2.0), c))
 _OVERHEAD = Parameter("overhead_s", 0.0, np.inf)
 
 # Amdahl's law, alone and with overheads.
@@ -285,7 +269,6 @@ CONSTANT = Law(
 AMDAHL = Law(
     "amdahl", "T(1) (f + (1 - f)/n)", "Amdahl 1967", amdahl_s,
     (Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-14, 0, 0.5))),),
-    lambda t1_s, serial: [(t1_s * (1.0 - serial), np.inf)],
     forms=(Form(lambda _, n: (1.0 / n, np.ones_like(n)), _amdahl_columns),), prior_weight=3.0,
 )  # fmt: skip
 DOWDY = replace(
@@ -294,10 +277,10 @@ DOWDY = replace(
 )  # fmt: skip
 AMDAHL_LOG = replace(
     AMDAHL, name="amdahl_log", equation="T(1) (f + (1 - f)/n) + c log2 n", source="Flatt and Kennedy 1989",
-    parameters=(*AMDAHL.parameters, _OVERHEAD), overhead=LOG, prior_weight=0.0, family="",
+    parameters=(*AMDAHL.parameters, _OVERHEAD), overhead=doublings, prior_weight=0.0, family="",
 )  # fmt: skip
 USL = replace(
-    AMDAHL_LOG, name="usl", equation="T(1) (f + (1 - f)/n) + c (n - 1)", source="Gunther 2007", overhead=LINEAR,
+    AMDAHL_LOG, name="usl", equation="T(1) (f + (1 - f)/n) + c (n - 1)", source="Gunther 2007", overhead=extra_procs,
     family="",
 )  # fmt: skip
 # Only the model average has it: with both overheads it stands for laws that have either.
@@ -331,21 +314,12 @@ def smirni_s(n: Floats, t1_s: Floats, A: Floats) -> Floats:
         return t1_s / np.where(np.isinf(A), n, -A * np.expm1(n * np.log1p(-1.0 / A)))
 
 
-def smirni_slopes(_: Floats, A: Floats) -> list[tuple[Floats, Floats | float]]:
-    """Up to where what one more processor adds is lost in the rounding of A."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return [(A - 1.0, np.where(np.isinf(A), np.inf, np.maximum(np.log(2.0**-53) / np.log1p(-1.0 / A), 1.0)))]
-
-
 # Measured speedups exceed the processors a little, so that the grid of the average goes beyond the bound of a fit.
 POWER = Law(
     "power", "T(1) n^-b", "Barnes et al. 2008", power_s,
-    (Parameter("exponent", 0.0, 1.0, tuple(np.arange(0.05, 1.36, 0.05).tolist())),), lambda _, b: [(b, np.inf)],
-    prior_weight=4.0,
+    (Parameter("exponent", 0.0, 1.0, tuple(np.arange(0.05, 1.36, 0.05).tolist())),), prior_weight=4.0,
 )  # fmt: skip
-SMIRNI = Law(
-    "smirni", "T(1)/(A (1 - (1 - 1/A)^n))", "Smirni, Rosti, Dowdy and Serazzi 1998", smirni_s, (_A,), smirni_slopes
-)
+SMIRNI = Law("smirni", "T(1)/(A (1 - (1 - 1/A)^n))", "Smirni, Rosti, Dowdy and Serazzi 1998", smirni_s, (_A,))
 # Measured runtimes that rise level off, so that faster growth weighs little: three sizes that show it are enough to
 # believe it. A second processor costs time.
 GROWING = Law(
@@ -376,7 +350,8 @@ def downey_high_s(n: Floats, t1_s: Floats, A: Floats, sigma: Floats) -> Floats:
 
     Infinite A is linear speedup; infinite sigma is Amdahl's law with serial fraction 1/A.
     """
-    ((_, plateau),) = downey_high_slopes(t1_s, A, sigma)
+    with np.errstate(invalid="ignore"):
+        plateau = A + np.where((A == 1.0) & ~np.isnan(sigma), 0.0, (A - 1.0) * sigma)
     return amdahl_s(np.minimum(n, plateau), t1_s, 1.0 / (A * (1.0 + 1.0 / sigma)))
 
 
@@ -384,26 +359,6 @@ def downey_s(n: Floats, t1_s: Floats, A: Floats, sigma: Floats) -> Floats:
     """T(n) from A >= 1 and sigma >= 0: the mode that sigma belongs to."""
     high_s = downey_high_s(n, t1_s, A, np.maximum(sigma, 1.0))
     return np.where(sigma > 1.0, high_s, downey_low_s(n, t1_s, A, np.minimum(sigma, 1.0)))
-
-
-def downey_low_slopes(t1_s: Floats, A: Floats, sigma: Floats) -> list[tuple[Floats, Floats | float]]:
-    """To A, and to 2A - 1, where the flat piece begins."""
-    half = sigma / (2.0 * A)
-    return [(t1_s * (1.0 - half), A), (t1_s * sigma * (1.0 - 0.5 / A), 2.0 * A - 1.0)]
-
-
-def downey_high_slopes(t1_s: Floats, A: Floats, sigma: Floats) -> list[tuple[Floats, Floats | float]]:
-    """To N* = A + A sigma - sigma, where the flat piece begins."""
-    with np.errstate(invalid="ignore"):
-        plateau = A + np.where((A == 1.0) & ~np.isnan(sigma), 0.0, (A - 1.0) * sigma)
-    return [(t1_s * (1.0 - 1.0 / (A * (1.0 + 1.0 / sigma))), plateau)]
-
-
-def downey_slopes(t1_s: Floats, A: Floats, sigma: Floats) -> list[tuple[Floats, Floats | float]]:
-    """Those of the mode that sigma belongs to; the second of the high one is empty."""
-    low, ((a, plateau),) = downey_low_slopes(t1_s, A, sigma), downey_high_slopes(t1_s, A, np.maximum(sigma, 1.0))
-    is_high = sigma > 1.0
-    return [(np.where(is_high, a, fall), np.where(is_high, plateau, end)) for fall, end in low]
 
 
 def _sigma_one(A: Floats, n: Floats) -> Floats:
@@ -431,29 +386,29 @@ _SOURCE = "Downey 1997, CSD-97-933"
 
 DOWNEY_LOW = Law(
     "downey_low", "three pieces, flat from 2A - 1 on", f"{_SOURCE}, low variance", downey_low_s,
-    (_A, Parameter("sigma", 0.0, 1.0)), downey_low_slopes, fitted="exactly", family="downey",
+    (_A, Parameter("sigma", 0.0, 1.0)), fitted="exactly", family="downey",
 )  # fmt: skip
 DOWNEY_HIGH = Law(
     "downey_high", "two pieces, flat from A + A sigma - sigma on", f"{_SOURCE}, high variance", downey_high_s,
-    (_A, Parameter("sigma", 1.0, np.inf)), downey_high_slopes, fitted="exactly", family="downey",
+    (_A, Parameter("sigma", 1.0, np.inf)), fitted="exactly", family="downey",
 )  # fmt: skip
 DOWNEY = Law(
     "downey", "the mode that sigma belongs to", _SOURCE, downey_s,
     (replace(_A, grid=powers(1, 11, 0.25)), Parameter("sigma", 0.0, np.inf, (0.0, 0.5, 1.0, 2.0, 5.0))),
-    downey_slopes, fitted="no", prior_weight=1.0,
+    fitted="no", prior_weight=1.0,
 )  # fmt: skip
 # With A given each mode is a sum of the two curves at the ends of its sigma; in the high one A is that of sigma = 1.
 DOWNEY_LINEAR = replace(
     DOWNEY, name="downey_linear", equation="Downey's + c (n - 1)", source=f"{_SOURCE}; Lan 2007, 6.6",
-    parameters=(_A, Parameter("sigma", 0.0, np.inf), _OVERHEAD), overhead=LINEAR, fitted="in forms", prior_weight=0.0,
-    family="",
+    parameters=(_A, Parameter("sigma", 0.0, np.inf), _OVERHEAD), overhead=extra_procs, fitted="in forms",
+    prior_weight=0.0, family="",
     forms=(
         Form(lambda A, n: (np.maximum(1.0 / n, 1.0 / A), _sigma_one(A, n)), _low_columns, _A,
              lambda n: (n, (n + 1.0) / 2.0)),
         Form(lambda A, n: (np.ones_like(n), _sigma_one(A, n)), _high_columns, _A, lambda n: ((n + 1.0) / 2.0,)),
     ),
 )  # fmt: skip
-DOWNEY_LOG = replace(DOWNEY_LINEAR, name="downey_log", equation="Downey's + c log2 n", overhead=LOG, family="")
+DOWNEY_LOG = replace(DOWNEY_LINEAR, name="downey_log", equation="Downey's + c log2 n", overhead=doublings, family="")
 
 LAWS: dict[str, Law] = {
     law.name: law

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
+from pipeline.laws import MOST_PROCS
 from pipeline.report import Report, Tally
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.counts import REACH, Favoured, counts_between, runnable, runnable_between
@@ -343,9 +344,6 @@ NO_FASTER = 1.01
 
 SEEN_BEYOND = 2**0.5
 """The fastest count is known where the search reaches this many times beyond it without a gain."""
-
-MOST_PROCS = 2.0**20
-"""The working set is searched up to this count."""
 
 
 def scalability(

@@ -334,7 +334,7 @@ def fit_law(name: str, batch: SeriesBatch) -> Fits:
 def _best_of_form(law: Law, form: Form, batch: SeriesBatch) -> dict[str, Array]:
     """The best shape of the form; at_bound where a coefficient is 0 or the shape is at an end of its range."""
     owner, unit, root = batch.owner, batch.runtime_s[batch.offsets[:-1]], np.sqrt(batch.weights)
-    grown = [law.overhead.grown(batch.procs)] if law.overhead else []
+    grown = [law.overhead(batch.procs)] if law.overhead else []
 
     def at(shape: Floats) -> tuple[Floats, Floats]:
         of_size = shape[..., owner]

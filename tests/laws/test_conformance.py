@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.laws import LAWS
+from pipeline.laws import LAWS, MOST_PROCS
 from pipeline.scaling.fit import SeriesBatch, fit_law
 from pipeline.scaling.rules import FitRules
 from pipeline.settings import ScalingSettings
@@ -53,7 +53,7 @@ def test_runtime_is_least_at_the_largest_useful_size(law):
     p = shapes(law)
     useful = LAWS[law].largest_useful_procs(p)
     assert (useful >= 1).all()
-    least_s = LAWS[law].runtime_s(p, np.minimum(useful, 1e15))
+    least_s = LAWS[law].runtime_s(p, np.minimum(useful, MOST_PROCS))
     assert (LAWS[law].runtime_s(p, SIZES) >= least_s * (1 - 1e-9)).all()
 
 
@@ -69,7 +69,7 @@ def test_both_modes_of_downey_agree_where_they_meet():
     low, high = (LAWS[law].runtime_s(p, SIZES) for law in DOWNEY)
     np.testing.assert_allclose(low, high, rtol=1e-12)
     low, high = (LAWS[law].largest_useful_procs(p) for law in DOWNEY)
-    np.testing.assert_allclose(low, high, rtol=1e-12)
+    np.testing.assert_allclose(low, high, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("sigma", "expected"), [(0.0, [100, 25, 25, 25]), (0.5, [100, 95 / 3.5, 25, 25])])
@@ -119,13 +119,15 @@ def test_the_largest_useful_size_of_each_law():
     assert useful("usl", t1_s=100.0, serial_fraction=0.2, overhead_s=0.0) == np.inf
     assert useful("power", exponent=0.5) == useful("dowdy", serial_fraction=0.5) == np.inf
     assert useful("power", exponent=0.0) == useful("dowdy", serial_fraction=1.0) == 1
-    assert useful("downey_linear", t1_s=100.0, avg_parallelism=10.0, sigma=0.5, overhead_s=0.0) == 19
+    assert useful("downey_linear", t1_s=100.0, avg_parallelism=10.0, sigma=0.5, overhead_s=0.0) == pytest.approx(
+        19, rel=1e-9
+    )
     assert useful("downey_linear", t1_s=100.0, avg_parallelism=10.0, sigma=0.0, overhead_s=100.0) == 1
     assert useful("amdahl", serial_fraction=0.01) == np.inf
     assert useful("amdahl", serial_fraction=1.0) == 1
-    assert useful("downey_low", avg_parallelism=10.0, sigma=0.5) == 19
-    assert useful("downey_low", avg_parallelism=10.0, sigma=0.0) == 10
-    assert useful("downey_high", avg_parallelism=10.0, sigma=3.0) == 37
+    assert useful("downey_low", avg_parallelism=10.0, sigma=0.5) == pytest.approx(19, rel=1e-9)
+    assert useful("downey_low", avg_parallelism=10.0, sigma=0.0) == pytest.approx(10, rel=1e-9)
+    assert useful("downey_high", avg_parallelism=10.0, sigma=3.0) == pytest.approx(37, rel=1e-9)
     assert useful("downey_high", avg_parallelism=1.0, sigma=np.inf) == 1
 
 

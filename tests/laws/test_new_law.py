@@ -22,12 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.laws import AMDAHL, Overhead, Parameter, powers
-
-
-def turns_at(falling_s, overhead_s):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.maximum((2.0 * falling_s / overhead_s) ** (2 / 3), 1.0)
+from pipeline.laws import AMDAHL, Parameter, powers
 
 
 EDGE = replace(
@@ -36,7 +31,7 @@ EDGE = replace(
         Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, 0))),
         Parameter("overhead_s", 0.0, np.inf, (0.0, *powers(-12, 0))),
     ),
-    overhead=Overhead(lambda n: np.sqrt(np.maximum(n, 1.0)) - 1.0, turns_at), forms=(), prior_weight=2.0,
+    overhead=lambda n: np.sqrt(np.maximum(n, 1.0)) - 1.0, forms=(), prior_weight=2.0,
 )
 '''
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
