@@ -97,7 +97,7 @@ class Learnt(NamedTuple):
 
 
 def predict(
-    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, run_id: str, as_of_s: float = np.inf
+    curves: pa.Table, grouped_jobs: LargeTable, run_id: str, as_of_s: float = np.inf
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS, a row per group and count of `curves`.
 
@@ -107,8 +107,6 @@ def predict(
         PREDICTIONS by law alone, from `predictions.predict`.
     grouped_jobs : pa.Table or StoredTable
         GROUPED_JOBS.
-    groups : pa.Table
-        GROUPS.
     run_id : str
         Id of the run, written to every row.
     as_of_s : float
@@ -123,11 +121,11 @@ def predict(
 
     Examples
     --------
-    >>> table, report = predict(tables["curves"], tables["grouped_jobs"], tables["groups"], "r1")
+    >>> table, report = predict(tables["curves"], tables["grouped_jobs"], "r1")
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
-    runs, n_cells, row_cell = _runs_and_cells(curves, grouped_jobs, groups, as_of_s)
+    runs, n_cells, row_cell = _runs_and_cells(curves, grouped_jobs, as_of_s)
     as_of_s = min(as_of_s, float(runs.end_s.max(initial=0.0)))
     learnt, of_runs = _nothing(runs, n_cells), np.empty((len(row_cell), len(LEVELS)))
     by_submit, by_end = (np.argsort(one, kind="stable") for one in (runs.submit_s, runs.end_s))
@@ -147,7 +145,13 @@ def predict(
     facts: dict[str, Fact] = {f"predictions_{word}": counted[word] for word in ADVICE}
     facts |= {"past_jobs": int(n_later)}
     facts |= {"in_80_later": float(in_80 / n) if n else None, "in_95_later": float(in_95 / n) if n else None}
-    return table, Report("predict", "prediction", whole, whole, facts=facts, notes=_note(counted)).check()
+    rows = ", ".join(f"{n:,} {word}" for word, n in counted.most_common())
+    note = (
+        f"No prediction is ok ({rows}): more runs, a column in group.template that tells the work apart, or a rule in "
+        "ingest.problem_size_rules may change that."
+    )
+    notes = () if counted["ok"] or not counted else (note,)
+    return table, Report("predict", "prediction", whole, whole, facts=facts, notes=notes).check()
 
 
 _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
@@ -289,14 +293,26 @@ def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Array, inside: Bools) -
     learnt.week[cell] = week
 
 
-def _runs_and_cells(
-    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, as_of_s: float
-) -> tuple[Runs, int, Ints]:
+def _runs_and_cells(curves: pa.Table, grouped_jobs: LargeTable, as_of_s: float) -> tuple[Runs, int, Ints]:
     """The newest ended runs of the groups of `curves`; the number of cells; the cell of each row."""
     code, ids = category_codes(curves, "group_id")
-    axis = dict(zip(*(groups.column(name).to_pylist() for name in ("group_id", "axis")), strict=True))
     number = {name: place for place, name in enumerate(ids)}
-    parts = [_ended(part, number, axis, as_of_s) for part in groups_of(grouped_jobs)]
+    axis = dict(zip(curves.column("group_id").to_pylist(), curves.column("axis").to_pylist(), strict=True))
+    parts = []
+    for part in groups_of(grouped_jobs):
+        codes, names = category_codes(part, "group_id")
+        group = np.array([number.get(name, -1) for name in names], np.int64)[codes]
+        counts = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
+        of_axis = np.array([axis.get(name) for name in names], object)[codes]
+        count = np.select([of_axis == name for name in counts], list(counts.values()), np.nan)
+        runtime_s, end_s, submit_s = (floats(part, name) for name in ("runtime_s", "end_s", "submit_s"))
+        end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
+        submit_s = np.where(np.isnan(submit_s), end_s - runtime_s, submit_s)
+        # A clock that is wrong may say that a job ended before its submit.
+        end_s = np.fmax(end_s, submit_s)
+        rows = np.flatnonzero((count > 0) & (runtime_s > 0) & (end_s <= as_of_s))
+        log_s = np.log(np.fmax(runtime_s, 1e-3))
+        parts.append([one[rows] for one in (group, count, log_s, lower_bounds(part), submit_s, end_s)])
     group, count, log_s, is_bound, submit_s, end_s = (np.concatenate(column) for column in zip(*parts, strict=True))
     newest = np.argsort(end_s, kind="stable")[-MOST_RUNS:]
     counts = np.append(floats(curves, "procs"), count[newest]).astype(np.int64)
@@ -306,23 +322,6 @@ def _runs_and_cells(
     order = np.argsort(cell, kind="stable")
     kept = newest[order]
     return Runs(cell[order], log_s[kept], is_bound[kept], submit_s[kept], end_s[kept]), len(distinct), row_cell
-
-
-def _ended(part: pa.Table, number: dict[str, int], axis: dict[str, str | None], as_of_s: float) -> tuple[Array, ...]:
-    """Group, count, log runtime, whether it is a lower bound, submit and end of the ended runs of some jobs."""
-    code, ids = category_codes(part, "group_id")
-    group = np.array([number.get(name, -1) for name in ids], np.int64)[code]
-    counts = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
-    of_axis = np.array([axis.get(name) or Axis.PROCS for name in ids], object)[code]
-    count = np.select([of_axis == name for name in counts], list(counts.values()), np.nan)
-    runtime_s, end_s, submit_s = (floats(part, name) for name in ("runtime_s", "end_s", "submit_s"))
-    end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
-    submit_s = np.where(np.isnan(submit_s), end_s - runtime_s, submit_s)
-    # A clock that is wrong may say that a job ended before its submit.
-    end_s = np.fmax(end_s, submit_s)
-    rows = np.flatnonzero((group >= 0) & (count > 0) & (runtime_s > 0) & (end_s <= as_of_s))
-    log_s = np.log(np.fmax(runtime_s, 1e-3))
-    return tuple(column[rows] for column in (group, count, log_s, lower_bounds(part), submit_s, end_s))
 
 
 def _nothing(runs: Runs, n: int) -> Learnt:
@@ -343,17 +342,6 @@ def _with_law(of_runs: Floats, law: Floats, has_run: Bools) -> Floats:
     off_law = np.sign(LEVELS - 0.5) * np.hypot(off, law - law[:, [MIDDLE]])
     found: Floats = np.where(has_run[:, None], of_runs[:, [MIDDLE]] + off, law[:, [MIDDLE]] + off_law)
     return found
-
-
-def _note(counted: Counter[str]) -> tuple[str, ...]:
-    """One sentence where no prediction is ok: the rows of each word, and what may change it."""
-    if not counted or counted["ok"]:
-        return ()
-    rows = ", ".join(f"{n:,} {word}" for word, n in counted.most_common())
-    return (
-        f"No prediction is ok ({rows}): more runs, a column in group.template that tells the work apart, or a rule in "
-        "ingest.problem_size_rules may change that.",
-    )
 
 
 def _reliability(
