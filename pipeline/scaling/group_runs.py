@@ -5,7 +5,8 @@ At the beginning of a week it looks at each cell that runs in this week: the med
 quantiles of their distances from the median. It notes between which knots the runs of the week fall. When these runs
 have ended they count in the cell's record. The ends of an interval are the places among the knots below which 2.5, 10,
 90 and 97.5% of the cell's later runs fell; few of them are shrunk towards cells that ran in about as many weeks. The
-rows of the table are answered in the same way at the end; at counts that never ran the law is the median.
+rows of the table are answered in the same way at the end; at counts that never ran the law is the median, and
+`_with_law` says how far from it the ends are.
 """
 
 import math
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.special import ndtri
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
 from pipeline.axes import MOST_EFFICIENCY, Axis
@@ -32,6 +34,7 @@ MOST_RUNS, WIDTH, LEAST, RING = 2_000_000, 256, 20, 64
 
 # Columns of an answer: distances (log) from the median at these levels, and the median itself (log s).
 LEVELS = np.array((0.025, 0.1, 0.5, 0.9, 0.975))
+NORMAL = ndtri(LEVELS)
 LO95, LO80, MIDDLE, HI80, HI95 = range(5)
 KNOT_LEVELS = np.array((0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99))
 # More knots stand on either side, at these distances (log) from the outermost.
@@ -39,6 +42,8 @@ FAR = np.array((0.1, 0.4, 1.0, 2.5))
 N_FAR, N_KNOTS = len(FAR), len(KNOT_LEVELS) + 2 * len(FAR)
 # Runtimes are equal up to this (log).
 SAME = 1e-6
+# Of so many runs the shortest and the longest bound every interval: of fewer the next may well be beyond.
+MANY = 1_000
 
 # Classes of cells by the number of weeks in which they ran: up to these. What ran in one week is often one campaign.
 CLASSES = np.array((1, 2, 4, 1_000))
@@ -132,7 +137,8 @@ def predict(
     _walk(runs, learnt, by_submit, by_end, row_cell, as_of_s, of_runs)
     n_effective, has_run = learnt.n_effective[row_cell], learnt.n_known[row_cell] > 0
     law = np.log(np.stack([floats(curves, name) for name in _ENDS], axis=1))
-    found = np.exp(_with_law(of_runs, law, has_run))
+    extremes = (runs.log_s.min(), runs.log_s.max()) if len(runs.log_s) >= MANY else (-np.inf, np.inf)
+    found = np.exp(_with_law(curves, of_runs, law, has_run, extremes))
     words, sentences, record = _reliability(curves, found, has_run, learnt.record[row_cell])
     speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], n_effective)
     table = PREDICTIONS.build(
@@ -336,11 +342,33 @@ def _nothing(runs: Runs, n: int) -> Learnt:
     )  # fmt: skip
 
 
-def _with_law(of_runs: Floats, law: Floats, has_run: Bools) -> Floats:
-    """Quantiles (log s): at counts that never ran the median is the law's, with the spread of law and runs."""
-    off = np.where(LEVELS == 0.5, 0.0, of_runs)
-    off_law = np.sign(LEVELS - 0.5) * np.hypot(off, law - law[:, [MIDDLE]])
-    found: Floats = np.where(has_run[:, None], of_runs[:, [MIDDLE]] + off, law[:, [MIDDLE]] + off_law)
+def _with_law(curves: pa.Table, of_runs: Floats, law: Floats, has_run: Bools, extremes: tuple[float, float]) -> Floats:
+    """Quantiles (log s) of each row: those of its runs; at counts that never ran the law's, with the spread of both.
+
+    Three spreads add up there: the interval of the law, the runs of the group about the medians of their counts, and
+    over the log the medians about the laws. An end stays within what the runs of the group allow: linear speed-up of
+    the lower ends at its counts, and the highest of the upper ends; beyond these only the law's median may be.
+    """
+    off, middle, shown = np.where(LEVELS == 0.5, 0.0, of_runs), law[:, [MIDDLE]], of_runs[:, [MIDDLE]]
+    off = np.fmin(np.fmax(off, extremes[0] - shown), extremes[1] - shown)
+    found = shown + off
+    missed = np.nan_to_num((found - law)[has_run, MIDDLE])
+    variance = float((missed**2).mean()) if len(missed) else 0.0
+    code, log_count = category_codes(curves, "group_id")[0], np.log(floats(curves, "procs"))
+    for rows in np.split(np.arange(len(code)), np.flatnonzero(np.diff(code)) + 1):
+        ran, never = rows[has_run[rows]], rows[~has_run[rows]]
+        if not len(never):
+            continue
+        # Of a group without any run the log tells the spread.
+        of_counts = np.median(off[ran if len(ran) else never], axis=0)
+        spread = np.hypot(of_counts, law[never] - middle[never])
+        ends = middle[never] + np.sign(NORMAL) * np.hypot(spread, variance**0.5 * NORMAL)
+        if len(ran):
+            beyond = log_count[never][:, None] - log_count[ran]
+            least = (found[ran] - np.maximum(beyond, 0.0)[:, :, None]).min(axis=1)
+            most = found[ran].max(axis=0) + np.maximum(-beyond.max(axis=1, keepdims=True), 0.0)
+            ends = np.clip(ends, np.fmin(least, middle[never]), np.fmax(most, middle[never]))
+        found[never] = ends
     return found
 
 

@@ -78,6 +78,31 @@ def test_a_count_that_never_ran_is_answered_by_a_narrow_law_with_the_scatter_of_
     assert np.log(rows[2]["runtime_s_hi80"] / rows[2]["runtime_s_lo80"]) > 2 * 1.2816 * 0.2 * 0.8
 
 
+def test_a_count_that_never_ran_stays_within_what_the_runs_of_the_group_allow() -> None:
+    """A law that knows nothing: linear speed-up from the counts that ran, and never longer than on the slowest."""
+    jobs = simulated().filter(pc.is_in(pc.field("requested_procs"), pa.array([4, 8])))
+    counts = np.array([1, 4, 8, 16, 64])
+    rows, _ = predicted(jobs, curves_of(3_600 / counts, 100.0, counts))
+    one, four, eight, *larger = rows
+    assert one["runtime_s_hi95"] == pytest.approx(4 * four["runtime_s_hi95"])
+    assert one["runtime_s_lo95"] == pytest.approx(eight["runtime_s_lo95"])
+    for row in larger:
+        assert row["runtime_s_hi80"] == pytest.approx(four["runtime_s_hi80"])
+        assert row["runtime_s_lo95"] == pytest.approx(eight["runtime_s_lo95"] * 8 / row["procs"], rel=0.05)
+
+
+def test_no_interval_of_runs_exceeds_the_shortest_and_the_longest_run_of_a_long_log() -> None:
+    """Campaigns of which each is shorter or longer than those before: the next one may be anything."""
+    times, levels_s = np.arange(0, 700 * DAY_S, 70 * DAY_S), 1_000 * 4.0 ** np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5])
+    parts, rows_of_law = [simulated()], [curves_of(3_600 / SIZES, 1.5)]
+    for name in ("h", "i", "j"):
+        parts.append(log_of(levels_s, np.ones(10), times, group=[name] * 10))
+        rows_of_law.append(curves_of(np.array([1_000.0]), 1.5, np.array([1]), group=name))
+    rows, _ = predicted(pa.concat_tables(parts).unify_dictionaries(), pa.concat_tables(rows_of_law))
+    low_s, high_s = (rows[-1][f"runtime_s_{end}95"] for end in ("lo", "hi"))
+    assert low_s == pytest.approx(levels_s.min()) and high_s == pytest.approx(levels_s.max())
+
+
 def test_stopped_runs_are_not_left_out() -> None:
     draw = np.random.default_rng(2)
     failed_s = np.exp(draw.normal(np.log(218), 0.5, 64))
