@@ -130,28 +130,46 @@ def predict(
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
+    # 1. The walk through the log, which learns from every run and then answers the rows.
     runs, n_cells, row_cell = _runs_and_cells(curves, grouped_jobs, as_of_s)
     as_of_s = min(as_of_s, float(runs.end_s.max(initial=0.0)))
     learnt, of_runs = _nothing(runs, n_cells), np.empty((len(row_cell), len(LEVELS)))
     by_submit, by_end = (np.argsort(one, kind="stable") for one in (runs.submit_s, runs.end_s))
     _walk(runs, learnt, by_submit, by_end, row_cell, as_of_s, of_runs)
+    # 2. Quantiles, also at counts that never ran, and what follows from them.
     n_effective, has_run = learnt.n_effective[row_cell], learnt.n_known[row_cell] > 0
     law = np.log(np.stack([floats(curves, name) for name in _ENDS], axis=1))
     extremes = (runs.log_s.min(), runs.log_s.max()) if len(runs.log_s) >= MANY else (-np.inf, np.inf)
     found = np.exp(_with_law(curves, of_runs, law, has_run, extremes))
-    words, sentences, record = _reliability(curves, found, has_run, learnt.record[row_cell])
     speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], n_effective)
+    # 3. How far to rely on a row: the share of later runs in its 80% interval, and the span of that.
+    in_80, _, n, n_later = learnt.record[row_cell].T
+    share = np.divide(in_80, n, out=np.full(len(n), np.nan), where=n_later > 0)
+    span = found[:, HI80] / found[:, LO80]
+    is_kept = (share >= LEAST_KEPT) & ((share <= MOST_KEPT) | (span <= NARROW_SPAN))
+    is_broken = pc.match_substring(curves.column("reliability").cast(pa.string()), "high_error").to_numpy()
+    cases = {
+        "broken": ~has_run & (is_broken | np.isnan(found[:, MIDDLE])),
+        "far": ~has_run & curves.column("is_extrapolated").to_numpy(), "few": n_later < ENOUGH, "missed": ~is_kept,
+        "wide": ~(span <= MOST_SPAN),
+    }  # fmt: skip
+    words, advice = np.select(list(cases.values()), list(cases), "ok").tolist(), []
+    for row, (word, of_law) in enumerate(zip(words, curves.column("advice").to_pylist(), strict=True)):
+        own = ADVICE[word].format(share=share[row], n=int(n_later[row]), enough=ENOUGH) or None
+        advice.append(of_law or own if word in ("far", "broken", "ok") else own)
     table = PREDICTIONS.build(
         **{name: curves.column(name) for name in ("group_id", "axis", "procs", "is_extrapolated")},
         **dict(zip(_ENDS, found.T, strict=True)), speedup=speedup, efficiency=speedup / floats(curves, "procs"),
-        reliability=words, advice=sentences, kept_share=record[0], n_later=record[1],
+        reliability=words, advice=advice, kept_share=share, n_later=n_later.astype(np.int64),
         method=np.where(has_run, "runs", "law").tolist(), run_id=[run_id] * curves.num_rows,
     )  # fmt: skip
-    counted, (in_80, in_95, n, n_later), whole = Counter(words), learnt.record.sum(axis=0), Tally(table.num_rows)
+    # 4. The report.
+    counted, whole = Counter(words), Tally(table.num_rows)
     facts: dict[str, Fact] = {f"predictions_{word}": counted[word] for word in ADVICE}
-    facts |= {"past_jobs": int(n_later)}
-    facts |= {"in_80_later": float(in_80 / n) if n else None, "in_95_later": float(in_95 / n) if n else None}
-    rows = ", ".join(f"{n:,} {word}" for word, n in counted.most_common())
+    every_80, every_95, every, n_past = learnt.record.sum(axis=0).tolist()
+    facts |= {"past_jobs": int(n_past), "in_80_later": every_80 / every if every else None}
+    facts |= {"in_95_later": every_95 / every if every else None}
+    rows = ", ".join(f"{number:,} {word}" for word, number in counted.most_common())
     note = (
         f"No prediction is ok ({rows}): more runs, a column in group.template that tells the work apart, or a rule in "
         "ingest.problem_size_rules may change that."
@@ -370,27 +388,6 @@ def _with_law(curves: pa.Table, of_runs: Floats, law: Floats, has_run: Bools, ex
             ends = np.clip(ends, np.fmin(least, middle[never]), np.fmax(most, middle[never]))
         found[never] = ends
     return found
-
-
-def _reliability(
-    curves: pa.Table, found: Floats, has_run: Bools, record: Floats
-) -> tuple[list[str], list[str | None], tuple[Floats, Floats]]:
-    """Per row the word and the advice; the share of later runs in its 80% interval, and their number."""
-    n, broken = record[:, 3], pc.match_substring(curves.column("reliability").cast(pa.string()), "high_error")
-    share = np.divide(record[:, 0], record[:, 2], out=np.full(len(n), np.nan), where=n > 0)
-    span = found[:, HI80] / found[:, LO80]
-    is_kept = (share >= LEAST_KEPT) & ((share <= MOST_KEPT) | (span <= NARROW_SPAN))
-    cases = {
-        "broken": ~has_run & (broken.to_numpy() | np.isnan(found[:, MIDDLE])),
-        "far": ~has_run & curves.column("is_extrapolated").to_numpy(), "few": n < ENOUGH, "missed": ~is_kept,
-        "wide": ~(span <= MOST_SPAN),
-    }  # fmt: skip
-    words = np.select(list(cases.values()), list(cases), "ok").tolist()
-    sentences = []
-    for row, (word, advice) in enumerate(zip(words, curves.column("advice").to_pylist(), strict=True)):
-        own = ADVICE[word].format(share=share[row], n=int(n[row]), enough=ENOUGH) or None
-        sentences.append(advice or own if word in ("far", "broken", "ok") else own)
-    return words, sentences, (share, n.astype(np.int64))
 
 
 def _speedup(curves: pa.Table, runtime_s: Floats, law: Floats, n_effective: Floats) -> Floats:
