@@ -311,6 +311,8 @@ def level(observations: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]
 def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
     """PREDICTIONS of levelled series as runtimes of the phase, or the kind of processor count, each row belongs to.
 
+    The advice on counts beyond a decline is that of the pattern: no law declines, so that each misses some count there.
+
     Parameters
     ----------
     predictions : pa.Table
@@ -332,6 +334,14 @@ def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
     factor = _levels(predictions, patterns, floats(predictions, "procs"))
     on_one = _levels(predictions, patterns, np.ones(predictions.num_rows))
     runtimes = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+    found = patterns.filter(pc.equal(patterns.column("status"), "found")).to_pylist()
+    if declines := {row["group_id"]: row for row in found if row["pattern"] == DECLINING}:
+        advice = predictions.column("advice").to_pylist()
+        rows = zip(*(predictions.column(name).to_pylist() for name in ("group_id", "procs")), strict=True)
+        for place, (group, procs) in enumerate(rows):
+            if group in declines and procs > declines[group]["from_procs"]:
+                advice[place] = declines[group]["words"]
+        predictions = replaced(predictions, "advice", pa.array(advice, pa.string()))
     return _scaled(_scaled(predictions, runtimes, 1.0 / factor), ("speedup", "efficiency"), factor / on_one)
 
 
