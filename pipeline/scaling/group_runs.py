@@ -326,9 +326,9 @@ def _runs_and_cells(curves: pa.Table, grouped_jobs: LargeTable, as_of_s: float) 
     for part in groups_of(grouped_jobs):
         codes, names = category_codes(part, "group_id")
         group = np.array([number.get(name, -1) for name in names], np.int64)[codes]
-        counts = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
+        held = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
         of_axis = np.array([axis.get(name) for name in names], object)[codes]
-        count = np.select([of_axis == name for name in counts], list(counts.values()), np.nan)
+        count = np.select([of_axis == name for name in held], list(held.values()), np.nan)
         runtime_s, end_s, submit_s = (floats(part, name) for name in ("runtime_s", "end_s", "submit_s"))
         end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
         submit_s = np.where(np.isnan(submit_s), end_s - runtime_s, submit_s)

@@ -148,7 +148,8 @@ def _patterns(series: MeasuredSeries, rules: ScreenRules, coarse: "_Comparison |
     phases = [rows.pop(STEPWISE)]
     if steps is not None and phases[0]["status"] == "found":
         # More steps are sought until none is found; each is a row, with the odds of the round that found it.
-        odds_of, further = dict.fromkeys(steps.places, steps.log_odds), steps
+        odds_of: dict[int, float] = {}
+        further: _Steps | None = steps
         while further is not None and further.is_found:
             steps, odds_of = further, dict.fromkeys(further.places, further.log_odds) | odds_of
             _, further = shapes.departures(steps.places, [], rules)

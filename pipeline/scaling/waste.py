@@ -4,14 +4,14 @@ Held is what was allocated, for the runtime. Used processor time is CPU time. Ea
 its values, which are counted beside it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, floats, job_procs, tally_of
+from pipeline.arrays import Floats, floats, job_procs, tally_of
 from pipeline.large_tables import LargeTable, parts_of
 from pipeline.report import Fact, Report, Tally, total
 from pipeline.schema import Flag
@@ -94,14 +94,12 @@ def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: boo
         Rows in the order of KINDS, within these by unused, then by held processor-hours. The facts are sums of `all`.
     """
     # 1. Sums over the jobs of each row, and over those of them that asked for, and needed, the same.
-    silent, seen, aside = silent_requests(jobs), [], []
+    silent, seen, used = silent_requests(jobs), [], []
     sums: list[pa.Table] = []
     needs: dict[str, list[pa.Table]] = {name: [] for name in INSTEAD}
-    for part in parts_of(jobs, READ):
-        is_held = _has_work(part)
-        held = part.filter(pa.array(is_held))
+    for part, held in _held_parts(jobs):
         seen.append(tally_of(part))
-        aside.append(tally_of(part.filter(pa.array(~is_held))))
+        used.append(tally_of(held))
         measures, needed = measured(held, () if counts_every_request else silent)
         sums.append(_sums_by_row(held, measures))
         for name, need in needed.items():
@@ -118,8 +116,8 @@ def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: boo
     columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {"kind": []}
     table = WASTE.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
     # 3. The report.
-    whole, left = total(seen), total(aside)
-    kept = Tally(whole.rows - left.rows, whole.proc_s - left.proc_s)
+    whole, kept = total(seen), total(used)
+    left = Tally(whole.rows - kept.rows, whole.proc_s - kept.proc_s)
     facts: dict[str, Fact] = {"silent_requests": sum(one.n_jobs for one in silent)}
     facts |= {name: rows[0][name] or 0.0 for name in HOURS} if rows else {}
     notes = tuple(sentences(silent, counts_every_request=counts_every_request))
@@ -129,8 +127,7 @@ def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: boo
 def carbon(jobs: LargeTable, intensity: Intensity) -> dict[Row, dict[str, float | None]]:
     """Per row of WASTE `carbon_kg`, `unused_carbon_kg` (kg CO2e), and `n_carbon`, the jobs that they rest on."""
     parts = []
-    for part in parts_of(jobs, READ):
-        held = part.filter(pa.array(_has_work(part)))
+    for _, held in _held_parts(jobs):
         measures, _ = measured(held)
         kg_per_kwh = intensity(floats(held, "start_s"), floats(held, "end_s")) / 1000
         kg = {"carbon_kg": "energy_kwh", "unused_carbon_kg": "unused_kwh"}
@@ -138,10 +135,12 @@ def carbon(jobs: LargeTable, intensity: Intensity) -> dict[Row, dict[str, float 
     return {(row.pop("kind"), row.pop("name")): row for row in _sums(parts, KEY).to_pylist()}
 
 
-def _has_work(part: pa.Table) -> Bools:
-    is_aside = pc.fill_null(pc.is_in(part["flag"].cast(pa.string()), pa.array(list(map(str, NO_WORK)))), False)
-    runs: Bools = (floats(part, "runtime_s") > 0) & np.isfinite(job_procs(part)) & ~is_aside.to_numpy()
-    return runs
+def _held_parts(jobs: LargeTable) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """The jobs in parts, each with those of its jobs that held what they were allocated."""
+    for part in parts_of(jobs, READ):
+        is_aside = pc.is_in(part["flag"].cast(pa.string()), pa.array(list(map(str, NO_WORK))))
+        has_run = (floats(part, "runtime_s") > 0) & np.isfinite(job_procs(part))
+        yield part, part.filter(pa.array(has_run & ~pc.fill_null(is_aside, False).to_numpy()))
 
 
 def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> tuple[Measures, dict[str, Measures]]:
