@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats
+from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.laws import MOST_PROCS
 from pipeline.report import Report, Tally
@@ -88,9 +88,6 @@ ROLES = {"the best trade-off": (1, 2), "the cheapest": (1, 1), "the fastest": (0
 UNUSABLE = {"one_size", "wide_group", "off_law", "high_error", "missed", "broken"}
 """Codes of predictions whose interval cannot be relied on."""
 
-EVERY_WAY = "the best in time and cost"
-"""Why a count is chosen that is the best trade-off, the cheapest and the fastest."""
-
 
 def choices(options: Sequence[Row], settings: CostSettings) -> list[dict[str, Any]]:
     """The count of best trade-off, the cheapest and the fastest; a count of several roles is listed once.
@@ -151,7 +148,7 @@ def choices(options: Sequence[Row], settings: CostSettings) -> list[dict[str, An
     names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "reliability", "energy_j")
     rows = []
     for at, roles in whys.items():
-        why = EVERY_WAY if len(roles) == len(ROLES) else " and ".join(roles)
+        why = "the best in time and cost" if len(roles) == len(ROLES) else " and ".join(roles)
         rows.append({
             "why": why if len(options) > 1 else "the only count that ran",
             **{name: options[at][name] for name in names},
@@ -172,19 +169,15 @@ IN_WORDS = {
 """The codes of reliability in words."""
 
 
-def in_words(reliability: str) -> str:
-    """The codes of a row, in words."""
-    return ", ".join(IN_WORDS.get(code, code) for code in reliability.split("+"))
-
-
 def sentence(choice: Row, axis: Axis = Axis.PROCS) -> str:
     """Count, time and cost of one choice, in a sentence that begins with what makes it doubtful."""
-    doubt = "" if choice["reliability"] == "ok" else f" (low confidence: {in_words(choice['reliability'])})"
+    codes = choice["reliability"].split("+")
+    doubt = "" if codes == ["ok"] else f" (low confidence: {', '.join(IN_WORDS.get(code, code) for code in codes)})"
     why = choice["why"].replace("the ", "")
-    time = f"{figure(choice['runtime_s'])} s (80%: {figure(choice['runtime_s_lo80'])} to "
+    middle, low, high = (figure(choice[f"runtime_s{end}"]) for end in ("", "_lo80", "_hi80"))
     parts = [
         f"{counted(choice['procs'], axis)}" + (f" ({counted(choice['nodes'], Axis.NODES)})" if choice["nodes"] else ""),
-        f"{time}{figure(choice['runtime_s_hi80'])})",
+        f"{middle} s (80%: {low} to {high})",
         f"{figure(choice['proc_hours'])} {axis.unit}-hours",
         *([f"cost {figure(choice['price'])}"] if choice["price"] is not None else []),
         *([f"{figure(choice['energy_j'])} J measured"] if choice["energy_j"] is not None else []),
@@ -212,13 +205,13 @@ def measured_counts(one: Row) -> Floats:
 
 def compared_counts(one: Row, max_procs: int | None, settings: CostSettings) -> Floats:
     """The measured counts, and those up to twice the largest that code and machine can run."""
-    sizes = measured_counts(one)
+    sizes, axis = measured_counts(one), axis_of_series(one)
     if len(sizes) < 2:
         return sizes
-    machine = (max_procs if axis_of_series(one) is Axis.PROCS else None) or np.inf
+    machine = (max_procs if axis is Axis.PROCS else None) or np.inf
     top = max(min(sizes[-1] * REACH, machine), sizes[-1])
-    rules = sizes, settings.over(axis_of_series(one)).procs_per_node, Favoured.of(one["patterns"])
-    return np.union1d(sizes, runnable_between(sizes[0], top, PER_DOUBLING, *rules))
+    node = settings.over(axis).procs_per_node
+    return np.union1d(sizes, runnable_between(sizes[0], top, PER_DOUBLING, sizes, node, Favoured.of(one["patterns"])))
 
 
 def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str, Any]:
@@ -226,6 +219,7 @@ def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str,
 
     `rows` are predictions; those at measured counts, and at others near them that the code can run on, are compared.
     """
+    # 1. The counts that are compared, and those chosen.
     axis, energy, sizes = axis_of_series(one), energy_rows(one["observations"]), measured_counts(one)
     settings, counts = settings.over(axis), np.array([row["procs"] for row in rows], np.float64)
     near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
@@ -233,6 +227,7 @@ def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str,
     rows = [row for row in rows if row["procs"] in compared]
     options = _options(one["observations"], rows)
     chosen = choices(options, settings)
+    # 2. In sentences.
     lines = [sentence(choice, axis) for choice in chosen]
     if chosen and len(options) < 2:
         lines.append("One processor count has no information on others: run on another before you request more.")
@@ -241,14 +236,9 @@ def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str,
         relative = f"; efficiency is relative to {counted(least, axis)}" if chosen[0]["efficiency"] is not None else ""
         lines.append(f"{axis.unit[0].upper()}{axis.unit[1:]} counts {least:,} to {most:,} were compared{relative}.")
     lines += superlinear(options, axis) + _doubts(chosen, options, rows, axis) + energy_sentence(energy, axis)
-    return {
-        **one,
-        "axis": axis.value,
-        "answer": lines,
-        "choices": chosen,
-        "energy": energy,
-        "predictions": [{**row, **cost_of(row["procs"], row["runtime_s"], settings)} for row in one["predictions"]],
-    }
+    priced = [{**row, **cost_of(row["procs"], row["runtime_s"], settings)} for row in one["predictions"]]
+    found = {"axis": axis.value, "answer": lines, "choices": chosen, "energy": energy, "predictions": priced}
+    return {**one, **found}
 
 
 def _options(observations: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -360,7 +350,7 @@ def scalability(
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
     it lies beyond 2^20. Both are the chosen law's, and null where that is constant; counts by efficiency and time are
-    the model average's (`recommended_procs`). Advised runs keep to the counts that PATTERNS favours, if it is given.
+    the model average's. Advised runs keep to the counts that PATTERNS favours, if it is given.
 
     Parameters
     ----------
@@ -400,58 +390,49 @@ def scalability(
 
 
 def _scalability(series: FittedSeries, run_id: str) -> tuple[pa.Table, Report]:
-    recommended, is_faster = _recommended_procs(series)
-    is_constant = series.chosen["law"] == "constant"
-    # No law rises again: a curve that falls and rises is nearest to a constant, and its average has a fastest count.
-    rows = np.flatnonzero(~is_constant | is_faster)
-    scaling, of_constant = series.chosen.take(rows), is_constant[rows]
-    largest = scaling.largest_useful_procs()
-    largest = np.where(of_constant | np.isinf(largest), np.nan, largest)
-    working = np.where(of_constant, np.nan, _working_set_procs(scaling))
-    speedup = scaling.runtime_s(np.ones(len(rows))) / scaling.runtime_s(working)
-    speedup = np.where(np.isnan(working), np.nan, speedup)
-    beyond = np.fmax(np.where(np.isnan(largest), 2 * scaling["procs_max"], largest), 1.0)
-    reliability, advice = judged(series, rows, beyond)
-    table = SCALABILITY.build(
-        **{name: scaling[name] for name in ("group_id", "law", "t1_s", "avg_parallelism", "sigma")},
-        axis=[series.axis] * len(rows), largest_useful_procs=largest, working_set_procs=working,
-        working_set_speedup=speedup, working_set_efficiency=speedup / working,
-        **{name: values[rows] for name, values in recommended.items()},
-        reliability=reliability, advice=advice, run_id=[run_id] * len(rows),
-    )  # fmt: skip
-    groups, kept = Tally(len(series.chosen)), Tally(len(rows))
-    set_aside = {"constant": Tally(groups.rows - kept.rows)} if groups.rows > kept.rows else {}
-    return table, Report("scalability", "group", groups, kept, set_aside).check()
-
-
-def _recommended_procs(series: FittedSeries) -> tuple[dict[str, Floats], Bools]:
-    """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
-
-    Also whether the count of least runtime is known, and surely faster than the smallest observed one by LEAST_GAIN.
-
-    The search covers counts from 1 to `reach` times the largest observed one, within the machine. The result is NaN
-    where it lies beyond: the fastest count, for example, where the runtime still falls at the end of the search.
-    """
-    smallest, largest = series.chosen["procs_min"], series.chosen["procs_max"]
+    # 1. The average of each group from 1 to `reach` times the largest observed count, within the machine.
+    chosen, n = series.chosen, len(series.chosen)
+    smallest, largest = chosen["procs_min"], chosen["procs_max"]
     tops = np.floor(np.minimum(largest * series.rules.reach, np.maximum(series.site.max_procs or np.inf, largest)))
     counts = [np.union1d(counts_between(1, top, SEARCHED_PER_DOUBLING), [top]) for top in tops]
     ends = np.cumsum([0, *map(len, counts)])
-    curve = series.observed.curve(np.repeat(np.arange(len(counts)), np.diff(ends)), np.concatenate([[], *counts]))
-    names = ("time_optimal_procs", "efficiency_80_procs", "efficiency_50_procs")
-    found, is_faster = {name: np.full(len(counts), np.nan) for name in names}, np.zeros(len(counts), bool)
+    curve = series.observed.curve(np.repeat(np.arange(n), np.diff(ends)), np.concatenate([[], *counts]))
+    # 2. The count of least runtime, and the last of at least 80% and 50% efficiency; NaN where it lies beyond, as where
+    # the runtime still falls at the end. Whether the first is surely faster than the smallest observed by LEAST_GAIN.
+    found = {name: np.full(n, np.nan) for name in ("time_optimal_procs", "efficiency_80_procs", "efficiency_50_procs")}
+    is_faster = np.zeros(n, bool)
     for row, procs in enumerate(counts):
-        own_s, log_sd = np.exp(curve.log_s[ends[row] : ends[row + 1]]), curve.log_sd[ends[row] : ends[row + 1]]
-        fastest = procs[np.argmax(own_s <= NO_FASTER * own_s.min())]
+        own = slice(ends[row], ends[row + 1])
+        runtime_s, log_sd = np.exp(curve.log_s[own]), curve.log_sd[own]
+        fastest = procs[np.argmax(runtime_s <= NO_FASTER * runtime_s.min())]
         if fastest * SEEN_BEYOND <= procs[-1]:
             found["time_optimal_procs"][row] = fastest
-            smallest_s = np.interp(np.log(smallest[row]), np.log(procs), own_s)
-            gain, doubt = np.log(smallest_s / own_s.min()), 2 * log_sd[np.argmin(own_s)]
+            smallest_s = np.interp(np.log(smallest[row]), np.log(procs), runtime_s)
+            gain, doubt = np.log(smallest_s / runtime_s.min()), 2 * log_sd[np.argmin(runtime_s)]
             is_faster[row] = len(procs) > 1 and gain > LEAST_GAIN + doubt
-        efficiency = own_s[0] / (procs * own_s)
+        efficiency = runtime_s[0] / (procs * runtime_s)
         for share in (80, 50):
             if (is_less := efficiency < share / 100).any():
                 found[f"efficiency_{share}_procs"][row] = procs[np.argmax(is_less) - 1]
-    return found, is_faster
+    # 3. A row where the chosen law gains, or the average: no law rises again, so that a curve that falls and rises is
+    # nearest to a constant, and its average has a fastest count.
+    rows = np.flatnonzero((chosen["law"] != "constant") | is_faster)
+    scaling = chosen.take(rows)
+    gains = scaling["law"] != "constant"
+    useful, working = scaling.largest_useful_procs(), np.where(gains, _working_set_procs(scaling), np.nan)
+    useful = np.where(gains & np.isfinite(useful), useful, np.nan)
+    speedup = scaling.runtime_s(np.ones(len(rows))) / np.where(gains, scaling.runtime_s(working), np.nan)
+    beyond = np.fmax(np.where(np.isnan(useful), 2 * scaling["procs_max"], useful), 1.0)
+    reliability, advice = judged(series, rows, beyond)
+    table = SCALABILITY.build(
+        **{name: scaling[name] for name in ("group_id", "law", "t1_s", "avg_parallelism", "sigma")},
+        **{name: values[rows] for name, values in found.items()},
+        axis=[series.axis] * len(rows), largest_useful_procs=useful, working_set_procs=working,
+        working_set_speedup=speedup, working_set_efficiency=speedup / working,
+        reliability=reliability, advice=advice, run_id=[run_id] * len(rows),
+    )  # fmt: skip
+    set_aside = {"constant": Tally(n - len(rows))} if n > len(rows) else {}
+    return table, Report("scalability", "group", Tally(n), Tally(len(rows)), set_aside).check()
 
 
 def _working_set_procs(curves: Curves) -> Floats:

@@ -4,8 +4,8 @@ Also weak scaling: series of one application whose problem size grows with its p
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipeline.arrays import Array, Floats
 from pipeline.kernels import interpreted
-from pipeline.scaling.advice import CostSettings, answered, compared_counts, scalability
+from pipeline.scaling.advice import CostSettings, answered, compared_counts, measured_counts, scalability
 from pipeline.scaling.counts import counts_between
 from pipeline.scaling.fit import fit
 from pipeline.scaling.predictions import predict
@@ -141,35 +141,39 @@ def with_answers(
     series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, cost: CostSettings
 ) -> list[dict[str, Any]]:
     """The series with recommendations (see `answered`), and the `reliability` at the largest measured count."""
-    counts = {one["series"]: compared_counts(one, max_procs, cost) for one in series}
-    site = SiteSettings(max_procs=max_procs, procs_per_node=cost.procs_per_node)
-    rows = _predicted(tables, counts, site)
+    counts = [compared_counts(one, max_procs, cost) for one in series]
+    predicted = _predicted(
+        series, tables, counts, SiteSettings(max_procs=max_procs, procs_per_node=cost.procs_per_node)
+    )
     found = []
-    for one in series:
-        largest = max((row["procs"] for row in one["observations"] if row["runtime_s_median"]), default=None)
-        at_largest = {row["procs"]: row["reliability"] for row in rows[one["series"]]}
-        found.append(answered(one, rows[one["series"]], cost) | {"reliability": at_largest.get(largest)})
+    for one, rows in zip(series, predicted, strict=True):
+        largest = measured_counts(one).max(initial=0)
+        reliability = next((row["reliability"] for row in rows if row["procs"] == largest), None)
+        found.append(answered(one, rows, cost) | {"reliability": reliability})
     return found
 
 
 def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     """The series with a `curve`: predictions dense enough to draw, beyond the observed counts up to `predictions`."""
-    counts = {}
+    counts = []
     for one in series:
         sizes, asked = ([row["procs"] for row in one[name]] for name in ("observations", "predictions"))
         low, high = min([max(min(sizes) // DRAWN_REACH, 1), *asked]), max([max(sizes) * DRAWN_REACH, *asked])
-        counts[one["series"]] = {low, high, *counts_between(low, high, DRAWN_PER_DOUBLING), *sizes, *asked}
-    rows = _predicted(tables, counts, SiteSettings())
-    return [one | {"curve": rows[one["series"]]} for one in series]
+        counts.append({low, high, *counts_between(low, high, DRAWN_PER_DOUBLING), *sizes, *asked})
+    curves = _predicted(series, tables, counts, SiteSettings())
+    return [one | {"curve": rows} for one, rows in zip(series, curves, strict=True)]
 
 
 def _predicted(
-    tables: Mapping[str, pa.Table], counts: Mapping[str, Collection[int]], site: SiteSettings
-) -> dict[str, list[dict[str, Any]]]:
+    series: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], counts: Sequence[Iterable[float]],
+    site: SiteSettings,
+) -> list[list[dict[str, Any]]]:  # fmt: skip
     """Predictions of each series at its counts, in order of procs."""
-    every = sorted({int(n) for found in counts.values() for n in found})
+    wanted = [{int(n) for n in own} for own in counts]
+    every = sorted(set().union(*wanted))
     rows = _by_group(predictions_at(tables, every, site)) if every else {}
-    return {name: [row for row in rows.get(name, []) if row["procs"] in set(own)] for name, own in counts.items()}
+    names = (one["series"] for one in series)
+    return [[row for row in rows.get(name, []) if row["procs"] in own] for name, own in zip(names, wanted, strict=True)]
 
 
 MIN_POINTS = 3
@@ -256,19 +260,10 @@ def weak_of(
     """Weak scaling from rows of OBSERVATIONS; `named` holds application and problem size by group_id."""
     points: dict[str, list[tuple[float, ...]]] = {}
     for row in observed:
-        if row["group_id"] in named:
+        # A group may have no application, or a size that is no number.
+        with suppress(KeyError, ValueError):
             name, size = named[row["group_id"]]
-            points.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
-    found = []
-    for name, own in sorted(points.items()):
-        size, procs, runtime_s = np.array(own, np.float64).T
-        if (one := weak_scaling(size, procs, runtime_s, at)) is not None:
-            found.append({"application": name, **one})
-    return found
-
-
-def _as_number(text: str | None) -> float:
-    try:
-        return float(text or "nan")
-    except ValueError:
-        return np.nan
+            point = float(size or "nan"), row["procs"], row["runtime_s_median"]
+            points.setdefault(name, []).append(point)
+    found = ((name, weak_scaling(*np.array(own, np.float64).T, at)) for name, own in sorted(points.items()))
+    return [{"application": name, **one} for name, one in found if one is not None]

@@ -5,7 +5,8 @@ At the beginning of a week it looks at each cell that runs in this week: the med
 quantiles of their distances from the median. It notes between which knots the runs of the week fall. When these runs
 have ended they count in the cell's record. The ends of an interval are the places among the knots below which 2.5, 10,
 90 and 97.5% of the cell's later runs fell; few of them are shrunk towards cells that ran in about as many weeks. The
-rows of the table are answered in the same way at the end; at counts that never ran the law is the median.
+rows of the table are answered in the same way at the end; at counts that never ran the law is the median, and
+`_with_law` says how far from it the ends are.
 """
 
 import math
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.special import ndtri
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
 from pipeline.axes import MOST_EFFICIENCY, Axis
@@ -32,6 +34,7 @@ MOST_RUNS, WIDTH, LEAST, RING = 2_000_000, 256, 20, 64
 
 # Columns of an answer: distances (log) from the median at these levels, and the median itself (log s).
 LEVELS = np.array((0.025, 0.1, 0.5, 0.9, 0.975))
+NORMAL = ndtri(LEVELS)
 LO95, LO80, MIDDLE, HI80, HI95 = range(5)
 KNOT_LEVELS = np.array((0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99))
 # More knots stand on either side, at these distances (log) from the outermost.
@@ -39,6 +42,8 @@ FAR = np.array((0.1, 0.4, 1.0, 2.5))
 N_FAR, N_KNOTS = len(FAR), len(KNOT_LEVELS) + 2 * len(FAR)
 # Runtimes are equal up to this (log).
 SAME = 1e-6
+# Of so many runs the shortest and the longest bound every interval: of fewer the next may well be beyond.
+MANY = 1_000
 
 # Classes of cells by the number of weeks in which they ran: up to these. What ran in one week is often one campaign.
 CLASSES = np.array((1, 2, 4, 1_000))
@@ -97,7 +102,7 @@ class Learnt(NamedTuple):
 
 
 def predict(
-    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, run_id: str, as_of_s: float = np.inf
+    curves: pa.Table, grouped_jobs: LargeTable, run_id: str, as_of_s: float = np.inf
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS, a row per group and count of `curves`.
 
@@ -107,8 +112,6 @@ def predict(
         PREDICTIONS by law alone, from `predictions.predict`.
     grouped_jobs : pa.Table or StoredTable
         GROUPED_JOBS.
-    groups : pa.Table
-        GROUPS.
     run_id : str
         Id of the run, written to every row.
     as_of_s : float
@@ -123,31 +126,56 @@ def predict(
 
     Examples
     --------
-    >>> table, report = predict(tables["curves"], tables["grouped_jobs"], tables["groups"], "r1")
+    >>> table, report = predict(tables["curves"], tables["grouped_jobs"], "r1")
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
-    runs, n_cells, row_cell = _runs_and_cells(curves, grouped_jobs, groups, as_of_s)
+    # 1. The walk through the log, which learns from every run and then answers the rows.
+    runs, n_cells, row_cell = _runs_and_cells(curves, grouped_jobs, as_of_s)
     as_of_s = min(as_of_s, float(runs.end_s.max(initial=0.0)))
     learnt, of_runs = _nothing(runs, n_cells), np.empty((len(row_cell), len(LEVELS)))
     by_submit, by_end = (np.argsort(one, kind="stable") for one in (runs.submit_s, runs.end_s))
     _walk(runs, learnt, by_submit, by_end, row_cell, as_of_s, of_runs)
+    # 2. Quantiles, also at counts that never ran, and what follows from them.
     n_effective, has_run = learnt.n_effective[row_cell], learnt.n_known[row_cell] > 0
     law = np.log(np.stack([floats(curves, name) for name in _ENDS], axis=1))
-    found = np.exp(_with_law(of_runs, law, has_run))
-    words, sentences, record = _reliability(curves, found, has_run, learnt.record[row_cell])
+    extremes = (runs.log_s.min(), runs.log_s.max()) if len(runs.log_s) >= MANY else (-np.inf, np.inf)
+    found = np.exp(_with_law(curves, of_runs, law, has_run, extremes))
     speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], n_effective)
+    # 3. How far to rely on a row: the share of later runs in its 80% interval, and the span of that.
+    in_80, _, n, n_later = learnt.record[row_cell].T
+    share = np.divide(in_80, n, out=np.full(len(n), np.nan), where=n_later > 0)
+    span = found[:, HI80] / found[:, LO80]
+    is_kept = (share >= LEAST_KEPT) & ((share <= MOST_KEPT) | (span <= NARROW_SPAN))
+    is_broken = pc.match_substring(curves.column("reliability").cast(pa.string()), "high_error").to_numpy()
+    cases = {
+        "broken": ~has_run & (is_broken | np.isnan(found[:, MIDDLE])),
+        "far": ~has_run & curves.column("is_extrapolated").to_numpy(), "few": n_later < ENOUGH, "missed": ~is_kept,
+        "wide": ~(span <= MOST_SPAN),
+    }  # fmt: skip
+    words, advice = np.select(list(cases.values()), list(cases), "ok").tolist(), []
+    for row, (word, of_law) in enumerate(zip(words, curves.column("advice").to_pylist(), strict=True)):
+        own = ADVICE[word].format(share=share[row], n=int(n_later[row]), enough=ENOUGH) or None
+        advice.append(of_law or own if word in ("far", "broken", "ok") else own)
     table = PREDICTIONS.build(
         **{name: curves.column(name) for name in ("group_id", "axis", "procs", "is_extrapolated")},
         **dict(zip(_ENDS, found.T, strict=True)), speedup=speedup, efficiency=speedup / floats(curves, "procs"),
-        reliability=words, advice=sentences, kept_share=record[0], n_later=record[1],
+        reliability=words, advice=advice, kept_share=share, n_later=n_later.astype(np.int64),
         method=np.where(has_run, "runs", "law").tolist(), run_id=[run_id] * curves.num_rows,
     )  # fmt: skip
-    counted, (in_80, in_95, n, n_later), whole = Counter(words), learnt.record.sum(axis=0), Tally(table.num_rows)
+    # 4. The report.
+    counted, whole = Counter(words), Tally(table.num_rows)
     facts: dict[str, Fact] = {f"predictions_{word}": counted[word] for word in ADVICE}
-    facts |= {"past_jobs": int(n_later)}
-    facts |= {"in_80_later": float(in_80 / n) if n else None, "in_95_later": float(in_95 / n) if n else None}
-    return table, Report("predict", "prediction", whole, whole, facts=facts, notes=_note(counted)).check()
+    every_80, every_95, every, n_past = learnt.record.sum(axis=0).tolist()
+    facts |= {"past_jobs": int(n_past), "in_80_later": every_80 / every if every else None}
+    facts |= {"in_95_later": every_95 / every if every else None}
+    rows = ", ".join(f"{number:,} {word}" for word, number in counted.most_common())
+    note = (
+        f"No prediction is ok ({rows}): more runs, a column in group.template that tells the work apart, or a rule in "
+        "ingest.problem_size_rules may change that."
+    )
+    notes = () if counted["ok"] or not counted else (note,)
+    return table, Report("predict", "prediction", whole, whole, facts=facts, notes=notes).check()
 
 
 _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
@@ -289,14 +317,26 @@ def _learn(run: int, runs: Runs, learnt: Learnt, bin_of: Array, inside: Bools) -
     learnt.week[cell] = week
 
 
-def _runs_and_cells(
-    curves: pa.Table, grouped_jobs: LargeTable, groups: pa.Table, as_of_s: float
-) -> tuple[Runs, int, Ints]:
+def _runs_and_cells(curves: pa.Table, grouped_jobs: LargeTable, as_of_s: float) -> tuple[Runs, int, Ints]:
     """The newest ended runs of the groups of `curves`; the number of cells; the cell of each row."""
     code, ids = category_codes(curves, "group_id")
-    axis = dict(zip(*(groups.column(name).to_pylist() for name in ("group_id", "axis")), strict=True))
     number = {name: place for place, name in enumerate(ids)}
-    parts = [_ended(part, number, axis, as_of_s) for part in groups_of(grouped_jobs)]
+    axis = dict(zip(curves.column("group_id").to_pylist(), curves.column("axis").to_pylist(), strict=True))
+    parts = []
+    for part in groups_of(grouped_jobs):
+        codes, names = category_codes(part, "group_id")
+        group = np.array([number.get(name, -1) for name in names], np.int64)[codes]
+        held = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
+        of_axis = np.array([axis.get(name) for name in names], object)[codes]
+        count = np.select([of_axis == name for name in held], list(held.values()), np.nan)
+        runtime_s, end_s, submit_s = (floats(part, name) for name in ("runtime_s", "end_s", "submit_s"))
+        end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
+        submit_s = np.where(np.isnan(submit_s), end_s - runtime_s, submit_s)
+        # A clock that is wrong may say that a job ended before its submit.
+        end_s = np.fmax(end_s, submit_s)
+        rows = np.flatnonzero((count > 0) & (runtime_s > 0) & (end_s <= as_of_s))
+        log_s = np.log(np.fmax(runtime_s, 1e-3))
+        parts.append([one[rows] for one in (group, count, log_s, lower_bounds(part), submit_s, end_s)])
     group, count, log_s, is_bound, submit_s, end_s = (np.concatenate(column) for column in zip(*parts, strict=True))
     newest = np.argsort(end_s, kind="stable")[-MOST_RUNS:]
     counts = np.append(floats(curves, "procs"), count[newest]).astype(np.int64)
@@ -306,23 +346,6 @@ def _runs_and_cells(
     order = np.argsort(cell, kind="stable")
     kept = newest[order]
     return Runs(cell[order], log_s[kept], is_bound[kept], submit_s[kept], end_s[kept]), len(distinct), row_cell
-
-
-def _ended(part: pa.Table, number: dict[str, int], axis: dict[str, str | None], as_of_s: float) -> tuple[Array, ...]:
-    """Group, count, log runtime, whether it is a lower bound, submit and end of the ended runs of some jobs."""
-    code, ids = category_codes(part, "group_id")
-    group = np.array([number.get(name, -1) for name in ids], np.int64)[code]
-    counts = {Axis.PROCS: job_procs(part), Axis.GPUS: floats(part, "gpus"), Axis.NODES: floats(part, "nodes")}
-    of_axis = np.array([axis.get(name) or Axis.PROCS for name in ids], object)[code]
-    count = np.select([of_axis == name for name in counts], list(counts.values()), np.nan)
-    runtime_s, end_s, submit_s = (floats(part, name) for name in ("runtime_s", "end_s", "submit_s"))
-    end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
-    submit_s = np.where(np.isnan(submit_s), end_s - runtime_s, submit_s)
-    # A clock that is wrong may say that a job ended before its submit.
-    end_s = np.fmax(end_s, submit_s)
-    rows = np.flatnonzero((group >= 0) & (count > 0) & (runtime_s > 0) & (end_s <= as_of_s))
-    log_s = np.log(np.fmax(runtime_s, 1e-3))
-    return tuple(column[rows] for column in (group, count, log_s, lower_bounds(part), submit_s, end_s))
 
 
 def _nothing(runs: Runs, n: int) -> Learnt:
@@ -337,44 +360,34 @@ def _nothing(runs: Runs, n: int) -> Learnt:
     )  # fmt: skip
 
 
-def _with_law(of_runs: Floats, law: Floats, has_run: Bools) -> Floats:
-    """Quantiles (log s): at counts that never ran the median is the law's, with the spread of law and runs."""
-    off = np.where(LEVELS == 0.5, 0.0, of_runs)
-    off_law = np.sign(LEVELS - 0.5) * np.hypot(off, law - law[:, [MIDDLE]])
-    found: Floats = np.where(has_run[:, None], of_runs[:, [MIDDLE]] + off, law[:, [MIDDLE]] + off_law)
+def _with_law(curves: pa.Table, of_runs: Floats, law: Floats, has_run: Bools, extremes: tuple[float, float]) -> Floats:
+    """Quantiles (log s) of each row: those of its runs; at counts that never ran the law's, with the spread of both.
+
+    Three spreads add up there: the interval of the law, the runs of the group about the medians of their counts, and
+    over the log the medians about the laws. An end stays within what the runs of the group allow: linear speed-up of
+    the lower ends at its counts, and the highest of the upper ends; beyond these only the law's median may be.
+    """
+    off, middle, shown = np.where(LEVELS == 0.5, 0.0, of_runs), law[:, [MIDDLE]], of_runs[:, [MIDDLE]]
+    off = np.fmin(np.fmax(off, extremes[0] - shown), extremes[1] - shown)
+    found = shown + off
+    missed = np.nan_to_num((found - law)[has_run, MIDDLE])
+    variance = float((missed**2).mean()) if len(missed) else 0.0
+    code, log_count = category_codes(curves, "group_id")[0], np.log(floats(curves, "procs"))
+    for rows in np.split(np.arange(len(code)), np.flatnonzero(np.diff(code)) + 1):
+        ran, never = rows[has_run[rows]], rows[~has_run[rows]]
+        if not len(never):
+            continue
+        # Of a group without any run the log tells the spread.
+        of_counts = np.median(off[ran if len(ran) else never], axis=0)
+        spread = np.hypot(of_counts, law[never] - middle[never])
+        ends = middle[never] + np.sign(NORMAL) * np.hypot(spread, variance**0.5 * NORMAL)
+        if len(ran):
+            beyond = log_count[never][:, None] - log_count[ran]
+            least = (found[ran] - np.maximum(beyond, 0.0)[:, :, None]).min(axis=1)
+            most = found[ran].max(axis=0) + np.maximum(-beyond.max(axis=1, keepdims=True), 0.0)
+            ends = np.clip(ends, np.fmin(least, middle[never]), np.fmax(most, middle[never]))
+        found[never] = ends
     return found
-
-
-def _note(counted: Counter[str]) -> tuple[str, ...]:
-    """One sentence where no prediction is ok: the rows of each word, and what may change it."""
-    if not counted or counted["ok"]:
-        return ()
-    rows = ", ".join(f"{n:,} {word}" for word, n in counted.most_common())
-    return (
-        f"No prediction is ok ({rows}): more runs, a column in group.template that tells the work apart, or a rule in "
-        "ingest.problem_size_rules may change that.",
-    )
-
-
-def _reliability(
-    curves: pa.Table, found: Floats, has_run: Bools, record: Floats
-) -> tuple[list[str], list[str | None], tuple[Floats, Floats]]:
-    """Per row the word and the advice; the share of later runs in its 80% interval, and their number."""
-    n, broken = record[:, 3], pc.match_substring(curves.column("reliability").cast(pa.string()), "high_error")
-    share = np.divide(record[:, 0], record[:, 2], out=np.full(len(n), np.nan), where=n > 0)
-    span = found[:, HI80] / found[:, LO80]
-    is_kept = (share >= LEAST_KEPT) & ((share <= MOST_KEPT) | (span <= NARROW_SPAN))
-    cases = {
-        "broken": ~has_run & (broken.to_numpy() | np.isnan(found[:, MIDDLE])),
-        "far": ~has_run & curves.column("is_extrapolated").to_numpy(), "few": n < ENOUGH, "missed": ~is_kept,
-        "wide": ~(span <= MOST_SPAN),
-    }  # fmt: skip
-    words = np.select(list(cases.values()), list(cases), "ok").tolist()
-    sentences = []
-    for row, (word, advice) in enumerate(zip(words, curves.column("advice").to_pylist(), strict=True)):
-        own = ADVICE[word].format(share=share[row], n=int(n[row]), enough=ENOUGH) or None
-        sentences.append(advice or own if word in ("far", "broken", "ok") else own)
-    return words, sentences, (share, n.astype(np.int64))
 
 
 def _speedup(curves: pa.Table, runtime_s: Floats, law: Floats, n_effective: Floats) -> Floats:

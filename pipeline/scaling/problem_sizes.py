@@ -8,12 +8,13 @@ applications. Each curve is weighted by its fit to the target's points. The rati
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Floats, category_codes, floats
+from pipeline.arrays import Floats, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
@@ -34,7 +35,6 @@ LEAST_POWER_LOG = 0.1
 """Serial times that differ by less tell no power of the overhead (log s)."""
 
 _ENDS = ("runtime_s", "runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
-_COLUMNS = (*_ENDS, "ratio_s", "own_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,14 @@ class SizePair:
     target_s: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Across:
-    """Predictions of the target on the requested counts, and how the two problem sizes are related.
+class Across(NamedTuple):
+    """Predictions of the target on the requested counts, and how the two problem sizes are related: columns of ACROSS.
 
     `ratio_s` is the base's runtime times the ratio at their smallest common count. `own_s` is the model average of the
-    target's own points. `same` is the posterior probability that the two are one application whose shape may change.
-    `power` is the mean of b: overhead grows as this power of the serial time. All are NaN where there are too few
-    points. `status`: same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications (with these
-    two the target's own prediction is published; it borrows nothing) or too_few_points.
+    target's own points. `same_application` is the posterior probability that the two are one application whose shape
+    may change. `overhead_power` is the mean of b: overhead grows as this power of the serial time; NaN where that is
+    the same. `status`: same_shape, shape_moves (a constant ratio misleads), or larger_base or two_applications, with
+    which the target's own prediction is published; it borrows nothing.
     """
 
     runtime_s: Floats
@@ -65,17 +64,13 @@ class Across:
     runtime_s_hi95: Floats
     ratio_s: Floats
     own_s: Floats
-    same: float
-    power: float
+    same_application: float
+    overhead_power: float
     status: str
 
 
 def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
-    """The target on these counts, from its own points and the base's."""
-    if len(pair.base_procs) < MIN_BASE_POINTS or not len(pair.target_procs):
-        unknown = np.full(len(procs), np.nan)
-        return Across(**dict.fromkeys(_COLUMNS, unknown), same=np.nan, power=np.nan, status="too_few_points")
-
+    """The target on these counts, from its own points, one at least, and the base's, MIN_BASE_POINTS at least."""
     # 1. Each by itself, and the thesis's constant ratio of the two.
     base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
     own, ratio = _at(target, procs), ratio_at_common(pair, base)
@@ -98,8 +93,7 @@ def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
         is_moved = np.median(np.abs(np.log(ratio_s) - log_s)) > rules.ratio_log_error
         status = "shape_moves" if is_moved else "same_shape"
     ends_s = np.exp(log_s + np.array([0.0, *FACTORS])[:, None] * np.hypot(log_sd, rules.run_log_sd))
-    columns = dict(zip(_COLUMNS, (*ends_s, ratio_s, np.exp(own.log_s)), strict=True))
-    return Across(**columns, same=same, power=power, status=status)
+    return Across(*ends_s, ratio_s, np.exp(own.log_s), same, power, status)
 
 
 def ratio_at_common(pair: SizePair, base: Sizes) -> float:
@@ -211,24 +205,21 @@ def predict_across(
     )
 
     # 2. One prediction a pair, on the counts of both and those asked for.
-    given = [SizePair(*series[base], *series[target]) for target, base in pairs]
-    procs = [np.unique([*pair.base_procs, *pair.target_procs, *at]) for pair in given]
-    found = [across(pair, counts, rules) for pair, counts in zip(given, procs, strict=True)]
-    per_pair = {
-        "group_id": np.array([target for target, _ in pairs], object),
-        "base_group_id": np.array([base for _, base in pairs], object),
-        "status": np.array([one.status for one in found], object),
-        "same_application": np.array([one.same for one in found], float),
-        "overhead_power": np.array([one.power for one in found], float),
+    found: list[dict[str, Any]] = []
+    for target, base in pairs:
+        pair = SizePair(*series[base], *series[target])
+        procs = np.unique([*pair.base_procs, *pair.target_procs, *at])
+        predicted = across(pair, procs, rules)._asdict()
+        found.append({"group_id": target, "base_group_id": base, "procs": procs, **predicted})
+    columns = {
+        name: [np.broadcast_to(one[name], one["procs"].shape) for one in found] for name in next(iter(found), ())
     }
-    per_count = {name: [getattr(one, name) for one in found] for name in _COLUMNS} | {"procs": procs}
-    table = ACROSS.build(
-        **{name: values.repeat([len(counts) for counts in procs]) for name, values in per_pair.items()},
-        **{name: np.concatenate([np.empty(0), *values]) for name, values in per_count.items()},
+    table = (
+        ACROSS.build(**{name: np.concatenate(parts) for name, parts in columns.items()}) if found else ACROSS.empty()
     )
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
-    facts = {f"groups_{status}": n for status, n in sorted(Counter(one.status for one in found).items())}
+    facts = {f"groups_{status}": n for status, n in sorted(Counter(one["status"] for one in found).items())}
     return table, Report("across", "group", whole, done, aside, facts).check()
 
 
@@ -249,28 +240,27 @@ def with_across(
     """
     seen = set(zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True))
     n_counts = Counter(group for group, _ in seen)
-    served = {
-        (row["group_id"], row["procs"]): row
+    served = [
+        row
         for row in across_rows.filter(pc.is_in(across_rows.column("status"), pa.array(SERVED))).to_pylist()
         if n_counts[row["group_id"]] <= MOST_SERVED_SIZES
         and (row["group_id"], row["procs"]) not in seen
         and (at is None or row["procs"] in at)
-    }
+    ]
     if not served:
         return predictions
-    groups = pa.array([group for group, _ in served], pa.string())
-    is_touched = pc.is_in(predictions.column("group_id").cast(pa.string()), groups)
-    rows = {(row["group_id"], row["procs"]): row for row in predictions.filter(is_touched).to_pylist()}
-    axis, run_id = {key[0]: row["axis"] for key, row in rows.items()}, next((r["run_id"] for r in rows.values()), None)
-    for (group, procs), row in served.items():
+    rows = {(row["group_id"], row["procs"]): row for row in predictions.to_pylist()}
+    axis, run_id = (
+        {group: row["axis"] for (group, _), row in rows.items()},
+        next((r["run_id"] for r in rows.values()), None),
+    )
+    for row in served:
+        group, procs = key = row["group_id"], row["procs"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
-        old = rows.get((group, procs), {"is_extrapolated": True})
-        rows[group, procs] = old | {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
-            "axis": axis.get(group, Axis.PROCS), "speedup": None, "efficiency": None, "method": "across",
-            "reliability": "ok" if is_ok else "wide", "run_id": run_id,
+        rows[key] = {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
+            "axis": axis.get(group, Axis.PROCS), "is_extrapolated": key not in rows or rows[key]["is_extrapolated"],
+            "method": "across", "reliability": "ok" if is_ok else "wide", "run_id": run_id,
             "advice": None if is_ok else f"Run on {procs} to see: the answer is from {row['base_group_id']}.",
         }  # fmt: skip
-    made = PREDICTIONS.build(**{one.name: [row.get(one.name) for row in rows.values()] for one in PREDICTIONS.columns})
-    both = pa.concat_tables([predictions.filter(pc.invert(is_touched)), made]).unify_dictionaries()
-    order = np.lexsort((floats(both, "procs"), category_codes(both, "group_id")[0]))
-    return PREDICTIONS.check(both.take(pa.array(order)))
+    ordered = [rows[key] for key in sorted(rows)]
+    return PREDICTIONS.build(**{one.name: [row.get(one.name) for row in ordered] for one in PREDICTIONS.columns})

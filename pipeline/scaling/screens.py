@@ -12,7 +12,7 @@ these are integrated exactly (Gelman et al. 2013, Bayesian Data Analysis, chapte
 odds of x come up in at most 1/x of the series that a shape of the grid describes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from pipeline.arrays import CATEGORY, Array, Bools, Floats, Ints, arrow, floats, replaced
+from pipeline.arrays import Array, Bools, Floats, Ints, arrow, floats, replaced
 from pipeline.axes import Axis, counted, plural
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
@@ -99,9 +99,8 @@ def find_patterns(observations: pa.Table, rules: ScreenRules) -> tuple[pa.Table,
         for row in _patterns(series, rules)
     ]
     table = PATTERNS.build(**{column: [row.get(column) for row in rows] for column in PATTERNS.schema().names})
-    names = [STEPWISE, *class_names(rules.node_procs), DECLINING]
     found = [row["pattern"] for row in rows if row["status"] == "found" and row["step"] == 1]
-    whole = Tally(len(groups))
+    whole, names = Tally(len(groups)), (STEPWISE, *class_names(rules.node_procs), DECLINING)
     facts = {f"groups_{name}": found.count(name) for name in names}
     return table, Report("patterns", "group", whole, whole, facts=facts).check()
 
@@ -118,73 +117,60 @@ def _patterns(series: MeasuredSeries, rules: ScreenRules, coarse: "_Comparison |
         return list(rows.values())
     shapes, reached = _Comparison(series, coarse), {}
 
-    # A decline stands by itself; it needs no factor.
+    # 1. A decline stands by itself; it needs no factor.
     log_odds, turn = shapes.decline()
     status = "found" if log_odds >= np.log(rules.odds) else "not_found"
     rows[DECLINING] |= {"log_odds": log_odds, "from_procs": int(series.procs[turn]), "status": status}
 
-    # Sizes outside a class take longer, or one step is taken, or two that hide each other where either is looked for
+    # 2. Sizes outside a class take longer, or one step is taken, or two that hide each other where either is looked for
     # alone; the rival of all is a plain curve, or one with an odd size.
-    for name, inside in classes.items():
-        if inside.all():
-            rows[name]["status"] = "one_class_only"
     least = rules.min_class_points
     tried = [name for name, inside in classes.items() if least <= inside.sum() <= len(inside) - least]
     outside, steps = shapes.departures((), [~classes[name] for name in tried], rules)
+    for name, inside in classes.items():
+        if inside.all():
+            rows[name]["status"] = "one_class_only"
     for name, (log_odds, gain) in zip(tried, outside, strict=True):
         rows[name] |= {"log_odds": log_odds, "factor": np.exp(gain), "status": "not_found"}
         if log_odds >= np.log(rules.odds) and gain >= rules.least_departure:
             reached[name] = log_odds
     if steps is not None:
-        rows[STEPWISE] |= {"log_odds": steps.log_odds, "status": "not_found"} | steps.row(0, series.procs)
-        if steps.is_found(0, series.freedom, rules):
+        rows[STEPWISE] |= {"log_odds": steps.log_odds, "status": "not_found"} | steps.row(0, series)
+        if steps.is_found:
             reached[STEPWISE] = steps.log_odds
-
-    if (
-        coarse is None
-        and shapes.is_likely.sum() <= MOST_LIKELY
-        and max(row.get("log_odds", -np.inf) for row in rows.values()) > DOUBTED_LOG_ODDS
-    ):
+    most = max(row.get("log_odds", -np.inf) for row in rows.values())
+    if coarse is None and shapes.is_likely.sum() <= MOST_LIKELY and most > DOUBTED_LOG_ODDS:
         return _patterns(series, rules, shapes)
 
-    # Of steps and classes only the likeliest is found, because each explains some of what another would.
+    # 3. Of steps and classes only the likeliest is found, because each explains some of what another would.
     for name, log_odds in reached.items():
         rows[name]["status"] = "found" if log_odds == max(reached.values()) else "weaker"
-    others = [row for name, row in rows.items() if name != STEPWISE]
-    if steps is None or rows[STEPWISE]["status"] != "found":
-        return [rows[STEPWISE], *others]
-
-    # More steps are sought until none is found; each is a row, with the odds of the round that found it.
-    odds_of: dict[int, float] = {}
-    further: _Steps | None = steps
-    while further is not None and further.is_found(len(odds_of), series.freedom, rules):
-        steps = further
-        odds_of = dict.fromkeys(steps.places, steps.log_odds) | odds_of
-        _, further = shapes.departures(steps.places, [], rules)
-    phases = [
-        rows[STEPWISE] | {"step": number, "log_odds": odds_of[steps.places[at]]} | steps.row(at, series.procs)
-        for number, at in enumerate(np.argsort(steps.places).tolist(), start=1)
-    ]
-    return [*phases, *others]
+    phases = [rows.pop(STEPWISE)]
+    if steps is not None and phases[0]["status"] == "found":
+        # More steps are sought until none is found; each is a row, with the odds of the round that found it.
+        odds_of: dict[int, float] = {}
+        further: _Steps | None = steps
+        while further is not None and further.is_found:
+            steps, odds_of = further, dict.fromkeys(further.places, further.log_odds) | odds_of
+            _, further = shapes.departures(steps.places, [], rules)
+        phases = [
+            phases[0] | {"step": number, "log_odds": odds_of[steps.places[at]]} | steps.row(at, series)
+            for number, at in enumerate(np.argsort(steps.places).tolist(), start=1)
+        ]
+    return [*phases, *rows.values()]
 
 
 class _Steps(NamedTuple):
-    """Log odds of any further steps; where the likeliest begin, after those found before; the log factor of each."""
+    """Log odds of any further steps, and whether they suffice; where the likeliest begin, after those found before."""
 
     log_odds: float
+    is_found: bool
     places: tuple[int, ...]
-    gains: Floats
+    log_factors: Floats
 
-    def is_found(self, n_before: int, freedom: float, rules: ScreenRules) -> bool:
-        """Whether the odds suffice: fewer where it gains, which no law does so suddenly, and repeats show the noise."""
-        further = self.gains[n_before:]
-        is_gain = freedom >= FREEDOM_WITH_REPEATS and bool((further < 0.0).all())
-        enough = np.log(rules.gain_odds if is_gain else rules.odds)
-        return bool(self.log_odds >= enough and (np.abs(further) >= rules.least_departure).all())
-
-    def row(self, at: int, procs: Floats) -> dict[str, Any]:
+    def row(self, at: int, series: MeasuredSeries) -> dict[str, Any]:
         """Factor and first processor count of one step."""
-        return {"factor": np.exp(self.gains[at]), "from_procs": int(procs[self.places[at]])}
+        return {"factor": np.exp(self.log_factors[at]), "from_procs": int(series.procs[self.places[at]])}
 
 
 _CLASS_WORDS = {"powers_of_two": "powers of two", "squares": "squares", NODE_MULTIPLES: "whole nodes"}
@@ -254,24 +240,15 @@ def screen(observations: pa.Table, patterns: pa.Table, rules: ScreenRules) -> tu
     is_odd = fit_weight == 0.0
     words = np.full(is_odd.shape, None, object)
     words[is_odd] = np.where(deviation[is_odd] > 0, "slow", "fast")
-    columns = {"odd": pa.array(words, pa.string()).cast(CATEGORY)}
-    for name, values in (("deviation", deviation), ("expected_s", expected_s), ("fit_weight", fit_weight)):
-        columns[name] = arrow(values, np.isnan(values))
-    for name, column in columns.items():
-        observations = replaced(observations, name, column)
-    n_odd = {word: Tally(int((words == word).sum())) for word in ("slow", "fast")}
-    whole, aside = Tally(observations.num_rows), {word: tally for word, tally in n_odd.items() if tally.rows}
-    kept, facts = Tally(whole.rows - int(is_odd.sum())), {"series_screened": n_screened}
-    notes = _notes(observations.column("group_id").filter(pa.array(is_odd)))
-    return OBSERVATIONS.check(observations), Report("screen", "observation", whole, kept, aside, facts, notes).check()
-
-
-def _notes(groups: pa.ChunkedArray) -> tuple[str, ...]:
-    """How many counts are left out, given the group of each."""
-    n_odd, n_groups = len(groups), len(groups.unique())
+    table = replaced(observations, "odd", pa.array(words, pa.string()))
+    table = _with_floats(table, {"deviation": deviation, "expected_s": expected_s, "fit_weight": fit_weight})
+    n_odd, n_groups = int(is_odd.sum()), len(table.column("group_id").filter(pa.array(is_odd)).unique())
     are = "is an outlier and was" if n_odd == 1 else "are outliers and were"
     sizes = f"{n_odd:,} processor {plural('count', n_odd)} in {n_groups:,} {plural('group', n_groups)}"
-    return (f"{sizes} {are} excluded from the fits.",) if n_odd else ()
+    notes = (f"{sizes} {are} excluded from the fits.",) if n_odd else ()
+    whole, kept, facts = Tally(table.num_rows), Tally(table.num_rows - n_odd), {"series_screened": n_screened}
+    aside = {word: Tally(n) for word in ("slow", "fast") if (n := int((words == word).sum()))}
+    return OBSERVATIONS.check(table), Report("screen", "observation", whole, kept, aside, facts, notes).check()
 
 
 def _odd_sizes(series: MeasuredSeries, rules: ScreenRules) -> tuple[Floats, Floats, Bools]:
@@ -335,6 +312,8 @@ def level(observations: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]
 def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
     """PREDICTIONS of levelled series as runtimes of the phase, or the kind of processor count, each row belongs to.
 
+    The advice on counts beyond a decline is that of the pattern: no law declines, so that each misses some count there.
+
     Parameters
     ----------
     predictions : pa.Table
@@ -356,6 +335,14 @@ def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
     factor = _levels(predictions, patterns, floats(predictions, "procs"))
     on_one = _levels(predictions, patterns, np.ones(predictions.num_rows))
     runtimes = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+    found = patterns.filter(pc.equal(patterns.column("status"), "found")).to_pylist()
+    if declines := {row["group_id"]: row for row in found if row["pattern"] == DECLINING}:
+        advice = predictions.column("advice").to_pylist()
+        rows = zip(*(predictions.column(name).to_pylist() for name in ("group_id", "procs")), strict=True)
+        for place, (group, procs) in enumerate(rows):
+            if group in declines and procs > declines[group]["from_procs"]:
+                advice[place] = declines[group]["words"]
+        predictions = replaced(predictions, "advice", pa.array(advice, pa.string()))
     return _scaled(_scaled(predictions, runtimes, 1.0 / factor), ("speedup", "efficiency"), factor / on_one)
 
 
@@ -379,8 +366,12 @@ def _levels(table: pa.Table, patterns: pa.Table, procs: Floats) -> Floats:
 
 def _scaled(table: pa.Table, names: tuple[str, ...], factor: Floats) -> pa.Table:
     """The table with some columns times a factor per row."""
-    for name in names if (factor != 1.0).any() else ():
-        values = floats(table, name) * factor
+    return _with_floats(table, {name: floats(table, name) * factor for name in names if (factor != 1.0).any()})
+
+
+def _with_floats(table: pa.Table, columns: Mapping[str, Floats]) -> pa.Table:
+    """The table with these values in columns it has; NaN is null."""
+    for name, values in columns.items():
         table = replaced(table, name, arrow(values, np.isnan(values)))
     return table
 
@@ -483,7 +474,8 @@ class _Comparison:
         errors = (log_t - log_t.mean()).astype(np.float32)[:, None] - self.curves
         self.errors = errors - weights @ errors / weights.sum()
         self.squares = weights @ self.errors**2
-        self.log_t, self.log_sd, self.known = log_t, series.log_sd, series.freedom * series.log_sd**2
+        self.log_t, self.log_sd, self.freedom = log_t, series.log_sd, series.freedom
+        self.known = series.freedom * series.log_sd**2
         self.half = 0.5 * (series.freedom + len(log_t) - 1)
 
     def evidence(self, left: Array, half: float, apart: float = np.inf) -> tuple[Floats, Ints, Array]:
@@ -552,8 +544,13 @@ class _Comparison:
         of_steps = odds[n_alone:] + np.log(prior)
         likeliest = int(np.argmax(of_steps))
         places = tuple(at for at in steps[likeliest] if at < m)
-        log_odds = float(np.logaddexp.reduce(of_steps) - rival)
-        return outside, _Steps(log_odds, places, gains[n_alone + likeliest, : len(places)])
+        log_factors, log_odds = gains[n_alone + likeliest, : len(places)], float(np.logaddexp.reduce(of_steps) - rival)
+        # Fewer odds suffice for steps to faster runs, which no law takes so suddenly, where repeats show the noise.
+        further = log_factors[len(found) :]
+        is_gain = self.freedom >= FREEDOM_WITH_REPEATS and bool((further < 0.0).all())
+        is_found = log_odds >= np.log(rules.gain_odds if is_gain else rules.odds)
+        is_found = bool(is_found and (np.abs(further) >= rules.least_departure).all())
+        return outside, _Steps(log_odds, is_found, places, log_factors)
 
     def decline(self) -> tuple[float, int]:
         """Log odds that runtime rises again between two sizes, and where: the size of least runtime up to that where

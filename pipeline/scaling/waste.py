@@ -4,15 +4,14 @@ Held is what was allocated, for the runtime. Used processor time is CPU time. Ea
 its values, which are counted beside it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, floats, job_procs, tally_of
+from pipeline.arrays import Floats, floats, job_procs, tally_of
 from pipeline.large_tables import LargeTable, parts_of
 from pipeline.report import Fact, Report, Tally, total
 from pipeline.schema import Flag
@@ -52,6 +51,8 @@ KIB_PER_GIB = 2**20
 J_PER_KWH = 3.6e6
 
 Measures = Mapping[str, Floats]
+"""Values by column, one a job; NaN: unknown."""
+
 Intensity = Callable[[Floats, Floats], Floats]
 """From starts and ends of jobs (s since 1970) to the mean intensity of their time, g CO2e per kWh; NaN: unknown."""
 
@@ -60,11 +61,19 @@ Row = tuple[str, str | None]
 
 KEY = ("kind", "name")
 
+COUNTED = {
+    "n_jobs": "proc_hours", "n_cpu": "unused_proc_hours", "n_gpu": "gpu_hours", "n_gpu_cpu": "unused_gpu_hours",
+    "n_memory": "gib_hours", "n_requested": "reserved_hours", "n_energy": "energy_kwh", "n_carbon": "carbon_kg",
+}  # fmt: skip
+"""The columns with numbers of jobs, and the column whose known values each counts."""
+
 INSTEAD = {
     "procs": ("usual_procs", "ask_procs", "n_ask_procs", "ask_procs_share"),
     "mem": ("usual_mem_kib", "ask_mem_kib", "n_ask_mem", "ask_mem_share"),
 }
 """Columns on the amount that leaves most unused, and what to ask for instead."""
+
+HOURS = ("proc_hours", "unused_proc_hours", "gpu_hours", "unused_gpu_hours", "gib_hours", "unused_gib_hours")
 
 
 def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: bool = False) -> tuple[pa.Table, Report]:
@@ -84,92 +93,96 @@ def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: boo
     pa.Table, Report
         Rows in the order of KINDS, within these by unused, then by held processor-hours. The facts are sums of `all`.
     """
-    silent, seen, aside = silent_requests(jobs), [], []
+    # 1. Sums over the jobs of each row, and over those of them that asked for, and needed, the same.
+    silent, seen, used = silent_requests(jobs), [], []
     sums: list[pa.Table] = []
     needs: dict[str, list[pa.Table]] = {name: [] for name in INSTEAD}
-    for part in parts_of(jobs, READ):
-        is_held = _has_work(part)
-        held = part.filter(pa.array(is_held))
+    for part, held in _held_parts(jobs):
         seen.append(tally_of(part))
-        aside.append(tally_of(part.filter(pa.array(~is_held))))
-        measures = measured(held, () if counts_every_request else silent)
+        used.append(tally_of(held))
+        measures, needed = measured(held, () if counts_every_request else silent)
         sums.append(_sums_by_row(held, measures))
-        for name, need in _needs(held, measures).items():
-            needs[name].append(_sums_by_row(held, need, BY_NEED))
-    asked = {name: _instead(parts, LESS if name == "procs" else 1.0) for name, parts in needs.items()}
+        for name, need in needed.items():
+            needs[name].append(_sums_by_row(held, need, ("asked", "needed")))
+    # 2. A row of each kind and name, with what to ask for instead.
+    ask_procs, ask_mem = _instead(needs["procs"], "procs", LESS), _instead(needs["mem"], "mem", 1.0)
+    none = dict.fromkeys([*INSTEAD["procs"], *INSTEAD["mem"]])
     rows = []
     for row in _sums(sums, KEY).to_pylist():
+        of_row = row["kind"], row["name"]
         counts = {name: int(value or 0) for name, value in row.items() if name.startswith("n_")}
-        instead = (zip(INSTEAD[name], of[row["kind"], row["name"]], strict=True) for name, of in asked.items())
-        rows.append(row | counts | dict(chain(*instead)))
+        rows.append(row | counts | none | ask_procs.get(of_row, {}) | ask_mem.get(of_row, {}))
     rows.sort(key=_order)
     columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {"kind": []}
     table = WASTE.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
-    whole, left = total(seen), total(aside)
-    kept = Tally(whole.rows - left.rows, whole.proc_s - left.proc_s)
+    # 3. The report.
+    whole, kept = total(seen), total(used)
+    left = Tally(whole.rows - kept.rows, whole.proc_s - kept.proc_s)
     facts: dict[str, Fact] = {"silent_requests": sum(one.n_jobs for one in silent)}
     facts |= {name: rows[0][name] or 0.0 for name in HOURS} if rows else {}
     notes = tuple(sentences(silent, counts_every_request=counts_every_request))
     return table, Report("waste", "job", whole, kept, {"no_work": left} if left.rows else {}, facts, notes)
 
 
-HOURS = ("proc_hours", "unused_proc_hours", "gpu_hours", "unused_gpu_hours", "gib_hours", "unused_gib_hours")
-
-
 def carbon(jobs: LargeTable, intensity: Intensity) -> dict[Row, dict[str, float | None]]:
     """Per row of WASTE `carbon_kg`, `unused_carbon_kg` (kg CO2e), and `n_carbon`, the jobs that they rest on."""
     parts = []
-    for part in parts_of(jobs, READ):
-        held = part.filter(pa.array(_has_work(part)))
-        measures = measured(held)
+    for _, held in _held_parts(jobs):
+        measures, _ = measured(held)
         kg_per_kwh = intensity(floats(held, "start_s"), floats(held, "end_s")) / 1000
-        all_kg, unused_kg = (kg_per_kwh * measures[name] for name in ("energy_kwh", "unused_kwh"))
-        columns = {"carbon_kg": all_kg, "unused_carbon_kg": unused_kg, "n_carbon": _one(all_kg)}
-        parts.append(_sums_by_row(held, columns))
+        kg = {"carbon_kg": "energy_kwh", "unused_carbon_kg": "unused_kwh"}
+        parts.append(_sums_by_row(held, _with_counts({name: kg_per_kwh * measures[kwh] for name, kwh in kg.items()})))
     return {(row.pop("kind"), row.pop("name")): row for row in _sums(parts, KEY).to_pylist()}
 
 
-def _has_work(part: pa.Table) -> Bools:
-    is_aside = pc.fill_null(pc.is_in(part["flag"].cast(pa.string()), pa.array(list(map(str, NO_WORK)))), False)
-    runs: Bools = (floats(part, "runtime_s") > 0) & np.isfinite(job_procs(part)) & ~is_aside.to_numpy()
-    return runs
+def _held_parts(jobs: LargeTable) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """The jobs in parts, each with those of its jobs that held what they were allocated."""
+    for part in parts_of(jobs, READ):
+        is_aside = pc.is_in(part["flag"].cast(pa.string()), pa.array(list(map(str, NO_WORK))))
+        has_run = (floats(part, "runtime_s") > 0) & np.isfinite(job_procs(part))
+        yield part, part.filter(pa.array(has_run & ~pc.fill_null(is_aside, False).to_numpy()))
 
 
-def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> Measures:
-    """Per job each number that WASTE sums; NaN where the log lacks a value, or the request is `silent`."""
-    procs, runtime_s = job_procs(held), floats(held, "runtime_s")
-    hours, busy_s = runtime_s / 3600, procs * _cpu_s(held)
-    gpus, requested_s = _positive(held, "gpus"), _positive(held, "requested_s")
-    requested_s = np.where(says_nothing(held, silent), np.nan, requested_s)
-    asked_kib, used_kib = _memory(held)
+def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> tuple[Measures, dict[str, Measures]]:
+    """Per job each number that WASTE sums, unknown where the log lacks a value or the request is `silent`.
+
+    Also what it asked for, needed and left unused, of processors and of memory (KiB per processor).
+    """
+    procs, runtime_s, cpu_s = job_procs(held), floats(held, "runtime_s"), floats(held, "cpu_s")
+    hours, busy_s = runtime_s / 3600, procs * np.where(cpu_s >= 0, cpu_s, np.nan)
     unused = procs * hours - np.minimum(busy_s / 3600, procs * hours)
+    reserved_s = np.maximum(np.where(says_nothing(held, silent), np.nan, _positive(held, "requested_s")) - runtime_s, 0)
+    gpus, kwh = _positive(held, "gpus"), _positive(held, "energy_j") / J_PER_KWH
     idle_gpus = np.maximum(gpus * hours - busy_s / 3600, 0.0)
-    is_alone = (gpus > 0) & (busy_s <= (1 + MOST_IDLE) * runtime_s)
+    is_alone = np.where(np.isnan(idle_gpus), np.nan, busy_s <= (1 + MOST_IDLE) * runtime_s)
+    # The largest task's memory counts for each processor: more than that the job cannot have used. A job that ran out
+    # of memory would have used more than was measured.
+    asked_kib, used_kib = (_positive(held, name) for name in ("requested_mem_kib", "used_mem_kib"))
+    used_kib = np.where(np.isnan(used_kib), _positive(held, "max_rss_kib"), used_kib)
+    has_failed = pc.fill_null(pc.equal(held["state"].cast(pa.string()), "OUT_OF_MEMORY"), False).to_numpy()
+    used_kib = np.where(has_failed, np.nan, used_kib)
     gib_hours = np.where(np.isnan(used_kib), np.nan, asked_kib) * procs * hours / KIB_PER_GIB
-    kwh = _positive(held, "energy_j") / J_PER_KWH
-    reserved = procs * np.maximum(requested_s - runtime_s, 0.0) / 3600
     sums = {
-        "n_jobs": np.ones(len(procs)),
         "proc_hours": procs * hours,
-        "n_cpu": _one(busy_s),
         "unused_proc_hours": unused,
-        "n_gpu": _one(gpus),
         "gpu_hours": gpus * hours,
-        "n_gpu_cpu": _one(idle_gpus),
         "unused_gpu_hours": idle_gpus,
-        "n_one_proc_gpu": np.where(np.isnan(idle_gpus), np.nan, is_alone),
-        "one_proc_gpu_hours": np.where(np.isnan(idle_gpus), np.nan, np.where(is_alone, gpus, 0.0) * hours),
-        "n_memory": _one(gib_hours),
+        "n_one_proc_gpu": is_alone,
+        "one_proc_gpu_hours": is_alone * gpus * hours,
         "gib_hours": gib_hours,
         "unused_gib_hours": gib_hours * (1 - np.minimum(used_kib / asked_kib, 1.0)),
-        "n_requested": _one(reserved),
-        "reserved_hours": reserved,
-        "n_energy": _one(kwh),
+        "reserved_hours": procs * reserved_s / 3600,
         "energy_kwh": kwh,
         "unused_kwh": kwh * unused / (procs * hours),
     }
     # Sums of such multiples are exact, and do not depend on the parts that a log is read in.
-    return {name: np.rint(values / EXACT) * EXACT for name, values in sums.items()}
+    sums = _with_counts({name: np.rint(values / EXACT) * EXACT for name, values in sums.items()})
+    busy = np.maximum(np.ceil(busy_s / runtime_s - MOST_IDLE), 1.0)
+    needs = {"procs": (procs, busy, "unused_proc_hours"), "mem": (asked_kib, rounded_up(used_kib), "unused_gib_hours")}
+    return sums, {
+        of: {"asked": asked, "needed": needed, "unused": sums[unused], "n": sums["n_jobs"]}
+        for of, (asked, needed, unused) in needs.items()
+    }
 
 
 def _positive(held: pa.Table, name: str) -> Floats:
@@ -177,26 +190,9 @@ def _positive(held: pa.Table, name: str) -> Floats:
     return np.where(values > 0, values, np.nan)
 
 
-def _cpu_s(held: pa.Table) -> Floats:
-    values = floats(held, "cpu_s")
-    return np.where(values >= 0, values, np.nan)
-
-
-def _one(values: Floats) -> Floats:
-    """1 where a value is known, for counts."""
-    return np.where(np.isnan(values), 0.0, 1.0)
-
-
-def _memory(held: pa.Table) -> tuple[Floats, Floats]:
-    """Memory asked for and used, KiB per processor; NaN: unknown.
-
-    The largest task's memory counts for each processor: more than that the job cannot have used. A job that ran out of
-    memory would have used more than was measured.
-    """
-    used, task = _positive(held, "used_mem_kib"), _positive(held, "max_rss_kib")
-    has_failed = pc.fill_null(pc.equal(held["state"].cast(pa.string()), "OUT_OF_MEMORY"), False).to_numpy()
-    used = np.where(has_failed, np.nan, np.where(np.isnan(used), task, used))
-    return _positive(held, "requested_mem_kib"), used
+def _with_counts(sums: Measures) -> Measures:
+    """The measures, and 1 where each one that is counted is known."""
+    return {**sums, **{n: 1.0 - np.isnan(sums[name]) for n, name in COUNTED.items() if name in sums}}
 
 
 def _sums_by_row(held: pa.Table, measures: Measures, by: Sequence[str] = ()) -> pa.Table:
@@ -224,46 +220,28 @@ def _order(row: Mapping[str, Any]) -> tuple[int, float, float, bool, str]:
     return KINDS.index(row["kind"]), -unused, -row["proc_hours"], name is None, name or ""
 
 
-BY_NEED = ("asked", "needed")
+def _instead(needs: Iterable[pa.Table], of: str, most: float) -> dict[Row, dict[str, float]]:
+    """Per row with any unused: the amount that left most unused, and what to ask for instead, as in INSTEAD.
 
-
-def _needs(held: pa.Table, measures: Measures) -> dict[str, Measures]:
-    """Per job what it asked for, what it needed, and what it left unused, which is unknown where one of these is."""
-    procs, asked_kib, used_kib = job_procs(held), *_memory(held)
-    busy = procs * _cpu_s(held) / floats(held, "runtime_s")
-    needed = np.maximum(np.ceil(busy - MOST_IDLE), 1.0)
-    return {
-        "procs": {"asked": procs, "needed": needed, "unused": measures["unused_proc_hours"], "n": _one(busy)},
-        "mem": {
-            "asked": asked_kib, "needed": rounded_up(used_kib), "unused": measures["unused_gib_hours"],
-            "n": _one(used_kib),
-        },
-    }  # fmt: skip
-
-
-def _instead(needs: Iterable[pa.Table], most: float) -> dict[Row, tuple[float | None, ...]]:
-    """Per row the amount that left most unused, what to ask for instead, and the jobs and share of jobs it rests on.
-
-    None where nothing was unused, and for all but the first where what was needed is over `most` of it. The share is
-    the chance that a further such job needs no more, if it is like these: rank over their number plus one.
+    Only the first where what was needed is over `most` of it. The share is the chance that a further such job needs no
+    more, if it is like these: rank over their number plus one.
     """
     amounts: dict[Row, dict[float, list[tuple[float, ...]]]] = {}
-    for kind, name, asked, *need in zip(*_sums(needs, (*KEY, *BY_NEED)).to_pydict().values(), strict=True):
-        of_row = amounts.setdefault((kind, name), {})
-        if asked is not None and need[0] is not None:
-            of_row.setdefault(asked, []).append(tuple(need))
-    found: dict[Row, tuple[float | None, ...]] = dict.fromkeys(amounts, (None,) * 4)
-    for row, of_row in amounts.items():
-        wasted = {asked: sum(unused for _, unused, _ in own) for asked, own in of_row.items()}
-        usual = max(sorted(wasted), key=wasted.__getitem__, default=0.0)
-        if not wasted.get(usual):
+    for row in _sums(needs, (*KEY, "asked", "needed")).to_pylist():
+        if row["asked"] is not None and row["needed"] is not None:
+            of_row = amounts.setdefault((row["kind"], row["name"]), {})
+            of_row.setdefault(row["asked"], []).append((row["needed"], row["n"], row["unused"]))
+    found: dict[Row, dict[str, float]] = {}
+    for key, of_row in amounts.items():
+        usual = max(sorted(of_row), key=lambda asked: sum(unused for *_, unused in of_row[asked]))
+        needed, n, unused = zip(*sorted(of_row[usual]), strict=True)
+        if not sum(unused):
             continue
-        found[row] = (usual, None, None, None)
-        needed, _, n = zip(*sorted(of_row[usual]), strict=True)
         until, n_jobs = np.cumsum(n), int(sum(n))
         first = int(np.searchsorted(until, min(np.ceil(SHARE * (n_jobs + 1)), n_jobs)))
-        if needed[first] <= most * usual and needed[first] < usual:
-            found[row] = (usual, needed[first], n_jobs, float(until[first]) / (n_jobs + 1))
+        is_less = needed[first] <= most * usual and needed[first] < usual
+        instead = (usual, needed[first], n_jobs, float(until[first]) / (n_jobs + 1))
+        found[key] = dict(zip(INSTEAD[of], instead if is_less else instead[:1], strict=False))
     return found
 
 

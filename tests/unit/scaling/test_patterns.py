@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.scaling.fitted_series import fit_and_predict
 from pipeline.scaling.rules import ScreenRules
 from pipeline.scaling.screens import find_patterns, in_class, level, screen, unlevel
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
@@ -118,6 +119,16 @@ def test_the_declining_piece_is_found_where_it_begins() -> None:
     assert rising_at_once["words"] == "More than 1 processor makes it slower. Request 1."
     falling_s = (100 / PROCS + 0.1)[None, :]
     assert rows_of(patterns_of(PROCS, falling_s), "declining", 1)[0]["status"] == "not_found"
+
+
+def test_counts_beyond_a_decline_are_advised_by_it() -> None:
+    """No law declines: that the nearest one misses some count by far says nothing of the runs."""
+    procs = PROCS[:8]
+    tables = fit_and_predict(
+        as_observations(procs, (40 + 5 * procs**0.8)[None, :], 0.02).slice(0, 8), [1, 64, 256], None
+    )
+    advice = {row["procs"]: row["advice"] for row in tables["predictions"].to_pylist()}
+    assert advice[64] == advice[256] == "More than 1 processor makes it slower. Request 1." != advice[1]
 
 
 @pytest.mark.parametrize(("least_s", "n_sizes"), [(20, 4), (20, 8), (200, 10)])

@@ -11,7 +11,7 @@ import pytest
 from pipeline.arrays import Array, Floats
 from pipeline.report import Report
 from pipeline.scaling.group_runs import MOST_SPAN, predict
-from pipeline.tables import GROUPED_JOBS, GROUPS, PREDICTIONS
+from pipeline.tables import GROUPED_JOBS, PREDICTIONS
 
 DAY_S = 86_400.0
 SIZES = np.array([1, 2, 4, 8, 16])
@@ -46,12 +46,6 @@ def curves_of(
     )  # fmt: skip
 
 
-def groups_of(*names: str) -> pa.Table:
-    n = len(names)
-    text = {"site": ["s"] * n, "template": ["user"] * n, "label": list(names), "axis": ["procs"] * n}
-    return GROUPS.build(group_id=list(names), **text, n_jobs=[1] * n, n_sizes=[1] * n)
-
-
 def simulated(n: int = 3_000, sd: float = 0.2, seed: int = 1) -> pa.Table:
     """Runs of one group by a law of 3,600 s over processors, at irregular times over two years."""
     draw = np.random.default_rng(seed)
@@ -61,8 +55,7 @@ def simulated(n: int = 3_000, sd: float = 0.2, seed: int = 1) -> pa.Table:
 
 
 def predicted(jobs: pa.Table, curves: pa.Table, as_of_s: float = 731 * DAY_S) -> tuple[list[dict[str, Any]], Report]:
-    names = sorted(set(curves.column("group_id").to_pylist()))
-    table, report = predict(curves, jobs, groups_of(*names), "r", as_of_s)
+    table, report = predict(curves, jobs, "r", as_of_s)
     return table.to_pylist(), report
 
 
@@ -83,6 +76,31 @@ def test_a_count_that_never_ran_is_answered_by_a_narrow_law_with_the_scatter_of_
     assert [row["reliability"] for row in rows] == ["ok", "far", "far"]
     assert rows[2]["runtime_s"] == pytest.approx(3_600 / 256, rel=0.1)
     assert np.log(rows[2]["runtime_s_hi80"] / rows[2]["runtime_s_lo80"]) > 2 * 1.2816 * 0.2 * 0.8
+
+
+def test_a_count_that_never_ran_stays_within_what_the_runs_of_the_group_allow() -> None:
+    """A law that knows nothing: linear speed-up from the counts that ran, and never longer than on the slowest."""
+    jobs = simulated().filter(pc.is_in(pc.field("requested_procs"), pa.array([4, 8])))
+    counts = np.array([1, 4, 8, 16, 64])
+    rows, _ = predicted(jobs, curves_of(3_600 / counts, 100.0, counts))
+    one, four, eight, *larger = rows
+    assert one["runtime_s_hi95"] == pytest.approx(4 * four["runtime_s_hi95"])
+    assert one["runtime_s_lo95"] == pytest.approx(eight["runtime_s_lo95"])
+    for row in larger:
+        assert row["runtime_s_hi80"] == pytest.approx(four["runtime_s_hi80"])
+        assert row["runtime_s_lo95"] == pytest.approx(eight["runtime_s_lo95"] * 8 / row["procs"], rel=0.05)
+
+
+def test_no_interval_of_runs_exceeds_the_shortest_and_the_longest_run_of_a_long_log() -> None:
+    """Campaigns of which each is shorter or longer than those before: the next one may be anything."""
+    times, levels_s = np.arange(0, 700 * DAY_S, 70 * DAY_S), 1_000 * 4.0 ** np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5])
+    parts, rows_of_law = [simulated()], [curves_of(3_600 / SIZES, 1.5)]
+    for name in ("h", "i", "j"):
+        parts.append(log_of(levels_s, np.ones(10), times, group=[name] * 10))
+        rows_of_law.append(curves_of(np.array([1_000.0]), 1.5, np.array([1]), group=name))
+    rows, _ = predicted(pa.concat_tables(parts).unify_dictionaries(), pa.concat_tables(rows_of_law))
+    low_s, high_s = (rows[-1][f"runtime_s_{end}95"] for end in ("lo", "hi"))
+    assert low_s == pytest.approx(levels_s.min()) and high_s == pytest.approx(levels_s.max())
 
 
 def test_stopped_runs_are_not_left_out() -> None:
@@ -136,7 +154,7 @@ def test_intervals_contain_their_share_of_the_next_week(sd: float) -> None:
     curves = pa.concat_tables([curves_of(np.array([400.0]), 3.0, np.array([1]), group=name) for name in names])
     in_80, in_95 = [], []
     for night in (300, 320, 340, 360, 380):
-        table, _ = predict(curves, jobs, groups_of(*names), "r", night * DAY_S)
+        table, _ = predict(curves, jobs, "r", night * DAY_S)
         ends = {name: [row[f"runtime_s_{end}"] for end in ("lo95", "lo80", "hi80", "hi95")]
                 for name, row in zip(names, table.to_pylist(), strict=True)}  # fmt: skip
         for job in order[(submit_s[order] > night * DAY_S) & (submit_s[order] <= (night + 7) * DAY_S)]:
@@ -208,5 +226,5 @@ def test_a_log_without_runs_is_answered_by_its_laws() -> None:
     rows, report = predicted(GROUPED_JOBS.empty(), curves_of(3_600 / SIZES, 1.5))
     assert [row["runtime_s"] for row in rows] == pytest.approx((3_600 / SIZES).tolist())
     assert report.facts["in_80_later"] is None
-    table, _ = predict(PREDICTIONS.empty(), GROUPED_JOBS.empty(), GROUPS.empty(), "r")
+    table, _ = predict(PREDICTIONS.empty(), GROUPED_JOBS.empty(), "r")
     assert table.num_rows == 0
