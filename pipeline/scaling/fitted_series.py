@@ -265,5 +265,9 @@ def weak_of(
             name, size = named[row["group_id"]]
             point = float(size or "nan"), row["procs"], row["runtime_s_median"]
             points.setdefault(name, []).append(point)
-    found = ((name, weak_scaling(*np.array(own, np.float64).T, at)) for name, own in sorted(points.items()))
-    return [{"application": name, **one} for name, one in found if one is not None]
+    found = []
+    for name, own in sorted(points.items()):
+        sizes, procs, runtime_s = np.array(own, np.float64).T
+        if (one := weak_scaling(sizes, procs, runtime_s, at)) is not None:
+            found.append({"application": name, **one})
+    return found

@@ -93,7 +93,9 @@ def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
         is_moved = np.median(np.abs(np.log(ratio_s) - log_s)) > rules.ratio_log_error
         status = "shape_moves" if is_moved else "same_shape"
     ends_s = np.exp(log_s + np.array([0.0, *FACTORS])[:, None] * np.hypot(log_sd, rules.run_log_sd))
-    return Across(*ends_s, ratio_s, np.exp(own.log_s), same, power, status)
+    ends = dict(zip(_ENDS, ends_s, strict=True))
+    own_s = np.exp(own.log_s)
+    return Across(**ends, ratio_s=ratio_s, own_s=own_s, same_application=same, overhead_power=power, status=status)
 
 
 def ratio_at_common(pair: SizePair, base: Sizes) -> float:
@@ -211,12 +213,9 @@ def predict_across(
         procs = np.unique([*pair.base_procs, *pair.target_procs, *at])
         predicted = across(pair, procs, rules)._asdict()
         found.append({"group_id": target, "base_group_id": base, "procs": procs, **predicted})
-    columns = {
-        name: [np.broadcast_to(one[name], one["procs"].shape) for one in found] for name in next(iter(found), ())
-    }
-    table = (
-        ACROSS.build(**{name: np.concatenate(parts) for name, parts in columns.items()}) if found else ACROSS.empty()
-    )
+    names = list(found[0]) if found else []
+    per_count = {n: np.concatenate([np.broadcast_to(one[n], one["procs"].shape) for one in found]) for n in names}
+    table = ACROSS.build(**per_count) if found else ACROSS.empty()
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
     facts = {f"groups_{status}": n for status, n in sorted(Counter(one["status"] for one in found).items())}

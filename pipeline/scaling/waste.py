@@ -176,11 +176,11 @@ def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> tuple[Meas
         "unused_kwh": kwh * unused / (procs * hours),
     }
     # Sums of such multiples are exact, and do not depend on the parts that a log is read in.
-    sums = _with_counts({name: np.rint(values / EXACT) * EXACT for name, values in sums.items()})
+    measures = _with_counts({name: np.rint(values / EXACT) * EXACT for name, values in sums.items()})
     busy = np.maximum(np.ceil(busy_s / runtime_s - MOST_IDLE), 1.0)
     needs = {"procs": (procs, busy, "unused_proc_hours"), "mem": (asked_kib, rounded_up(used_kib), "unused_gib_hours")}
-    return sums, {
-        of: {"asked": asked, "needed": needed, "unused": sums[unused], "n": sums["n_jobs"]}
+    return measures, {
+        of: {"asked": asked, "needed": needed, "unused": measures[unused], "n": measures["n_jobs"]}
         for of, (asked, needed, unused) in needs.items()
     }
 
