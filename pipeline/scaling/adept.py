@@ -16,8 +16,8 @@ from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS, FitStatus
 from pipeline.scaling.downey import curve
-from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.series import SeriesBatch
 
 # Modes, as bits.
 LOW, HIGH, BOTH = 1, 2, 3

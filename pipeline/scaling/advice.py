@@ -15,11 +15,10 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.report import Report, Tally
-from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.counts import REACH, Favoured, counts_between, runnable, runnable_between
-from pipeline.scaling.points import on_each_axis
 from pipeline.scaling.predictions import Curves, FittedSeries, judged
 from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.series import median_variance, on_each_axis
 from pipeline.settings import SiteSettings
 from pipeline.tables import SCALABILITY
 

@@ -1,4 +1,4 @@
-"""The model average: the posterior over shapes of curves given a few sizes, and what it predicts at other sizes.
+"""The model average: the posterior over shapes of curves given a few sizes, what it predicts at others, and how surely.
 
 Log runtimes are shape + level + drift + noise. The level's prior is flat, the drift from the shape is a Brownian motion
 in log2 of processors, the noise independent; all variances share one unknown factor with a scaled-inverse-chi-square
@@ -6,18 +6,23 @@ prior. A hypothesis says which step from one size to the next may leave the shap
 and a hypothesis this is kriging with an unknown mean (Cressie, Statistics for Spatial Data, 1993, chapter 3), whose
 weights are the same for every shape. The prediction is the posterior mean of log T: on codes that had no say its error
 is 7% below that of the posterior's median.
+
+The intervals are those of measured runtimes about the model average, on codes that had no say in it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
-from pipeline.scaling.fit import SeriesBatch, fit_law
+from pipeline.scaling.fit import fit_law
+from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.series import SeriesBatch, median_variance
 
 FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""
@@ -505,3 +510,85 @@ def exact_log_s(sizes: Sizes, series: Ints, procs: Floats) -> tuple[Bools, Float
     serial, t1_s = fitted.serial_fraction[series], fitted.t1_s[series]
     with np.errstate(divide="ignore", invalid="ignore"):
         return is_exact[series], np.log(t1_s * (serial + (1.0 - serial) / procs))
+
+
+QUANTILES = (0.025, 0.1, 0.5, 0.9, 0.975)
+"""Which quantiles an interval's ends and the prediction stand for, in the columns' order."""
+
+Widths = Mapping[float, tuple[float, ...]]
+
+WIDTHS: Widths = {
+    0.025: (-0.56, 0.07, 0.75, -0.54),
+    0.1: (-0.47, 0.64, 0.2, -0.33),
+    0.9: (-1.88, 0.64, 0.97, 0.84),
+    0.975: (-0.37, 0.52, 0.78, 0.29),
+}
+"""a, b, c and d of each end of an interval, which is exp(a) sd^b (1 + doublings)^c sizes^d off the prediction (log s):
+sd is the standard deviation of the average, doublings how far the count lies outside the sizes of the series. It is
+apart for either side, because runtimes leave a law upwards more often and further. The least loss of quantile
+regression over sixteen measured codes and six simulated ones (benchmarks/bench_curves.py --widths); b and c are at
+least 0, so that no interval narrows further out."""
+
+MOST_SIZES = 6
+"""A series of more sizes counts as one of so many: no measured code shows what more are worth."""
+
+
+def width_columns(log_sd: Floats, n_sizes: Floats, doublings: Floats) -> Floats:
+    """What a, b, c and d of WIDTHS are multiplied by, float64[t, 4]."""
+    sizes = np.log(np.clip(n_sizes, 1, MOST_SIZES))
+    return np.column_stack([np.ones(log_sd.size), np.log(log_sd), np.log1p(doublings), sizes])
+
+
+def log_quantiles(log_s: Floats, log_sd: Floats, n_sizes: Floats, doublings: Floats, widths: Widths = WIDTHS) -> Floats:
+    """Log runtimes at QUANTILES, float64[t, 5], from means and standard deviations (log s)."""
+    columns = width_columns(log_sd, n_sizes, doublings)
+    low95, low80, high80, high95 = np.exp(columns @ np.array(list(widths.values())).T).T
+    ends = [-np.maximum(low95, low80), -low80, np.zeros(log_s.size), high80, np.maximum(high95, high80)]
+    found: Floats = log_s[:, None] + np.column_stack(ends)
+    return found
+
+
+def doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Floats:
+    """How far procs lies outside the sizes observed; 0 inside."""
+    return np.log2(np.maximum(np.maximum(procs / largest, smallest / procs), 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSeries:
+    """Series as the average reads them, with their kin and the log sd of a single run of each."""
+
+    sizes: Sizes
+    kin: Kindred
+    run_sd: Floats
+
+    @classmethod
+    def of(cls, batch: SeriesBatch, n_runs: Floats, run_sd: Floats, application: Ints, rules: PredictRules) -> Self:
+        """From series with the runs of each size, and weights (1: normal); kin are those of one application."""
+        variance = median_variance(run_sd[batch.owner], n_runs, rules.measured_log_sd) / batch.weights
+        drift = np.full(batch.n_series, rules.drift_log_sd**2)
+        sizes = Sizes(batch.offsets, batch.procs, batch.runtime_s, variance, drift)
+        return cls(sizes, kin_of(sizes, application), run_sd)
+
+    def curve(self, group: Ints, procs: Floats) -> Averaged:
+        """The curve at each group and processor count, without the scatter of a new run."""
+        return average(self.sizes, group, procs, self.kin)
+
+    def quantiles(self, group: Ints, procs: Floats, curve: Averaged, new_log_sd: Floats | float = 0.0) -> Floats:
+        """Log runtimes at QUANTILES of the curve, or of something that scatters about it by `new_log_sd` (log s).
+
+        None is above what ran on the smallest size, where no size ran longer than one before it. That bound begins
+        above that runtime by as much as the interval there, and reaches it within a doubling.
+        """
+        sizes, log_t = self.sizes, np.log(self.sizes.runtime_s)
+        first, n_sizes = sizes.offsets[group], np.diff(sizes.offsets)[group]
+        smallest, largest, first_log_s = sizes.procs[first], sizes.procs[sizes.offsets[group + 1] - 1], log_t[first]
+        log_sd, doublings = np.hypot(curve.log_sd, new_log_sd), doublings_outside(procs, smallest, largest)
+        found = log_quantiles(curve.log_s, log_sd, n_sizes, doublings)
+        rises = np.diff(log_t, prepend=np.inf) > 0.0
+        rises[sizes.offsets[:-1]] = False
+        n_rises, beyond = np.append(0, np.cumsum(rises)), np.log2(procs / smallest)
+        is_bounded = (n_sizes > 1) & (n_rises[sizes.offsets[group + 1]] == n_rises[first]) & (beyond >= 0.0)
+        above = log_quantiles(first_log_s, self.run_sd[group], n_sizes, np.zeros(procs.size)) - first_log_s[:, None]
+        bound = first_log_s[:, None] + np.clip(1.0 - beyond, 0.0, 1.0)[:, None] * np.maximum(above, 0.0)
+        bounded = np.minimum(found, np.maximum(bound, found[:, [2]]))
+        return np.where(is_bounded[:, None], bounded, found)

@@ -69,8 +69,8 @@ def search_all(offsets: Ints, every: Search, is_high: bool) -> None:
         part, m = slice(offsets[i], offsets[i + 1]), offsets[i + 1] - offsets[i]
         one = Search(
             every.n[part], every.rate[part], every.w[part], every.terms, every.prefix,
-            every.suffix[len(every.terms) - m :], every.middle, every.gram, every.products, every.slopes, every.roots,
-            every.best[i],
+            every.suffix[len(every.suffix) - 1 - m :], every.middle, every.gram, every.products, every.slopes,
+            every.roots, every.best[i],
         )  # fmt: skip
         add_up(one)
         # Edges and ends first, the steepest curves before all: after them most intervals need no search.
@@ -358,18 +358,12 @@ def fit_exactly(
     found[:, TOTAL] = np.add.reduceat(weights, first)
     found[:, ERROR] = 2.0 * found[:, TOTAL]
     n_points = np.diff(offsets)
-    m, rate = int(n_points.max()), np.repeat(unit, n_points) / runtime_s
-    lengths = (
-        (m, LEFT),
-        (m + 1, LEFT + 1),
-        (m + 1, LEFT + 1),
-        LEFT + 1,
-        (5, 3),
-        (3, 5),
-        (DEGREE + 1, DEGREE + 1),
-        DEGREE,
-    )
-    search_all(offsets, Search(procs, rate, weights, *map(np.zeros, lengths), found), is_high)
+    terms, prefix, suffix = np.zeros((3, n_points.max() + 1, LEFT + 1))
+    every = Search(
+        procs, np.repeat(unit, n_points) / runtime_s, weights, terms, prefix, suffix, np.zeros(LEFT + 1),
+        np.zeros((5, 3)), np.zeros((3, 5)), np.zeros((DEGREE + 1, DEGREE + 1)), np.zeros(DEGREE), found,
+    )  # fmt: skip
+    search_all(offsets, every, is_high)
     best, ends = found.T.copy(), (procs[first], procs[first + 1], procs[last])
     best[FLAT : BENT + 1] *= unit
     cases = (_high_cases if is_high else _low_cases)(*(*best[FLAT:TOTAL], *ends))

@@ -8,7 +8,7 @@ a grid with both ends of its range and all bends, then by golden section between
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -19,22 +19,21 @@ from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import COLUMNS, LAWS, FitStatus, Form, Law, Parameter
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.downey import fit_exactly
-from pipeline.scaling.points import (
+from pipeline.scaling.rules import FitRules
+from pipeline.scaling.series import (
+    STATUS,
+    ObservedSizes,
+    SeriesBatch,
     axes_of_groups,
-    ended_jobs,
-    fitted_points,
     precision_weights,
     repeat_spread,
-    series_of,
 )
-from pipeline.scaling.rules import FitRules
 from pipeline.tables import FITS
 
 Loss = Literal["log", "relative"]
 
 NUMBERS = ("t1_s", "tinf_s", *COLUMNS, "avg_parallelism_lo", "avg_parallelism_hi", "wssre")
-_STATUS = np.dtype(f"U{max(map(len, FitStatus))}")
-_FIT = np.dtype([*((name, np.float64) for name in NUMBERS), ("status", _STATUS)])
+_FIT = np.dtype([*((name, np.float64) for name in NUMBERS), ("status", STATUS)])
 # A law fitted to k series, a record each: NUMBERS, NaN where the law has none or nothing was fitted, and `status`.
 #
 # wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only where
@@ -94,24 +93,21 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     >>> table.equals(tables["fits"])
     True
     """
-    points = fitted_points(observations)
-    fitted_ids, offsets, rows = series_of(points)
-    observed = points.take(pa.array(rows))
-    spread, n_ended = repeat_spread(offsets, observed), ended_jobs(observed)
-    weights = precision_weights(offsets, n_ended, spread["core_log_sd"], rules.noise_floor)
-    weights = weights * np.nan_to_num(floats(observed, "fit_weight"), nan=1.0)
-    batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
+    observed = ObservedSizes.of(observations)
+    spread, batch, offsets = repeat_spread(observed), observed.batch, observed.batch.offsets
+    weights = precision_weights(batch, observed.n_runs, spread["core_log_sd"], rules.noise_floor)
+    batch = replace(batch, weights=weights * batch.weights)
     fits = {law: fit_batch(law, batch, rules.loss) for law in rules.laws}
     loo = np.column_stack([leave_one_out(law, batch, rules.loss) for law in rules.laws])
-    answers = choose(fits, loo, batch, n_ended, spread["core_log_sd"], rules)
+    answers = choose(fits, loo, batch, observed.n_runs, spread["core_log_sd"], rules)
 
     # A row per group and law; groups without a point have the values they are filled with.
     codes, ids = category_codes(observations, "group_id")
     row_of, shape = {group: row for row, group in enumerate(ids)}, (len(ids), len(fits))
-    fitted = np.array([row_of[group] for group in fitted_ids], np.int64)
+    fitted = np.array([row_of[group] for group in observed.ids], np.int64)
     n_jobs = np.bincount(codes, floats(observations, "n_jobs"), len(ids))
-    n_jobs[fitted] = batch.total(floats(observed, "n_jobs"))
-    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, _STATUS)), np.zeros(shape, np.bool_)
+    n_jobs[fitted] = batch.total(floats(observed.table, "n_jobs"))
+    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, STATUS)), np.zeros(shape, np.bool_)
     every[fitted] = np.stack(list(fits.values()), axis=1)
     is_chosen[fitted] = answers[:, None] == np.arange(len(fits))
 
@@ -141,70 +137,6 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
         facts |= {f"chosen_{law}_{one}": counts[code, one] for one in FitStatus if counts[code, one]}
     set_aside = {"no_usable_fit": Tally(len(ids) - groups.size)} if groups.size < len(ids) else {}
     return table, Report("fit", "group", Tally(len(ids)), Tally(groups.size), set_aside, facts).check()
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesBatch:
-    """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the three columns.
-
-    procs rise strictly within a series and are at least 1; runtime_s (seconds) and weights are positive. A series
-    that breaks this is fitted to status bad_values; ValueError where the arrays themselves do not fit together.
-    """
-
-    offsets: Ints
-    procs: Floats
-    runtime_s: Floats
-    weights: Floats
-
-    def __post_init__(self) -> None:
-        """Refuse arrays that do not describe k slices of equally long float64 columns."""
-        columns = (self.procs, self.runtime_s, self.weights)
-        if any(c.dtype != np.float64 or c.shape != self.procs.shape or c.ndim != 1 for c in columns):
-            raise ValueError("found columns of other types or lengths, expected three float64 arrays of one length")
-        o, size = self.offsets, self.procs.size
-        if o.dtype != np.int64 or o.ndim != 1 or o.size == 0 or o[0] != 0 or o[-1] != size or (np.diff(o) < 0).any():
-            raise ValueError(f"found offsets {o!r}, expected int64 rising from 0 to {size}")
-
-    @property
-    def n_series(self) -> int:
-        """How many series the batch holds."""
-        return self.offsets.size - 1
-
-    @property
-    def n_points(self) -> Ints:
-        """Distinct sizes per series, int64[k]."""
-        return np.diff(self.offsets)
-
-    @property
-    def owner(self) -> Ints:
-        """The series of each size."""
-        return np.repeat(np.arange(self.n_series), self.n_points)
-
-    def take(self, series: Ints) -> "SeriesBatch":
-        """Some of the series, repeated as asked."""
-        n_points = self.n_points[series]
-        offsets = np.append(0, np.cumsum(n_points))
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[series] - offsets[:-1], n_points)
-        return SeriesBatch(offsets, self.procs[rows], self.runtime_s[rows], self.weights[rows])
-
-    def total(self, values: Floats) -> Floats:
-        """The sum of values per size over each series, along the last axis; NaN for none."""
-        is_some = self.n_points > 0
-        sums = np.full((*values.shape[:-1], self.n_series), np.nan)
-        sums[..., is_some] = np.add.reduceat(values, self.offsets[:-1][is_some], axis=-1)
-        return sums
-
-    def refusals(self, n_parameters: int) -> Array:
-        """The status that keeps each series from being fitted; ok where nothing does."""
-        columns = (self.procs, self.runtime_s, self.weights)
-        before = np.append(0.0, self.procs)[:-1]
-        before[self.offsets[:-1][self.n_points > 0]] = 0.0
-        is_good = (self.procs >= 1.0) & (self.procs > before)
-        is_good &= np.all([(one > 0.0) & (one < np.inf) for one in columns], axis=0)
-        status = np.full(self.n_series, FitStatus.OK, _STATUS)
-        status[self.n_points < n_parameters] = FitStatus.TOO_FEW_POINTS
-        status[self.owner[~is_good]] = FitStatus.BAD_VALUES
-        return status
 
 
 def unfitted(status: Array, **numbers: Array) -> Fits:
@@ -326,7 +258,7 @@ def fit_law(name: str, batch: SeriesBatch) -> Fits:
         best[is_better] = other[is_better]
     # Runtimes or weights were too extreme for arithmetic.
     is_unsound = ~np.isfinite(best["wssre"]) | ~np.isfinite(best["t1_s"])
-    best[is_unsound] = unfitted(np.full(is_unsound.sum(), FitStatus.BAD_VALUES, _STATUS))
+    best[is_unsound] = unfitted(np.full(is_unsound.sum(), FitStatus.BAD_VALUES, STATUS))
     fits[chosen] = best
     return fits
 

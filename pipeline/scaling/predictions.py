@@ -7,33 +7,31 @@ the number of counts that it is made from, whatever the law leaves open.
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import Array, Bools, Floats, Ints, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of, n_siblings
-from pipeline.scaling.calibration import (
-    QUANTILES,
-    below_smallest_size,
-    has_noise,
-    log_quantiles,
-    log_wide_sd,
-    median_variance,
-    repeats,
-    run_log_sd,
-)
+from pipeline.scaling.average import QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
 from pipeline.scaling.counts import Favoured, candidates, counts_between
-from pipeline.scaling.points import ended_jobs, fitted_points, of_axis, on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.screens import unlevel
+from pipeline.scaling.series import (
+    ObservedSizes,
+    ended_jobs,
+    median_variance,
+    of_axis,
+    on_each_axis,
+    run_log_sd,
+    series_of,
+)
 from pipeline.settings import SiteSettings
 from pipeline.tables import FITS, PREDICTIONS
 
@@ -226,34 +224,26 @@ def _intervals(
     return ends
 
 
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """Rows of FITS as numpy columns by name; numbers as float64, NaN for null."""
-
-    columns: Mapping[str, Array]
+class Curves(np.recarray[Any, Any]):
+    """Rows of FITS, a record each: numbers as float64, NaN for null."""
 
     @classmethod
-    def of(cls, fits: pa.Table) -> Self:
+    def of(cls, fits: pa.Table) -> "Curves":
         """The rows of a FITS table."""
-        numbers = [one.name for one in FITS.columns if one.type in (pa.int64(), pa.float64())]
-        words = {name: np.array(fits.column(name).to_pylist(), object) for name in ("group_id", "law", "status")}
-        return cls(words | {name: floats(fits, name) for name in numbers})
+        types = dict.fromkeys(("group_id", "law", "status"), object)
+        types |= {one.name: float for one in FITS.columns if one.type in (pa.int64(), pa.float64())}
+        rows = cls(fits.num_rows, list(types.items()))
+        for name, kind in types.items():
+            rows[name] = floats(fits, name) if kind is float else fits.column(name).to_pylist()
+        return rows
 
-    def __getitem__(self, name: str) -> Array:
-        """One column."""
-        return self.columns[name]
-
-    def __len__(self) -> int:
-        """How many rows."""
-        return len(self.columns["law"])
-
-    def take(self, rows: Ints | Bools) -> "Curves":
+    def take(self, rows: Any, *_: Any, **__: Any) -> "Curves":  # type: ignore[override]
         """Some rows, repeated as asked."""
-        return Curves({name: values[rows] for name, values in self.columns.items()})
+        return cast(Curves, self[rows])
 
     def doublings_beyond(self, procs: Floats) -> Floats:
         """How far procs lies outside the sizes observed, in doublings; 0 inside."""
-        return _doublings_outside(procs, self["procs_min"], self["procs_max"])
+        return doublings_outside(procs, self["procs_min"], self["procs_max"])
 
     def runtime_s(self, procs: Floats) -> Floats:
         """Runtime of each row's law at its processor count (s)."""
@@ -267,45 +257,8 @@ class Curves:
         result = np.full(len(self), np.nan)
         for law in set(self["law"]):
             rows = self["law"] == law
-            result[rows] = getattr(LAWS[law], name)(self.take(rows).columns, *(one[rows] for one in arguments))
+            result[rows] = getattr(LAWS[law], name)(self[rows], *(one[rows] for one in arguments))
         return result
-
-
-def _doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Floats:
-    return np.log2(np.maximum(np.maximum(procs / largest, smallest / procs), 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedSeries:
-    """The sizes of every series, with their kin; per series the log sd of a single run."""
-
-    sizes: Sizes
-    kin: Kindred
-    run_sd: Floats
-
-    @classmethod
-    def build(
-        cls, offsets: Ints, procs: Floats, runtime_s: Floats, n_runs: Floats, weights: Floats,
-        run_sd: Floats, application: Ints, rules: PredictRules,
-    ) -> Self:  # fmt: skip
-        """From columns: per size its median runtime (s), its number of runs, and a weight (1: normal)."""
-        n_series = offsets.size - 1
-        series = np.repeat(np.arange(n_series), np.diff(offsets))
-        variance = median_variance(run_sd[series], n_runs, rules.measured_log_sd) / weights
-        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, rules.drift_log_sd**2))
-        return cls(sizes, kin_of(sizes, application), run_sd)
-
-    def curve(self, group: Ints, procs: Floats) -> Averaged:
-        """The curve at each group and processor count, without the scatter of a new run."""
-        return average(self.sizes, group, procs, self.kin)
-
-    def quantiles(self, group: Ints, procs: Floats, curve: Averaged, new_log_sd: Floats | float = 0.0) -> Floats:
-        """Log runtimes at QUANTILES of the curve, or of something that scatters about it by `new_log_sd` (log s)."""
-        sizes, log_sd = self.sizes, np.hypot(curve.log_sd, new_log_sd)
-        smallest, largest = sizes.procs[sizes.offsets[group]], sizes.procs[sizes.offsets[group + 1] - 1]
-        doublings = _doublings_outside(procs, smallest, largest)
-        found = log_quantiles(curve.log_s, log_sd, np.diff(sizes.offsets)[group], doublings)
-        return below_smallest_size(found, sizes, group, procs, self.run_sd[group])
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,26 +282,15 @@ class FittedSeries:
         """The series of OBSERVATIONS and their FITS; `application` names that of a group, where it is known."""
         every = Curves.of(fits)
         chosen = every.take(fits.column("is_chosen").to_numpy())
-        # 1. The sizes of each chosen fit, by rising procs.
-        kept = fitted_points(observations)
-        codes, ids = category_codes(kept, "group_id")
-        group, procs = _index(ids, chosen["group_id"])[codes], floats(kept, "procs")
-        order = np.lexsort((procs, group))
-        order = order[group[order] >= 0]
-        offsets = np.searchsorted(group[order], np.arange(len(chosen) + 1)).astype(np.int64)
-        runtime_s, n_runs = floats(kept, "runtime_s_median")[order], ended_jobs(kept)[order]
-        weights = np.nan_to_num(floats(kept, "fit_weight")[order], nan=1.0)
-        # 2. How single runs scatter.
-        freedom = np.where(np.isnan(chosen["core_log_sd"]), 0.0, repeats(offsets, n_runs))
-        log_wide = log_wide_sd(freedom, chosen["core_log_sd"], rules.run_log_sd)
-        run_sd = run_log_sd(freedom, chosen["core_log_sd"], log_wide)
-        if not has_noise(freedom, chosen["core_log_sd"]):
-            # Neither one size without repeats nor any other group of this log shows the spread of runs.
-            run_sd = np.where((freedom == 0) & (np.diff(offsets) == 1), rules.default_log_sd, run_sd)
-        # 3. Which series are of one application.
+        # 1. The sizes of each chosen fit, and how single runs scatter.
+        read = ObservedSizes.of(observations)
+        series = _index(chosen["group_id"], read.ids)
+        batch, n_runs = read.batch.take(series), read.n_runs[read.batch.sizes_of(series)]
+        run_sd = run_log_sd(batch, n_runs, chosen["core_log_sd"], rules)
+        # 2. Which series are of one application.
         names = [application.get(name) for name in chosen["group_id"]]
         kin = _index(names, sorted({name for name in names if name is not None}))
-        observed = ObservedSeries.build(offsets, procs[order], runtime_s, n_runs, weights, run_sd, kin, rules)
+        observed = ObservedSeries.of(batch, n_runs, run_sd, kin, rules)
         return cls(axis, observations, every, chosen, observed, rules, of_axis(site, axis), patterns)
 
 
