@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.laws import COLUMNS, LAWS, FitStatus, Form, Law, Parameter
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.downey import fit_exactly
@@ -297,7 +298,10 @@ def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> F
     grid = np.sort(np.vstack(parts), axis=0)
     left = np.stack([at(one)[0] for one in grid])
     beside = np.pad(left, ((1, 1), (0, 0)), constant_values=np.inf)
-    is_lowest = (left <= beside[:-2]) & (left <= beside[2:])
+    # Of a plateau only the ends, because rounding makes lowest places all over it.
+    slack = TIE * left + TIE**2 * batch.total(batch.weights)
+    is_lowest = (left <= beside[:-2] + slack) & (left <= beside[2:] + slack)
+    is_lowest &= (left < beside[:-2] - slack) | (left < beside[2:] - slack)
     places = np.argsort(np.where(is_lowest, left, np.inf), axis=0, kind="stable")[:FOLLOWED]
     lo = np.take_along_axis(grid, np.maximum(places - 1, 0), axis=0)
     hi = np.take_along_axis(grid, np.minimum(places + 1, len(grid) - 1), axis=0)
@@ -324,30 +328,83 @@ At = Callable[[Floats], tuple[Floats, Floats]]
 
 def _least_squares(columns: Floats, root: Floats, batch: SeriesBatch) -> tuple[Floats, Floats]:
     """Least squares of `root` by functions with coefficients of at least 0: what is left, and the coefficients."""
-    owner, whole, p = batch.owner, batch.total(batch.weights), len(columns)
-    gram = batch.total(columns[:, None] * columns)
-    least, best = np.full(gram.shape[2:], np.inf), np.zeros(gram.shape[1:])
-    for support in (list(one) for size in range(1, p + 1) for one in combinations(range(p), size)):
-        own, found = columns[support], np.zeros_like(best[support])
-        # Once more on what is left: sums of squares lose half of the digits.
-        for _ in range(2):
-            residual = root - (found[..., owner] * own).sum(axis=0)
-            more, is_sound = _solved(gram[np.ix_(support, support)], batch.total(own * residual))
-            found = found + more
-        left = batch.total((root - (found[..., owner] * own).sum(axis=0)) ** 2)
-        is_better = is_sound & (found >= 0.0).all(axis=0) & (left < least * (1.0 - RICHER) - RICHER**2 * whole)
-        least, best = np.where(is_better, left, least), np.where(is_better, 0.0, best)
-        best[support] = np.where(is_better, found, best[support])
-    return least, best
+    p, *shape = len(columns), *columns.shape[1:-1], batch.n_series
+    flat = np.ascontiguousarray(columns.reshape(p, -1, root.size))
+    supports = np.array([np.isin(range(p), one) for size in range(1, p + 1) for one in combinations(range(p), size)])
+    least, best = np.full((flat.shape[1], batch.n_series), np.inf), np.zeros((p, flat.shape[1], batch.n_series))
+    work = np.zeros((p, p)), np.zeros((p, p + 1)), np.zeros(p)
+    least_squares(batch.offsets, flat, root, supports, *work, least, best)
+    return least.reshape(shape), best.reshape(p, *shape)
 
 
-def _solved(gram: Floats, rest: Floats) -> tuple[Floats, Bools]:
-    """The solutions of small systems, unknowns by the first axis, and where they are determined (Gauss and Jordan)."""
-    system, is_sound = np.concatenate([gram, rest[:, None]], axis=1), np.ones(rest.shape[1:], np.bool_)
-    for j in range(len(rest)):
-        is_sound &= system[j, j] > SINGULAR * gram[j, j]
-        system[j] = system[j] / system[j, j]
-        for i in range(len(rest)):
-            if i != j:
-                system[i] = system[i] - system[i, j] * system[j]
-    return system[:, -1], is_sound
+@uncounted_kernel
+def least_squares(
+    offsets: Ints, columns: Floats, root: Floats, supports: Bools, gram: Floats, system: Floats, found: Floats,
+    least: Floats, best: Floats,
+) -> None:  # fmt: skip
+    """Fill least[shape, series] and best[function, shape, series] from columns[function, shape, size].
+
+    `least` begins infinite. Of the supports, which say of each function whether it takes part, the smaller come first.
+    """
+    for q in range(len(least)):
+        for i in range(len(offsets) - 1):
+            part = slice(offsets[i], offsets[i + 1])
+            least[q, i] = best_support(columns[:, q, part], root[part], supports, gram, system, found, best[:, q, i])
+
+
+@kernel
+def best_support(
+    columns: Floats, root: Floats, supports: Bools, gram: Floats, system: Floats, found: Floats, best: Floats
+) -> float:
+    """Fill the best coefficients of one series; what they leave."""
+    p, m, least, whole = len(columns), len(root), np.inf, 0.0
+    for r in range(m):
+        whole += root[r] * root[r]
+    for j in range(p):
+        for k in range(p):
+            gram[j, k] = 0.0
+            for r in range(m):
+                gram[j, k] += columns[j, r] * columns[k, r]
+    for support in supports:
+        is_sound, left = True, 0.0
+        found[:] = 0.0
+        # Twice, because sums of squares lose half of the digits; then what is left.
+        for turn in range(3):
+            left, system[:, p] = 0.0, 0.0
+            for r in range(m):
+                residual = root[r]
+                for j in range(p):
+                    residual -= found[j] * columns[j, r]
+                left += residual * residual
+                for j in range(p):
+                    system[j, p] += columns[j, r] * residual
+            is_sound &= turn == 2 or add_solution(gram, support, system, found)
+        for j in range(p):
+            is_sound &= found[j] >= 0.0
+        if is_sound and left < least * (1.0 - RICHER) - RICHER**2 * whole:
+            least = left
+            for j in range(p):
+                best[j] = found[j]
+    return least
+
+
+@kernel
+def add_solution(gram: Floats, support: Bools, system: Floats, found: Floats) -> bool:
+    """Add the solution of the equations of a support to found; whether they are determined (Gauss and Jordan)."""
+    p, is_sound = len(found), True
+    for j in range(p):
+        for k in range(p):
+            system[j, k] = gram[j, k] if support[j] and support[k] else 0.0
+    for j in range(p):
+        if support[j]:
+            is_sound &= system[j, j] > SINGULAR * gram[j, j]
+            for k in range(p, j - 1, -1):
+                system[j, k] /= system[j, j]
+            for i in range(p):
+                if i != j and support[i]:
+                    for k in range(p, j - 1, -1):
+                        system[i, k] -= system[i, j] * system[j, k]
+    for j in range(p):
+        if support[j]:
+            found[j] += system[j, p]
+    return is_sound
