@@ -57,8 +57,7 @@ LEAST_LOG2, MOST_LOG2 = -20, 30
 """What the table spans; beyond it the last slope goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """k series end to end: series i is the slice offsets[i]:offsets[i + 1], by rising procs.
 
     Per size the runtime (s) and how far it may lie off the curve, as a variance of log s. Per series the drift: the
@@ -117,24 +116,16 @@ class Averaged:
     log_bayes: Floats
 
 
-class _Columns(NamedTuple):
-    """Series end to end as the kernels read them; rate is the drift's variance per doubling."""
-
-    offsets: Ints
-    log2_x: Floats
-    log_t: Floats
-    variance: Floats
-    rate: Floats
-
-
 class _Workspace(NamedTuple):
-    """Arrays that one series after another is averaged in.
+    """Logarithms of all sizes, and arrays that one series after another is averaged in.
 
     By size and shape `error`, log T less log shape; its row after the last is that of the last size where scaling has
     ended. By hypothesis and shape `weight`, and `noise`, the factor on its variances; by shape `curve` and `place`. By
     hypothesis `walked`, the drift's variance up to each size, and the covariance's `inverse` and row sums `ones`.
     """
 
+    log2_x: Floats
+    log_t: Floats
     error: Floats
     weight: Floats
     noise: Floats
@@ -184,7 +175,7 @@ def average(
     found, log_bayes = np.full((3, series.size), np.nan), np.zeros(sizes.n_series)
     kin, shapes = kin or kin_of(sizes, np.full(sizes.n_series, -1)), shapes or shape_grid()
     at = sizes.log2_from_least(series, procs)[order]
-    _fill_averages(_columns(sizes), shapes, kin, starts, at, found, log_bayes, _workspace(sizes, shapes))
+    _fill_averages(sizes, shapes, kin, starts, at, found, log_bayes, _workspace(sizes, shapes))
     found[:, order] = found.copy()
     is_exact, curve = exact_log_s(sizes, series, procs)
     return Averaged(np.where(is_exact, curve, found[0]), np.sqrt(found[1] + found[2]), found[1] / found[2], log_bayes)
@@ -192,33 +183,33 @@ def average(
 
 @entry_kernel
 def _fill_averages(
-    series: _Columns, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, log_bayes: Floats,
+    sizes: Sizes, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, log_bayes: Floats,
     work: _Workspace,
 ) -> None:  # fmt: skip
     """Fills log_bayes[series] and, per target, found: mean of log s, variance between shapes, variance within one.
 
     The targets of series i are starts[i]:starts[i + 1].
     """
-    for i in range(series.offsets.size - 1):
-        a, b = series.offsets[i], series.offsets[i + 1]
+    for i in range(sizes.offsets.size - 1):
+        a, b = sizes.offsets[i], sizes.offsets[i + 1]
         if a == b or starts[i] == starts[i + 1]:
             continue
         # 1. The weights of hypotheses and shapes, from the series alone, then as its siblings inform them.
-        n_hypotheses = _weigh(i, N_HYPOTHESES, series, shapes, work)
+        n_hypotheses = _weigh(i, N_HYPOTHESES, sizes, shapes, work)
         log_bayes[i] = _inform(i, n_hypotheses, shapes.prior, kin, work)
-        log2_x, m = series.log2_x[a:b], b - a
+        log2_x, m = work.log2_x[a:b], b - a
         for t in range(starts[i], starts[i + 1]):
             _fill_log_shape(at[t], shapes, work.curve)
             centre, first, second, within = 0.0, 0.0, 0.0, 0.0
             for h in range(n_hypotheses):
-                if _odds(h, log2_x, series.log_t[a:b]) == 0.0:
+                if _odds(h, log2_x, work.log_t[a:b]) == 0.0:
                     continue
                 weight, place = work.weight[h], work.place
-                within += _fill_gain(h, at[t], log2_x, series.rate[i], work) * total(weight, work.noise[h])
+                within += _fill_gain(h, at[t], log2_x, sizes.drift[i], work) * total(weight, work.noise[h])
                 # 2. Where each shape goes through the target: its curve, shifted by what the sizes lie off it.
                 is_past_end = h == ENDED and at[t] > log2_x[m - 2]
                 for g in range(place.size):
-                    curve = series.log_t[b - 2] - work.error[m - 2, g] if is_past_end else work.curve[g]
+                    curve = work.log_t[b - 2] - work.error[m - 2, g] if is_past_end else work.curve[g]
                     place[g] = curve - centre
                 for j in range(m):
                     gain, error = work.gain[j], work.error[_row(h, j, m)]
@@ -239,14 +230,14 @@ def _fill_averages(
 
 # Not inlined: two kernels call it once a series, and either would compile it again.
 @called_kernel
-def _weigh(i: int, most_hypotheses: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
+def _weigh(i: int, most_hypotheses: int, sizes: Sizes, shapes: Shapes, work: _Workspace) -> int:
     """Fills weight and noise of the first hypotheses and every shape, from series i alone, sum 1; how many they are.
 
     A weight is odds times prior times (FREEDOM + misfit)^-(FREEDOM + m - 1)/2. The power is whole in the root, so that
     squaring does what logarithms take five times as long for.
     """
-    a, b = series.offsets[i], series.offsets[i + 1]
-    m, prior, log2_x, log_t = b - a, shapes.prior, series.log2_x[a:b], series.log_t[a:b]
+    a, b = sizes.offsets[i], sizes.offsets[i + 1]
+    m, prior, log2_x, log_t = b - a, shapes.prior, work.log2_x[a:b], work.log_t[a:b]
     n_hypotheses, freedom = most_hypotheses if m >= LEAST_SIZES else 1, FREEDOM + m - 1
     for j in range(m):
         _fill_log_shape(log2_x[j], shapes, work.error[j])
@@ -257,7 +248,7 @@ def _weigh(i: int, most_hypotheses: int, series: _Columns, shapes: Shapes, work:
             work.error[m, g] = log_t[m - 1] - log_t[m - 2] + work.error[m - 2, g]
     constant, least = np.empty(n_hypotheses), np.inf
     for h in range(n_hypotheses):
-        constant[h] = _krige(h, log2_x, log_t, series.variance[a:b], series.rate[i], work)
+        constant[h] = _krige(h, log2_x, log_t, sizes.variance[a:b], sizes.drift[i], work)
         if constant[h] > -np.inf:
             _fill_misfit(h, m, work)
             least = min(least, max(work.noise[h].min(), 0.0))
@@ -444,28 +435,24 @@ def total(weight: Floats, values: Floats) -> float:
 
 @entry_kernel
 def _add_posteriors(
-    series: _Columns, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
+    sizes: Sizes, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
     work: _Workspace,
 ) -> None:  # fmt: skip
     """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself, sum 1."""
-    for i in range(series.offsets.size - 1):
+    for i in range(sizes.offsets.size - 1):
         if is_informative[i]:
-            for h in range(_weigh(i, most_hypotheses, series, shapes, work)):
+            for h in range(_weigh(i, most_hypotheses, sizes, shapes, work)):
                 for g in range(shapes.prior.size):
                     sums[application[i], g] += work.weight[h, g]
-
-
-def _columns(sizes: Sizes) -> _Columns:
-    of = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
-    log2_x = sizes.log2_from_least(of, sizes.procs)
-    return _Columns(sizes.offsets, log2_x, np.log(sizes.runtime_s), sizes.variance, sizes.drift)
 
 
 def _workspace(sizes: Sizes, shapes: Shapes) -> _Workspace:
     """Workspace for the longest series."""
     m, n, h = int(np.diff(sizes.offsets).max(initial=1)), shapes.prior.size, N_HYPOTHESES
     lengths = ((m + 1, n), (h, n), (h, n), (n,), (n,), (h, m), (m, m), (h, m, m), (h, m), (m,))
-    return _Workspace(*(np.zeros(one) for one in lengths))
+    of = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
+    logs = sizes.log2_from_least(of, sizes.procs), np.log(sizes.runtime_s)
+    return _Workspace(*logs, *(np.zeros(one) for one in lengths))
 
 
 def kin_of(sizes: Sizes, application: Ints) -> Kindred:
@@ -475,7 +462,7 @@ def kin_of(sizes: Sizes, application: Ints) -> Kindred:
     is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
     if is_informative.any():
         # Where every size lies on the curve: other hypotheses would tell siblings of one series' accidents.
-        _add_posteriors(_columns(sizes), shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
+        _add_posteriors(sizes, shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
     n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
     return Kindred(application, is_informative, sums, n_informative)
 
@@ -484,7 +471,7 @@ def weights_of(sizes: Sizes, shapes: Shapes) -> Floats:
     """The posterior of the only series over the shapes given, sum 1."""
     sums, first = np.zeros((1, shapes.prior.size)), np.zeros(1, np.int64)
     work = _workspace(sizes, shapes)
-    _add_posteriors(_columns(sizes), shapes, first, np.ones(1, np.bool_), N_HYPOTHESES, sums, work)
+    _add_posteriors(sizes, shapes, first, np.ones(1, np.bool_), N_HYPOTHESES, sums, work)
     posterior: Floats = sums[0]
     return posterior
 

@@ -399,20 +399,14 @@ def _low_cases(
     bent = np.maximum(0.5 * (last + 1.0), 0.5 * (b / level + 1.0))
     s_bent = b / (2.0 * bent - 1.0)
     flat_bent = level + s_bent
+    sigma_bent = np.minimum(2.0 * s_bent / flat_bent, 1.0)
     is_bent = ~_reaches(second, bend) & _reaches(first, A) & _reaches(2.0 * A - 1.0, last) & ~_reaches(bent, first)
     return [
         *_flat(_reaches(first, bend), flat, first, first, 0.0),
         (is_tail & _reaches(last, tail_highest), FitStatus.AT_BOUND, t1_s, A, 1.0, np.nan),
         (is_tail, FitStatus.TAIL_UNIDENTIFIED, t1_s, last, 2.0 * s * last / t1_s, tail_highest),
         (is_lone, FitStatus.HEAD_UNIDENTIFIED, flat * lone, lone, 1.0, lone_highest),
-        (
-            is_bent,
-            FitStatus.HEAD_UNIDENTIFIED,
-            flat_bent * bent,
-            bent,
-            np.minimum(2.0 * s_bent / flat_bent, 1.0),
-            first,
-        ),
+        (is_bent, FitStatus.HEAD_UNIDENTIFIED, flat_bent * bent, bent, sigma_bent, first),
         (highest > A * (1.0 + APART), FitStatus.RUNNER_UP, t1_s, A, sigma, highest),
         *_determined((sigma <= SAME) | _reaches(sigma, 1.0), t1_s, A, sigma),
     ]
