@@ -280,6 +280,9 @@ def on_each_axis(observations: pa.Table, fits: pa.Table, stage: Stage, kind: Tab
 
 def axes_of_groups(observations: pa.Table, ids: Sequence[str]) -> list[Axis]:
     """The axis of each of these groups of OBSERVATIONS."""
+    axes = observations.column("axis").unique().to_pylist()
+    if len(axes) <= 1:
+        return [axis_of(next(iter(axes), None))] * len(ids)
     columns = (observations.column(name).to_pylist() for name in ("group_id", "axis"))
     of_group = dict(zip(*columns, strict=True))
     return [axis_of(of_group[group]) for group in ids]
