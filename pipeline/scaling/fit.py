@@ -3,7 +3,7 @@
 Downey's laws are fitted exactly (downey.py), every other law by one search of its separable form: runtime is a sum of
 functions with coefficients of at least 0, once its shape is given. At one shape every support of coefficients is tried,
 on sums over each series (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23). The shape is searched on
-a grid with both ends of its range and all bends, then by halving between the neighbours of the lowest places.
+a grid with both ends of its range and all bends, then by golden section between the neighbours of the lowest places.
 """
 
 from collections import Counter
@@ -54,8 +54,8 @@ GRID = 65
 # Places of the grid, lower than their neighbours, that are followed.
 FOLLOWED = 5
 
-# Of what lies between two neighbours; 4e-9 of it are left.
-HALVINGS = 28
+# Steps of golden section, which leave 4e-9 of what lies between two neighbours.
+GOLDEN, STEPS = 0.6180339887498949, 40
 
 # Share of a function's squares that must be left beside the others for its coefficient to be determined.
 SINGULAR = 1e-13
@@ -269,20 +269,20 @@ def _best_of_form(law: Law, form: Form, batch: SeriesBatch) -> dict[str, Array]:
     owner, unit, root = batch.owner, batch.runtime_s[batch.offsets[:-1]], np.sqrt(batch.weights)
     grown = [law.overhead.grown(batch.procs)] if law.overhead else []
 
-    def at(shape: Floats) -> tuple[Floats, Floats]:
+    def at(shape: Floats, n_turns: int = 1) -> tuple[Floats, Floats]:
         of_size = shape[..., owner]
         *functions, _ = np.broadcast_arrays(*form.functions(of_size, batch.procs), *grown, of_size)
         p, columns = len(functions), np.stack(functions) * (root * unit[owner] / batch.runtime_s)
         supports = [np.isin(range(p), one) for size in range(1, p + 1) for one in combinations(range(p), size)]
-        left, best = np.full((shape.size, 1), np.inf).reshape(-1, batch.n_series), np.zeros((p, *shape.shape))
+        left, best = np.zeros((1, *shape.shape)), np.zeros((p, *shape.shape))
         least_squares(
-            batch.offsets, columns.reshape(p, -1, root.size), root, np.array(supports), np.zeros((p, p + 2)),
-            np.zeros(p), left, best.reshape(p, -1, batch.n_series),
+            batch.offsets, columns.reshape(p, -1, root.size), root, np.array(supports), n_turns, np.zeros((p, p + 1)),
+            np.zeros((p, p + 1)), np.zeros(p), left.reshape(-1, batch.n_series), best.reshape(p, -1, batch.n_series),
         )  # fmt: skip
-        return left.reshape(shape.shape), best
+        return left[0], best
 
     shape = _best_shape(form, form.shape, batch, at) if form.shape else np.zeros(batch.n_series)
-    least, found = at(shape)
+    least, found = at(shape, 2)
     is_end = (found <= 0.0).any(axis=0) | np.isin(shape, (form.shape.low, form.shape.high) if form.shape else ())
     columns = form.columns(list(found * unit), shape)
     if grown:
@@ -293,7 +293,7 @@ def _best_of_form(law: Law, form: Form, batch: SeriesBatch) -> dict[str, Array]:
 
 
 def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> Floats:
-    """The best of a grid, and of what halving finds between the neighbours of its lowest places."""
+    """The best of a grid, and of what golden section finds between the neighbours of its lowest places."""
     values = np.linspace(shape.low, shape.high, GRID)
     if np.isinf(shape.high):
         values = np.append(shape.low * 2.0 ** np.arange(0.0, 30.25, 0.25), np.inf)
@@ -313,12 +313,16 @@ def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> F
     lo = np.take_along_axis(grid, np.maximum(places - 1, 0), axis=0)
     hi = np.take_along_axis(grid, np.minimum(places + 1, len(grid) - 1), axis=0)
     hi = np.where(np.isinf(hi), 4.0 * lo, hi)
-    for _ in range(HALVINGS):
-        quarter = 0.25 * (hi - lo)
-        lowest = at(lo + quarter * np.arange(1.0, 4.0)[:, None, None])[0].argmin(axis=0)
-        lo, hi = lo + quarter * lowest, lo + quarter * (lowest + 2)
-    middle = 0.5 * (lo + hi)
-    shapes, left = np.vstack([grid, middle]), np.vstack([left, at(middle)[0]])
+    one, other = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
+    left_one, left_other = at(one)[0], at(other)[0]
+    for _ in range(STEPS):
+        is_low = left_one <= left_other
+        lo, hi = np.where(is_low, lo, one), np.where(is_low, other, hi)
+        asked = np.where(is_low, hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo))
+        fresh = at(asked)[0]
+        one, other = np.where(is_low, asked, other), np.where(is_low, one, asked)
+        left_one, left_other = np.where(is_low, fresh, left_other), np.where(is_low, left_one, fresh)
+    shapes, left = np.vstack([grid, one, other]), np.vstack([left, left_one, left_other])
     slack = TIE * left + TIE**2 * batch.total(batch.weights)
     best = np.where(np.isin(shapes, (shape.low, shape.high)), left - slack, left).argmin(axis=0)
     found: Floats = shapes[best, np.arange(batch.n_series)]
@@ -331,58 +335,69 @@ At = Callable[[Floats], tuple[Floats, Floats]]
 
 @uncounted_kernel
 def least_squares(
-    offsets: Ints, columns: Floats, root: Floats, supports: Bools, system: Floats, found: Floats, least: Floats,
-    best: Floats,
+    offsets: Ints, columns: Floats, root: Floats, supports: Bools, n_turns: int, sums: Floats, system: Floats,
+    found: Floats, least: Floats, best: Floats,
 ) -> None:  # fmt: skip
     """Least squares of `root` by columns[function, shape, size], whose coefficients are at least 0.
 
-    Fills least[shape, series], which begins infinite, and best[function, shape, series]. Of the supports, which say of
-    each function whether it takes part, the smaller come first.
+    Fills least[shape, series] and best[function, shape, series]. Of the supports, which say of each function whether it
+    takes part, the smaller come first. Sums of squares lose half of the digits; a second turn, on what is left, has
+    them.
     """
     for q in range(len(least)):
         for i in range(len(offsets) - 1):
             part = slice(offsets[i], offsets[i + 1])
-            for support in supports:
-                left, whole = solve_support(columns[:, q, part], root[part], support, system, found)
-                if left < least[q, i] * (1.0 - RICHER) - RICHER**2 * whole:
-                    least[q, i] = left
-                    for j in range(len(found)):
-                        best[j, q, i] = found[j]
+            own = columns[:, q, part], root[part]
+            least[q, i] = best_support(*own, supports, n_turns, sums, system, found, best[:, q, i])
 
 
 @kernel
-def solve_support(columns: Floats, root: Floats, support: Bools, system: Floats, found: Floats) -> tuple[float, float]:
-    """Fill found; the squares left, infinite where a coefficient is negative or undetermined, and all squares."""
-    p, left, whole, is_sound = len(found), 0.0, 0.0, True
-    found[:] = 0.0
-    # Twice, because sums of squares lose half of the digits; then what is left.
-    for turn in range(3):
-        left, system[:] = 0.0, 0.0
-        for r in range(len(root)):
-            residual = root[r]
+def best_support(
+    columns: Floats, root: Floats, supports: Bools, n_turns: int, sums: Floats, system: Floats, found: Floats,
+    best: Floats,
+) -> float:  # fmt: skip
+    """Fill the coefficients of one series at one shape; the squares left, infinite where none are determined."""
+    p, least, whole = len(found), np.inf, 0.0
+    sums[:] = 0.0
+    for r in range(len(root)):
+        whole += root[r] * root[r]
+        for j in range(p):
+            sums[j, p] += columns[j, r] * root[r]
+            for k in range(p):
+                sums[j, k] += columns[j, r] * columns[k, r]
+    for support in supports:
+        is_sound, left = True, 0.0
+        for j in range(p):
+            found[j], system[j, p] = 0.0, sums[j, p]
+        for _ in range(n_turns):
+            is_sound &= add_solution(sums, support, system, found)
+            left, system[:, p] = 0.0, 0.0
+            for r in range(len(root)):
+                residual = root[r]
+                for j in range(p):
+                    residual -= found[j] * columns[j, r]
+                left += residual * residual
+                for j in range(p):
+                    system[j, p] += columns[j, r] * residual
+        for j in range(p):
+            is_sound &= found[j] >= 0.0
+        if is_sound and left < least * (1.0 - RICHER) - RICHER**2 * whole:
+            least = left
             for j in range(p):
-                residual -= found[j] * columns[j, r]
-            left += residual * residual
-            for j in range(p):
-                system[j, p] += columns[j, r] * residual
-                for k in range(p):
-                    system[j, k] += columns[j, r] * columns[k, r] if support[j] and support[k] else 0.0
-        whole = left if turn == 0 else whole
-        is_sound &= turn == 2 or add_solution(system, support, found)
-    for j in range(p):
-        is_sound &= found[j] >= 0.0
-    return left if is_sound else np.inf, whole
+                best[j] = found[j]
+    return least
 
 
 @kernel
-def add_solution(system: Floats, support: Bools, found: Floats) -> bool:
+def add_solution(sums: Floats, support: Bools, system: Floats, found: Floats) -> bool:
     """Add the solution of a support's equations to found; whether it is determined (Gauss and Jordan)."""
     p, is_sound = len(found), True
     for j in range(p):
-        system[j, p + 1] = system[j, j]
+        for k in range(p):
+            system[j, k] = sums[j, k] if support[j] and support[k] else 0.0
     for j in range(p):
         if support[j]:
-            is_sound &= system[j, j] > SINGULAR * system[j, p + 1]
+            is_sound &= system[j, j] > SINGULAR * sums[j, j]
             for k in range(p, j - 1, -1):
                 system[j, k] /= system[j, j]
             for i in range(p):
