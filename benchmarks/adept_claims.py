@@ -17,8 +17,8 @@ from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.evaluate.scaling_errors import PREDICTORS
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.series import SeriesBatch
 from tests.simulation.series import clean_series
 
 PREDICTORS_SHOWN = ("adept", "downey", "walltime")

@@ -6,7 +6,7 @@ DATA as of scaling_data.py; each code is asked by itself, as in a file of its ow
 |predicted/measured - 1| over a series' sizes near 2, 4 or 8 times the largest given one, then over the series of a
 code, then over codes; `in` are sizes between others, every second one given. The interval of the mean over 2 and 4
 times is a bootstrap over codes. Coverage and `ok` use widths fitted to the other codes; --widths prints those of all
-codes, as calibration.py has them. PYTHON is one with `extrap` 4.2.5 installed.
+codes, as average.py has them. PYTHON is one with `extrap` 4.2.5 installed.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.arrays import Floats, Ints
 from pipeline.axes import MOST_OK_SPAN
 from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask, observed_series
-from pipeline.scaling import calibration
+from pipeline.scaling.average import WIDTHS, log_quantiles, width_columns
 from pipeline.scaling.predictions import LEAST_BEYOND, LEAST_FAR, LEAST_SIZES
 
 GIVEN = (1, 2, 3, 4, 5, "in")
@@ -188,8 +188,8 @@ def _read_by_widths(found: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
 
 
 def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
-    """calibration.WIDTHS by quantile regression."""
-    columns = calibration.width_columns(*_read_by_widths(found))
+    """WIDTHS by quantile regression."""
+    columns = width_columns(*_read_by_widths(found))
     off = found.off.to_numpy()
     # Of a cell each series is one voice, and each cell weighs the same.
     voices = found.assign(weight=1 / found.groupby(["given", "reach", "name"]).off.transform("size"))
@@ -212,7 +212,7 @@ def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
             ended.append(best)
         return tuple(float(value) for value in min(ended, key=lambda one: one.fun).x.round(2))
 
-    return {level: fitted(level) for level in calibration.WIDTHS}
+    return {level: fitted(level) for level in WIDTHS}
 
 
 def judged(found: pd.DataFrame) -> pd.DataFrame:
@@ -220,7 +220,7 @@ def judged(found: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for code, own in found.groupby("code"):
         of_others = widths(found[found.code != code])
-        ends = calibration.log_quantiles(np.zeros(len(own)), *_read_by_widths(own), of_others)
+        ends = log_quantiles(np.zeros(len(own)), *_read_by_widths(own), of_others)
         low95, low80, _, high80, high95 = ends.T
         parts.append(own.assign(
             in80=own.off.between(low80, high80), in95=own.off.between(low95, high95),

@@ -12,11 +12,10 @@ from pipeline.arrays import Bools, Floats, Ints, floats, median
 from pipeline.laws import LAWS
 from pipeline.report import Report, Tally, count_done
 from pipeline.scaling.adept import find
-from pipeline.scaling.calibration import log_wide_sd, repeats, run_log_sd
-from pipeline.scaling.fit import SeriesBatch, fit_law
-from pipeline.scaling.points import extra_runs, pooled, series_of
-from pipeline.scaling.predictions import ObservedSeries
+from pipeline.scaling.average import ObservedSeries
+from pipeline.scaling.fit import fit_law
 from pipeline.scaling.rules import AdeptRules, PredictRules
+from pipeline.scaling.series import ObservedSizes, SeriesBatch, extra_runs, pooled, run_log_sd
 from pipeline.tables import SCALING_ERRORS
 
 SPLITS = ((3, "smallest"), (4, "smallest"), (5, "smallest"), (3, "spread"), (4, "spread"))
@@ -111,12 +110,11 @@ def evaluate_scaling(
 
 def make_splits(observations: pa.Table, applications: Mapping[str, str]) -> tuple[list[Split], int, int]:
     """Every split that leaves a target somewhere; how many series there are, and how many have sizes enough."""
-    usable = observations.filter(pc.is_valid(observations.column("runtime_s_median")))
-    ids, offsets, order = series_of(usable)
-    kept = np.flatnonzero(np.diff(offsets) >= MIN_SIZES)
-    series = [order[offsets[k] : offsets[k + 1]] for k in kept]
+    usable = ObservedSizes.of(observations, with_odd=True)
+    kept = np.flatnonzero(usable.batch.n_points >= MIN_SIZES)
+    series = [usable.batch.sizes_of(np.array([k])) for k in kept]
     names = sorted(set(applications.values()))
-    application = np.array([names.index(applications[ids[k]]) for k in kept], np.int64)
+    application = np.array([names.index(applications[usable.ids[k]]) for k in kept], np.int64)
     splits = [
         _split(f"{count} {which}", divided, usable, application)
         for count, which in SPLITS
@@ -135,8 +133,8 @@ def _given(count: int, which: str, n_sizes: int) -> Bools:
     return places < count if which == "smallest" else np.isin(places, np.round(np.linspace(0, n_sizes - 1, count)))
 
 
-def _split(name: str, divided: Sequence[tuple[int, Ints, Bools]], usable: pa.Table, application: Ints) -> Split:
-    procs = floats(usable, "procs")
+def _split(name: str, divided: Sequence[tuple[int, Ints, Bools]], usable: ObservedSizes, application: Ints) -> Split:
+    procs, runtime_s = usable.batch.procs, usable.batch.runtime_s
     given = [rows[is_given] for _, rows, is_given in divided]
     asked = [rows[~is_given] for _, rows, is_given in divided]
     seen, targets = np.concatenate(given), np.concatenate(asked)
@@ -146,14 +144,14 @@ def _split(name: str, divided: Sequence[tuple[int, Ints, Bools]], usable: pa.Tab
         offsets=np.cumsum([0, *(len(rows) for rows in given)]),
         application=application[[k for k, _, _ in divided]],
         procs=procs[seen],
-        runtime_s=floats(usable, "runtime_s_median")[seen],
-        n_runs=floats(usable, "n_jobs")[seen],
-        log_sd=floats(usable, "log_sd")[seen],
+        runtime_s=runtime_s[seen],
+        n_runs=floats(usable.table, "n_jobs")[seen],
+        log_sd=floats(usable.table, "log_sd")[seen],
         target_series=series,
         target_procs=procs[targets],
     )
     distance = np.maximum(procs[targets] / last, first / procs[targets])
-    return Split(name, question, floats(usable, "runtime_s_median")[targets], distance <= NEAR * (1 + 1e-9))
+    return Split(name, question, runtime_s[targets], distance <= NEAR * (1 + 1e-9))
 
 
 def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
@@ -180,11 +178,10 @@ def _median(error: Floats) -> float:
 
 def observed_series(asked: PredictionTask, application: Ints) -> ObservedSeries:
     """The series of a task as the model average reads them; those of one `application` inform each other (-1: none)."""
-    rules, freedom = PredictRules(), repeats(asked.offsets, asked.n_runs)
-    spread = pooled(asked.offsets, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd)
-    run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, rules.run_log_sd))
-    columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
-    return ObservedSeries.build(*columns, run_sd, application, rules)
+    # One size without repeats is asked as if its runs scattered as little as those of others.
+    rules, batch = PredictRules(default_log_sd=PredictRules().run_log_sd), _batch(asked)
+    spread = pooled(batch, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd)
+    return ObservedSeries.of(batch, asked.n_runs, run_log_sd(batch, asked.n_runs, spread, rules), application, rules)
 
 
 def _average(asked: PredictionTask, application: Ints | None = None) -> Floats:

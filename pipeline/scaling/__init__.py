@@ -1,6 +1,7 @@
 """Observations of runtimes over processor counts -> fitted laws, predictions with intervals, and advice.
 
-batch, fit, downey  least squares of every law: one search, and Downey exactly; adept: ADEPT to compare
-screens, levels  before the fits: patterns that no smooth law has, and sizes that the others contradict
-average  the model average over laws, compiled; calibration: its intervals
+series  the sizes of every group, and the noise of its runs
+fit, downey  least squares of every law: one search, and Downey exactly; adept: ADEPT to compare
+screens  before the fits: patterns that no smooth law has, and sizes that the others contradict
+average  the model average over laws, compiled, and its intervals
 """

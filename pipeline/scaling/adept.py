@@ -16,8 +16,8 @@ from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS, FitStatus
 from pipeline.scaling.downey import curve
-from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.series import SeriesBatch
 
 # Modes, as bits.
 LOW, HIGH, BOTH = 1, 2, 3
@@ -59,36 +59,29 @@ class Instances:
 
 
 def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
-    """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1."""
-    is_usable = batch.refusals(2 if rules.scale == "unit" else 3)[series] == FitStatus.OK
-    found = np.full((len(series), 5), np.nan)
-    for k in np.flatnonzero(is_usable):
-        own = slice(batch.offsets[series[k]], batch.offsets[series[k] + 1])
-        found[k] = search(batch.procs[own], batch.runtime_s[own], batch.weights[own], targets[k], rules, modes)
-    return Instances(*found.T[TAU:])
-
-
-def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules, modes: int) -> Floats:
-    """The instance that ADEPT finds for one target: the WSSRE, tau, A, sigma, mode; NaN where there is none.
+    """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1.
 
     delta grows by its step until no observation is further from the best instance than delta.
     """
-    w, delta, best = distance_weights(n, given, target, rules.q), rules.delta, np.empty(5)
-    scales, is_unit = scales_of(t, rules, rules.scale_step), rules.scale == "unit"
-    # In no instance T(n) rises or n T(n) falls: a delta that does not make up for where they do cannot hold.
-    for rising in (t, (n * t)[::-1]):
-        lowest = np.minimum.accumulate(rising)
-        while delta < ((rising - lowest) / (rising + lowest)).max():
+    is_unit, found = rules.scale == "unit", np.full((len(series), 5), np.nan)
+    for k in np.flatnonzero(batch.refusals(2 if is_unit else 3)[series] == FitStatus.OK):
+        own, best, delta = slice(*batch.offsets[series[k] : series[k] + 2]), np.empty(5), rules.delta
+        n, t = batch.procs[own], batch.runtime_s[own]
+        w, scales = distance_weights(n, batch.weights[own], targets[k], rules.q), scales_of(t, rules, rules.scale_step)
+        # In no instance T(n) rises or n T(n) falls: a delta that does not make up for where they do cannot hold.
+        for rising in (t, (n * t)[::-1]):
+            lowest = np.minimum.accumulate(rising)
+            while delta < ((rising - lowest) / (rising + lowest)).max():
+                delta += rules.delta
+        while delta < 1.0 and np.isnan(found[k, ERROR]):
+            boxes = envelope(n, t / scales[:, None], delta, modes)
+            first_pass(n, t, w, scales, delta, N_FIRST if is_unit else N_PER_SCALE, *boxes, best)
+            if np.isfinite(best[ERROR]) and _largest_error(n, t, best) <= delta:
+                second_pass(n, t, w, is_unit, modes, best)
+                if _largest_error(n, t, best) <= delta:
+                    found[k] = best
             delta += rules.delta
-    while delta < 1.0:
-        boxes = envelope(n, t / scales[:, None], delta, modes)
-        first_pass(n, t, w, scales, delta, N_FIRST if is_unit else N_PER_SCALE, *boxes, best)
-        if np.isfinite(best[ERROR]) and _largest_error(n, t, best) <= delta:
-            second_pass(n, t, w, is_unit, modes, best)
-            if _largest_error(n, t, best) <= delta:
-                return best
-        delta += rules.delta
-    return np.full(5, np.nan)
+    return Instances(*found.T[TAU:])
 
 
 def _largest_error(n: Floats, t: Floats, best: Floats) -> float:
@@ -148,16 +141,10 @@ def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floa
         in_high = (ni * (t_ends - ends[4:]) + ends[4:]) / (1.0 + ends[4:])
         corners = np.concatenate([on_slope, on_bend, in_high])
         # Kept to where the case places its two sizes.
-        behind, any_n = np.maximum(ni, 0.5 * (nj + 1.0)), np.full_like(nj, np.inf)
-        least = [
-            nj,
-            behind,
-            behind,
-            0.5 * (nj + 1.0),
-            (nj + s_hi[4]) / (1.0 + s_hi[4]),
-            (ni + s_hi[5]) / (1.0 + s_hi[5]),
-        ]
-        most = [any_n, nj, nj, ni, any_n, (nj + s_lo[5]) / (1.0 + s_lo[5])]
+        behind, ends = np.maximum(ni, 0.5 * (nj + 1.0)), ((nj, s_hi[4]), (ni, s_hi[5]), (nj, s_lo[5]))
+        *from_plateau, to_plateau = [(n_at + s) / (1.0 + s) for n_at, s in ends]
+        least = nj, behind, behind, 0.5 * (nj + 1.0), *from_plateau
+        most = np.inf, nj, nj, ni, np.inf, to_plateau
         A_lo = np.maximum(corners.min(axis=(1, 2)), np.maximum(np.stack(np.broadcast_arrays(*least)), 1.0))
         A_hi = np.minimum(corners.max(axis=(1, 2)), np.stack(np.broadcast_arrays(*most)))
         is_box = (s_lo <= s_hi) & (A_lo <= A_hi) & np.where(is_high, modes & HIGH, modes & LOW).astype(np.bool_)

@@ -16,11 +16,10 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.laws import MOST_PROCS
 from pipeline.report import Report, Tally
-from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.counts import REACH, Favoured, counts_between, runnable, runnable_between
-from pipeline.scaling.points import on_each_axis
 from pipeline.scaling.predictions import Curves, FittedSeries, judged
 from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.series import median_variance, on_each_axis
 from pipeline.settings import SiteSettings
 from pipeline.tables import SCALABILITY
 

@@ -1,4 +1,4 @@
-"""The model average: the posterior over shapes of curves given a few sizes, and what it predicts at other sizes.
+"""The model average: the posterior over shapes of curves given a few sizes, what it predicts at others, and how surely.
 
 Log runtimes are shape + level + drift + noise. The level's prior is flat, the drift from the shape is a Brownian motion
 in log2 of processors, the noise independent; all variances share one unknown factor with a scaled-inverse-chi-square
@@ -6,18 +6,23 @@ prior. A hypothesis says which step from one size to the next may leave the shap
 and a hypothesis this is kriging with an unknown mean (Cressie, Statistics for Spatial Data, 1993, chapter 3), whose
 weights are the same for every shape. The prediction is the posterior mean of log T: on codes that had no say its error
 is 7% below that of the posterior's median.
+
+The intervals are those of measured runtimes about the model average, on codes that had no say in it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
-from pipeline.scaling.fit import SeriesBatch, fit_law
+from pipeline.scaling.fit import fit_law
+from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.series import SeriesBatch, median_variance
 
 FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""
@@ -52,8 +57,7 @@ LEAST_LOG2, MOST_LOG2 = -20, 30
 """What the table spans; beyond it the last slope goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """k series end to end: series i is the slice offsets[i]:offsets[i + 1], by rising procs.
 
     Per size the runtime (s) and how far it may lie off the curve, as a variance of log s. Per series the drift: the
@@ -112,24 +116,16 @@ class Averaged:
     log_bayes: Floats
 
 
-class _Columns(NamedTuple):
-    """Series end to end as the kernels read them; rate is the drift's variance per doubling."""
-
-    offsets: Ints
-    log2_x: Floats
-    log_t: Floats
-    variance: Floats
-    rate: Floats
-
-
 class _Workspace(NamedTuple):
-    """Arrays that one series after another is averaged in.
+    """Logarithms of all sizes, and arrays that one series after another is averaged in.
 
     By size and shape `error`, log T less log shape; its row after the last is that of the last size where scaling has
     ended. By hypothesis and shape `weight`, and `noise`, the factor on its variances; by shape `curve` and `place`. By
     hypothesis `walked`, the drift's variance up to each size, and the covariance's `inverse` and row sums `ones`.
     """
 
+    log2_x: Floats
+    log_t: Floats
     error: Floats
     weight: Floats
     noise: Floats
@@ -179,7 +175,7 @@ def average(
     found, log_bayes = np.full((3, series.size), np.nan), np.zeros(sizes.n_series)
     kin, shapes = kin or kin_of(sizes, np.full(sizes.n_series, -1)), shapes or shape_grid()
     at = sizes.log2_from_least(series, procs)[order]
-    _fill_averages(_columns(sizes), shapes, kin, starts, at, found, log_bayes, _workspace(sizes, shapes))
+    _fill_averages(sizes, shapes, kin, starts, at, found, log_bayes, _workspace(sizes, shapes))
     found[:, order] = found.copy()
     is_exact, curve = exact_log_s(sizes, series, procs)
     return Averaged(np.where(is_exact, curve, found[0]), np.sqrt(found[1] + found[2]), found[1] / found[2], log_bayes)
@@ -187,33 +183,33 @@ def average(
 
 @entry_kernel
 def _fill_averages(
-    series: _Columns, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, log_bayes: Floats,
+    sizes: Sizes, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, log_bayes: Floats,
     work: _Workspace,
 ) -> None:  # fmt: skip
     """Fills log_bayes[series] and, per target, found: mean of log s, variance between shapes, variance within one.
 
     The targets of series i are starts[i]:starts[i + 1].
     """
-    for i in range(series.offsets.size - 1):
-        a, b = series.offsets[i], series.offsets[i + 1]
+    for i in range(sizes.offsets.size - 1):
+        a, b = sizes.offsets[i], sizes.offsets[i + 1]
         if a == b or starts[i] == starts[i + 1]:
             continue
         # 1. The weights of hypotheses and shapes, from the series alone, then as its siblings inform them.
-        n_hypotheses = _weigh(i, N_HYPOTHESES, series, shapes, work)
+        n_hypotheses = _weigh(i, N_HYPOTHESES, sizes, shapes, work)
         log_bayes[i] = _inform(i, n_hypotheses, shapes.prior, kin, work)
-        log2_x, m = series.log2_x[a:b], b - a
+        log2_x, m = work.log2_x[a:b], b - a
         for t in range(starts[i], starts[i + 1]):
             _fill_log_shape(at[t], shapes, work.curve)
             centre, first, second, within = 0.0, 0.0, 0.0, 0.0
             for h in range(n_hypotheses):
-                if _odds(h, log2_x, series.log_t[a:b]) == 0.0:
+                if _odds(h, log2_x, work.log_t[a:b]) == 0.0:
                     continue
                 weight, place = work.weight[h], work.place
-                within += _fill_gain(h, at[t], log2_x, series.rate[i], work) * total(weight, work.noise[h])
+                within += _fill_gain(h, at[t], log2_x, sizes.drift[i], work) * total(weight, work.noise[h])
                 # 2. Where each shape goes through the target: its curve, shifted by what the sizes lie off it.
                 is_past_end = h == ENDED and at[t] > log2_x[m - 2]
                 for g in range(place.size):
-                    curve = series.log_t[b - 2] - work.error[m - 2, g] if is_past_end else work.curve[g]
+                    curve = work.log_t[b - 2] - work.error[m - 2, g] if is_past_end else work.curve[g]
                     place[g] = curve - centre
                 for j in range(m):
                     gain, error = work.gain[j], work.error[_row(h, j, m)]
@@ -234,14 +230,14 @@ def _fill_averages(
 
 # Not inlined: two kernels call it once a series, and either would compile it again.
 @called_kernel
-def _weigh(i: int, most_hypotheses: int, series: _Columns, shapes: Shapes, work: _Workspace) -> int:
+def _weigh(i: int, most_hypotheses: int, sizes: Sizes, shapes: Shapes, work: _Workspace) -> int:
     """Fills weight and noise of the first hypotheses and every shape, from series i alone, sum 1; how many they are.
 
     A weight is odds times prior times (FREEDOM + misfit)^-(FREEDOM + m - 1)/2. The power is whole in the root, so that
     squaring does what logarithms take five times as long for.
     """
-    a, b = series.offsets[i], series.offsets[i + 1]
-    m, prior, log2_x, log_t = b - a, shapes.prior, series.log2_x[a:b], series.log_t[a:b]
+    a, b = sizes.offsets[i], sizes.offsets[i + 1]
+    m, prior, log2_x, log_t = b - a, shapes.prior, work.log2_x[a:b], work.log_t[a:b]
     n_hypotheses, freedom = most_hypotheses if m >= LEAST_SIZES else 1, FREEDOM + m - 1
     for j in range(m):
         _fill_log_shape(log2_x[j], shapes, work.error[j])
@@ -252,7 +248,7 @@ def _weigh(i: int, most_hypotheses: int, series: _Columns, shapes: Shapes, work:
             work.error[m, g] = log_t[m - 1] - log_t[m - 2] + work.error[m - 2, g]
     constant, least = np.empty(n_hypotheses), np.inf
     for h in range(n_hypotheses):
-        constant[h] = _krige(h, log2_x, log_t, series.variance[a:b], series.rate[i], work)
+        constant[h] = _krige(h, log2_x, log_t, sizes.variance[a:b], sizes.drift[i], work)
         if constant[h] > -np.inf:
             _fill_misfit(h, m, work)
             least = min(least, max(work.noise[h].min(), 0.0))
@@ -439,28 +435,24 @@ def total(weight: Floats, values: Floats) -> float:
 
 @entry_kernel
 def _add_posteriors(
-    series: _Columns, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
+    sizes: Sizes, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
     work: _Workspace,
 ) -> None:  # fmt: skip
     """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself, sum 1."""
-    for i in range(series.offsets.size - 1):
+    for i in range(sizes.offsets.size - 1):
         if is_informative[i]:
-            for h in range(_weigh(i, most_hypotheses, series, shapes, work)):
+            for h in range(_weigh(i, most_hypotheses, sizes, shapes, work)):
                 for g in range(shapes.prior.size):
                     sums[application[i], g] += work.weight[h, g]
-
-
-def _columns(sizes: Sizes) -> _Columns:
-    of = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
-    log2_x = sizes.log2_from_least(of, sizes.procs)
-    return _Columns(sizes.offsets, log2_x, np.log(sizes.runtime_s), sizes.variance, sizes.drift)
 
 
 def _workspace(sizes: Sizes, shapes: Shapes) -> _Workspace:
     """Workspace for the longest series."""
     m, n, h = int(np.diff(sizes.offsets).max(initial=1)), shapes.prior.size, N_HYPOTHESES
     lengths = ((m + 1, n), (h, n), (h, n), (n,), (n,), (h, m), (m, m), (h, m, m), (h, m), (m,))
-    return _Workspace(*(np.zeros(one) for one in lengths))
+    of = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
+    logs = sizes.log2_from_least(of, sizes.procs), np.log(sizes.runtime_s)
+    return _Workspace(*logs, *(np.zeros(one) for one in lengths))
 
 
 def kin_of(sizes: Sizes, application: Ints) -> Kindred:
@@ -470,7 +462,7 @@ def kin_of(sizes: Sizes, application: Ints) -> Kindred:
     is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
     if is_informative.any():
         # Where every size lies on the curve: other hypotheses would tell siblings of one series' accidents.
-        _add_posteriors(_columns(sizes), shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
+        _add_posteriors(sizes, shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
     n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
     return Kindred(application, is_informative, sums, n_informative)
 
@@ -479,7 +471,7 @@ def weights_of(sizes: Sizes, shapes: Shapes) -> Floats:
     """The posterior of the only series over the shapes given, sum 1."""
     sums, first = np.zeros((1, shapes.prior.size)), np.zeros(1, np.int64)
     work = _workspace(sizes, shapes)
-    _add_posteriors(_columns(sizes), shapes, first, np.ones(1, np.bool_), N_HYPOTHESES, sums, work)
+    _add_posteriors(sizes, shapes, first, np.ones(1, np.bool_), N_HYPOTHESES, sums, work)
     posterior: Floats = sums[0]
     return posterior
 
@@ -505,3 +497,85 @@ def exact_log_s(sizes: Sizes, series: Ints, procs: Floats) -> tuple[Bools, Float
     serial, t1_s = fitted.serial_fraction[series], fitted.t1_s[series]
     with np.errstate(divide="ignore", invalid="ignore"):
         return is_exact[series], np.log(t1_s * (serial + (1.0 - serial) / procs))
+
+
+QUANTILES = (0.025, 0.1, 0.5, 0.9, 0.975)
+"""Which quantiles an interval's ends and the prediction stand for, in the columns' order."""
+
+Widths = Mapping[float, tuple[float, ...]]
+
+WIDTHS: Widths = {
+    0.025: (-0.56, 0.07, 0.75, -0.54),
+    0.1: (-0.47, 0.64, 0.2, -0.33),
+    0.9: (-1.88, 0.64, 0.97, 0.84),
+    0.975: (-0.37, 0.52, 0.78, 0.29),
+}
+"""a, b, c and d of each end of an interval, which is exp(a) sd^b (1 + doublings)^c sizes^d off the prediction (log s):
+sd is the standard deviation of the average, doublings how far the count lies outside the sizes of the series. It is
+apart for either side, because runtimes leave a law upwards more often and further. The least loss of quantile
+regression over sixteen measured codes and six simulated ones (benchmarks/bench_curves.py --widths); b and c are at
+least 0, so that no interval narrows further out."""
+
+MOST_SIZES = 6
+"""A series of more sizes counts as one of so many: no measured code shows what more are worth."""
+
+
+def width_columns(log_sd: Floats, n_sizes: Floats, doublings: Floats) -> Floats:
+    """What a, b, c and d of WIDTHS are multiplied by, float64[t, 4]."""
+    sizes = np.log(np.clip(n_sizes, 1, MOST_SIZES))
+    return np.column_stack([np.ones(log_sd.size), np.log(log_sd), np.log1p(doublings), sizes])
+
+
+def log_quantiles(log_s: Floats, log_sd: Floats, n_sizes: Floats, doublings: Floats, widths: Widths = WIDTHS) -> Floats:
+    """Log runtimes at QUANTILES, float64[t, 5], from means and standard deviations (log s)."""
+    columns = width_columns(log_sd, n_sizes, doublings)
+    low95, low80, high80, high95 = np.exp(columns @ np.array(list(widths.values())).T).T
+    ends = [-np.maximum(low95, low80), -low80, np.zeros(log_s.size), high80, np.maximum(high95, high80)]
+    found: Floats = log_s[:, None] + np.column_stack(ends)
+    return found
+
+
+def doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Floats:
+    """How far procs lies outside the sizes observed; 0 inside."""
+    return np.log2(np.maximum(np.maximum(procs / largest, smallest / procs), 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSeries:
+    """Series as the average reads them, with their kin and the log sd of a single run of each."""
+
+    sizes: Sizes
+    kin: Kindred
+    run_sd: Floats
+
+    @classmethod
+    def of(cls, batch: SeriesBatch, n_runs: Floats, run_sd: Floats, application: Ints, rules: PredictRules) -> Self:
+        """From series with the runs of each size, and weights (1: normal); kin are those of one application."""
+        variance = median_variance(run_sd[batch.owner], n_runs, rules.measured_log_sd) / batch.weights
+        drift = np.full(batch.n_series, rules.drift_log_sd**2)
+        sizes = Sizes(batch.offsets, batch.procs, batch.runtime_s, variance, drift)
+        return cls(sizes, kin_of(sizes, application), run_sd)
+
+    def curve(self, group: Ints, procs: Floats) -> Averaged:
+        """The curve at each group and processor count, without the scatter of a new run."""
+        return average(self.sizes, group, procs, self.kin)
+
+    def quantiles(self, group: Ints, procs: Floats, curve: Averaged, new_log_sd: Floats | float = 0.0) -> Floats:
+        """Log runtimes at QUANTILES of the curve, or of something that scatters about it by `new_log_sd` (log s).
+
+        None is above what ran on the smallest size, where no size ran longer than one before it. That bound begins
+        above that runtime by as much as the interval there, and reaches it within a doubling.
+        """
+        sizes, log_t = self.sizes, np.log(self.sizes.runtime_s)
+        first, n_sizes = sizes.offsets[group], np.diff(sizes.offsets)[group]
+        smallest, largest, first_log_s = sizes.procs[first], sizes.procs[sizes.offsets[group + 1] - 1], log_t[first]
+        log_sd, doublings = np.hypot(curve.log_sd, new_log_sd), doublings_outside(procs, smallest, largest)
+        found = log_quantiles(curve.log_s, log_sd, n_sizes, doublings)
+        rises = np.diff(log_t, prepend=np.inf) > 0.0
+        rises[sizes.offsets[:-1]] = False
+        n_rises, beyond = np.append(0, np.cumsum(rises)), np.log2(procs / smallest)
+        is_bounded = (n_sizes > 1) & (n_rises[sizes.offsets[group + 1]] == n_rises[first]) & (beyond >= 0.0)
+        above = log_quantiles(first_log_s, self.run_sd[group], n_sizes, np.zeros(procs.size)) - first_log_s[:, None]
+        bound = first_log_s[:, None] + np.clip(1.0 - beyond, 0.0, 1.0)[:, None] * np.maximum(above, 0.0)
+        bounded = np.minimum(found, np.maximum(bound, found[:, [2]]))
+        return np.where(is_bounded[:, None], bounded, found)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Floats, Ints
-from pipeline.kernels import entry_kernel, kernel
+from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.laws import FitStatus, downey_low_s
 
 # Entries of Search.best: the objective, the curve, the highest A that ties, the sum of the weights.
@@ -39,7 +39,7 @@ class Search(NamedTuple):
     """A series by sizes: n, 1/runtime, weight, terms of sums; and what its search fills.
 
     Row k of prefix sums the first k sizes, row k of suffix those from k on, middle those of the second piece; gram has
-    the sums of (F, s) by powers of u.
+    the sums of (F, s) by powers of u. Of many series end to end: all their sizes, and room for the longest.
     """
 
     n: Floats
@@ -56,24 +56,21 @@ class Search(NamedTuple):
     best: Floats
 
 
-@entry_kernel
-def exact_batch(offsets: Ints, n: Floats, rate: Floats, w: Floats, is_high: bool, found: Floats) -> None:
-    """Improve a row of found per series, which begins with an ERROR that any curve is below, and TOTAL.
+# With references counted it takes twice as long.
+@uncounted_kernel
+def search_all(offsets: Ints, every: Search, is_high: bool) -> None:
+    """Improve a row of best per series, which begins with an ERROR that any curve is below, and TOTAL.
 
     A minimum over an interval of A and the cone of (F, s) lies in the interior of both, on an edge of the cone, or at
     an end of the interval. Ends are where a size changes its piece: at the sizes, in the low mode alone, and at half of
     the next.
     """
-    longest = np.diff(offsets).max()
-    terms = np.zeros((longest, LEFT))
-    prefix, suffix, middle = np.zeros((longest + 1, LEFT + 1)), np.zeros((longest + 1, LEFT + 1)), np.zeros(LEFT + 1)
-    gram, products = np.zeros((5, 3)), np.zeros((3, 5))
-    slopes, roots = np.zeros((DEGREE + 1, DEGREE + 1)), np.zeros(DEGREE)
-    for i in range(len(found)):
+    for i in range(len(offsets) - 1):
         part, m = slice(offsets[i], offsets[i + 1]), offsets[i + 1] - offsets[i]
         one = Search(
-            n[part], rate[part], w[part], terms, prefix, suffix[longest - m :], middle, gram, products, slopes,
-            roots, found[i],
+            every.n[part], every.rate[part], every.w[part], every.terms, every.prefix,
+            every.suffix[len(every.suffix) - 1 - m :], every.middle, every.gram, every.products, every.slopes,
+            every.roots, every.best[i],
         )  # fmt: skip
         add_up(one)
         # Edges and ends first, the steepest curves before all: after them most intervals need no search.
@@ -360,7 +357,13 @@ def fit_exactly(
     found = np.full((first.size, TOTAL + 1), np.nan)
     found[:, TOTAL] = np.add.reduceat(weights, first)
     found[:, ERROR] = 2.0 * found[:, TOTAL]
-    exact_batch(offsets, procs, np.repeat(unit, np.diff(offsets)) / runtime_s, weights, is_high, found)
+    n_points = np.diff(offsets)
+    terms, prefix, suffix = np.zeros((3, n_points.max() + 1, LEFT + 1))
+    every = Search(
+        procs, np.repeat(unit, n_points) / runtime_s, weights, terms, prefix, suffix, np.zeros(LEFT + 1),
+        np.zeros((5, 3)), np.zeros((3, 5)), np.zeros((DEGREE + 1, DEGREE + 1)), np.zeros(DEGREE), found,
+    )  # fmt: skip
+    search_all(offsets, every, is_high)
     best, ends = found.T.copy(), (procs[first], procs[first + 1], procs[last])
     best[FLAT : BENT + 1] *= unit
     cases = (_high_cases if is_high else _low_cases)(*(*best[FLAT:TOTAL], *ends))
@@ -396,20 +399,14 @@ def _low_cases(
     bent = np.maximum(0.5 * (last + 1.0), 0.5 * (b / level + 1.0))
     s_bent = b / (2.0 * bent - 1.0)
     flat_bent = level + s_bent
+    sigma_bent = np.minimum(2.0 * s_bent / flat_bent, 1.0)
     is_bent = ~_reaches(second, bend) & _reaches(first, A) & _reaches(2.0 * A - 1.0, last) & ~_reaches(bent, first)
     return [
         *_flat(_reaches(first, bend), flat, first, first, 0.0),
         (is_tail & _reaches(last, tail_highest), FitStatus.AT_BOUND, t1_s, A, 1.0, np.nan),
         (is_tail, FitStatus.TAIL_UNIDENTIFIED, t1_s, last, 2.0 * s * last / t1_s, tail_highest),
         (is_lone, FitStatus.HEAD_UNIDENTIFIED, flat * lone, lone, 1.0, lone_highest),
-        (
-            is_bent,
-            FitStatus.HEAD_UNIDENTIFIED,
-            flat_bent * bent,
-            bent,
-            np.minimum(2.0 * s_bent / flat_bent, 1.0),
-            first,
-        ),
+        (is_bent, FitStatus.HEAD_UNIDENTIFIED, flat_bent * bent, bent, sigma_bent, first),
         (highest > A * (1.0 + APART), FitStatus.RUNNER_UP, t1_s, A, sigma, highest),
         *_determined((sigma <= SAME) | _reaches(sigma, 1.0), t1_s, A, sigma),
     ]

@@ -8,7 +8,7 @@ a grid with both ends of its range and all bends, then by golden section between
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -16,25 +16,25 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.laws import COLUMNS, LAWS, FitStatus, Form, Law, Parameter
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.downey import fit_exactly
-from pipeline.scaling.points import (
+from pipeline.scaling.rules import FitRules
+from pipeline.scaling.series import (
+    STATUS,
+    ObservedSizes,
+    SeriesBatch,
     axes_of_groups,
-    ended_jobs,
-    fitted_points,
     precision_weights,
     repeat_spread,
-    series_of,
 )
-from pipeline.scaling.rules import FitRules
 from pipeline.tables import FITS
 
 Loss = Literal["log", "relative"]
 
 NUMBERS = ("t1_s", "tinf_s", *COLUMNS, "avg_parallelism_lo", "avg_parallelism_hi", "wssre")
-_STATUS = np.dtype(f"U{max(map(len, FitStatus))}")
-_FIT = np.dtype([*((name, np.float64) for name in NUMBERS), ("status", _STATUS)])
+_FIT = np.dtype([*((name, np.float64) for name in NUMBERS), ("status", STATUS)])
 # A law fitted to k series, a record each: NUMBERS, NaN where the law has none or nothing was fitted, and `status`.
 #
 # wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only where
@@ -94,24 +94,21 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     >>> table.equals(tables["fits"])
     True
     """
-    points = fitted_points(observations)
-    fitted_ids, offsets, rows = series_of(points)
-    observed = points.take(pa.array(rows))
-    spread, n_ended = repeat_spread(offsets, observed), ended_jobs(observed)
-    weights = precision_weights(offsets, n_ended, spread["core_log_sd"], rules.noise_floor)
-    weights = weights * np.nan_to_num(floats(observed, "fit_weight"), nan=1.0)
-    batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
+    observed = ObservedSizes.of(observations)
+    spread, batch, offsets = repeat_spread(observed), observed.batch, observed.batch.offsets
+    weights = precision_weights(batch, observed.n_runs, spread["core_log_sd"], rules.noise_floor)
+    batch = replace(batch, weights=weights * batch.weights)
     fits = {law: fit_batch(law, batch, rules.loss) for law in rules.laws}
     loo = np.column_stack([leave_one_out(law, batch, rules.loss) for law in rules.laws])
-    answers = choose(fits, loo, batch, n_ended, spread["core_log_sd"], rules)
+    answers = choose(fits, loo, batch, observed.n_runs, spread["core_log_sd"], rules)
 
     # A row per group and law; groups without a point have the values they are filled with.
     codes, ids = category_codes(observations, "group_id")
     row_of, shape = {group: row for row, group in enumerate(ids)}, (len(ids), len(fits))
-    fitted = np.array([row_of[group] for group in fitted_ids], np.int64)
+    fitted = np.array([row_of[group] for group in observed.ids], np.int64)
     n_jobs = np.bincount(codes, floats(observations, "n_jobs"), len(ids))
-    n_jobs[fitted] = batch.total(floats(observed, "n_jobs"))
-    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, _STATUS)), np.zeros(shape, np.bool_)
+    n_jobs[fitted] = batch.total(floats(observed.table, "n_jobs"))
+    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, STATUS)), np.zeros(shape, np.bool_)
     every[fitted] = np.stack(list(fits.values()), axis=1)
     is_chosen[fitted] = answers[:, None] == np.arange(len(fits))
 
@@ -141,70 +138,6 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
         facts |= {f"chosen_{law}_{one}": counts[code, one] for one in FitStatus if counts[code, one]}
     set_aside = {"no_usable_fit": Tally(len(ids) - groups.size)} if groups.size < len(ids) else {}
     return table, Report("fit", "group", Tally(len(ids)), Tally(groups.size), set_aside, facts).check()
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesBatch:
-    """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the three columns.
-
-    procs rise strictly within a series and are at least 1; runtime_s (seconds) and weights are positive. A series
-    that breaks this is fitted to status bad_values; ValueError where the arrays themselves do not fit together.
-    """
-
-    offsets: Ints
-    procs: Floats
-    runtime_s: Floats
-    weights: Floats
-
-    def __post_init__(self) -> None:
-        """Refuse arrays that do not describe k slices of equally long float64 columns."""
-        columns = (self.procs, self.runtime_s, self.weights)
-        if any(c.dtype != np.float64 or c.shape != self.procs.shape or c.ndim != 1 for c in columns):
-            raise ValueError("found columns of other types or lengths, expected three float64 arrays of one length")
-        o, size = self.offsets, self.procs.size
-        if o.dtype != np.int64 or o.ndim != 1 or o.size == 0 or o[0] != 0 or o[-1] != size or (np.diff(o) < 0).any():
-            raise ValueError(f"found offsets {o!r}, expected int64 rising from 0 to {size}")
-
-    @property
-    def n_series(self) -> int:
-        """How many series the batch holds."""
-        return self.offsets.size - 1
-
-    @property
-    def n_points(self) -> Ints:
-        """Distinct sizes per series, int64[k]."""
-        return np.diff(self.offsets)
-
-    @property
-    def owner(self) -> Ints:
-        """The series of each size."""
-        return np.repeat(np.arange(self.n_series), self.n_points)
-
-    def take(self, series: Ints) -> "SeriesBatch":
-        """Some of the series, repeated as asked."""
-        n_points = self.n_points[series]
-        offsets = np.append(0, np.cumsum(n_points))
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[series] - offsets[:-1], n_points)
-        return SeriesBatch(offsets, self.procs[rows], self.runtime_s[rows], self.weights[rows])
-
-    def total(self, values: Floats) -> Floats:
-        """The sum of values per size over each series, along the last axis; NaN for none."""
-        is_some = self.n_points > 0
-        sums = np.full((*values.shape[:-1], self.n_series), np.nan)
-        sums[..., is_some] = np.add.reduceat(values, self.offsets[:-1][is_some], axis=-1)
-        return sums
-
-    def refusals(self, n_parameters: int) -> Array:
-        """The status that keeps each series from being fitted; ok where nothing does."""
-        columns = (self.procs, self.runtime_s, self.weights)
-        before = np.append(0.0, self.procs)[:-1]
-        before[self.offsets[:-1][self.n_points > 0]] = 0.0
-        is_good = (self.procs >= 1.0) & (self.procs > before)
-        is_good &= np.all([(one > 0.0) & (one < np.inf) for one in columns], axis=0)
-        status = np.full(self.n_series, FitStatus.OK, _STATUS)
-        status[self.n_points < n_parameters] = FitStatus.TOO_FEW_POINTS
-        status[self.owner[~is_good]] = FitStatus.BAD_VALUES
-        return status
 
 
 def unfitted(status: Array, **numbers: Array) -> Fits:
@@ -326,7 +259,7 @@ def fit_law(name: str, batch: SeriesBatch) -> Fits:
         best[is_better] = other[is_better]
     # Runtimes or weights were too extreme for arithmetic.
     is_unsound = ~np.isfinite(best["wssre"]) | ~np.isfinite(best["t1_s"])
-    best[is_unsound] = unfitted(np.full(is_unsound.sum(), FitStatus.BAD_VALUES, _STATUS))
+    best[is_unsound] = unfitted(np.full(is_unsound.sum(), FitStatus.BAD_VALUES, STATUS))
     fits[chosen] = best
     return fits
 
@@ -336,13 +269,20 @@ def _best_of_form(law: Law, form: Form, batch: SeriesBatch) -> dict[str, Array]:
     owner, unit, root = batch.owner, batch.runtime_s[batch.offsets[:-1]], np.sqrt(batch.weights)
     grown = [law.overhead(batch.procs)] if law.overhead else []
 
-    def at(shape: Floats) -> tuple[Floats, Floats]:
+    def at(shape: Floats, n_turns: int = 1) -> tuple[Floats, Floats]:
         of_size = shape[..., owner]
         *functions, _ = np.broadcast_arrays(*form.functions(of_size, batch.procs), *grown, of_size)
-        return _least_squares(np.stack(functions) * (root * unit[owner] / batch.runtime_s), root, batch)
+        p, columns = len(functions), np.stack(functions) * (root * unit[owner] / batch.runtime_s)
+        supports = [np.isin(range(p), one) for size in range(1, p + 1) for one in combinations(range(p), size)]
+        left, best = np.zeros((1, *shape.shape)), np.zeros((p, *shape.shape))
+        least_squares(
+            batch.offsets, columns.reshape(p, -1, root.size), root, np.array(supports), n_turns, np.zeros((p, p + 1)),
+            np.zeros((p, p + 1)), np.zeros(p), left.reshape(-1, batch.n_series), best.reshape(p, -1, batch.n_series),
+        )  # fmt: skip
+        return left[0], best
 
     shape = _best_shape(form, form.shape, batch, at) if form.shape else np.zeros(batch.n_series)
-    least, found = at(shape)
+    least, found = at(shape, 2)
     is_end = (found <= 0.0).any(axis=0) | np.isin(shape, (form.shape.low, form.shape.high) if form.shape else ())
     columns = form.columns(list(found * unit), shape)
     if grown:
@@ -365,7 +305,10 @@ def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> F
     grid = np.sort(np.vstack(parts), axis=0)
     left = np.stack([at(one)[0] for one in grid])
     beside = np.pad(left, ((1, 1), (0, 0)), constant_values=np.inf)
-    is_lowest = (left <= beside[:-2]) & (left <= beside[2:])
+    # Of a plateau only the ends, because rounding makes lowest places all over it.
+    slack = TIE * left + TIE**2 * batch.total(batch.weights)
+    is_lowest = (left <= beside[:-2] + slack) & (left <= beside[2:] + slack)
+    is_lowest &= (left < beside[:-2] - slack) | (left < beside[2:] - slack)
     places = np.argsort(np.where(is_lowest, left, np.inf), axis=0, kind="stable")[:FOLLOWED]
     lo = np.take_along_axis(grid, np.maximum(places - 1, 0), axis=0)
     hi = np.take_along_axis(grid, np.minimum(places + 1, len(grid) - 1), axis=0)
@@ -390,32 +333,76 @@ def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> F
 At = Callable[[Floats], tuple[Floats, Floats]]
 
 
-def _least_squares(columns: Floats, root: Floats, batch: SeriesBatch) -> tuple[Floats, Floats]:
-    """Least squares of `root` by functions with coefficients of at least 0: what is left, and the coefficients."""
-    owner, whole, p = batch.owner, batch.total(batch.weights), len(columns)
-    gram = batch.total(columns[:, None] * columns)
-    least, best = np.full(gram.shape[2:], np.inf), np.zeros(gram.shape[1:])
-    for support in (list(one) for size in range(1, p + 1) for one in combinations(range(p), size)):
-        own, found = columns[support], np.zeros_like(best[support])
-        # Once more on what is left: sums of squares lose half of the digits.
-        for _ in range(2):
-            residual = root - (found[..., owner] * own).sum(axis=0)
-            more, is_sound = _solved(gram[np.ix_(support, support)], batch.total(own * residual))
-            found = found + more
-        left = batch.total((root - (found[..., owner] * own).sum(axis=0)) ** 2)
-        is_better = is_sound & (found >= 0.0).all(axis=0) & (left < least * (1.0 - RICHER) - RICHER**2 * whole)
-        least, best = np.where(is_better, left, least), np.where(is_better, 0.0, best)
-        best[support] = np.where(is_better, found, best[support])
-    return least, best
+@uncounted_kernel
+def least_squares(
+    offsets: Ints, columns: Floats, root: Floats, supports: Bools, n_turns: int, sums: Floats, system: Floats,
+    found: Floats, least: Floats, best: Floats,
+) -> None:  # fmt: skip
+    """Least squares of `root` by columns[function, shape, size], whose coefficients are at least 0.
+
+    Fills least[shape, series] and best[function, shape, series]. Of the supports, which say of each function whether it
+    takes part, the smaller come first. Sums of squares lose half of the digits; a second turn, on what is left, has
+    them.
+    """
+    for q in range(len(least)):
+        for i in range(len(offsets) - 1):
+            part = slice(offsets[i], offsets[i + 1])
+            own = columns[:, q, part], root[part]
+            least[q, i] = best_support(*own, supports, n_turns, sums, system, found, best[:, q, i])
 
 
-def _solved(gram: Floats, rest: Floats) -> tuple[Floats, Bools]:
-    """The solutions of small systems, unknowns by the first axis, and where they are determined (Gauss and Jordan)."""
-    system, is_sound = np.concatenate([gram, rest[:, None]], axis=1), np.ones(rest.shape[1:], np.bool_)
-    for j in range(len(rest)):
-        is_sound &= system[j, j] > SINGULAR * gram[j, j]
-        system[j] = system[j] / system[j, j]
-        for i in range(len(rest)):
-            if i != j:
-                system[i] = system[i] - system[i, j] * system[j]
-    return system[:, -1], is_sound
+@kernel
+def best_support(
+    columns: Floats, root: Floats, supports: Bools, n_turns: int, sums: Floats, system: Floats, found: Floats,
+    best: Floats,
+) -> float:  # fmt: skip
+    """Fill the coefficients of one series at one shape; the squares left, infinite where none are determined."""
+    p, least, whole = len(found), np.inf, 0.0
+    sums[:] = 0.0
+    for r in range(len(root)):
+        whole += root[r] * root[r]
+        for j in range(p):
+            sums[j, p] += columns[j, r] * root[r]
+            for k in range(p):
+                sums[j, k] += columns[j, r] * columns[k, r]
+    for support in supports:
+        is_sound, left = True, 0.0
+        for j in range(p):
+            found[j], system[j, p] = 0.0, sums[j, p]
+        for _ in range(n_turns):
+            is_sound &= add_solution(sums, support, system, found)
+            left, system[:, p] = 0.0, 0.0
+            for r in range(len(root)):
+                residual = root[r]
+                for j in range(p):
+                    residual -= found[j] * columns[j, r]
+                left += residual * residual
+                for j in range(p):
+                    system[j, p] += columns[j, r] * residual
+        for j in range(p):
+            is_sound &= found[j] >= 0.0
+        if is_sound and left < least * (1.0 - RICHER) - RICHER**2 * whole:
+            least = left
+            for j in range(p):
+                best[j] = found[j]
+    return least
+
+
+@kernel
+def add_solution(sums: Floats, support: Bools, system: Floats, found: Floats) -> bool:
+    """Add the solution of a support's equations to found; whether it is determined (Gauss and Jordan)."""
+    p, is_sound = len(found), True
+    for j in range(p):
+        for k in range(p):
+            system[j, k] = sums[j, k] if support[j] and support[k] else 0.0
+    for j in range(p):
+        if support[j]:
+            is_sound &= system[j, j] > SINGULAR * sums[j, j]
+            for k in range(p, j - 1, -1):
+                system[j, k] /= system[j, j]
+            for i in range(p):
+                for k in range(p, j - 1, -1):
+                    system[i, k] -= system[i, j] * system[j, k] if i != j else 0.0
+    for j in range(p):
+        found[j] += system[j, p] if support[j] else 0.0
+    return is_sound

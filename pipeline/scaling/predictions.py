@@ -4,36 +4,34 @@ A curve is the model average over laws (average.py), not the chosen law. A predi
 the number of counts that it is made from, whatever the law leaves open.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import Array, Bools, Floats, Ints, floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Kindred, Sizes, average, kin_of, n_siblings
-from pipeline.scaling.calibration import (
-    QUANTILES,
-    below_smallest_size,
-    has_noise,
-    log_quantiles,
-    log_wide_sd,
-    median_variance,
-    repeats,
-    run_log_sd,
-)
+from pipeline.scaling.average import QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
 from pipeline.scaling.counts import Favoured, candidates, counts_between
-from pipeline.scaling.points import ended_jobs, fitted_points, of_axis, on_each_axis, series_of
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.screens import unlevel
+from pipeline.scaling.series import (
+    ObservedSizes,
+    ended_jobs,
+    median_variance,
+    of_axis,
+    on_each_axis,
+    run_log_sd,
+    series_of,
+)
 from pipeline.settings import SiteSettings
 from pipeline.tables import FITS, PREDICTIONS
 
@@ -226,34 +224,26 @@ def _intervals(
     return ends
 
 
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """Rows of FITS as numpy columns by name; numbers as float64, NaN for null."""
-
-    columns: Mapping[str, Array]
+class Curves(np.recarray[Any, Any]):
+    """Rows of FITS, a record each: numbers as float64, NaN for null."""
 
     @classmethod
-    def of(cls, fits: pa.Table) -> Self:
+    def of(cls, fits: pa.Table) -> "Curves":
         """The rows of a FITS table."""
-        numbers = [one.name for one in FITS.columns if one.type in (pa.int64(), pa.float64())]
-        words = {name: np.array(fits.column(name).to_pylist(), object) for name in ("group_id", "law", "status")}
-        return cls(words | {name: floats(fits, name) for name in numbers})
+        types = dict.fromkeys(("group_id", "law", "status"), object)
+        types |= {one.name: float for one in FITS.columns if one.type in (pa.int64(), pa.float64())}
+        rows = cls(fits.num_rows, list(types.items()))
+        for name, kind in types.items():
+            rows[name] = floats(fits, name) if kind is float else fits.column(name).to_pylist()
+        return rows
 
-    def __getitem__(self, name: str) -> Array:
-        """One column."""
-        return self.columns[name]
-
-    def __len__(self) -> int:
-        """How many rows."""
-        return len(self.columns["law"])
-
-    def take(self, rows: Ints | Bools) -> "Curves":
+    def take(self, rows: Any, *_: Any, **__: Any) -> "Curves":  # type: ignore[override]
         """Some rows, repeated as asked."""
-        return Curves({name: values[rows] for name, values in self.columns.items()})
+        return cast(Curves, self[rows])
 
     def doublings_beyond(self, procs: Floats) -> Floats:
         """How far procs lies outside the sizes observed, in doublings; 0 inside."""
-        return _doublings_outside(procs, self["procs_min"], self["procs_max"])
+        return doublings_outside(procs, self["procs_min"], self["procs_max"])
 
     def runtime_s(self, procs: Floats) -> Floats:
         """Runtime of each row's law at its processor count (s)."""
@@ -267,45 +257,8 @@ class Curves:
         result = np.full(len(self), np.nan)
         for law in set(self["law"]):
             rows = self["law"] == law
-            result[rows] = getattr(LAWS[law], name)(self.take(rows).columns, *(one[rows] for one in arguments))
+            result[rows] = getattr(LAWS[law], name)(self[rows], *(one[rows] for one in arguments))
         return result
-
-
-def _doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Floats:
-    return np.log2(np.maximum(np.maximum(procs / largest, smallest / procs), 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedSeries:
-    """The sizes of every series, with their kin; per series the log sd of a single run."""
-
-    sizes: Sizes
-    kin: Kindred
-    run_sd: Floats
-
-    @classmethod
-    def build(
-        cls, offsets: Ints, procs: Floats, runtime_s: Floats, n_runs: Floats, weights: Floats,
-        run_sd: Floats, application: Ints, rules: PredictRules,
-    ) -> Self:  # fmt: skip
-        """From columns: per size its median runtime (s), its number of runs, and a weight (1: normal)."""
-        n_series = offsets.size - 1
-        series = np.repeat(np.arange(n_series), np.diff(offsets))
-        variance = median_variance(run_sd[series], n_runs, rules.measured_log_sd) / weights
-        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, rules.drift_log_sd**2))
-        return cls(sizes, kin_of(sizes, application), run_sd)
-
-    def curve(self, group: Ints, procs: Floats) -> Averaged:
-        """The curve at each group and processor count, without the scatter of a new run."""
-        return average(self.sizes, group, procs, self.kin)
-
-    def quantiles(self, group: Ints, procs: Floats, curve: Averaged, new_log_sd: Floats | float = 0.0) -> Floats:
-        """Log runtimes at QUANTILES of the curve, or of something that scatters about it by `new_log_sd` (log s)."""
-        sizes, log_sd = self.sizes, np.hypot(curve.log_sd, new_log_sd)
-        smallest, largest = sizes.procs[sizes.offsets[group]], sizes.procs[sizes.offsets[group + 1] - 1]
-        doublings = _doublings_outside(procs, smallest, largest)
-        found = log_quantiles(curve.log_s, log_sd, np.diff(sizes.offsets)[group], doublings)
-        return below_smallest_size(found, sizes, group, procs, self.run_sd[group])
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,26 +282,15 @@ class FittedSeries:
         """The series of OBSERVATIONS and their FITS; `application` names that of a group, where it is known."""
         every = Curves.of(fits)
         chosen = every.take(fits.column("is_chosen").to_numpy())
-        # 1. The sizes of each chosen fit, by rising procs.
-        kept = fitted_points(observations)
-        codes, ids = category_codes(kept, "group_id")
-        group, procs = _index(ids, chosen["group_id"])[codes], floats(kept, "procs")
-        order = np.lexsort((procs, group))
-        order = order[group[order] >= 0]
-        offsets = np.searchsorted(group[order], np.arange(len(chosen) + 1)).astype(np.int64)
-        runtime_s, n_runs = floats(kept, "runtime_s_median")[order], ended_jobs(kept)[order]
-        weights = np.nan_to_num(floats(kept, "fit_weight")[order], nan=1.0)
-        # 2. How single runs scatter.
-        freedom = np.where(np.isnan(chosen["core_log_sd"]), 0.0, repeats(offsets, n_runs))
-        log_wide = log_wide_sd(freedom, chosen["core_log_sd"], rules.run_log_sd)
-        run_sd = run_log_sd(freedom, chosen["core_log_sd"], log_wide)
-        if not has_noise(freedom, chosen["core_log_sd"]):
-            # Neither one size without repeats nor any other group of this log shows the spread of runs.
-            run_sd = np.where((freedom == 0) & (np.diff(offsets) == 1), rules.default_log_sd, run_sd)
-        # 3. Which series are of one application.
+        # 1. The sizes of each chosen fit, and how single runs scatter.
+        read = ObservedSizes.of(observations)
+        series = _index(chosen["group_id"], read.ids)
+        batch, n_runs = read.batch.take(series), read.n_runs[read.batch.sizes_of(series)]
+        run_sd = run_log_sd(batch, n_runs, chosen["core_log_sd"], rules)
+        # 2. Which series are of one application.
         names = [application.get(name) for name in chosen["group_id"]]
         kin = _index(names, sorted({name for name in names if name is not None}))
-        observed = ObservedSeries.build(offsets, procs[order], runtime_s, n_runs, weights, run_sd, kin, rules)
+        observed = ObservedSeries.of(batch, n_runs, run_sd, kin, rules)
         return cls(axis, observations, every, chosen, observed, rules, of_axis(site, axis), patterns)
 
 
@@ -356,6 +298,28 @@ def _index(of: Iterable[Hashable], among: Iterable[Hashable]) -> Ints:
     """The index of each value among others, -1 where it is none of them."""
     place = {one: row for row, one in enumerate(among)}
     return np.array([place.get(one, -1) for one in of], np.int64)
+
+
+SENTENCES = {
+    "one_size": "{run}: one processor count has no information on others.{outcome}",
+    "wide_group": "Repeats differ by a factor of {spread:.1f}: the group mixes different work; narrow the template or "
+    "name the problem size.",
+    "tail_unidentified": "{run}: the runtime still falls at {largest:.0f}, so where scaling ends is not "
+    "known.{outcome}",
+    "whole_machine": "The runtime still falls at {largest:.0f}, the whole machine: where scaling ends cannot be "
+    "measured here.",
+    "runner_up": "{run}: fits with average parallelism from {low:.0f} to {high} are about equally good.{outcome}",
+    "few_sizes": "{run}: {n_points:.0f} processor counts hardly tell the laws apart.{outcome}",
+    "sizes_differ": "{run}: this application's other groups scale differently.{outcome}",
+    "off_law": "The law misses the runs on {procs:.0f} {units}; their median is used there.",
+    "high_error": "The law misses one processor count by {error:.0%}: look at its runs.",
+    "far": "No run is known beyond {largest:.0f} or below {smallest:.0f} {units}.",
+    "unbounded": "No upper bound is known: it would lie beyond ten times the longest run.",
+    "useful": "The chosen law gains nothing beyond {useful:.0f} {units}.",
+}
+"""What is said of a row by its gravest code; `useful` and `few_sizes` also of rows without one."""
+
+OUTCOME = " The fits predict {time} s there ({hours} {unit}-hours); that run would decide between them."
 
 
 def judged(
@@ -367,7 +331,7 @@ def judged(
     apart, else the largest useful allocation of the chosen law, or null. Where the `ends` of intervals are given, a row
     is ok whose 80% interval spans at most MOST_OK_SPAN and for which no code but hints holds.
     """
-    chosen, rules, units, n_rows = series.chosen.take(rows), series.rules, series.axis.units, len(rows)
+    chosen, rules, axis = series.chosen.take(rows), series.rules, series.axis
     n_points, largest, smallest = (chosen[name] for name in ("n_points", "procs_max", "procs_min"))
     doublings, is_above = chosen.doublings_beyond(procs), procs > largest
     groups, places = np.unique(rows, return_inverse=True)
@@ -376,88 +340,53 @@ def judged(
     tails = (series.fits["status"] == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(series.fits["avg_parallelism"])
     is_open = np.isin(chosen["group_id"].astype(str), series.fits["group_id"][tails].astype(str))
     low, high = (values[rows] for values in _rival_parallelism(series.fits, series.chosen))
-    fit_error = _fit_error(series)[rows]
-    is_unbounded, is_wide = np.zeros((2, n_rows), bool)
+    error, useful = _fit_error(series)[rows], chosen.largest_useful_procs()
+    is_useful = np.isfinite(useful) & (chosen["law"] != "constant")
+    n_parameters = np.array([LAWS[law].n_parameters for law in chosen["law"]], np.float64)
+    is_several, is_unbounded, is_wide = n_points > 1, np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     if ends is not None:
         is_unbounded = np.isnan(ends["runtime_s_hi95"])
         is_wide = ~is_unbounded & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
-
-    def run_next(row: int, why: str) -> str:
-        """What to run, why, and what the fits predict of that run."""
-        n, ends_s = following["procs"][row], np.array([following["low_s"][row], following["high_s"][row]])
-        if not n:
-            return f"Repeat the runs: {why}."
-        first = f"Run on {n:.0f} {units} next: {why}."
-        if n_points[row] < 2:
-            return first
-        return (
-            f"{first} The fits predict {_to(ends_s)} s there ({_to(n * ends_s / 3600)} {series.axis.unit}-hours); that "
-            "run would decide between them."
-        )
-
-    def tail(row: int) -> str:
-        if largest[row] < (series.site.max_procs or np.inf):
-            why = f"the runtime still falls at {largest[row]:.0f}, so where scaling ends is not known"
-            return run_next(row, why)
-        return (
-            f"The runtime still falls at {largest[row]:.0f}, the whole machine: where scaling ends cannot be measured "
-            "here."
-        )
-
-    def rivals(row: int) -> str:
-        top = "any" if np.isinf(high[row]) else f"{high[row]:.0f}"
-        return run_next(row, f"fits with average parallelism from {low[row]:.0f} to {top} are about equally good")
-
-    def few(row: int) -> str:
-        return run_next(row, f"{n_points[row]:.0f} processor counts hardly tell the laws apart")
-
-    # Sentences without a code.
-    codes, advice = [list[str]() for _ in range(n_rows)], np.full(n_rows, None, object)
-    useful = chosen.largest_useful_procs()
-    for row in np.flatnonzero(np.isfinite(useful) & (chosen["law"] != "constant")).tolist():
-        advice[row] = f"The chosen law gains nothing beyond {int(useful[row])} {units}."
-    n_parameters = np.array([LAWS[law].n_parameters for law in chosen["law"]], np.float64)
-    for row in np.flatnonzero((n_points > 1) & (n_points < np.maximum(LEAST_BEYOND, n_parameters + 2))).tolist():
-        advice[row] = few(row)
-    # The codes, gravest first: where each holds, and its sentence.
-    holds: dict[str, tuple[Bools, Callable[[int], str | None]]] = {
-        "one_size": (n_points == 1, lambda row: run_next(row, "one processor count has no information on others")),
-        "wide_group": (
-            chosen["core_log_sd"] > rules.wide_log_sd,
-            lambda row: (
-                f"Repeats differ by a factor of {np.exp(chosen['core_log_sd'][row]):.1f}: the group mixes different "
-                "work; narrow the template or name the problem size."
-            ),
-        ),
-        "tail_unidentified": (is_open & is_above, tail),
-        "runner_up": (~is_open & is_above & (high > RIVAL_APART * low), rivals),
-        "few_sizes": ((n_points > 1) & (n_points < np.where(doublings > 0, LEAST_BEYOND, LEAST_SIZES)), few),
-        "sizes_differ": (
-            following["log_bayes"] < -SIBLINGS_WORSE,
-            lambda row: run_next(row, "this application's other groups scale differently"),
-        ),
-        "off_law": (
-            _is_missed(series, rows, procs),
-            lambda row: f"The law misses the runs on {procs[row]:.0f} {units}; their median is used there.",
-        ),
-        "high_error": (
-            fit_error > rules.high_error,
-            lambda row: f"The law misses one processor count by {fit_error[row]:.0%}: look at its runs.",
-        ),
-        "far": (
-            (doublings > 1) & (n_points < LEAST_FAR),
-            lambda row: f"No run is known beyond {largest[row]:.0f} or below {smallest[row]:.0f} {units}.",
-        ),
-        "unbounded": (
-            is_unbounded,
-            lambda row: advice[row] or "No upper bound is known: it would lie beyond ten times the longest run.",
-        ),
-        "wide": (is_wide, lambda row: advice[row]),
+    # 1. The codes, gravest first.
+    holds = {
+        "one_size": n_points == 1,
+        "wide_group": chosen["core_log_sd"] > rules.wide_log_sd,
+        "tail_unidentified": is_open & is_above,
+        "runner_up": ~is_open & is_above & (high > RIVAL_APART * low),
+        "few_sizes": is_several & (n_points < np.where(doublings > 0, LEAST_BEYOND, LEAST_SIZES)),
+        "sizes_differ": following["log_bayes"] < -SIBLINGS_WORSE,
+        "off_law": _is_missed(series, rows, procs),
+        "high_error": error > rules.high_error,
+        "far": (doublings > 1) & (n_points < LEAST_FAR),
+        "unbounded": is_unbounded,
+        "wide": is_wide,
     }
-    for code, (where, sentence) in holds.items():
-        for row in np.flatnonzero(where).tolist():
-            advice[row] = advice[row] if codes[row] else sentence(row)
-            codes[row].append(code)
+    # 2. The sentence of each row.
+    is_few = is_several & (n_points < np.maximum(LEAST_BEYOND, n_parameters + 2))
+    machine = series.site.max_procs or np.inf
+    codes = [[code for code in holds if holds[code][row]] for row in range(len(rows))]
+    advice = np.full(len(rows), None, object)
+    for row, own in enumerate(codes):
+        otherwise = "few_sizes" if is_few[row] else "useful" if is_useful[row] else None
+        code = own[0] if own else otherwise
+        if code == "wide" or (code == "unbounded" and otherwise):
+            code = otherwise
+        elif code == "tail_unidentified" and largest[row] >= machine:
+            code = "whole_machine"
+        if code is None:
+            continue
+        run, outcome, n = "Repeat the runs", "", following["procs"][row]
+        if n:
+            run, ends_s = f"Run on {n:.0f} {axis.units} next", following["ends_s"][row]
+            if is_several[row]:
+                outcome = OUTCOME.format(time=_to(ends_s), hours=_to(n * ends_s / 3600), unit=axis.unit)
+        facts = {
+            "run": run, "outcome": outcome, "units": axis.units, "procs": procs[row], "n_points": n_points[row],
+            "largest": largest[row], "smallest": smallest[row], "spread": np.exp(chosen["core_log_sd"][row]),
+            "low": low[row], "high": "any" if np.isinf(high[row]) else f"{high[row]:.0f}", "error": error[row],
+            "useful": np.floor(useful[row]),
+        }  # fmt: skip
+        advice[row] = SENTENCES[code].format(**facts)
     earned = set() if ends is None else HINTS
     return np.array(["ok" if earned.issuperset(own) else "+".join(own) for own in codes], object), advice
 
@@ -473,8 +402,8 @@ def _next_runs(series: FittedSeries, groups: Ints) -> dict[str, Floats]:
     one, with which the mutual information of a normal observation and the shape grows. Candidates keep to the counts
     that PATTERNS favours. A group of one count has no information on shapes: the largest candidate is chosen.
 
-    Columns: `procs` (0: every candidate was run); `low_s` and `high_s`, the 80% interval of the curve there today;
-    `log_bayes`, the log Bayes factor of the siblings' prior over the general one (see average.Averaged).
+    Columns: `procs` (0: every candidate was run); `ends_s`, the 80% interval of the curve there today; `log_bayes`, the
+    log Bayes factor of the siblings' prior over the general one (see average.Averaged).
     """
     observed, site, offsets = series.observed, series.site, series.observed.sizes.offsets
     by_group = {} if series.patterns is None else Favoured.by_group(series.patterns)
@@ -488,12 +417,12 @@ def _next_runs(series: FittedSeries, groups: Ints) -> dict[str, Floats]:
     place, procs = np.repeat(groups, np.diff(ends)), np.array([n for found in asked for n in found], np.float64)
     curve = observed.curve(place, procs)
     log_s = observed.quantiles(place, procs, curve)
-    chosen, low_s, high_s = np.zeros(len(groups)), np.full(len(groups), np.nan), np.full(len(groups), np.nan)
+    chosen, ends_s = np.zeros(len(groups)), np.full((len(groups), 2), np.nan)
     for row, (first, after) in enumerate(pairwise(ends)):
         if first < after:
             best = first + int(np.argmax(curve.split[first:after]))
-            chosen[row], (low_s[row], high_s[row]) = procs[best], np.exp(log_s[best, [1, 3]])
-    return {"procs": chosen, "low_s": low_s, "high_s": high_s, "log_bayes": curve.log_bayes[groups]}
+            chosen[row], ends_s[row] = procs[best], np.exp(log_s[best, [1, 3]])
+    return {"procs": chosen, "ends_s": ends_s, "log_bayes": curve.log_bayes[groups]}
 
 
 def _rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:

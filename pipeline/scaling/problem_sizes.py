@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Floats, floats
+from pipeline.arrays import Floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import Averaged, Shapes, Sizes, average, shape_grid, table_places, weights_of
-from pipeline.scaling.points import fitted_points, series_of
 from pipeline.scaling.rules import AcrossRules, PredictRules
+from pipeline.scaling.series import ObservedSizes
 from pipeline.tables import ACROSS, PREDICTIONS
 
 MIN_BASE_POINTS = 4
@@ -185,10 +185,9 @@ def predict_across(
     >>> report.kept.rows + sum(tally.rows for tally in report.set_aside.values()) == report.seen.rows
     True
     """
-    own = fitted_points(observations)
-    ids, offsets, order = series_of(own)
-    columns = (np.split(floats(own, name)[order], offsets[1:-1]) for name in ("procs", "runtime_s_median"))
-    series = dict(zip(ids, zip(*columns, strict=True), strict=False))
+    own = ObservedSizes.of(observations)
+    columns = (np.split(column, own.batch.offsets[1:-1]) for column in (own.batch.procs, own.batch.runtime_s))
+    series = dict(zip(own.ids, zip(*columns, strict=True), strict=False))
 
     # 1. The base of each application, and the groups that it is to tell something of, in order of these.
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()

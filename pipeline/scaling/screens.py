@@ -25,8 +25,8 @@ from pipeline.arrays import Array, Bools, Floats, Ints, arrow, floats, replaced
 from pipeline.axes import Axis, counted, plural
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
-from pipeline.scaling.points import FREEDOM_WITH_REPEATS, MeasuredSeries, axes_of_groups, measured_series, series_of
 from pipeline.scaling.rules import ScreenRules
+from pipeline.scaling.series import FREEDOM_WITH_REPEATS, MeasuredSeries, axes_of_groups, measured_series, series_of
 from pipeline.tables import OBSERVATIONS, PATTERNS
 
 STEPWISE, DECLINING, NODE_MULTIPLES = "stepwise", "declining", "node_multiples"

@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
-from pipeline.scaling.fit import SeriesBatch, fit_law
+from pipeline.scaling.fit import fit_law
+from pipeline.scaling.series import SeriesBatch
 
 # So heavy that T(1) moves by a millionth of the fit's own error, light enough to leave ten digits for the rest.
 T1_WEIGHT = 1e6

@@ -7,7 +7,8 @@ import numpy as np
 
 from pipeline.arrays import Floats
 from pipeline.laws import FitStatus
-from pipeline.scaling.fit import Fits, SeriesBatch, fit_law, unfitted
+from pipeline.scaling.fit import Fits, fit_law, unfitted
+from pipeline.scaling.series import SeriesBatch
 
 FAR_PROCS = 1e9
 HEAVY = 1e6

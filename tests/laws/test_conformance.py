@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS, MOST_PROCS
-from pipeline.scaling.fit import SeriesBatch, fit_law
+from pipeline.scaling.fit import fit_law
 from pipeline.scaling.rules import FitRules
+from pipeline.scaling.series import SeriesBatch
 from pipeline.settings import ScalingSettings
 
 N_SHAPES = 400

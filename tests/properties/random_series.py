@@ -3,7 +3,7 @@
 import numpy as np
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit import SeriesBatch
+from pipeline.scaling.series import SeriesBatch
 
 
 def random_series(rng):

@@ -8,8 +8,8 @@ from scipy.optimize import OptimizeWarning, curve_fit
 
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find
-from pipeline.scaling.fit import SeriesBatch
 from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.series import SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 RANGES = {"downey_low": ((400, 1000), (0.0, 1.0)), "downey_high": ((400, 2000), (1.1, 12.0))}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit import SeriesBatch, fit_law
+from pipeline.scaling.fit import fit_law
+from pipeline.scaling.series import SeriesBatch
 from tests.fitters.speedup import fit_speedup, speedups
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 

@@ -9,9 +9,9 @@ import pytest
 from benchmarks import bench_curves, scaling_data
 from pipeline.arrays import Floats
 from pipeline.axes import MOST_OK_SPAN
-from pipeline.scaling.calibration import log_quantiles
-from pipeline.scaling.predictions import ObservedSeries
+from pipeline.scaling.average import ObservedSeries, log_quantiles
 from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.series import SeriesBatch
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"
 
@@ -26,10 +26,9 @@ def test_intervals_nest_and_never_narrow_further_out() -> None:
 
 def quantiles(series: dict[int, float], at: Floats) -> Floats:
     n_sizes = len(series)
-    columns = np.array([*series], float), np.array([*series.values()]), np.ones(n_sizes), np.ones(n_sizes)
-    observed = ObservedSeries.build(
-        np.array([0, n_sizes]), *columns, np.array([0.02]), np.array([-1]), PredictRules()
-    )  # fmt: skip
+    procs, runtime_s = np.array([*series], float), np.array([*series.values()])
+    batch = SeriesBatch(np.array([0, n_sizes]), procs, runtime_s, np.ones(n_sizes))
+    observed = ObservedSeries.of(batch, np.ones(n_sizes), np.array([0.02]), np.array([-1]), PredictRules())
     group = np.zeros(at.size, np.int64)
     return np.exp(observed.quantiles(group, at, observed.curve(group, at), 0.02))
 

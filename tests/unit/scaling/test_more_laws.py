@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import minimize_scalar, nnls
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit import SeriesBatch, fit_law
+from pipeline.scaling.fit import fit_law
+from pipeline.scaling.series import SeriesBatch
 
 GROWTH = {"usl": lambda n: n - 1.0, "amdahl_log": np.log2, "downey_linear": lambda n: n - 1.0, "downey_log": np.log2}
 MORE = ("usl", "amdahl_log", "downey_linear", "downey_log", "dowdy", "smirni", "power")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.scaling.fit import SeriesBatch
+from pipeline.scaling.series import SeriesBatch
 
 
 def test_arrays_that_do_not_fit_together_are_refused():

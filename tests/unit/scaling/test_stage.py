@@ -6,9 +6,9 @@ import pytest
 from scipy.optimize import minimize
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit import SeriesBatch, fit, fit_batch, misfit
-from pipeline.scaling.points import pooled, precision_weights, repeat_spread
+from pipeline.scaling.fit import fit, fit_batch, misfit
 from pipeline.scaling.rules import FitRules
+from pipeline.scaling.series import ObservedSizes, SeriesBatch, pooled, precision_weights, repeat_spread
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -108,16 +108,21 @@ def test_nothing_in_nothing_out() -> None:
 
 
 def test_pooled_spread_by_hand() -> None:
-    spread = pooled(np.array([0, 2, 3]), np.array([2.0, 1.0, 0.0]), np.array([0.1, 0.4, np.nan]))
+    spread = pooled(batch(2, 1), np.array([2.0, 1.0, 0.0]), np.array([0.1, 0.4, np.nan]))
     assert spread[0] == pytest.approx(np.sqrt((2 * 0.01 + 0.16) / 3))
     assert np.isnan(spread[1])
+
+
+def batch(*n_points: int) -> SeriesBatch:
+    """Series of so many sizes each."""
+    ones = np.ones(sum(n_points))
+    return SeriesBatch(np.cumsum([0, *n_points]), ones, ones, ones)
 
 
 def test_spread_of_a_normal_group_and_of_one_with_odd_runs() -> None:
     normal = observations_of({"a": {4: 100.0}}, n_jobs=100, log_sd=0.2)
     odd = normal.set_column(normal.column_names.index("repeat_log_hi95"), "repeat_log_hi95", pa.array([4.5]))
-    offsets = np.array([0, 1])
-    plain, skewed = repeat_spread(offsets, normal), repeat_spread(offsets, odd)
+    plain, skewed = (repeat_spread(ObservedSizes.of(table)) for table in (normal, odd))
     assert plain["core_log_sd"][0] == pytest.approx(0.2, rel=1e-3)
     assert plain["repeat_log_hi95"][0] == pytest.approx(0.392, rel=1e-3)
     assert skewed["core_log_sd"] == plain["core_log_sd"]
@@ -126,6 +131,6 @@ def test_spread_of_a_normal_group_and_of_one_with_odd_runs() -> None:
 
 
 def test_weights_average_one_and_follow_precision() -> None:
-    weights = precision_weights(np.array([0, 2]), np.array([1.0, 100.0]), np.array([0.5]), 0.05)
+    weights = precision_weights(batch(2), np.array([1.0, 100.0]), np.array([0.5]), 0.05)
     assert weights.mean() == pytest.approx(1.0)
     assert weights[1] / weights[0] == pytest.approx((0.0025 + 0.25) / (0.0025 + 0.0025))
