@@ -141,8 +141,8 @@ def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floa
         in_high = (ni * (t_ends - ends[4:]) + ends[4:]) / (1.0 + ends[4:])
         corners = np.concatenate([on_slope, on_bend, in_high])
         # Kept to where the case places its two sizes.
-        behind, ends = np.maximum(ni, 0.5 * (nj + 1.0)), ((nj, s_hi[4]), (ni, s_hi[5]), (nj, s_lo[5]))
-        *from_plateau, to_plateau = [(n_at + s) / (1.0 + s) for n_at, s in ends]
+        behind, at_plateau = np.maximum(ni, 0.5 * (nj + 1.0)), ((nj, s_hi[4]), (ni, s_hi[5]), (nj, s_lo[5]))
+        *from_plateau, to_plateau = [(count + s) / (1.0 + s) for count, s in at_plateau]
         least = nj, behind, behind, 0.5 * (nj + 1.0), *from_plateau
         most = np.inf, nj, nj, ni, np.inf, to_plateau
         A_lo = np.maximum(corners.min(axis=(1, 2)), np.maximum(np.stack(np.broadcast_arrays(*least)), 1.0))
