@@ -25,16 +25,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pipeline.scaling.rules import ScreenRules  # noqa: E402
 from pipeline.scaling.screens import (  # noqa: E402
+    CLASSES,
     find_patterns,
-    in_class,
     screen,
 )
 from tests.simulation.series import as_observations, clean_series  # noqa: E402
 
-NODE_PROCS = 24
 MIXED = np.array([4.0, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
 SQUARE = np.array([4.0, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64])
-NODES = np.array([8.0, 16, 24, 36, 48, 60, 72, 96, 120, 144])
 
 
 def main() -> None:
@@ -45,7 +43,7 @@ def main() -> None:
     args = parser.parse_args()
     one_core_warm_up()
     rows = [odd_sizes(args.series, *one) for one in ((6, 0.02), (8, 0.02), (10, 0.02), (8, 0.05))]
-    for name, procs in (("powers_of_two", MIXED), ("squares", SQUARE), ("node_multiples", NODES)):
+    for name, procs in (("powers_of_two", MIXED), ("squares", SQUARE)):
         rows += [favoured(args.series, name, procs, noise, 1.2) for noise in (0.02, 0.05)]
     rows += [steps(args.series, noise, gain) for noise in (0.02, 0.05) for gain in (1.2, 1.4, 2.0)]
     rows += [phases(args.series, noise, gain) for noise in (0.02, 0.05) for gain in (1.4, 2.0)]
@@ -107,7 +105,7 @@ def _odd(procs: np.ndarray, runtime_s: np.ndarray, noise: float) -> tuple[np.nda
 def found(observed: pa.Table, pattern: str, n_series: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Which series show the pattern, from where on, and series a second."""
     start = time.process_time()
-    table, _ = find_patterns(observed, ScreenRules(node_procs=NODE_PROCS))
+    table, _ = find_patterns(observed, ScreenRules())
     seconds = time.process_time() - start
     rows = [row for row in table.to_pylist() if row["pattern"] == pattern and row["step"] == 1][:n_series]
     status, first = ([row[name] for row in rows] for name in ("status", "from_procs"))
@@ -152,7 +150,7 @@ def phases(n_series: int, noise: float, gain: float) -> dict[str, Any]:
 def favoured(n_series: int, name: str, procs: np.ndarray, noise: float, factor: float) -> dict[str, Any]:
     """A series that takes longer at sizes outside a class."""
     runtime_s, _, _ = noisy(6, n_series, procs, noise)
-    slower_s = runtime_s * np.where(in_class(name, procs, NODE_PROCS), 1.0, factor)
+    slower_s = runtime_s * np.where(CLASSES[name](procs), 1.0, factor)
     hit, _, per_s = found(as_observations(procs, slower_s, noise), name, n_series)
     wrong, _, _ = found(as_observations(procs, runtime_s, noise), name, n_series)
     rates = {"found": float(hit.mean()), "false_alarms": float(wrong.mean()), "series_per_s": int(per_s)}

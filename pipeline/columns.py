@@ -120,7 +120,7 @@ _DECLARED = (
     number("log_odds", "Natural logarithm of the odds of the pattern against a smooth curve; null: not tested."),
     number("factor", "Runtime over that of a smooth curve, in the phase or at the sizes of the pattern."),
     count("from_procs", "First processor count of the phase or the decline; null: the pattern has none.", "processors"),
-    count("node_procs", "Processors of a node, for patterns that depend on it.", "processors"),
+    count("node_procs", "Null: no pattern depends on a node.", "processors"),
     text("words", "The pattern as advice, in a sentence."),
     # other problem sizes
     category("base_group_id", "The group of another problem size that lends its curve.", required=True),

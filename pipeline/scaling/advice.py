@@ -16,7 +16,7 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.laws import MOST_PROCS
 from pipeline.report import Report, Tally
-from pipeline.scaling.counts import REACH, Favoured, counts_between, runnable, runnable_between
+from pipeline.scaling.counts import REACH, counts_between, favoured_class, runnable, runnable_between
 from pipeline.scaling.predictions import Curves, FittedSeries, judged
 from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.series import median_variance, on_each_axis
@@ -210,7 +210,9 @@ def compared_counts(one: Row, max_procs: int | None, settings: CostSettings) -> 
     machine = (max_procs if axis is Axis.PROCS else None) or np.inf
     top = max(min(sizes[-1] * REACH, machine), sizes[-1])
     node = settings.over(axis).procs_per_node
-    return np.union1d(sizes, runnable_between(sizes[0], top, PER_DOUBLING, sizes, node, Favoured.of(one["patterns"])))
+    return np.union1d(
+        sizes, runnable_between(sizes[0], top, PER_DOUBLING, sizes, node, favoured_class(one["patterns"]))
+    )
 
 
 def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str, Any]:
@@ -222,7 +224,7 @@ def answered(one: Row, rows: Sequence[Row], settings: CostSettings) -> dict[str,
     axis, energy, sizes = axis_of_series(one), energy_rows(one["observations"]), measured_counts(one)
     settings, counts = settings.over(axis), np.array([row["procs"] for row in rows], np.float64)
     near = counts[(counts >= sizes.min(initial=np.inf)) & (counts <= REACH * sizes.max(initial=0))]
-    compared = {*sizes, *runnable(near, sizes, settings.procs_per_node, Favoured.of(one["patterns"]))}
+    compared = {*sizes, *runnable(near, sizes, settings.procs_per_node, favoured_class(one["patterns"]))}
     rows = [row for row in rows if row["procs"] in compared]
     options = _options(one["observations"], rows)
     chosen = choices(options, settings)

@@ -19,7 +19,7 @@ from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
-from pipeline.scaling.counts import Favoured, candidates, counts_between
+from pipeline.scaling.counts import candidates, counts_between, favoured_class
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.screens import unlevel
@@ -406,11 +406,13 @@ def _next_runs(series: FittedSeries, groups: Ints) -> dict[str, Floats]:
     log Bayes factor of the siblings' prior over the general one (see average.Averaged).
     """
     observed, site, offsets = series.observed, series.site, series.observed.sizes.offsets
-    by_group = {} if series.patterns is None else Favoured.by_group(series.patterns)
+    patterns: dict[str, list[dict[str, Any]]] = {}
+    for row in series.patterns.to_pylist() if series.patterns else ():
+        patterns.setdefault(row["group_id"], []).append(row)
     asked = []
     for group in groups:
         own = observed.sizes.procs[offsets[group] : offsets[group + 1]]
-        favoured = by_group.get(series.chosen["group_id"][group], Favoured())
+        favoured = favoured_class(patterns.get(series.chosen["group_id"][group], ()))
         found = candidates(tuple(own.tolist()), site.max_procs, site.procs_per_node, favoured)
         asked.append(found if len(own) > 1 else found[:1])
     ends = np.cumsum([0, *map(len, asked)])

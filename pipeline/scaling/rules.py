@@ -83,8 +83,6 @@ class ScreenRules:
     min_phase_points: int = 3
     # Least number of sizes inside and outside a favoured class.
     min_class_points: int = 3
-    # Processors of a node; without it multiples of a node are not a candidate pattern.
-    node_procs: int | None = None
     # Largest spread of repeats in a searched group; wider groups mix different work (log s).
     wide_log_sd: float = 0.5
     # Lower bound of the spread of repeats (log s; 0.01 is 1%).

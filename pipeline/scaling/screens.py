@@ -1,9 +1,9 @@
 """Screens of a series before laws are fitted: patterns that no smooth law has, and sizes that the others contradict.
 
 Stepwise: from some size on, runtimes are those of the same curve times a factor (Deshmeh 2013: A and sigma are shared
-by all phases, only the scale jumps). Favoured counts: sizes outside a class (powers of two, squares, multiples of a
-node) take a factor longer. Declining: runtime rises again. Odd: one size lies off a curve through the others. Laws are
-fitted to runtimes at the level of the last phase or of the favoured counts; predictions are brought back from it.
+by all phases, only the scale jumps). Favoured counts: sizes outside a class (powers of two, squares) take a factor
+longer. Declining: runtime rises again. Odd: one size lies off a curve through the others. Laws are fitted to runtimes
+at the level of the last phase or of the favoured counts; predictions are brought back from it.
 
 All four are judged by an average over a grid of shapes instead of by one best fit, because with a handful of sizes many
 curves fit alike. Errors e = log T - log shape have variance s^2/weight; the scale's prior is flat in its log, s^2 is
@@ -29,7 +29,7 @@ from pipeline.scaling.rules import ScreenRules
 from pipeline.scaling.series import FREEDOM_WITH_REPEATS, MeasuredSeries, axes_of_groups, measured_series, series_of
 from pipeline.tables import OBSERVATIONS, PATTERNS
 
-STEPWISE, DECLINING, NODE_MULTIPLES = "stepwise", "declining", "node_multiples"
+STEPWISE, DECLINING = "stepwise", "declining"
 
 CLASSES: dict[str, Callable[[Floats], Bools]] = {
     "powers_of_two": lambda procs: np.log2(procs) % 1 == 0,
@@ -51,16 +51,6 @@ DOUBTED_LOG_ODDS, DOUBTED_SHARE = -1.0, 0.7
 
 FLAT_ERRORS = 2.0
 """Standard errors within which two neighbouring sizes run equally long."""
-
-
-def class_names(node_procs: int | None) -> list[str]:
-    """The classes looked for; multiples of a node where its size is known."""
-    return [*CLASSES] + ([NODE_MULTIPLES] if node_procs else [])
-
-
-def in_class(name: str, procs: Floats, node_procs: int | None) -> Bools:
-    """Whether each size belongs to a class."""
-    return np.asarray(CLASSES[name](procs) if name in CLASSES else procs % (node_procs or 1) == 0)
 
 
 def find_patterns(observations: pa.Table, rules: ScreenRules) -> tuple[pa.Table, Report]:
@@ -93,21 +83,20 @@ def find_patterns(observations: pa.Table, rules: ScreenRules) -> tuple[pa.Table,
     groups = measured_series(observations, rules)
     axes = axes_of_groups(observations, [series.group_id for series in groups])
     rows = [
-        {"group_id": series.group_id, "n_points": len(series.row), "words": _words(row, series, rules.node_procs, axis)}
-        | row
+        {"group_id": series.group_id, "n_points": len(series.row), "words": _words(row, series, axis)} | row
         for series, axis in zip(groups, axes, strict=True)
         for row in _patterns(series, rules)
     ]
     table = PATTERNS.build(**{column: [row.get(column) for row in rows] for column in PATTERNS.schema().names})
     found = [row["pattern"] for row in rows if row["status"] == "found" and row["step"] == 1]
-    whole, names = Tally(len(groups)), (STEPWISE, *class_names(rules.node_procs), DECLINING)
+    whole, names = Tally(len(groups)), (STEPWISE, *CLASSES, DECLINING)
     facts = {f"groups_{name}": found.count(name) for name in names}
     return table, Report("patterns", "group", whole, whole, facts=facts).check()
 
 
 def _patterns(series: MeasuredSeries, rules: ScreenRules, coarse: "_Comparison | None" = None) -> list[dict[str, Any]]:
     """The rows of PATTERNS of one series, without its group: first what each pattern shows, then which are found."""
-    classes = {name: in_class(name, series.procs, rules.node_procs) for name in class_names(rules.node_procs)}
+    classes = {name: is_in(series.procs) for name, is_in in CLASSES.items()}
     rows: dict[str, dict[str, Any]] = {
         name: {"pattern": name, "step": 1, "status": "too_few_points"} for name in (STEPWISE, *classes, DECLINING)
     }
@@ -173,17 +162,15 @@ class _Steps(NamedTuple):
         return {"factor": np.exp(self.log_factors[at]), "from_procs": int(series.procs[self.places[at]])}
 
 
-_CLASS_WORDS = {"powers_of_two": "powers of two", "squares": "squares", NODE_MULTIPLES: "whole nodes"}
-
 SHOWN = 5
 """Counts a sentence lists."""
 
 
-def _words(row: dict[str, Any], series: MeasuredSeries, node_procs: int | None, axis: Axis) -> str | None:
+def _words(row: dict[str, Any], series: MeasuredSeries, axis: Axis) -> str | None:
     """The sentence of one row of PATTERNS; null where nothing was found."""
     name, first = row["pattern"], row.get("from_procs", 0)
     if row["status"] == "one_class_only":
-        return f"All measured counts are {_CLASS_WORDS[name]}; runtimes at other counts are interpolated."
+        return f"All measured counts are {name.replace('_', ' ')}; runtimes at other counts are interpolated."
     if row["status"] != "found":
         return None
     if name == DECLINING:
@@ -192,8 +179,8 @@ def _words(row: dict[str, Any], series: MeasuredSeries, node_procs: int | None, 
     if name == STEPWISE:
         faster = f"{1 / factor:.2f} times faster" if factor < 1 else f"{factor:.2f} times slower"
         return f"From {first} {axis.units} on it runs {faster} than the curve of the smaller counts."
-    counts = np.arange(series.procs[0], 36 * series.procs[0] + SHOWN * (node_procs or 1))
-    listed = ", ".join(f"{count:.0f}" for count in counts[in_class(name, counts, node_procs)][:SHOWN])
+    counts = np.arange(series.procs[0], 36 * series.procs[0] + SHOWN)
+    listed = ", ".join(f"{count:.0f}" for count in counts[CLASSES[name](counts)][:SHOWN])
     return f"Run on {listed}, ...: other counts take {factor:.2f} times as long."
 
 
@@ -360,7 +347,7 @@ def _levels(table: pa.Table, patterns: pa.Table, procs: Floats) -> Floats:
         if row["pattern"] == STEPWISE:
             factor[rows] *= np.where(procs[rows] < row["from_procs"], row["factor"], 1.0)
         else:
-            factor[rows] /= np.where(in_class(row["pattern"], procs[rows], row["node_procs"]), 1.0, row["factor"])
+            factor[rows] /= np.where(CLASSES[row["pattern"]](procs[rows]), 1.0, row["factor"])
     return factor
 
 

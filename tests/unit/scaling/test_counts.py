@@ -1,11 +1,9 @@
 """Processor counts: those generated, and those to run on next: in a class, in whole nodes, on the machine."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from pipeline.scaling.counts import Favoured, candidates, classes_of, counts_between, runnable
-from pipeline.tables import PATTERNS
+from pipeline.scaling.counts import candidates, classes_of, counts_between, favoured_class, runnable
 
 
 @pytest.mark.parametrize(
@@ -25,58 +23,49 @@ from pipeline.tables import PATTERNS
 def test_candidates_keep_to_the_class_the_code_ran_on(
     sizes: tuple[int, ...], machine: int | None, node: int | None, expected: list[int]
 ) -> None:
-    assert list(candidates(sizes, machine, node, Favoured())) == expected
+    assert list(candidates(sizes, machine, node, None)) == expected
 
 
 def test_a_class_needs_four_sizes_and_three_quarters_of_them() -> None:
-    assert classes_of(np.array([1.0, 4, 9]), Favoured()) == []
-    assert classes_of(np.array([1.0, 4, 9, 25]), Favoured()) == ["squares"]
-    assert classes_of(np.array([1.0, 4, 9, 25, 3, 5]), Favoured()) == []
+    assert classes_of(np.array([1.0, 4, 9]), None) == []
+    assert classes_of(np.array([1.0, 4, 9, 25]), None) == ["squares"]
+    assert classes_of(np.array([1.0, 4, 9, 25, 3, 5]), None) == []
 
 
 def test_the_class_goes_before_the_node() -> None:
     sizes, counts = np.array([4.0, 9, 16, 25, 36]), np.arange(37.0, 80)
-    np.testing.assert_array_equal(runnable(counts, sizes, 24, Favoured()), [49, 64])
-    np.testing.assert_array_equal(runnable(counts, np.array([4.0, 9]), 24, Favoured()), [48, 72])
+    np.testing.assert_array_equal(runnable(counts, sizes, 24, None), [49, 64])
+    np.testing.assert_array_equal(runnable(counts, np.array([4.0, 9]), 24, None), [48, 72])
 
 
 def test_counts_far_apart_are_searched_quickly_and_in_their_class() -> None:
-    found = candidates(tuple(2.0 ** np.arange(10, 40, 5)), None, None, Favoured())
+    found = candidates(tuple(2.0 ** np.arange(10, 40, 5)), None, None, None)
     assert all(np.log2(n) % 1 == 0 for n in found)
 
 
 @pytest.mark.parametrize(
     ("favoured", "expected"),
     [
-        (Favoured("squares"), [121, 1]),
-        (Favoured("powers_of_two"), [128, 32, 8, 2]),
-        (Favoured("node_multiples", 24), [120, 48, 24]),
-        (Favoured(), [128, 56, 42, 33, 27, 22, 18, 14, 10, 7, 5, 2]),
+        ("squares", [121, 1]),
+        ("powers_of_two", [128, 32, 8, 2]),
+        (None, [128, 56, 42, 33, 27, 22, 18, 14, 10, 7, 5, 2]),
     ],
 )
 def test_candidates_keep_to_the_class_found_faster_though_the_code_ran_on_others(
-    favoured: Favoured, expected: list[int]
+    favoured: str | None, expected: list[int]
 ) -> None:
     sizes = (4, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64)
     found = candidates(sizes, None, None, favoured)
-    if favoured.name:
+    if favoured:
         inside = {"squares": lambda n: np.sqrt(n) % 1, "powers_of_two": lambda n: np.log2(n) % 1}
-        inside["node_multiples"] = lambda n: n % 24
-        assert all(inside[favoured.name](n) == 0 for n in found)
+        assert all(inside[favoured](n) == 0 for n in found)
     assert list(found) == expected
 
 
-def test_only_classes_that_were_found_are_favoured() -> None:
-    found = PATTERNS.build(
-        group_id=["a", "b", "c", "d"],
-        pattern=["squares", "squares", "node_multiples", "stepwise"],
-        step=[1, 1, 1, 1],
-        status=["found", "weaker", "found", "found"],
-        node_procs=pa.array([None, None, 24, None], pa.int64()),
-        n_points=[9, 9, 9, 9],
-    )
-    favoured = {"a": Favoured("squares"), "c": Favoured("node_multiples", 24), "d": Favoured()}
-    assert Favoured.by_group(found) == favoured
+def test_only_a_class_that_was_found_is_favoured() -> None:
+    found, weaker = {"pattern": "squares", "status": "found"}, {"pattern": "squares", "status": "weaker"}
+    assert favoured_class([{"pattern": "stepwise", "status": "found"}, found]) == "squares"
+    assert favoured_class([weaker, {"pattern": "declining", "status": "found"}]) is None
 
 
 @pytest.mark.parametrize("per_doubling", [1, 4, 64])
