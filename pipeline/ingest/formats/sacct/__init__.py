@@ -20,7 +20,6 @@ import numpy as np
 from pipeline.arrays import Bools, Ints
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.fold import fold
-from pipeline.ingest.formats.sacct.habits import Habits
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
@@ -39,16 +38,15 @@ MAX_HELD_BYTES = 1 << 22
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
-    habits, held = Habits(start), None
-    layout = find_layout(start, settings, f"{printable(source.label)}, line 1")
+    held, layout = None, find_layout(start, settings, f"{printable(source.label)}, line 1")
     for block in line_blocks(source, BLOCK_BYTES):
         joined = block if held is None else _together(held, block)
         cut = last_start(joined.data, layout)
         done, held = _split(joined, cut if len(joined.data) - cut <= MAX_HELD_BYTES else len(joined.data))
-        for chunk, named in _chunks(done, layout, context, habits):
+        for chunk, named in _chunks(done, layout, context, start):
             layout = named
             yield chunk
-    for chunk, _ in _chunks(held, layout, context, habits):
+    for chunk, _ in _chunks(held, layout, context, start):
         yield chunk
 
 
@@ -69,10 +67,10 @@ def _split(block: Block, cut: int) -> tuple[Block | None, Block | None]:
     )
 
 
-def _chunks(block: Block | None, layout: Layout, context: Context, habits: Habits) -> Iterator[tuple[Chunk, Layout]]:
+def _chunks(block: Block | None, layout: Layout, context: Context, start: bytes) -> Iterator[tuple[Chunk, Layout]]:
     """A block as chunks, one for each layout that a line in it names, and the layout that holds after it."""
     while block is not None:
-        scanned = scan_block(block.data, layout, block.n_lines, habits)
+        scanned = scan_block(block.data, layout, block.n_lines, start)
         rest = None
         if scanned.cut is not None:
             _, at, layout = scanned.cut
