@@ -46,7 +46,7 @@ def ingest(
       walltime ingest dump.txt --timezone Europe/Oslo --out jobs.parquet
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
-    from flows.pages.terminal.view_jobs import view_ingested, view_inspections
+    from flows.pages.answers.ingest import view_ingested, view_inspections
     from flows.services.logs.ingesting import inspected, log_sources, settings_of, write_jobs
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")
@@ -79,16 +79,12 @@ def clean(
     Examples:
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
-    from flows.pages.terminal.view_jobs import view_cleaned
+    from flows.pages.answers.clean import clean_blocks, cleaning_page
     from flows.services.logs.cleaning import check_paths, clean_jobs, write_cleaned
 
     check_paths(jobs, out, report)
     cleaned = clean_jobs(jobs, config)
-    page = None
-    if report is not None:
-        from flows.pages.html.clean_page import cleaning_page
-
-        page = cleaning_page(cleaned)
+    page = None if report is None else cleaning_page(cleaned)
     written = write_cleaned(cleaned, out, page, report)
     facts = {"report": cleaned.report, "bursts": cleaned.burst_rows(), "effect": cleaned.effect, "written": written}
-    return Answer(facts, view_cleaned(cleaned, written, is_whole=all))
+    return Answer(facts, clean_blocks(cleaned, written, is_whole=all))

@@ -5,15 +5,6 @@ from typing import Literal
 
 from flows.cli.options import PAGE_FILE, SEED, argument, option
 from flows.pages.terminal.blocks import Answer
-from flows.pages.terminal.view_models import (
-    view_answers,
-    view_model,
-    view_phases,
-    view_plan,
-    view_prediction,
-    view_suggestions,
-    view_times,
-)
 from flows.services.quantities import share
 from pipeline.errors import InputError
 
@@ -58,6 +49,7 @@ def learn(
     Examples:
       walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model
     """
+    from flows.pages.answers.inputs import view_model
     from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
     from pipeline.inputs import LearnRules
 
@@ -83,6 +75,7 @@ def predict_points(
       walltime inputs predict model --at n=1000,steps=64
       walltime inputs predict model --points points.csv --json
     """
+    from flows.pages.answers.inputs import view_answers
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.input_models import answered_points, asked_points, read_model
     from pipeline.inputs.answers import ANSWERS
@@ -117,6 +110,7 @@ def suggest(
     Examples:
       walltime inputs suggest model --budget 100000 --unit proc-seconds
     """
+    from flows.pages.answers.inputs import view_suggestions
     from flows.services.input_models import read_model, suggested_runs
     from pipeline.inputs import Cost, CostUnit
 
@@ -143,6 +137,7 @@ def find_phases(
     Examples:
       walltime phases find trace.csv --out found --application solver --report phases.html
     """
+    from flows.pages.answers.phases import view_phases
     from flows.services.phase_folder import find
 
     found = find(given, out, application=application, times=times)
@@ -153,7 +148,7 @@ def find_phases(
 
 
 def _draw(report: Path, out: Path, status: str) -> None:
-    from flows.pages.html.model_pages import phases_page
+    from flows.pages.answers.phases import phases_page
     from flows.services.files.table_files import write_page
     from flows.services.phase_folder import phase_table
     from pipeline.phase_tables import PHASE_POINTS, PHASES
@@ -175,6 +170,7 @@ def plan_phases(
     Examples:
       walltime phases plan found --budget 5%
     """
+    from flows.pages.answers.phases import view_plan
     from flows.services.phase_folder import plan
 
     if budget is not None and samples is not None:
@@ -199,6 +195,7 @@ def time_phases(
     Examples:
       walltime phases time found times.csv --platform north
     """
+    from flows.pages.answers.phases import view_times
     from flows.services.phase_folder import time_platform
 
     found = time_platform(folder, source, platform)
@@ -217,6 +214,7 @@ def predict_phases(
     Examples:
       walltime phases predict found --platform north --publish my-site-tables
     """
+    from flows.pages.answers.phases import view_prediction
     from flows.services.phase_folder import predict
 
     found = predict(folder, platform, publish)

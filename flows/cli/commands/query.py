@@ -25,7 +25,6 @@ from flows.cli.options import (
     option,
 )
 from flows.pages.terminal.blocks import Answer
-from flows.pages.terminal.view_models import view_prediction
 from flows.services.quantities import as_of_seconds, instant_s, words
 from pipeline.errors import InputError, printable
 
@@ -103,6 +102,7 @@ def query(
 
 
 def _of_platform(published: Path, platform: str, application: str | None, procs: int | None) -> Answer:
+    from flows.pages.answers.phases import view_prediction
     from flows.services.phase_folder import platform_answer
 
     found = platform_answer(published, platform, application, procs)

@@ -59,9 +59,9 @@ def fit_series(
       walltime scaling fit runs.csv --predict 64,128
       walltime scaling fit runs.csv --report runs.html --procs-per-node 24 --rate 0.02
     """
-    from flows.pages.terminal.view_scaling import view_series, view_weak
+    from flows.pages.answers.scaling import series_blocks, series_page, weak_blocks
     from flows.services.files.table_files import check_suffix, write_page
-    from flows.services.series_files import read_series, write_series
+    from flows.services.series_files import read_series, with_fitted, write_series
     from pipeline.scaling.advice import CostSettings
     from pipeline.scaling.fitted_series import (
         compiling_for_many,
@@ -79,15 +79,14 @@ def fit_series(
     with compiling_for_many(observations.num_rows):
         tables = fit_and_predict(observations, at, max_procs, loss, is_screened=screen, procs_per_node=procs_per_node)
         series = with_answers(series_as_dicts(tables), tables, max_procs, CostSettings(procs_per_node, rate))
-        weak, curves = weak_series(tables, at), with_curves(series, tables) if report else []
+        weak, shown = weak_series(tables, at), with_fitted(series, tables, max_procs, procs_per_node)
+        curves = with_curves(shown, tables) if report else []
     # The page comes first: if it cannot be written, no table is.
     if report:
-        from flows.pages.html.series_page import series_page
-
         write_page(report, series_page(file.stem, curves, weak=weak))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
-    shown = (*view_series(series, is_screened=screen, requested=at), *view_weak(weak), *wrote(written))
-    return Answer({"series": series, "weak_scaling": weak, "tables": written}, shown)
+    blocks = (*series_blocks(shown, is_screened=screen, requested=at), *weak_blocks(weak), *wrote(written))
+    return Answer({"series": series, "weak_scaling": weak, "tables": written}, blocks)
 
 
 def evaluate_predictors(
@@ -108,7 +107,7 @@ def evaluate_predictors(
       walltime scaling evaluate runs.csv
       walltime scaling evaluate a.csv b.csv --out errors.csv
     """
-    from flows.pages.terminal.view_scaling import view_errors
+    from flows.pages.answers.scaling import view_errors
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.series_files import evaluate_files
     from pipeline.tables import SCALING_ERRORS
@@ -148,7 +147,7 @@ def advise_procs(
       walltime scaling advise --from my-site-tables
       walltime scaling advise --application solver --user u17 --rate 0.02
     """
-    from flows.pages.terminal.view_scaling import view_advice
+    from flows.pages.answers.scaling import view_advice
     from flows.services.published.advice import advised_groups, cost_of_run
     from pipeline.publish import reading
 

@@ -51,7 +51,7 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
-    from flows.pages.terminal.view_backtest import view_backtest
+    from flows.pages.answers.backtest import backtest_blocks
     from flows.services.backtesting import backtest_tasks, run_backtest
 
     _check_paths(out, errors, report)
@@ -66,11 +66,11 @@ def backtest(
     written = _write(found, out, errors, report)
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
-    return Answer({"logs": facts, "written": written}, view_backtest(found, by, written, checks_leaks=check_leaks))
+    return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
 
 
 def _score_predictions(tasks: list[Any]) -> Answer:
-    from flows.pages.terminal.view_backtest import view_later
+    from flows.pages.answers.backtest import view_later
     from flows.services.backtesting import score_predictions, scores_as_dicts
 
     found = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
@@ -95,16 +95,16 @@ def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path
     from flows.services.files.table_files import write_any, write_any_batches, write_page
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
-    table, written = joined_tables(found) if out or report else None, {}
+    written: dict[str, Path] = {}
     if out is not None:
-        written["figures"] = write_any(out, table, BACKTEST)
+        written["figures"] = write_any(out, joined_tables(found), BACKTEST)
     if errors is not None:
         parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
         written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
     if report is not None:
-        from flows.pages.html.study_pages import backtest_page
+        from flows.pages.answers.backtest import backtest_page
 
-        written["page"] = write_page(report, backtest_page(table))
+        written["page"] = write_page(report, backtest_page(found))
     return written
 
 
@@ -156,7 +156,7 @@ def replay(
 
 
 def _replay(given: list[Path], days: float | None, out: Path | None, how: dict[str, Any]) -> Answer:
-    from flows.pages.terminal.view_replay import replay_facts, view_replay
+    from flows.pages.answers.replay import replay_blocks, replay_facts, replay_page
     from flows.services.files.table_files import write_with_page
     from flows.services.replaying import replay_task, run_replay, with_distinct_names
     from pipeline.tables import REPLAY
@@ -166,11 +166,9 @@ def _replay(given: list[Path], days: float | None, out: Path | None, how: dict[s
         found = [run_replay(task) for task in tasks]
     written = {}
     if out is not None:
-        from flows.pages.html.study_pages import replay_page
-
         paths = write_with_page(out, [one.table for one in found], REPLAY, replay_page(found))
         written = dict(zip(("table", "page"), paths, strict=True))
-    return Answer(replay_facts(found, written), view_replay(found, written))
+    return Answer(replay_facts(found, written), replay_blocks(found, written))
 
 
 def _days(given: Path, days: float | None) -> float | None:

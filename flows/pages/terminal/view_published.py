@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flows.pages.formats import span
-from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Listing, side_by_side, text
+from flows.pages.terminal.blocks import JOBS, PROC_HOURS, Block, Column, Exact, Facts, Grid, Listing, side_by_side, text
 from flows.services.quantities import iso_time
 from pipeline.schema import INSTANT_UNIT
 
@@ -88,8 +88,7 @@ YOUR_JOBS = (
     text("application", form=lambda name: name or "unknown"),
     text("queue"),
     Column("processors", "procs"),
-    Column("jobs", "n_jobs"),
-    Column("processor-hours", "proc_hours"),
+    *(JOBS, PROC_HOURS),
     Column("requested", "requested_s", span),
     Column("half took less", "runtime_s_median", span),
     Column("reached the request", "n_at_limit"),

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from flows.pages.answers.scaling import over_axis
 from flows.pages.formats import between, number
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, notes, text
-from flows.pages.terminal.view_scaling import over_axis
 from flows.services.doctor import Diagnosis
 from flows.services.initialising import Machine
 from flows.services.published.published_folder import template_sentences

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from flows.pages.html.model_pages import phases_page
+from flows.pages.answers.phases import phases_page
 from pipeline.phases.phase_input import PhaseRules
 from pipeline.phases.phases import find_phases
 from tests.simulation.mpi_steps import HERE, simulated_run
