@@ -75,6 +75,11 @@ def span(seconds: float | None) -> str:
     return f"{seconds:,.0f} s"
 
 
+def span_if_known(seconds: float | None) -> str:
+    """A duration as `span`; empty for null."""
+    return "" if seconds is None else span(seconds)
+
+
 def between(low: float | None, high: float | None, unbounded: str = "") -> str:
     """An interval as text; `unbounded` stands for an unknown upper end."""
     return f"{number(low)} to {number(high) or unbounded}"

@@ -33,7 +33,6 @@ SHOWN_ELSEWHERE = {
     "terminal.render": "tests/unit/flows/test_render.py",
     "terminal.view_scheduler": "tests/flows/test_guard.py",
     "answers.site": "tests/flows/test_observability.py",
-    "terminal.view_when": "tests/unit/flows/test_queue_shown.py",
     "html.page": "tests/flows/test_clean.py",
     "answers.replay": "tests/flows/test_replay.py",
     "terminal.view_run": "tests/flows/test_commands.py",

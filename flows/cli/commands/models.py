@@ -137,23 +137,17 @@ def find_phases(
     Examples:
       walltime phases find trace.csv --out found --application solver --report phases.html
     """
-    from flows.pages.answers.phases import view_phases
-    from flows.services.phase_folder import find
+    from flows.pages.answers.phases import phases_page, view_phases
+    from flows.services.files.table_files import write_page
+    from flows.services.phase_folder import find, phase_table
+    from pipeline.phase_tables import PHASE_POINTS, PHASES
 
     found = find(given, out, application=application, times=times)
     if report:
-        _draw(report, out, found.facts["status"])
+        phases, points = (phase_table(out, kind) for kind in (PHASES, PHASE_POINTS))
+        write_page(report, phases_page(found.facts, found.rows, found.notes, phases, points))
     facts = found.facts | {"phases": found.rows, "notes": found.notes}
     return Answer(facts, view_phases(found.facts, found.rows, found.notes))
-
-
-def _draw(report: Path, out: Path, status: str) -> None:
-    from flows.pages.answers.phases import phases_page
-    from flows.services.files.table_files import write_page
-    from flows.services.phase_folder import phase_table
-    from pipeline.phase_tables import PHASE_POINTS, PHASES
-
-    write_page(report, phases_page(phase_table(out, PHASES), phase_table(out, PHASE_POINTS), status))
 
 
 def plan_phases(

@@ -66,8 +66,18 @@ def show(
       walltime show errors --where "day >= '2026-11-16'" --select job_id,user,runtime_s_q50,runtime_s,why
       walltime show jobs --where "user = '3' and procs > 16" --out jobs.xlsx
     """
-    from flows.pages.terminal.view_published import view_columns
-    from flows.services.published.browse import described_tables
+    from flows.pages.terminal.activity import end_activity_line
+    from flows.pages.terminal.view_published import view_columns, view_manifest, view_rows
+    from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
+    from flows.services.published.browse import (
+        described_tables,
+        manifest_facts,
+        selected_rows,
+        shown_table,
+        table_rows,
+    )
+    from flows.services.published.published_folder import published_folder
+    from pipeline.publish import reading
 
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:
@@ -83,47 +93,25 @@ def show(
         raise InputError(asked[0], "no table beside it", f"a table to look in, as in jobs {asked[0]} ...")
     if sum((json, csv, out is not None)) > 1:
         raise InputError("the command line", "several of --json, --csv and --out", "one of them")
-    rows = {"where": where, "select": select}
-    return _shown(table, given, as_of, out, is_epoch=epoch, as_csv=csv, users=users, limit=limit, **rows)
-
-
-def _shown(
-    name: str | None,
-    given: Path | None,
-    as_of: str | None,
-    out: Path | None,
-    *,
-    is_epoch: bool,
-    as_csv: bool,
-    users: bool,
-    limit: int | None,
-    **rows: str | None,
-) -> Answer | None:
-    from flows.pages.terminal.activity import end_activity_line
-    from flows.pages.terminal.view_published import view_manifest, view_rows
-    from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
-    from flows.services.published.browse import manifest_facts, selected_rows, shown_table, table_rows
-    from flows.services.published.published_folder import published_folder
-    from pipeline.publish import reading
-
-    if name is None:
+    if table is None:
         with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
             facts = manifest_facts(manifest)
         return Answer(facts, view_manifest(facts))
     if out is not None:
         check_suffix(out, suffixes=tuple(SELECTION))
-    with shown_table(given, as_of_seconds(as_of), name, users=users) as shown:
+    rows = {"where": where, "select": select}
+    with shown_table(given, as_of_seconds(as_of), table, users=users) as shown:
         if shown is None:
-            return Answer({"table": name, "rows": 0, "shown": []}, ["Every record could be read."])
-        if as_csv or out is not None:
-            with selected_rows(shown, **rows, limit=limit) as found:
-                if out is not None:
-                    return Answer(None, wrote({shown.name: write_selection(out, found)}))
-                end_activity_line()
-                csv_to(sys.stdout, found)
-            return None
-        facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
-    return Answer(facts, view_rows(facts, frozenset() if is_epoch else shown.instants))
+            return Answer({"table": table, "rows": 0, "shown": []}, ["Every record could be read."])
+        if not csv and out is None:
+            facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
+            return Answer(facts, view_rows(facts, frozenset() if epoch else shown.instants))
+        with selected_rows(shown, **rows, limit=limit) as found:
+            if out is not None:
+                return Answer(None, wrote({shown.name: write_selection(out, found)}))
+            end_activity_line()
+            csv_to(sys.stdout, found)
+    return None
 
 
 def report(

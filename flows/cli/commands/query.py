@@ -164,7 +164,7 @@ def when(
       walltime when --from my-site-tables --job 4711,4712 --json
       walltime when --from my-site-tables --user u17 --procs 64 --requested 24h
     """
-    from flows.pages.terminal.view_when import view_hypothetical, view_when
+    from flows.pages.terminal.view_query import view_hypothetical, view_when
     from flows.services.query.jobs import job_of
     from flows.services.schedulers import SCHEDULERS
     from flows.services.when import hypothetical, queue_in, queue_of

@@ -51,8 +51,8 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
-    from flows.pages.answers.backtest import backtest_blocks
-    from flows.services.backtesting import backtest_tasks, run_backtest
+    from flows.pages.answers.backtest import backtest_blocks, view_later
+    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions, scores_as_dicts
 
     _check_paths(out, errors, report)
     tasks = backtest_tasks(
@@ -60,21 +60,14 @@ def backtest(
         compare_cleaning=compare_cleaning, lists_errors=errors is not None,
     )  # fmt: skip
     if predictions:
-        return _score_predictions(tasks)
+        scored = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
+        return Answer({"logs": scored}, view_later(scored))
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
     written = _write(found, out, errors, report)
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
     return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
-
-
-def _score_predictions(tasks: list[Any]) -> Answer:
-    from flows.pages.answers.backtest import view_later
-    from flows.services.backtesting import score_predictions, scores_as_dicts
-
-    found = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
-    return Answer({"logs": found}, view_later(found))
 
 
 def _check_paths(out: Path | None, errors: Path | None, report: Path | None) -> None:
@@ -143,24 +136,19 @@ def replay(
       walltime replay my-site.toml --out replayed
       walltime replay log.swf.gz --policy easy --estimates soft --shakes 0
     """
-    from flows.services.replaying import chosen_cases
+    from flows.pages.answers.replay import replay_blocks, replay_facts, replay_page
+    from flows.services.files.table_files import write_with_page
+    from flows.services.replaying import chosen_cases, replay_task, run_replay, with_distinct_names
     from pipeline.schedule.workload import Convention, Shakes
+    from pipeline.tables import REPLAY
 
-    return _replay(given, days, out, {
+    how: dict[str, Any] = {
         "cases": chosen_cases(policy, estimates),
         "shakes": Shakes(shakes, seed, round(60 * jitter)),
         "convention": Convention(convention),
         "capacity": max_procs,
         "whole_nodes": whole_nodes,
-    })  # fmt: skip
-
-
-def _replay(given: list[Path], days: float | None, out: Path | None, how: dict[str, Any]) -> Answer:
-    from flows.pages.answers.replay import replay_blocks, replay_facts, replay_page
-    from flows.services.files.table_files import write_with_page
-    from flows.services.replaying import replay_task, run_replay, with_distinct_names
-    from pipeline.tables import REPLAY
-
+    }
     tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in dict.fromkeys(given)])
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]

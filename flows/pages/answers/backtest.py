@@ -12,7 +12,6 @@ from markupsafe import Markup
 from flows.pages.formats import fixed, percent, points, signed
 from flows.pages.html import drawing
 from flows.pages.terminal.blocks import (
-    JOBS,
     Block,
     Chart,
     Column,
@@ -30,6 +29,9 @@ from pipeline.evaluate.backtest import TRAIN_SHARE
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
+
+BY = {"month": "month of submit", "size": "requested processors"}
+"""The parts of a log, with what their axes say."""
 
 METHODS_SHOWN = 6
 """Methods shown by month or size, as more do not fit a terminal; --out has all."""
@@ -52,12 +54,13 @@ OTHER_WAYS = tuple(
     for one in METHODS
     if one.heading not in ("median %", "too short", "q95/request", "jobs/CPU s") and not one.is_detail
 )
-PARTS = (
-    text("part", lambda row: row["part_value"] + (" processors" if row["part"] == "size" else "")),
-    JOBS,
-    *METHODS[1:6],
-    *(one for one in METHODS if one.heading == "under q95"),
+COVERAGES = ("in 80%", "under q95")
+OF_BEST = tuple(
+    replace(one, is_detail=one.heading not in COVERAGES)
+    for one in METHODS
+    if one.heading in ("error s", "median %", "too short", *COVERAGES)
 )
+"""What is shown of the best method by month or size, beside the errors of all."""
 CHANGES = (
     text("method", "estimator"),
     Column("error s", "mae_s", partial(signed, digits=1)),
@@ -111,9 +114,7 @@ def backtest_blocks(
             yield from _change(result, way)
         if by:
             yield from ("", _parts(result, by))
-        best = result.ranked[0]["estimator"]
-        own = [row for part in ("month", "size") for row in result.rows(part) if row["estimator"] == best]
-        yield Detail([Grid(f"{best} by month and by size", PARTS, own)])
+        yield Detail([_parts(result, part) for part in BY if part != by])
         yield ""
     if checks_leaks:
         yield "No method used what was not yet known."
@@ -203,14 +204,9 @@ def _beside_live(result: BacktestResult) -> Iterator[str]:
 def _blank(result: BacktestResult) -> Iterator[str]:
     for row in result.ranked:
         if row["mae_s"] is None:
-            yield (
-                f"* {row['estimator']} has no figure of its error: "
-                + (
-                    "it answered no job."
-                    if row["n_unanswered"] == row["n_jobs"]
-                    else "it lets some jobs run without end."
-                )
-            )
+            is_silent = row["n_unanswered"] == row["n_jobs"]
+            why = "it answered no job" if is_silent else "it lets some jobs run without end"
+            yield f"* {row['estimator']} has no figure of its error: {why}."
 
 
 def _parts(result: BacktestResult, by: str) -> Grid:
@@ -228,47 +224,35 @@ def _parts(result: BacktestResult, by: str) -> Grid:
         text(by, 0),
         Column("jobs", of(best, "n_jobs")),
         *(Column(method, of(method, "mae_over_mean"), fixed) for method in methods),
-        Column("in 80%", of(best, "coverage_80"), percent),
-        Column("under q95", of(best, "coverage_q95"), percent),
+        *(
+            replace(one, value=of(best, str(one.value)), is_detail=not one.heading.endswith(("80%", "q95")))
+            for one in OF_BEST
+        ),
     ]
     return Grid(f"{result.log} by {by}: error over mean runtime; coverage of {best}", columns, parts.items())
-
-
-CHARTS: dict[str, tuple[str, str, str, float | None, str]] = {
-    "Error by month": (
-        "month", "mae_over_mean", "error over mean runtime", None,
-        "Mean absolute error over mean runtime, by month of submit.",
-    ),
-    "Error by size": (
-        "size", "mae_over_mean", "error over mean runtime", None,
-        "Mean absolute error over mean runtime, by requested processors.",
-    ),
-    "Coverage of the 80% interval": (
-        "month", "coverage_80", "jobs in the interval", 0.80,
-        "Share of jobs from the 10% to the 90% quantile, by month; dashed: 80%.",
-    ),
-    "Coverage of the 95% quantile": (
-        "month", "coverage_q95", "jobs under the quantile", 0.95,
-        "Share of jobs no longer than the 95% quantile, by month; dashed: 95%.",
-    ),
-}  # fmt: skip
-"""The charts by part of the log: the part, the column of BACKTEST, its axis, its nominal value if any, the caption."""
 
 
 def _charts(result: BacktestResult) -> Iterator[Chart]:
     """The best N_RANKED methods; the others are in the tables only."""
     whole = result.ranked[: drawing.N_RANKED]
     legend = [Mark(row["estimator"], drawing.colour_of(place)) for place, row in enumerate(whole)]
-    methods = [row["estimator"] for row in whole]
-    for title, (part, column, axis, nominal, caption) in CHARTS.items():
-        draw = partial(_by_part, result, part, methods, column, axis, nominal)
-        yield Chart(draw, caption, legend, title)
+    draw = partial(_by_part, result, [row["estimator"] for row in whole])
+    for part, words in BY.items():
+        caption = f"Mean absolute error over mean runtime, by {words}."
+        yield Chart(partial(draw, part, "mae_over_mean", None), caption, legend, f"Error by {part}")
+    covered = {
+        "80% interval": ("coverage_80", 0.80, "from the 10% to the 90% quantile"),
+        "95% quantile": ("coverage_q95", 0.95, "no longer than the 95% quantile"),
+    }
+    for name, (column, nominal, words) in covered.items():
+        caption = f"Share of jobs {words}, by month; dashed: {nominal:.0%}."
+        yield Chart(partial(draw, "month", column, nominal), caption, legend, f"Coverage of the {name}")
     caption = "Share of jobs under each quantile less its nominal share, in percentage points."
     yield Chart(partial(_quantiles, whole), caption, legend, "Coverage of the quantiles")
 
 
 def _by_part(
-    result: BacktestResult, part: str, methods: Sequence[str], column: str, axis: str, nominal: float | None
+    result: BacktestResult, methods: Sequence[str], part: str, column: str, nominal: float | None
 ) -> Markup | str:
     """A line per method, the best one on top; empty where nothing is known."""
     own = [row for row in result.rows(part) if row[column] is not None]
@@ -290,9 +274,9 @@ def _by_part(
     else:
         axes.set_ylim(bottom=0.0)
     _name_ticks(axes, values)
-    by = {"month": "month of submit", "size": "requested processors"}[part]
-    axes.set(xlabel=by, ylabel=axis)
-    alt = f"{axis.capitalize()} by {by}, {values[0]} to {values[-1]}, a line for each of {', '.join(methods)}."
+    axis = "error over mean runtime" if nominal is None else "share of jobs"
+    axes.set(xlabel=BY[part], ylabel=axis)
+    alt = f"{axis.capitalize()} by {BY[part]}, {values[0]} to {values[-1]}, a line for each of {', '.join(methods)}."
     return drawing.to_svg(figure, alt, {f"method-{place}": method for place, method in enumerate(methods)})
 
 

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel
 
 from flows.pages.answers import clean_charts
-from flows.pages.formats import number, percent, span
+from flows.pages.formats import number, percent, span_if_known
 from flows.pages.terminal.blocks import (
     JOBS,
     PROC_HOURS,
@@ -40,6 +40,7 @@ BURSTS_SHOWN, BURSTS_ON_PAGE = 10, 2000
 
 Rows = Sequence[Mapping[str, Any]]
 
+MEANINGS = {str(flag): flag.meaning for flag in Flag}
 EFFECT = (
     text("", "selection"),
     text("meaning", lambda row: MEANINGS.get(row["selection"], ""), limit=500, is_detail=True),
@@ -54,8 +55,6 @@ EFFECT = (
     Column("median", "jobs_per_day_median"),
     Column("load"),
 )
-
-MEANINGS = {str(flag): flag.meaning for flag in Flag}
 
 _BURST_FACTS = {
     "smallest_burst_jobs": "smallest burst that this log can show (jobs at once)",
@@ -80,9 +79,7 @@ def _bursts(zone: ZoneInfo) -> tuple[Column, ...]:
         Column("same size", "alike_procs", whole),
         Column("same application", "alike_application", whole, is_detail=True),
         Column("runtime spread", "runtime_spread", told="the upper quartile of the runtimes over the lower one"),
-        Column(
-            "median runtime", "runtime_s_median", lambda value: "" if value is None else span(value), is_detail=True
-        ),
+        Column("median runtime", "runtime_s_median", span_if_known, is_detail=True),
         Column("processor-hours", "proc_hours", is_detail=True),
     )
 

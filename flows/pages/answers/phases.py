@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from flows.pages.formats import between, number, significant
 from flows.pages.html import drawing
-from flows.pages.terminal.blocks import Block, Chart, Column, Facts, Grid, Heading
+from flows.pages.terminal.blocks import Block, Chart, Column, Facts, Grid
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.phases.occurrences import Occurrences, standard_errors
@@ -58,7 +58,8 @@ TIMES = (
 
 def view_phases(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
     """The phases with their weights and shares, largest first."""
-    yield Grid(f"Phases of {facts['trace_id']}: {_status(facts)}", PHASES, _by_share(rows))
+    colours = [drawing.colour_of(place) for place in range(len(rows))]
+    yield Grid(f"Phases of {facts['trace_id']}: {_status(facts)}", PHASES, _by_share(rows), colours=colours)
     counted = {"unmatched": "unmatched messages", "open_receives": "receives that no call completes"}
     yield from (f"{number(facts[name])} {what}" for name, what in counted.items() if name in facts)
     yield f"{_percent(facts['coverage'])} of the time is in phases to measure"
@@ -67,6 +68,10 @@ def view_phases(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterat
         accuracies = ", ".join(map(_percent, kept.values()))
         yield f"Accuracy with the {', '.join(kept)} heaviest phases alone: {accuracies}"
     yield from notes
+
+
+def _by_share(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (-row["share"], row["phase_id"]))
 
 
 def view_plan(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
@@ -126,12 +131,8 @@ def _status(facts: Row) -> str:
     return "not repetitive, run it whole" if facts["status"] == "not_repetitive" else "repetitive"
 
 
-def _by_share(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (-row["share"], row["phase_id"]))
-
-
-def phases_page(phases: pa.Table, points: pa.Table, status: str) -> str:
-    """The page of PHASES and PHASE_POINTS; the same tables give the same bytes.
+def phases_page(facts: Row, rows: Sequence[Row], notes: Sequence[str], phases: pa.Table, points: pa.Table) -> str:
+    """The page of what `phases find` found, with PHASES and PHASE_POINTS; the same tables give the same bytes.
 
     InputError where the reference run was not timed: the page has nothing else to draw.
     """
@@ -140,39 +141,35 @@ def phases_page(phases: pa.Table, points: pa.Table, status: str) -> str:
     found = Occurrences.of(points)
     if not found.is_timed:
         raise InputError("--report", "intervals without times", "measured times of them", "give --times CSV too")
-    rows = _by_share(phases.to_pylist())
     intro = (
-        f"The run is {_status({'status': status})}. It took {number(float(found.time_s.sum()))} s on "
+        f"The run is {_status(facts)}. It took {number(float(found.time_s.sum()))} s on "
         f"{number(found.rows.shape[1])} ranks. Phases are parts of the program that the run repeats. Timing some "
         "occurrences of each on another machine predicts the runtime there.",
     )
-    return page_of("Phases", rows[0]["trace_id"], _page_blocks(phases, points, found, rows), intro, FOOTER)
+    blocks = (*view_phases(facts, rows, notes), *_charts(phases, points, found, rows))
+    return page_of("Phases", facts["trace_id"], blocks, intro, FOOTER)
 
 
-def _page_blocks(phases: pa.Table, points: pa.Table, found: Occurrences, rows: Sequence[Row]) -> Iterator[Block]:
-    place = {row["phase_id"]: at for at, row in enumerate(rows)}
+def _charts(phases: pa.Table, points: pa.Table, found: Occurrences, rows: Sequence[Row]) -> Iterator[Chart]:
+    place = {row["phase_id"]: at for at, row in enumerate(_by_share(rows))}
     places = np.array([place[phase] for phase in found.phase.tolist()])
     n_ranks = found.rows.shape[1]
     n_drawn = min(len(found), max(MOST_SEGMENTS // min(n_ranks, MOST_RANKS), 1))
-    yield Heading("Phases by share of the time")
-    yield Grid("", PHASES, rows, colours=[drawing.colour_of(at) for at in range(len(rows))])
-    yield Heading("The whole run")
     caption = "In each part of the run the phase with most of the time, as the mean over ranks."
-    yield Chart(partial(_whole, found, places), caption)
-    yield Heading("The first occurrences by rank")
+    yield Chart(partial(_whole, found, places), caption, title="The whole run")
     ranks = f", on the first {MOST_RANKS} ranks" if n_ranks > MOST_RANKS else ""
-    drawn = f"{number(n_drawn)} of {number(len(found))} occurrences are drawn{ranks}."
-    caption = f"Each rank's progress through the first phases of the run. {drawn}"
-    yield Chart(partial(_lanes, points, found, places, n_drawn), caption)
-    yield Heading("Time kept by the largest phases")
-    caption = "Share of the time in so many phases: what is left of it when the others are removed."
-    yield Chart(partial(_kept, phases), caption)
-    yield Heading("Error against number of samples")
-    yield Chart(
-        partial(_errors, phases, points),
-        "Standard error of the run's own time from so many occurrences of each measured phase, by their spread in "
-        "this run.",
+    caption = (
+        "Each rank's progress through the first phases of the run. "
+        f"{number(n_drawn)} of {number(len(found))} occurrences are drawn{ranks}."
     )
+    yield Chart(partial(_lanes, points, found, places, n_drawn), caption, title="The first occurrences by rank")
+    caption = "Share of the time in so many phases: what is left of it when the others are removed."
+    yield Chart(partial(_kept, phases), caption, title="Time kept by the largest phases")
+    caption = (
+        "Standard error of the run's own time from so many occurrences of each measured phase, by their spread in "
+        "this run."
+    )
+    yield Chart(partial(_errors, phases, points), caption, title="Error against number of samples")
 
 
 def _whole(found: Occurrences, places: Ints) -> Markup:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from flows.pages.formats import number, percent, signed, span
+from flows.pages.formats import number, percent, signed, span_if_known
 from flows.pages.html import drawing
 from flows.pages.html.page import page_of
 from flows.pages.terminal.blocks import (
@@ -45,10 +45,6 @@ def _known(value: Any) -> str:
     return str(value or "unknown")
 
 
-def _waits(value: float | None) -> str:
-    return "" if value is None else span(value)
-
-
 KEPT, GROUPS = Column("kept", "n_kept"), Column("groups", "n_groups")
 QUEUE, WHO = (
     text("queue", form=_known),
@@ -65,16 +61,16 @@ APPLICATIONS = (
 USERS = (WHO, QUEUE, PROC_HOURS, JOBS, KEPT)
 QUEUES = (
     *(QUEUE, PROC_HOURS, JOBS),
-    Column("median wait", "wait_s", _waits),
-    Column("90% waited less than", "wait_s_q90", _waits),
+    Column("median wait", "wait_s", span_if_known),
+    Column("90% waited less than", "wait_s_q90", span_if_known),
 )
 WORST = (
     text("job", "job_id"),
     text("ended", "day"),
     *(WHO, text("application", form=_known), Column("processors", "procs")),
-    Column("estimated", "runtime_s_q50", _waits),
-    Column("took", "runtime_s", _waits),
-    Column("requested", "requested_s", _waits),
+    Column("estimated", "runtime_s_q50", span_if_known),
+    Column("took", "runtime_s", span_if_known),
+    Column("requested", "requested_s", span_if_known),
     text("why", limit=300),
 )
 WASTE = (
@@ -103,6 +99,10 @@ WEEKS = (
 PROMISE = (WEEK, JOBS, IN_80, Column("at least", "lo95", percent), Column("at most", "hi95", percent))
 
 
+def _change(name: str, night: Mapping[str, Any]) -> Any:
+    return night["changes"][name]
+
+
 def _changed(value: float | None) -> str:
     return signed(value, 0) if value else ""
 
@@ -114,10 +114,7 @@ NIGHTS = (
     text("made (UTC)", "made", form=_minute),
     text("newest job (UTC)", "newest_job", form=_minute),
     *(Column(heading, name) for name, heading in FIGURES.items()),
-    *(
-        Column(f"change of {FIGURES[name]}", lambda night, name=name: night["changes"][name], _changed)
-        for name in CHANGES
-    ),
+    *(Column(f"change of {FIGURES[name]}", partial(_change, name), _changed) for name in CHANGES),
     Column("in 80% later", "in_80_later", percent),
     text("template", lambda row: f"{row['template'] or ''}{' (new)' if row['new_template'] else ''}"),
 )

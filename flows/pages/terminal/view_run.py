@@ -134,7 +134,7 @@ def _fits(fits: Mapping[str, Mapping[str, int]]) -> Grid:
         for law, counts in fits.items()
     ]
     columns = (text("law"), *map(Column, statuses), Column("all"))
-    return Grid("Groups by the law that answers for them and its status", columns, rows)
+    return Grid("Groups by chosen law and fit status", columns, rows)
 
 
 def _next(summary: Mapping[str, Any]) -> Iterator[Block]:

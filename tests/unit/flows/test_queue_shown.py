@@ -2,7 +2,7 @@
 
 from flows.pages.answers.site import queue_picture
 from flows.pages.html.drawing import styled
-from flows.pages.terminal.view_when import JOB
+from flows.pages.terminal.view_query import JOB
 
 HOSTILE = "<script>a\x1b[31m\u202e"
 
