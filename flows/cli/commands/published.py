@@ -7,21 +7,8 @@ from typing import Any
 
 import typer
 
-from flows.cli.options import (
-    AS_OF,
-    FOLDER_MEANT,
-    FROM,
-    JSON,
-    MAX_PROCS,
-    NODE,
-    RATE,
-    SEED,
-    USER,
-    argument,
-    check_mode,
-    complete_table,
-    option,
-)
+from flows.cli import options as shared
+from flows.cli.options import argument, check_mode, complete_table, option
 from flows.pages.terminal.blocks import Answer, Exact, Grid, wrote
 from flows.services.quantities import as_of_seconds
 from pipeline.errors import InputError
@@ -36,11 +23,13 @@ def show(
     table: str | None = argument(
         "[TABLE]", "The table to show; default: the list of tables.", None, autocompletion=complete_table
     ),
-    given: Path | None = option("--from DIR", f"{FOLDER_MEANT} Or a table that walltime ingest wrote (.parquet)."),
+    given: Path | None = option(
+        "--from DIR", f"{shared.FOLDER_MEANT} Or a table that walltime ingest wrote (.parquet)."
+    ),
     where: str | None = option("--where SQL", 'A condition on the columns, as in "procs > 64".'),
     select: str | None = option("--select A,B", "Only these columns; default: all."),
     limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --out all.", min=1),
-    as_of: str | None = AS_OF,
+    as_of: str | None = shared.AS_OF,
     epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as the tables hold them.", False),
     columns: bool = option(
         "--columns", "Instead: the columns with type, unit and meaning; of all tables without one.", False
@@ -48,7 +37,7 @@ def show(
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
     out: Path | None = option("--out FILE", "Write the rows to a file: .csv, .parquet, .json or .xlsx."),
     users: bool = option("--users", "Of table waste also the rows of users, most unused first.", False),
-    json: bool = JSON,
+    json: bool = shared.JSON,
 ) -> Answer | None:
     """Show what a run has published: its manifest, or the rows of a table.
 
@@ -115,12 +104,12 @@ def show(
 
 
 def report(
-    published: Path = FROM,
+    published: Path = shared.FROM,
     out: Path | None = option("--out PAGES", "The folder for index.html and the pages; needed without --user."),
-    user: str | None = USER,
-    procs_per_node: int | None = NODE,
-    rate: float | None = RATE,
-    as_of: str | None = AS_OF,
+    user: str | None = shared.USER,
+    procs_per_node: int | None = shared.NODE,
+    rate: float | None = shared.RATE,
+    as_of: str | None = shared.AS_OF,
     users: bool = option("--users", "Also what the jobs of each user held and did not use.", False),
     carbon: str | None = option(
         "--carbon G|FILE.csv",
@@ -167,7 +156,7 @@ def _your_jobs(published: Path, user: str, as_of: str | None) -> Answer:
     return Answer(facts, view_user_jobs(facts))
 
 
-def list_versions(published: Path = FROM) -> Answer:
+def list_versions(published: Path = shared.FROM) -> Answer:
     """List the versions of the tables on disk, the published one first, then those published before it.
 
     \b
@@ -182,7 +171,7 @@ def list_versions(published: Path = FROM) -> Answer:
     return Answer({"versions": rows}, [Grid("Versions on disk", VERSIONS, rows)])
 
 
-def promote(version: str = VERSION, published: Path = FROM) -> Answer:
+def promote(version: str = VERSION, published: Path = shared.FROM) -> Answer:
     """Publish a version that is on disk, as a rerun or an earlier night; its tables are checked first.
 
     \b
@@ -195,7 +184,7 @@ def promote(version: str = VERSION, published: Path = FROM) -> Answer:
     return _now_published(publish_version(published, version, int(time.time())))
 
 
-def rollback(published: Path = FROM) -> Answer:
+def rollback(published: Path = shared.FROM) -> Answer:
     """Publish the version again that was published before, and withdraw the current one; once more goes further back.
 
     The version that is published again is pinned. The withdrawn one stays on disk for some days, and --as-of passes
@@ -225,7 +214,7 @@ def _now_published(manifest: Any, *more: str) -> Answer:
     return Answer(facts, [f"Version {named_version(manifest)} is published now.", *more])
 
 
-def pin(version: str = VERSION, published: Path = FROM) -> Answer:
+def pin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
     """Keep a version on disk whatever its age, until `unpin`.
 
     \b
@@ -240,7 +229,7 @@ def pin(version: str = VERSION, published: Path = FROM) -> Answer:
     return Answer({"pinned": found.folder, "name": found.name}, said)
 
 
-def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
+def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
     """End the pin of a version; the settings under [publish] then say how long it stays.
 
     \b
@@ -257,10 +246,10 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
 def compare(
     first: str | None = argument("[A]", "A version, as in `walltime versions list`; default: the one before B.", None),
     second: str | None = argument("[B]", "The version to compare it with; default: the published one.", None),
-    published: Path = FROM,
+    published: Path = shared.FROM,
     replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
-    max_procs: int | None = MAX_PROCS,
-    seed: int = SEED,
+    max_procs: int | None = shared.MAX_PROCS,
+    seed: int = shared.SEED,
 ) -> Answer:
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 

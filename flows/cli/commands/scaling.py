@@ -3,25 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-from flows.cli.options import (
-    ACCOUNT,
-    APPLICATION,
-    AS_OF,
-    FROM,
-    JOB_NAME,
-    KEY_FILE,
-    MAX_PROCS,
-    NODE,
-    OUT_FILE,
-    PAGE_FILE,
-    PROBLEM_SIZE,
-    QUEUE,
-    RATE,
-    USER,
-    USER_GROUP,
-    argument,
-    option,
-)
+from flows.cli import options as shared
+from flows.cli.options import argument, option
 from flows.pages.terminal.blocks import Answer, wrote
 from flows.services.quantities import as_of_seconds, processor_counts
 
@@ -31,9 +14,9 @@ def fit_series(
         "FILE.csv", "Columns procs (or gpus, nodes), runtime_s; optionally application, problem_size, series, energy_j."
     ),
     predict: str | None = option("--predict 64,128", "Counts to predict: processors, or what the file counts."),
-    max_procs: int | None = MAX_PROCS,
-    procs_per_node: int | None = NODE,
-    rate: float | None = RATE,
+    max_procs: int | None = shared.MAX_PROCS,
+    procs_per_node: int | None = shared.NODE,
+    rate: float | None = shared.RATE,
     loss: Literal["log", "relative"] = option(
         "--loss", "What a fit minimises: relative errors (ADEPT's WSSRE), or errors of log runtime.", "relative"
     ),
@@ -47,7 +30,7 @@ def fit_series(
         "Write the fits (.parquet or .csv), and beside them <out>.observations, .patterns, .scalability, "
         ".predictions, .across.",
     ),
-    report: Path | None = PAGE_FILE,
+    report: Path | None = shared.PAGE_FILE,
 ) -> Answer:
     """Fit the default laws to measured runtimes, and predict other processor counts.
 
@@ -94,7 +77,7 @@ def evaluate_predictors(
         "FILE.csv...", "Columns procs, runtime_s, optionally application, problem_size, series."
     ),
     predictor: list[str] | None = option("--predictor NAME", "Only this predictor; repeatable."),
-    out: Path | None = OUT_FILE,
+    out: Path | None = shared.OUT_FILE,
 ) -> Answer:
     """Predict measured runtimes from 3 to 5 sizes of their series, with every law and with Walltime's predictors.
 
@@ -122,19 +105,19 @@ def evaluate_predictors(
 
 
 def advise_procs(
-    published: Path = FROM,
-    application: str | None = APPLICATION,
-    user: str | None = USER,
-    account: str | None = ACCOUNT,
-    user_group: str | None = USER_GROUP,
-    job_name: str | None = JOB_NAME,
-    queue: str | None = QUEUE,
-    problem_size: str | None = PROBLEM_SIZE,
+    published: Path = shared.FROM,
+    application: str | None = shared.APPLICATION,
+    user: str | None = shared.USER,
+    account: str | None = shared.ACCOUNT,
+    user_group: str | None = shared.USER_GROUP,
+    job_name: str | None = shared.JOB_NAME,
+    queue: str | None = shared.QUEUE,
+    problem_size: str | None = shared.PROBLEM_SIZE,
     group: str | None = option("--group ID", "A group_id from table groups."),
-    procs_per_node: int | None = NODE,
-    rate: float | None = RATE,
-    key_file: Path | None = KEY_FILE,
-    as_of: str | None = AS_OF,
+    procs_per_node: int | None = shared.NODE,
+    rate: float | None = shared.RATE,
+    key_file: Path | None = shared.KEY_FILE,
+    as_of: str | None = shared.AS_OF,
 ) -> Answer:
     """Recommend processor counts: the best trade-off, the cheapest and the fastest, with the cost of each.
 
