@@ -13,23 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from flows.cli.commands.jobs import clean, ingest
-from flows.cli.commands.models import (
-    find_phases,
-    learn,
-    plan_phases,
-    predict_phases,
-    predict_points,
-    suggest,
-    time_phases,
-)
-from flows.cli.commands.published import compare, list_versions, pin, promote, report, rollback, show, unpin
-from flows.cli.commands.query import query, when
-from flows.cli.commands.run import rerun, run
-from flows.cli.commands.scaling import advise_procs, evaluate_predictors, fit_series
-from flows.cli.commands.scheduler import export, guard, limits
-from flows.cli.commands.standing import doctor, init, serve
-from flows.cli.commands.study import backtest, replay
+from flows.cli.commands import logs, models, published, query, run, scheduler, standing
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
 from flows.pages.terminal.blocks import Answer, print_json, print_json_lines
@@ -38,33 +22,50 @@ from pipeline.errors import InputError, WalltimeError
 Commands = Mapping[str, Callable[..., Answer | None]]
 
 PANELS: Mapping[str, Commands] = {
-    "Every night": {"run": run, "rerun": rerun, "serve": serve, "init": init, "doctor": doctor},
-    "Look": {"ingest": ingest, "clean": clean, "show": show},
-    "Ask": {"query": query, "when": when, "report": report, "limits": limits},
-    "Study": {"backtest": backtest, "replay": replay},
-    "Feed the scheduler": {"export": export, "guard": guard},
+    "Every night": {
+        "run": run.run,
+        "rerun": run.rerun,
+        "serve": standing.serve,
+        "init": standing.init,
+        "doctor": standing.doctor,
+    },
+    "Look": {"ingest": logs.ingest, "clean": logs.clean, "show": published.show},
+    "Ask": {"query": query.query, "when": query.when, "report": published.report, "limits": scheduler.limits},
+    "Study": {"backtest": logs.backtest, "replay": logs.replay},
+    "Feed the scheduler": {"export": scheduler.export, "guard": scheduler.guard},
 }
 """The commands by what a person wants to do, in the order of --help."""
 
 GROUPS: Mapping[str, tuple[str, Commands]] = {
     "versions": (
         "Versions of the published tables: list, compare, publish, keep.",
-        {"list": list_versions, "promote": promote, "rollback": rollback, "pin": pin, "unpin": unpin,
-         "compare": compare},
+        {
+            "list": published.list_versions,
+            "promote": published.promote,
+            "rollback": published.rollback,
+            "pin": published.pin,
+            "unpin": published.unpin,
+            "compare": published.compare,
+        },
     ),
     "scaling": (
         "Runtime over processors: laws fitted to measured runs, and processor counts to request.",
-        {"fit": fit_series, "evaluate": evaluate_predictors, "advise": advise_procs},
+        {"fit": models.fit_series, "evaluate": models.evaluate_predictors, "advise": models.advise_procs},
     ),
     "inputs": (
         "Runtime over a program's inputs: a model of past runs, its predictions, the next runs to make.",
-        {"learn": learn, "predict": predict_points, "suggest": suggest},
+        {"learn": models.learn, "predict": models.predict_points, "suggest": models.suggest},
     ),
     "phases": (
         "Runtime on another machine, from the phases that a traced run repeats.",
-        {"find": find_phases, "plan": plan_phases, "time": time_phases, "predict": predict_phases},
+        {
+            "find": models.find_phases,
+            "plan": models.plan_phases,
+            "time": models.time_phases,
+            "predict": models.predict_phases,
+        },
     ),
-}  # fmt: skip
+}
 """The groups of commands with their help."""
 
 ACTING_COMMANDS = frozenset({

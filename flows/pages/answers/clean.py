@@ -151,13 +151,14 @@ def _part(one: float, whole: float) -> str:
 
 def _jobs_by_day(cleaned: Cleaned, bursts: Rows) -> Iterator[Block]:
     yield Heading("Jobs per day")
-    daily = clean_charts.daily_jobs(cleaned, bursts)
-    if daily is None:
+    span_s, zone = clean_charts.submits(cleaned)[1], ZoneInfo(cleaned.settings.site.timezone)
+    if span_s is None:
         yield "No job has a submit time."
         return
-    days = "day" if daily.days == 1 else f"{daily.days} days"
-    caption = f"Jobs submitted per {days}, by what became of them."
-    yield Chart(partial(clean_charts.draw_daily, daily), caption, daily.legend())
+    n_days = clean_charts.days_a_bar(span_s, zone)[1]
+    caption = f"Jobs submitted per {'day' if n_days == 1 else f'{n_days} days'}, by what became of them."
+    draw = partial(clean_charts.draw_daily, cleaned, bursts, span_s, zone)
+    yield Chart(draw, caption, clean_charts.outcomes_of(cleaned, bursts))
 
 
 def _before_and_after(cleaned: Cleaned, *, has_load: bool) -> Iterator[Block]:

@@ -1,7 +1,6 @@
 """The charts of the page on cleaning."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -67,66 +66,52 @@ def _is_plausible(jobs: pa.Table) -> Bools:
     return ~is_far
 
 
-@dataclass(frozen=True, slots=True)
-class DailyJobs:
-    """Jobs submitted per so many days by outcome, from the midnight of the site's clock before the first."""
-
-    days: int
-    counts: Ints
-    """(outcome, bin)."""
-    begins_s: Floats
-    """(bins + 1,)"""
-    span_s: Span
-    zone: ZoneInfo
-
-    def legend(self) -> list[Mark]:
-        """The outcomes that jobs had, with their numbers."""
-        totals = zip(OUTCOMES.items(), self.counts.sum(axis=1), strict=True)
-        return [
-            Mark(f"{outcome}: {n:,}", colour, "hatched" if colour == "suspect" else "")
-            for (outcome, colour), n in totals
-            if n
-        ]
-
-
-def daily_jobs(cleaned: Cleaned, bursts: Rows) -> DailyJobs | None:
-    """The jobs of a log by day; None where no job has a submit time."""
-    (submit_s, span_s), zone = submits(cleaned), ZoneInfo(cleaned.settings.site.timezone)
-    if span_s is None:
-        return None
+def days_a_bar(span_s: Span, zone: ZoneInfo) -> tuple[float, int]:
+    """The midnight of the site's clock before a span (s since 1970), and the days of each bar from there on."""
     local = datetime.fromtimestamp(int(span_s[0]), zone)
     midnight_s = span_s[0] - (local.hour * 3600 + local.minute * 60 + local.second)
-    days = int(np.ceil((span_s[1] - midnight_s + 1) / DAY_S / MAX_DAYS_DRAWN))
+    return midnight_s, int(np.ceil((span_s[1] - midnight_s + 1) / DAY_S / MAX_DAYS_DRAWN))
+
+
+def outcomes_of(cleaned: Cleaned, bursts: Rows) -> list[Mark]:
+    """The outcomes that drawn jobs had, with their numbers."""
+    drawn = ~np.isnan(submits(cleaned)[0])
+    totals = np.bincount(_outcomes(cleaned.jobs, bursts)[drawn], minlength=len(OUTCOMES)).tolist()
+    return [
+        Mark(f"{outcome}: {n:,}", colour, "hatched" if colour == "suspect" else "")
+        for (outcome, colour), n in zip(OUTCOMES.items(), totals, strict=True)
+        if n
+    ]
+
+
+def draw_daily(cleaned: Cleaned, bursts: Rows, span_s: Span, zone: ZoneInfo) -> Markup:
+    """Jobs submitted per so many days, the outcomes one above the other."""
+    midnight_s, days = days_a_bar(span_s, zone)
     n_bins = int((span_s[1] - midnight_s) // (days * DAY_S)) + 1
-    place = np.floor((submit_s - midnight_s) / (days * DAY_S))
+    place = np.floor((submits(cleaned)[0] - midnight_s) / (days * DAY_S))
     drawn = ~np.isnan(place)
-    outcomes = _outcomes(cleaned.jobs, {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"})
-    cells = outcomes[drawn] * n_bins + place[drawn].astype(np.int64)
+    cells = _outcomes(cleaned.jobs, bursts)[drawn] * n_bins + place[drawn].astype(np.int64)
     counts = np.bincount(cells, minlength=len(OUTCOMES) * n_bins).reshape(len(OUTCOMES), n_bins)
-    begins_s = (midnight_s + np.arange(n_bins + 1) * float(days * DAY_S)).astype(np.float64)
-    return DailyJobs(days, counts, begins_s, span_s, zone)
-
-
-def draw_daily(daily: DailyJobs) -> Markup:
-    """The outcomes of each day's jobs, one above the other."""
+    begins = midnight_s / DAY_S + np.arange(n_bins + 1) * float(days)
     figure, axes = panel(2.7)
-    floor = np.zeros(daily.counts.shape[1])
-    for colour, own in zip(OUTCOMES.values(), daily.counts, strict=True):
+    floor = np.zeros(n_bins)
+    for colour, own in zip(OUTCOMES.values(), counts, strict=True):
         if own.any():
             style: dict[str, Any] = {"facecolor": COLOURS[colour], "edgecolor": "none"}
             if colour == "suspect":
                 style = {"hatch": "/////", "facecolor": "none", "edgecolor": COLOURS[colour], "linewidth": 0.4}
-            _bars(axes, own, daily.begins_s / DAY_S, floor, **style)
+            _bars(axes, own, begins, floor, **style)
             floor = floor + own
-    _time_axis(axes, daily.span_s, daily.zone)
+    _time_axis(axes, span_s, zone)
     _count_axis(axes)
     axes.set_ylabel("jobs submitted")
-    parts = ", ".join(mark.text.replace(": ", " ") for mark in daily.legend())
+    parts = ", ".join(mark.text for mark in outcomes_of(cleaned, bursts))
     return to_svg(figure, f"Jobs submitted over time, by what became of them: {parts}.")
 
 
-def _outcomes(jobs: pa.Table, suspects: set[str]) -> Ints:
+def _outcomes(jobs: pa.Table, bursts: Rows) -> Ints:
     """The outcome of each job, as a place in OUTCOMES."""
+    suspects = {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"}
     flag_codes, flag_names = category_codes(jobs, "flag")
     burst_codes, burst_names = category_codes(jobs, "burst_id")
     by_flag = np.array([*(_BY_FLAG.get(flag, len(OUTCOMES) - 1) for flag in flag_names), 0])

@@ -26,13 +26,23 @@ HOSTILE = "<script>a\x1b[31m\u202e\"'</script>"
 GRID = Grid(HOSTILE, (text(HOSTILE, 0), Column("n", 1)), [(HOSTILE, 1)], below=lambda _: HOSTILE, colours=["best"])
 
 
-@pytest.mark.parametrize(
-    "block",
-    [HOSTILE, Exact(HOSTILE), Lead(HOSTILE, HOSTILE), Heading(HOSTILE), Facts(HOSTILE, {HOSTILE: HOSTILE}), GRID,
-     Chart(lambda: "drawn", HOSTILE, [Mark(HOSTILE, "kept")], HOSTILE), Verbatim(HOSTILE),
-     Links(HOSTILE, {HOSTILE: "a"}), Figures([Figure(HOSTILE, HOSTILE, HOSTILE, lambda: "drawn")]), Detail([HOSTILE], HOSTILE), Detail([GRID])],
-    ids=lambda block: type(block).__name__,
-)  # fmt: skip
+BLOCKS: tuple[Block, ...] = (
+    HOSTILE,
+    Exact(HOSTILE),
+    Lead(HOSTILE, HOSTILE),
+    Heading(HOSTILE),
+    Facts(HOSTILE, {HOSTILE: HOSTILE}),
+    GRID,
+    Chart(lambda: "drawn", HOSTILE, [Mark(HOSTILE, "kept")], HOSTILE),
+    Verbatim(HOSTILE),
+    Links(HOSTILE, {HOSTILE: "a"}),
+    Figures([Figure(HOSTILE, HOSTILE, HOSTILE, lambda: "drawn")]),
+    Detail([HOSTILE], HOSTILE),
+    Detail([GRID]),
+)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
 def test_hostile_text_is_text_in_a_block_of_any_kind(block: Block) -> None:
     page = page_of("kind", HOSTILE, [block], [HOSTILE], HOSTILE)
     body = page.partition("</header>")[2].partition("<footer>")[0]
