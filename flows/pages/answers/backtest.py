@@ -88,8 +88,8 @@ LATER = (
 
 INTRO = (
     "Each log is replayed in order of submit. Every method estimates a job's runtime only from jobs that had ended by "
-    f"its submit. The first {TRAIN_SHARE:.1%} of the jobs are learnt from; the rest are scored, the same jobs for "
-    "every method. Where a method has no answer, the request is used, or else the quantiles of the log so far.",
+    f"its submit. The first {TRAIN_SHARE:.1%} of the jobs are used for training; the rest are scored, the same jobs "
+    "for every method. Where a method has no answer, the request is used, or else the quantiles of the log so far.",
 )
 FOOTER = "Papers report a mean absolute error of 29% to 59% of the mean runtime (Smith, Foster and Taylor 1998; 2004)."
 
@@ -143,7 +143,7 @@ def _figures(best: Row) -> Figures:
 
 def _methods(result: BacktestResult) -> Grid:
     n_learnt = result.report.set_aside["learnt_from"].rows
-    title = f"{result.log}: {result.report.kept.rows:,} jobs scored, the {n_learnt:,} before them learnt from"
+    title = f"{result.log}: {result.report.kept.rows:,} jobs scored, the {n_learnt:,} before them used for training"
     if result.ways[0]["stale_days"] is not None:
         title += f"; {knowledge(result.ways[0])}"
     n_estimated = result.report.kept.rows + n_learnt
@@ -164,7 +164,7 @@ def _change(result: BacktestResult, way: Row) -> Iterator[Block]:
         pairs = {name: (row[name], before[row["estimator"]][name]) for name in names}
         changes = {name: None if None in pair else pair[0] - pair[1] for name, pair in pairs.items()}
         rows.append({"estimator": row["estimator"], **changes})
-    title = f"{result.log}, {knowledge(known)}: changes without learning from the jobs that cleaning sets aside"
+    title = f"{result.log}, {knowledge(known)}: changes without training on the jobs that cleaning sets aside"
     yield from ("", Grid(title, CHANGES, rows))
 
 
@@ -173,7 +173,7 @@ def knowledge(way: Row) -> str:
     days = way["stale_days"]
     age = "" if days is None else f"{days:g} day{'' if days == 1 else 's'}"
     known = f"known at the last midnight at least {age} before" if age else "known at the submit"
-    return known + ("" if way["learnt_from"] == "all" else ", not learnt from the jobs that cleaning sets aside")
+    return known + ("" if way["learnt_from"] == "all" else ", trained without the jobs that cleaning sets aside")
 
 
 def _worst(result: BacktestResult) -> list[str]:

@@ -128,8 +128,7 @@ def _changes(cases: Sequence[Row]) -> Markup:
         drawing.curve(axes, [row["slowdown_change"]], [place], colour=colour, markersize=5, gid=f"case-{place}")
     drawing.rule(axes.axvline, 0)
     drawing.per_cent(axes.xaxis)
-    drawing.named_ticks(axes.yaxis, dict(enumerate(names)))
-    axes.invert_yaxis()
+    drawing.named_rows(axes, names)
     axes.set_xlabel("change of the mean bounded slowdown")
     changes = [signed_percent(row["slowdown_change"]) or "unknown" for row in cases]
     words = {f"case-{at}": f"{name}: {one}" for at, (name, one) in enumerate(zip(names, changes, strict=True))}

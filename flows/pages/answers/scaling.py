@@ -296,7 +296,7 @@ def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
         yield f"No reliable prediction at {', '.join(far)}: each row gives its reasons."
     answered = {row["procs"] for row in rows}
     if missing := [number(procs) for procs in requested if procs not in answered]:
-        yield f"Not predicted at {', '.join(missing)}: one size says nothing about another."
+        yield f"Not predicted at {', '.join(missing)}: runs on one count do not tell runtimes on others."
 
 
 def _screening(one: Row) -> Iterator[str]:

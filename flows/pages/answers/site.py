@@ -305,7 +305,6 @@ def _days(days: Rows) -> Markup | str:
     places = [int((np.datetime64(row["day"]) - first).astype(int)) for row in days]
     figure, axes = drawing.card()
     axes.bar(places, [row["n_jobs"] for row in days], color=drawing.COLOURS["kept"], width=0.8)
-    axes.yaxis.set_major_formatter(drawing.short)
     drawing.named_ticks(axes.xaxis, {places[place]: days[place]["day"][5:] for place in (0, len(days) // 2, -1)})
     return drawing.to_svg(figure, f"Jobs submitted by day, {days[0]['day']} to {days[-1]['day']}.")
 
@@ -336,7 +335,6 @@ def _limits(weeks: Rows) -> Markup | str:
     places = list(range(len(weeks)))
     axes.bar(places, [row["n_planned"] for row in weeks], color=drawing.COLOURS["kept"], width=0.8)
     axes.bar(places, [row["n_raised"] for row in weeks], color=drawing.COLOURS["flurry"], width=0.8)
-    axes.yaxis.set_major_formatter(drawing.short)
     _weeks_below(axes, weeks)
     return drawing.to_svg(
         figure, "Jobs planned with a shorter limit, by week; red: those whose limit had to be raised."
@@ -361,8 +359,7 @@ def _waste(rows: Rows | None) -> Markup | str:
         range(len(most)), [row["unused_proc_hours"] for row in most], color=drawing.COLOURS["suspect"], height=0.7
     )
     names = [printable(f"{kind} {row['name']}", 18) for row in most]
-    drawing.named_ticks(axes.yaxis, dict(enumerate(names)))
-    axes.invert_yaxis()
+    drawing.named_rows(axes, names)
     axes.grid(visible=False)
     drawing.whole_ticks(axes.xaxis, 3)
     axes.xaxis.set_major_formatter(drawing.short)
@@ -376,7 +373,6 @@ def _nights(nights: Rows) -> Markup | str:
     figure, axes = drawing.card()
     drawing.curve(axes, range(len(known)), [night["reliable"] for night in known], colour="kept", markersize=3)
     axes.set_ylim(0, None)
-    axes.yaxis.set_major_formatter(drawing.short)
     drawing.named_ticks(axes.xaxis, {place: _minute(known[place]["made"])[5:10] for place in (0, len(known) - 1)})
     return drawing.to_svg(figure, "Reliable predictions by night.")
 
@@ -409,8 +405,7 @@ def queue_picture(rows: Sequence[Mapping[str, Any]]) -> Markup | str:
             )
         axes.plot(row["q50"], place, "o", markersize=4, color=drawing.COLOURS["ink"])
     names = [printable(f"{row['job_id']} {row['queue'] or ''}".strip(), 30) for row in shown]
-    drawing.named_ticks(axes.yaxis, dict(enumerate(names)))
-    axes.invert_yaxis()
+    drawing.named_rows(axes, names)
     axes.set_xlim(0, HOURS)
     axes.set_xlabel("hours from now: a dot is the median, bars end at the 80 and 95% quantiles")
     return drawing.to_svg(figure, f"Expected starts of {len(shown)} waiting jobs in the next {HOURS} hours.")

@@ -99,6 +99,7 @@ def card(left: float = 0.13) -> "tuple[Figure, Axes]":
     figure, axes = panels((1,), CARD_IN / 2)
     figure.set_figwidth(CARD_IN)
     figure.subplots_adjust(left=left, right=0.97, top=0.95, bottom=0.15)
+    axes[0].yaxis.set_major_formatter(short)
     return figure, axes[0]
 
 
@@ -117,6 +118,12 @@ def named_ticks(axis: "Axis", named: Mapping[float, str]) -> None:
     """Ticks at some values alone, with a text each."""
     axis.set_ticks(list(named), labels=list(named.values()))
     axis.set_ticks([], minor=True)
+
+
+def named_rows(axes: "Axes", names: Sequence[str]) -> None:
+    """Name the rows of a plot, the first one at the top."""
+    named_ticks(axes.yaxis, dict(enumerate(names)))
+    axes.invert_yaxis()
 
 
 def per_cent(axis: "Axis", decimals: int | None = 0) -> None:

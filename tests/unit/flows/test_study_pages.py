@@ -27,7 +27,7 @@ def test_the_page_stands_alone_and_says_the_figures() -> None:
     page = backtest_page([found])
     assert page == backtest_page([found])
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
-    assert page.count("<svg") == 5 and "33.3% of the jobs are learnt from" in page
+    assert page.count("<svg") == 5 and "33.3% of the jobs are used for training" in page
     assert f"{found.ranked[0]['mae_s']:,.0f}" in page and "#0a0b" not in page
 
 
