@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from flows.pages.answers import clean_charts
 from flows.pages.formats import number, percent, span_if_known
@@ -199,13 +200,8 @@ def _no_burst(smallest: object) -> Iterator[Block]:
     yield f"None was found.{unseen}"
 
 
-RULES = (
-    text("in force", "word"),
-    text("which jobs", "which", limit=500),
-    text("why", "reason"),
-    JOBS,
-)
-SETTINGS = (text("setting", "name"), text("value"), text("default"), text("meaning", limit=500))
+RULES = (text("in force", 0), text("which jobs", 1, limit=500), text("why", 2), Column("jobs", 3))
+SETTINGS = (text("setting", 0), text("value", 1), text("default", 2), text("meaning", 3, limit=500))
 
 
 def _rules_and_settings(cleaned: Cleaned, bursts: Rows) -> Iterator[Block]:
@@ -219,17 +215,10 @@ def _rules_and_settings(cleaned: Cleaned, bursts: Rows) -> Iterator[Block]:
     yield Grid("", RULES, rules) if rules else "The config has no such rule."
     yield Heading("Settings used")
     for name, section in _sections(cleaned.settings.clean):
-        fields = type(section).model_fields.items()
-        values = {key: (getattr(section, key), field.get_default(call_default_factory=True)) for key, field in fields}
         rows = [
-            {
-                "name": key,
-                "meaning": field.description or "",
-                "value": _value(values[key][0]),
-                "default": _default(*values[key]),
-            }
-            for key, field in fields
-            if not isinstance(values[key][0], BaseModel) and key not in ("keep", "drop")
+            (key, _value(value), _default(value, field), field.description or "")
+            for key, field in type(section).model_fields.items()
+            if not isinstance(value := getattr(section, key), BaseModel) and key not in ("keep", "drop")
         ]
         yield Grid(f"[{name}]: {(type(section).__doc__ or '').strip()}", SETTINGS, rows)
 
@@ -241,9 +230,10 @@ def _sections(settings: CleanSettings) -> Iterator[tuple[str, BaseModel]]:
             yield f"clean.{name}", section
 
 
-def _default(value: object, default: object) -> str:
+def _default(value: object, field: FieldInfo) -> str:
     """The default of a setting where its value is another."""
-    return "" if _value(value) == _value(default) else f"Default: {_value(default)}."
+    default = _value(field.get_default(call_default_factory=True))
+    return "" if _value(value) == default else f"Default: {default}."
 
 
 def _local_time(instant_s: float | None, zone: ZoneInfo) -> str:
@@ -255,15 +245,14 @@ def _local_time(instant_s: float | None, zone: ZoneInfo) -> str:
         return str(instant_s)
 
 
-def _rules(cleaned: Cleaned) -> Iterator[dict[str, Any]]:
+def _rules(cleaned: Cleaned) -> Iterator[tuple[object, ...]]:
     """The site's own rules, and the number of jobs that each matches."""
     clean = cleaned.settings.clean
     for word, rules in (("keep", clean.keep), ("drop", clean.drop)):
         for rule in rules:
             named = rule.model_dump(exclude={"reason"}, exclude_none=True)
             n_jobs = cleaned.report.facts.get(f"site_{word}: {printable(rule.reason)}")
-            which = ", ".join(f"{key} {value}" for key, value in named.items())
-            yield {"word": word, "which": which, "reason": rule.reason, "n_jobs": n_jobs}
+            yield word, ", ".join(f"{key} {value}" for key, value in named.items()), rule.reason, n_jobs
 
 
 def _value(value: object) -> str:
