@@ -113,16 +113,23 @@ def says_nothing(jobs: pa.Table, silent: Sequence[SilentRequest]) -> Bools:
 
 def sentences(silent: Sequence[SilentRequest], *, counts_every_request: bool = False) -> list[str]:
     """What a report says of them."""
-    counts = "It counts, by clean.flags_off." if counts_every_request else "It counts as none."
+    counts = "it is still used, because of clean.flags_off" if counts_every_request else "this request is ignored"
     said = [
-        f"The request of {one.requested_s / 3600:,.4g} h{_where(one.queue)} says nothing: {one.n_jobs:,} jobs have it, "
-        f"the longest ran {one.longest_s / 3600:,.3g} h. {counts}"
+        f"{one.n_jobs:,} jobs{_where(one.queue)} requested {_time(one.requested_s)}, but none ran longer than "
+        f"{_time(one.longest_s)}; {counts}."
         for one in silent[:LISTED]
     ]
     if len(silent) > LISTED:
         n_jobs = sum(one.n_jobs for one in silent[LISTED:])
-        said.append(f"{len(silent) - LISTED:,} more requests of {n_jobs:,} jobs say nothing.")
+        said.append(f"{len(silent) - LISTED:,} more requests of {n_jobs:,} jobs are like that.")
     return said
+
+
+def _time(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{round(seconds / length, 2):,g} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _where(queue: str | None) -> str:

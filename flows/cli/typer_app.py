@@ -1,7 +1,6 @@
 """The typer application. Each command imports its services when it is called, so that --help starts fast."""
 
 import inspect
-import math
 import resource
 import sys
 import time
@@ -9,29 +8,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-from flows.cli.commands.jobs import clean, ingest
-from flows.cli.commands.models import (
-    find_phases,
-    learn,
-    plan_phases,
-    predict_phases,
-    predict_points,
-    suggest,
-    time_phases,
-)
-from flows.cli.commands.published import compare, list_versions, pin, promote, report, rollback, show, unpin
-from flows.cli.commands.query import query, when
-from flows.cli.commands.run import rerun, run
-from flows.cli.commands.scaling import advise_procs, evaluate_predictors, fit_series
-from flows.cli.commands.scheduler import export, guard, limits
-from flows.cli.commands.standing import doctor, init, serve
-from flows.cli.commands.study import backtest, replay
+from flows.cli.commands import logs, models, published, query, run, scheduler, standing
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
 from flows.pages.terminal.blocks import Answer, print_json, print_json_lines
@@ -40,33 +22,50 @@ from pipeline.errors import InputError, WalltimeError
 Commands = Mapping[str, Callable[..., Answer | None]]
 
 PANELS: Mapping[str, Commands] = {
-    "Every night": {"run": run, "rerun": rerun, "serve": serve, "init": init, "doctor": doctor},
-    "Look": {"ingest": ingest, "clean": clean, "show": show},
-    "Ask": {"query": query, "when": when, "report": report, "limits": limits},
-    "Study": {"backtest": backtest, "replay": replay},
-    "Feed the scheduler": {"export": export, "guard": guard},
+    "Every night": {
+        "run": run.run,
+        "rerun": run.rerun,
+        "serve": standing.serve,
+        "init": standing.init,
+        "doctor": standing.doctor,
+    },
+    "Look": {"ingest": logs.ingest, "clean": logs.clean, "show": published.show},
+    "Ask": {"query": query.query, "when": query.when, "report": published.report, "limits": scheduler.limits},
+    "Study": {"backtest": logs.backtest, "replay": logs.replay},
+    "Feed the scheduler": {"export": scheduler.export, "guard": scheduler.guard},
 }
 """The commands by what a person wants to do, in the order of --help."""
 
 GROUPS: Mapping[str, tuple[str, Commands]] = {
     "versions": (
         "Versions of the published tables: list, compare, publish, keep.",
-        {"list": list_versions, "promote": promote, "rollback": rollback, "pin": pin, "unpin": unpin,
-         "compare": compare},
+        {
+            "list": published.list_versions,
+            "promote": published.promote,
+            "rollback": published.rollback,
+            "pin": published.pin,
+            "unpin": published.unpin,
+            "compare": published.compare,
+        },
     ),
     "scaling": (
         "Runtime over processors: laws fitted to measured runs, and processor counts to request.",
-        {"fit": fit_series, "evaluate": evaluate_predictors, "advise": advise_procs},
+        {"fit": models.fit_series, "evaluate": models.evaluate_predictors, "advise": models.advise_procs},
     ),
     "inputs": (
         "Runtime over a program's inputs: a model of past runs, its predictions, the next runs to make.",
-        {"learn": learn, "predict": predict_points, "suggest": suggest},
+        {"learn": models.learn, "predict": models.predict_points, "suggest": models.suggest},
     ),
     "phases": (
         "Runtime on another machine, from the phases that a traced run repeats.",
-        {"find": find_phases, "plan": plan_phases, "time": time_phases, "predict": predict_phases},
+        {
+            "find": models.find_phases,
+            "plan": models.plan_phases,
+            "time": models.time_phases,
+            "predict": models.predict_phases,
+        },
     ),
-}  # fmt: skip
+}
 """The groups of commands with their help."""
 
 ACTING_COMMANDS = frozenset({
@@ -86,59 +85,16 @@ QUIET_ACT = option("--quiet", "Print errors only, and with --json the answer.", 
 VERBOSE = option("--verbose", "Also print time and memory, and for a failure where it arose.", False)
 
 
-class PlainWord:
-    """What typer asks to convert a parameter's value: it passes what is plain, and leaves the rest to typer.
-
-    typer itself loads pydantic for every value, which takes a seventh of the time of a query.
-    """
-
-    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
-        """The value in the parameter's type; typer's usage error where it is none."""
-        kind = param.type_descriptor.annotation
-        if not param.multiple and param.nargs == 1:
-            if value is None or kind is str:
-                return value
-            if kind is Path or (kind is int and _is_within(value, param.type_descriptor.parameter_info)):
-                return kind(value)
-        param._runtime_param = None
-        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
-
-
-def _is_within(value: Any, bounds: Any) -> bool:
-    """Whether a word is a whole number of plain digits within a parameter's bounds."""
-    is_plain = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19
-    return is_plain and (bounds.min or 0) <= int(value) <= (bounds.max or math.inf)
-
-
-def _plainly(params: Any) -> Any:
-    for param in params:
-        param._runtime_param = PlainWord()
-    return params
-
-
-class PlainCommand(TyperCommand):
-    """A command whose plain values need no pydantic."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """The parameters of the command, and --help."""
-        return _plainly(super().get_params(ctx))
-
-
 class PanelGroup(TyperGroup):
     """Lists commands by their panels without rich, whose import would take longer than the rest of --help."""
 
-    def get_params(self, ctx: Any) -> Any:
-        """The parameters of the group, and --help."""
-        return _plainly(super().get_params(ctx))
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write each panel's commands with the first lines of their help."""
-        listed = [(name, self.commands[name]) for name in self.list_commands(ctx)]
-        width = formatter.width - 6 - max(len(name) for name, _ in listed)
+        """Write each panel's commands with the whole first paragraphs of their help."""
         panels: dict[str, list[tuple[str, str]]] = {}
-        for name, command in listed:
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
             panel = str(getattr(command, "rich_help_panel", None) or "Commands")
-            panels.setdefault(panel, []).append((name, command.get_short_help_str(width)))
+            panels.setdefault(panel, []).append((name, (command.help or "").partition("\n\n")[0].replace("\n", " ")))
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
@@ -223,12 +179,12 @@ def application(arguments: Sequence[str] = ()) -> typer.Typer:
     for panel, commands in PANELS.items():
         for name in commands:
             if name in wanted:
-                found.command(name, cls=PlainCommand, rich_help_panel=panel)(as_command(commands[name], name))
+                found.command(name, rich_help_panel=panel)(as_command(commands[name], name))
     for group, (help_text, commands) in GROUPS.items():
         if group in wanted:
             added = _application(group, help_text)
             for name, command in commands.items():
-                added.command(name, cls=PlainCommand)(as_command(command, f"{group} {name}"))
+                added.command(name)(as_command(command, f"{group} {name}"))
             found.add_typer(added, rich_help_panel="Groups of commands")
     return found
 

@@ -22,27 +22,16 @@ def number(value: object) -> str:
     return f"{value:,.{min(digits, 6)}f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def brief(value: float | str | None) -> str:
-    """A number with about three digits; empty for null, a text as it is."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if abs(value) >= 1e15:
-        return f"{value:.3g}"
-    if value == int(value) or abs(value) >= 100:
-        return f"{value:,.0f}"
-    if abs(value) < 0.01:
-        return f"{value:.1g}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
 def any_value(value: object) -> str:
     """A value of any published column; of a list its length."""
     return f"{len(value):,} values" if isinstance(value, list) else significant(value, 6)
 
 
 def significant(value: object, digits: int) -> str:
-    """A number that is not whole with this many digits; any other value as text, empty for null."""
-    return f"{value:.{digits}g}" if isinstance(value, float) else plain(value)
+    """A number that is not whole with this many digits, large ones whole; other values as text, empty for null."""
+    if not isinstance(value, float):
+        return plain(value)
+    return f"{value:.{digits}g}" if abs(value) < 10 ** (digits - 1) or not math.isfinite(value) else f"{value:.0f}"
 
 
 def fixed(value: float | None, digits: int = 2) -> str:
@@ -84,6 +73,11 @@ def span(seconds: float | None) -> str:
         if abs(seconds) >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
     return f"{seconds:,.0f} s"
+
+
+def span_if_known(seconds: float | None) -> str:
+    """A duration as `span`; empty for null."""
+    return "" if seconds is None else span(seconds)
 
 
 def between(low: float | None, high: float | None, unbounded: str = "") -> str:

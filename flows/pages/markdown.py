@@ -3,6 +3,7 @@
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
+from flows.pages.formats import number
 from pipeline.errors import printable
 from pipeline.report import Report, Tally
 
@@ -28,7 +29,12 @@ def report_markdown(report: Report) -> str:
     rows += [(f"set aside: {reason}", tally) for reason, tally in report.set_aside.items()]
     parts = [f"# {escape(report.stage)}", _tallies(report.unit, rows)]
     if report.facts:
-        parts.append(table(("fact", "value"), [(name, _number(value)) for name, value in report.facts.items()]))
+        parts.append(
+            table(
+                ("fact", "value"),
+                [(name, number(value) if value is not None else "unknown") for name, value in report.facts.items()],
+            )
+        )
     parts += [f"- {escape(note, 500)}" for note in report.notes]
     return "\n\n".join(parts) + "\n"
 
@@ -40,11 +46,5 @@ def _tallies(unit: str, rows: Sequence[tuple[str, Tally]]) -> str:
 
 def facts_markdown(title: str, facts: Mapping[str, object]) -> str:
     """A titled list of names and values."""
-    rows = [(name, _number(value)) for name, value in facts.items()]
+    rows = [(name, number(value) if value is not None else "unknown") for name, value in facts.items()]
     return f"# {escape(title)}\n\n{table(('', 'value'), rows)}\n"
-
-
-def _number(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    return f"{value:,}" if isinstance(value, int) else "unknown" if value is None else str(value)

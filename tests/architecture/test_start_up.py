@@ -17,7 +17,7 @@ from tests.unit.estimate.states import busy_log
 
 ROOT = Path(__file__).parents[2]
 SPARED = ("pandas", "scipy", "prefect", "duckdb", "numba", "rich", "matplotlib", "numpy.ma", "pipeline.run")
-SPARED_QUERIES = ("pandas", "prefect", "duckdb", "rich", "matplotlib", "pipeline.run", "pydantic", "pyarrow._compute")
+SPARED_QUERIES = ("pandas", "prefect", "duckdb", "rich", "matplotlib", "pipeline.run", "pyarrow._compute")
 HEAVY = ("pandas", "scipy", "prefect", "duckdb", "pipeline.run", "pipeline.clean")
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.pages.answers.scaling import series_page
 from flows.pages.html.application_pages import _weak
-from flows.pages.html.series_page import series_page
 from flows.pages.terminal.render import print_blocks
 from flows.pages.terminal.view_run import view_summary
 from flows.services.published.published_folder import template_sentences, unreliability_note

@@ -93,7 +93,7 @@ def test_what_cleaning_changes_stands_beside_both_at_every_age(config: Path, wal
     assert shown.code == 0, shown.err
     found = json.loads(walltime("backtest", config, *asked, "--json").out)["logs"][0]["rows"]
     error_s = {(row["stale_days"], row["learnt_from"]): row["mae_s"] for row in found if row["part"] == "all"}
-    changes = shown.out.split("changes without learning from")[1:]
+    changes = shown.out.split("changes without training on")[1:]
     assert len(changes) == 2 and shown.out.count("fell back") == 4
     assert "known at the last midnight at least 1 day before\n" in shown.out
     for table, days in zip(changes, (None, 1.0), strict=True):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.pages.html.clean_page import toml_text
+from flows.pages.answers.clean import toml_text
 from pipeline.config_file import parse_settings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import BURSTS, EFFECT, JOBS, UNREADABLE
@@ -123,9 +123,9 @@ def test_the_sample_cleaned(sample: Path, tmp_path: Path, walltime: Walltime) ->
         "riverbend",
         "Jobs per day",
         "Settings used",
-        "[clean.maximum]",
+        "[clean.maximum]:",
         "queue_runtime_s",
-        "runtimes:<br>75% / 25%",
+        "runtime spread</th>",
         "[[clean.keep]]",
         "jobs per day".title()[:4],
     ):

@@ -109,7 +109,7 @@ def test_what_is_piped_is_whole_and_bare(config: Path, tmp_path: Path, walltime:
     out = tmp_path / "two words"
     shown = walltime("run", config, "--plain", "--out", out).out
     assert f"show predictions --from '{out}'" in shown and "swf.toml" not in shown
-    assert "Groups by the law that answers for them and its status\n" in shown
+    assert "Groups by chosen law and fit status\n" in shown
     advice = walltime("show", "--from", out, "predictions").out
     assert "Later runs that have been compared with this row: " in advice and "…" not in advice
     ingested = walltime("ingest", SAMPLES / "traps.swf", "--out", tmp_path / "jobs.parquet").out

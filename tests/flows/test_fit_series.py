@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.pages.answers.scaling import series_page
 from flows.pages.html.application_pages import page_name
-from flows.pages.html.series_page import series_page
 from pipeline.kernels import interpreted
 from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts, with_curves
 from pipeline.storage import read_table
@@ -62,7 +62,7 @@ def test_fit_series_counts_what_the_file_counts(tmp_path: Path, walltime: Wallti
         for name, unit in (("procs", "processor"), ("gpus", "GPU"), ("unit", "node"))
     }
     for unit, shown in by_unit.items():
-        assert f"Reliability at 64 {unit}s: ok" in shown and f"How many {unit}s to request:" in shown
+        assert f"Reliability at 64 {unit}s: ok" in shown and re.search(rf"\nAsk for \d+ {unit}s?\. Best", shown)
         assert f"{unit}-hours" in shown
         assert not any(
             f" {other}s" in shown for other in by_unit if other != unit and (other, unit) != ("node", "processor")
@@ -159,7 +159,7 @@ def test_the_page_of_a_series_needs_no_network_and_escapes_what_it_is_told(tmp_p
     assert made.code == 0 and "Wrote page" in made.out
     assert "<script" not in page and "&lt;script&gt;" in page and "\x1b" not in page
     assert not re.search(r"(?:src|href)=.?https?:|url\((?!#)|@import", page)
-    assert page.count("<svg") == 1 and "Predictions" in page
+    assert page.count("<svg") == 1 and "Measured and predicted" in page
     walltime("scaling", "fit", tmp_path / "odd.csv", "--predict", "64", "--report", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == page
 
@@ -221,7 +221,7 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     asked = ("scaling", "fit", tmp_path / "bt.csv", "--predict", "25", "--procs-per-node", "8", "--rate", "2")
     shown = walltime(*asked).out
     assert "All measured counts are squares; runtimes at other counts are interpolated." in shown
-    assert "Run on 32" not in shown and "How many processors to request:" in shown
+    assert "Run on 32" not in shown and "\nAsk for 16 processors." in shown
     found = json.loads(walltime(*asked, "--json").out)["series"][0]
     counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
     assert counts and set(counts) <= {1, 4, 9, 16, 25}

@@ -60,7 +60,7 @@ def test_two_sizes_that_gain_are_not_said_to_gain_nothing(tmp_path: Path, wallti
 def test_counts_asked_of_a_series_of_one_size_are_refused_in_words(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "one.csv").write_text("procs,runtime_s\n2,500\n")
     shown = walltime("scaling", "fit", tmp_path / "one.csv", "--predict", "2,4,64").out
-    assert "Not predicted at 4, 64: one size says nothing about another." in shown
+    assert "Not predicted at 4, 64: runs on one count do not tell runtimes on others." in shown
     assert "Not predicted" not in walltime("scaling", "fit", tmp_path / "one.csv", "--predict", "2").out
 
 

@@ -87,7 +87,7 @@ def test_a_query_says_what_memory_such_jobs_stay_under(tmp_path: Path, walltime:
     asked = ("query", "--from", published, "--user", "1", "--application", "1", "--procs", "16", "--memory", "16G")
     shown = walltime(*asked)
     assert shown.code == 0, shown.err
-    assert "Memory: ask for " in shown.out and "97% of all jobs under what is recommended" in shown.out
+    assert "Memory: ask for " in shown.out and "97% of all jobs stay within the memory recommended" in shown.out
     assert "the request is 8 GiB per node, 16 GiB in all (1 GiB per processor)" in shown.out
     found = json.loads(walltime(*asked, "--json").out)
     assert found["used_mem_kib_q50"] <= found["recommended_mem_kib"] <= 2 * GIB

@@ -106,7 +106,7 @@ def test_an_answer_says_what_the_log_does_not_know_and_what_it_compared(publishe
         *given, "--application", "nosuch", "--partition", "no\x1bsuch", "--procs", "4", "--memory", "4G"
     ).out
     assert "The log does not know application nosuch, partition no" in named and "\x1b" not in named
-    assert "counts as 1,024 MiB per processor" in named and "requested time" not in named
+    assert "memory is 1,024 MiB per processor" in named and "requested time" not in named
     known = walltime(*given, "--application", "a1", "--requested", "4h").out
     assert "does not know" not in known and "MiB" not in known and "and requested time" in known
     assert "as the newest similar job had" in known
@@ -274,7 +274,7 @@ def test_a_kind_of_runs_is_answered_by_its_published_prediction(sample: Path, wa
     ends = [row["runtime_s"] for row in own if row["procs"] in (low, high)]
     assert min(ends) <= between["runtime_s"] <= max(ends)
     shown = walltime("query", "--from", sample, "--application", kind["application"], "--procs", ran[0]).out
-    assert "this is the published prediction of the group" in shown and "kept so far" not in shown
+    assert "this is the published prediction of the group" in shown and "past jobs below" not in shown
     of_user = ("--application", kind["application"], "--procs", ran[0], "--user", largest["user"])
     assert asked(walltime, sample, *of_user)["answered_by"] == "predictions"
     assert "No request is given" in walltime("query", "--from", sample, *of_user).out
@@ -298,7 +298,7 @@ def test_a_query_waits_for_no_library_that_it_does_not_need(sample: Path) -> Non
     script = f"""
 import atexit, sys
 from flows.cli import main
-names = ("numba", "scipy.linalg", "pandas", "duckdb", "prefect", "pydantic", "matplotlib")
+names = ("numba", "scipy.linalg", "pandas", "duckdb", "prefect", "matplotlib")
 atexit.register(lambda: print("loaded:", *(name for name in names if name in sys.modules)))
 sys.argv[1:] = ["query", "--from", {str(sample)!r}, "--user", "17", "--procs", "4", "--requested", "4h"]
 main()

@@ -1,20 +1,12 @@
-"""`walltime inputs` and `walltime phases`: models of a program's runs over its inputs, and from machine to machine."""
+"""`walltime scaling`, `inputs` and `phases`: models of measured runs over processors, inputs and machines."""
 
 from pathlib import Path
 from typing import Literal
 
-from flows.cli.options import PAGE_FILE, SEED, argument, option
-from flows.pages.terminal.blocks import Answer
-from flows.pages.terminal.view_models import (
-    view_answers,
-    view_model,
-    view_phases,
-    view_plan,
-    view_prediction,
-    view_suggestions,
-    view_times,
-)
-from flows.services.quantities import share
+from flows.cli import options as shared
+from flows.cli.options import argument, option
+from flows.pages.terminal.blocks import Answer, wrote
+from flows.services.quantities import as_of_seconds, processor_counts, share
 from pipeline.errors import InputError
 
 REFUSED = 3
@@ -47,7 +39,7 @@ def learn(
         "How to learn; gp: Gaussian processes; auto: also boosted trees, where these lower the error.",
         "auto",
     ),
-    seed: int = SEED,
+    seed: int = shared.SEED,
 ) -> Answer:
     """Learn the runtime as a function of the inputs of runs, and write the model.
 
@@ -58,6 +50,7 @@ def learn(
     Examples:
       walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model
     """
+    from flows.pages.answers.inputs import view_model
     from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
     from pipeline.inputs import LearnRules
 
@@ -83,6 +76,7 @@ def predict_points(
       walltime inputs predict model --at n=1000,steps=64
       walltime inputs predict model --points points.csv --json
     """
+    from flows.pages.answers.inputs import view_answers
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.input_models import answered_points, asked_points, read_model
     from pipeline.inputs.answers import ANSWERS
@@ -117,6 +111,7 @@ def suggest(
     Examples:
       walltime inputs suggest model --budget 100000 --unit proc-seconds
     """
+    from flows.pages.answers.inputs import view_suggestions
     from flows.services.input_models import read_model, suggested_runs
     from pipeline.inputs import Cost, CostUnit
 
@@ -135,7 +130,7 @@ def find_phases(
     out: Path = option("--out DIR", "The folder for the tables, one per trace.", ...),
     application: str | None = option("--application NAME", "The application, for walltime query --platform."),
     times: Path | None = option("--times CSV", "Measured times of the vectors' intervals: interval (from 0), time_s."),
-    report: Path | None = PAGE_FILE,
+    report: Path | None = shared.PAGE_FILE,
 ) -> Answer:
     """Find the phases that a run repeats: the first step of a prediction for another machine.
 
@@ -143,22 +138,17 @@ def find_phases(
     Examples:
       walltime phases find trace.csv --out found --application solver --report phases.html
     """
-    from flows.services.phase_folder import find
+    from flows.pages.answers.phases import phases_page, view_phases
+    from flows.services.files.table_files import write_page
+    from flows.services.phase_folder import find, phase_table
+    from pipeline.phase_tables import PHASE_POINTS, PHASES
 
     found = find(given, out, application=application, times=times)
     if report:
-        _draw(report, out, found.facts["status"])
+        phases, points = (phase_table(out, kind) for kind in (PHASES, PHASE_POINTS))
+        write_page(report, phases_page(found.facts, found.rows, found.notes, phases, points))
     facts = found.facts | {"phases": found.rows, "notes": found.notes}
     return Answer(facts, view_phases(found.facts, found.rows, found.notes))
-
-
-def _draw(report: Path, out: Path, status: str) -> None:
-    from flows.pages.html.model_pages import phases_page
-    from flows.services.files.table_files import write_page
-    from flows.services.phase_folder import phase_table
-    from pipeline.phase_tables import PHASE_POINTS, PHASES
-
-    write_page(report, phases_page(phase_table(out, PHASES), phase_table(out, PHASE_POINTS), status))
 
 
 def plan_phases(
@@ -175,6 +165,7 @@ def plan_phases(
     Examples:
       walltime phases plan found --budget 5%
     """
+    from flows.pages.answers.phases import view_plan
     from flows.services.phase_folder import plan
 
     if budget is not None and samples is not None:
@@ -199,6 +190,7 @@ def time_phases(
     Examples:
       walltime phases time found times.csv --platform north
     """
+    from flows.pages.answers.phases import view_times
     from flows.services.phase_folder import time_platform
 
     found = time_platform(folder, source, platform)
@@ -217,7 +209,143 @@ def predict_phases(
     Examples:
       walltime phases predict found --platform north --publish my-site-tables
     """
+    from flows.pages.answers.phases import view_prediction
     from flows.services.phase_folder import predict
 
     found = predict(folder, platform, publish)
     return Answer(found.facts | {"notes": found.notes}, view_prediction(found.facts, found.notes))
+
+
+def fit_series(
+    file: Path = argument(
+        "FILE.csv", "Columns procs (or gpus, nodes), runtime_s; optionally application, problem_size, series, energy_j."
+    ),
+    predict: str | None = option("--predict 64,128", "Counts to predict: processors, or what the file counts."),
+    max_procs: int | None = shared.MAX_PROCS,
+    procs_per_node: int | None = shared.NODE,
+    rate: float | None = shared.RATE,
+    loss: Literal["log", "relative"] = option(
+        "--loss", "What a fit minimises: relative errors (ADEPT's WSSRE), or errors of log runtime.", "relative"
+    ),
+    screen: bool = option(
+        "--screen/--no-screen",
+        "Find odd sizes and leave them out of the fits; find steps and favoured processor counts.",
+        True,
+    ),
+    out: Path | None = option(
+        "--out PATH",
+        "Write the fits (.parquet or .csv), and beside them <out>.observations, .patterns, .scalability, "
+        ".predictions, .across.",
+    ),
+    report: Path | None = shared.PAGE_FILE,
+) -> Answer:
+    """Fit the default laws to measured runtimes, and predict other processor counts.
+
+    Rows with the same procs are repeated runs. Rows that differ in application, problem_size or series
+    belong to different series. A column gpus or nodes instead of procs, or a column unit, says what runs are over.
+
+    \b
+    Examples:
+      walltime scaling fit runs.csv --predict 64,128
+      walltime scaling fit runs.csv --report runs.html --procs-per-node 24 --rate 0.02
+    """
+    from flows.pages.answers.scaling import series_blocks, series_page, weak_blocks
+    from flows.services.files.table_files import check_suffix, write_page
+    from flows.services.series_files import read_series, with_fitted, write_series
+    from pipeline.scaling.advice import CostSettings
+    from pipeline.scaling.fitted_series import (
+        compiling_for_many,
+        fit_and_predict,
+        series_as_dicts,
+        weak_series,
+        with_answers,
+        with_curves,
+    )
+
+    at = processor_counts(predict, "--predict")
+    if out:
+        check_suffix(out)
+    observations = read_series(file)
+    with compiling_for_many(observations.num_rows):
+        tables = fit_and_predict(observations, at, max_procs, loss, is_screened=screen, procs_per_node=procs_per_node)
+        series = with_answers(series_as_dicts(tables), tables, max_procs, CostSettings(procs_per_node, rate))
+        weak, shown = weak_series(tables, at), with_fitted(series, tables, max_procs, procs_per_node)
+        curves = with_curves(shown, tables) if report else []
+    # The page comes first: if it cannot be written, no table is.
+    if report:
+        write_page(report, series_page(file.stem, curves, weak=weak))
+    written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
+    blocks = (*series_blocks(shown, is_screened=screen, requested=at), *weak_blocks(weak), *wrote(written))
+    return Answer({"series": series, "weak_scaling": weak, "tables": written}, blocks)
+
+
+def evaluate_predictors(
+    files: list[Path] = argument(
+        "FILE.csv...", "Columns procs, runtime_s, optionally application, problem_size, series."
+    ),
+    predictor: list[str] | None = option("--predictor NAME", "Only this predictor; repeatable."),
+    out: Path | None = shared.OUT_FILE,
+) -> Answer:
+    """Predict measured runtimes from 3 to 5 sizes of their series, with every law and with Walltime's predictors.
+
+    ADEPT is left out, because its search takes longest: name it, as in --predictor adept --predictor walltime.
+
+    The given sizes are first the smallest ones, then ones spread over the series. All other sizes are predicted.
+
+    \b
+    Examples:
+      walltime scaling evaluate runs.csv
+      walltime scaling evaluate a.csv b.csv --out errors.csv
+    """
+    from flows.pages.answers.scaling import view_errors
+    from flows.services.files.table_files import check_suffix, write_any
+    from flows.services.series_files import evaluate_files
+    from pipeline.tables import SCALING_ERRORS
+
+    if out:
+        check_suffix(out)
+    table, report = evaluate_files(files, predictor or ())
+    written = {SCALING_ERRORS.name: write_any(out, table, SCALING_ERRORS)} if out else {}
+    rows = table.to_pylist()
+    facts = {"errors": rows, "report": report, "tables": written}
+    return Answer(facts, (*view_errors(rows, report), *wrote(written)))
+
+
+def advise_procs(
+    published: Path = shared.FROM,
+    application: str | None = shared.APPLICATION,
+    user: str | None = shared.USER,
+    account: str | None = shared.ACCOUNT,
+    user_group: str | None = shared.USER_GROUP,
+    job_name: str | None = shared.JOB_NAME,
+    queue: str | None = shared.QUEUE,
+    problem_size: str | None = shared.PROBLEM_SIZE,
+    group: str | None = option("--group ID", "A group_id from table groups."),
+    procs_per_node: int | None = shared.NODE,
+    rate: float | None = shared.RATE,
+    key_file: Path | None = shared.KEY_FILE,
+    as_of: str | None = shared.AS_OF,
+) -> Answer:
+    """Recommend processor counts: the best trade-off, the cheapest and the fastest, with the cost of each.
+
+    Each count is listed with its runtime and 80% interval, processor-hours and efficiency. Nodes and price are listed
+    where the config or an option gives them, and energy where the log measured it. Without an application or another
+    value the groups with most jobs are listed. Counts go up to twice the largest that ran.
+
+    \b
+    Examples:
+      walltime scaling advise --from my-site-tables
+      walltime scaling advise --application solver --user u17 --rate 0.02
+    """
+    from flows.pages.answers.scaling import view_advice
+    from flows.services.published.advice import advised_groups, cost_of_run
+    from pipeline.publish import reading
+
+    texts = {
+        "application": application, "user": user, "account": account, "user_group": user_group, "job_name": job_name,
+        "queue": queue, "problem_size": problem_size, "group_id": group,
+    }  # fmt: skip
+    wanted = {name: text for name, text in texts.items() if text is not None}
+    with reading(published, as_of_seconds(as_of)) as manifest:
+        found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
+    return Answer(found, view_advice(found))

@@ -7,21 +7,8 @@ from typing import Any
 
 import typer
 
-from flows.cli.options import (
-    AS_OF,
-    FOLDER_MEANT,
-    FROM,
-    JSON,
-    MAX_PROCS,
-    NODE,
-    RATE,
-    SEED,
-    USER,
-    argument,
-    check_mode,
-    complete_table,
-    option,
-)
+from flows.cli import options as shared
+from flows.cli.options import argument, check_mode, complete_table, option
 from flows.pages.terminal.blocks import Answer, Exact, Grid, wrote
 from flows.services.quantities import as_of_seconds
 from pipeline.errors import InputError
@@ -36,11 +23,13 @@ def show(
     table: str | None = argument(
         "[TABLE]", "The table to show; default: the list of tables.", None, autocompletion=complete_table
     ),
-    given: Path | None = option("--from DIR", f"{FOLDER_MEANT} Or a table that walltime ingest wrote (.parquet)."),
+    given: Path | None = option(
+        "--from DIR", f"{shared.FOLDER_MEANT} Or a table that walltime ingest wrote (.parquet)."
+    ),
     where: str | None = option("--where SQL", 'A condition on the columns, as in "procs > 64".'),
     select: str | None = option("--select A,B", "Only these columns; default: all."),
     limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --out all.", min=1),
-    as_of: str | None = AS_OF,
+    as_of: str | None = shared.AS_OF,
     epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as the tables hold them.", False),
     columns: bool = option(
         "--columns", "Instead: the columns with type, unit and meaning; of all tables without one.", False
@@ -48,7 +37,7 @@ def show(
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
     out: Path | None = option("--out FILE", "Write the rows to a file: .csv, .parquet, .json or .xlsx."),
     users: bool = option("--users", "Of table waste also the rows of users, most unused first.", False),
-    json: bool = JSON,
+    json: bool = shared.JSON,
 ) -> Answer | None:
     """Show what a run has published: its manifest, or the rows of a table.
 
@@ -66,8 +55,18 @@ def show(
       walltime show errors --where "day >= '2026-11-16'" --select job_id,user,runtime_s_q50,runtime_s,why
       walltime show jobs --where "user = '3' and procs > 16" --out jobs.xlsx
     """
-    from flows.pages.terminal.view_published import view_columns
-    from flows.services.published.browse import described_tables
+    from flows.pages.terminal.activity import end_activity_line
+    from flows.pages.terminal.view_published import view_columns, view_manifest, view_rows
+    from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
+    from flows.services.published.browse import (
+        described_tables,
+        manifest_facts,
+        selected_rows,
+        shown_table,
+        table_rows,
+    )
+    from flows.services.published.published_folder import published_folder
+    from pipeline.publish import reading
 
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:
@@ -83,56 +82,34 @@ def show(
         raise InputError(asked[0], "no table beside it", f"a table to look in, as in jobs {asked[0]} ...")
     if sum((json, csv, out is not None)) > 1:
         raise InputError("the command line", "several of --json, --csv and --out", "one of them")
-    rows = {"where": where, "select": select}
-    return _shown(table, given, as_of, out, is_epoch=epoch, as_csv=csv, users=users, limit=limit, **rows)
-
-
-def _shown(
-    name: str | None,
-    given: Path | None,
-    as_of: str | None,
-    out: Path | None,
-    *,
-    is_epoch: bool,
-    as_csv: bool,
-    users: bool,
-    limit: int | None,
-    **rows: str | None,
-) -> Answer | None:
-    from flows.pages.terminal.activity import end_activity_line
-    from flows.pages.terminal.view_published import view_manifest, view_rows
-    from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
-    from flows.services.published.browse import manifest_facts, selected_rows, shown_table, table_rows
-    from flows.services.published.published_folder import published_folder
-    from pipeline.publish import reading
-
-    if name is None:
+    if table is None:
         with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
             facts = manifest_facts(manifest)
         return Answer(facts, view_manifest(facts))
     if out is not None:
         check_suffix(out, suffixes=tuple(SELECTION))
-    with shown_table(given, as_of_seconds(as_of), name, users=users) as shown:
+    rows = {"where": where, "select": select}
+    with shown_table(given, as_of_seconds(as_of), table, users=users) as shown:
         if shown is None:
-            return Answer({"table": name, "rows": 0, "shown": []}, ["Every record could be read."])
-        if as_csv or out is not None:
-            with selected_rows(shown, **rows, limit=limit) as found:
-                if out is not None:
-                    return Answer(None, wrote({shown.name: write_selection(out, found)}))
-                end_activity_line()
-                csv_to(sys.stdout, found)
-            return None
-        facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
-    return Answer(facts, view_rows(facts, frozenset() if is_epoch else shown.instants))
+            return Answer({"table": table, "rows": 0, "shown": []}, ["Every record could be read."])
+        if not csv and out is None:
+            facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
+            return Answer(facts, view_rows(facts, frozenset() if epoch else shown.instants))
+        with selected_rows(shown, **rows, limit=limit) as found:
+            if out is not None:
+                return Answer(None, wrote({shown.name: write_selection(out, found)}))
+            end_activity_line()
+            csv_to(sys.stdout, found)
+    return None
 
 
 def report(
-    published: Path = FROM,
+    published: Path = shared.FROM,
     out: Path | None = option("--out PAGES", "The folder for index.html and the pages; needed without --user."),
-    user: str | None = USER,
-    procs_per_node: int | None = NODE,
-    rate: float | None = RATE,
-    as_of: str | None = AS_OF,
+    user: str | None = shared.USER,
+    procs_per_node: int | None = shared.NODE,
+    rate: float | None = shared.RATE,
+    as_of: str | None = shared.AS_OF,
     users: bool = option("--users", "Also what the jobs of each user held and did not use.", False),
     carbon: str | None = option(
         "--carbon G|FILE.csv",
@@ -179,7 +156,7 @@ def _your_jobs(published: Path, user: str, as_of: str | None) -> Answer:
     return Answer(facts, view_user_jobs(facts))
 
 
-def list_versions(published: Path = FROM) -> Answer:
+def list_versions(published: Path = shared.FROM) -> Answer:
     """List the versions of the tables on disk, the published one first, then those published before it.
 
     \b
@@ -194,7 +171,7 @@ def list_versions(published: Path = FROM) -> Answer:
     return Answer({"versions": rows}, [Grid("Versions on disk", VERSIONS, rows)])
 
 
-def promote(version: str = VERSION, published: Path = FROM) -> Answer:
+def promote(version: str = VERSION, published: Path = shared.FROM) -> Answer:
     """Publish a version that is on disk, as a rerun or an earlier night; its tables are checked first.
 
     \b
@@ -207,7 +184,7 @@ def promote(version: str = VERSION, published: Path = FROM) -> Answer:
     return _now_published(publish_version(published, version, int(time.time())))
 
 
-def rollback(published: Path = FROM) -> Answer:
+def rollback(published: Path = shared.FROM) -> Answer:
     """Publish the version again that was published before, and withdraw the current one; once more goes further back.
 
     The version that is published again is pinned. The withdrawn one stays on disk for some days, and --as-of passes
@@ -237,7 +214,7 @@ def _now_published(manifest: Any, *more: str) -> Answer:
     return Answer(facts, [f"Version {named_version(manifest)} is published now.", *more])
 
 
-def pin(version: str = VERSION, published: Path = FROM) -> Answer:
+def pin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
     """Keep a version on disk whatever its age, until `unpin`.
 
     \b
@@ -252,7 +229,7 @@ def pin(version: str = VERSION, published: Path = FROM) -> Answer:
     return Answer({"pinned": found.folder, "name": found.name}, said)
 
 
-def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
+def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
     """End the pin of a version; the settings under [publish] then say how long it stays.
 
     \b
@@ -269,10 +246,10 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
 def compare(
     first: str | None = argument("[A]", "A version, as in `walltime versions list`; default: the one before B.", None),
     second: str | None = argument("[B]", "The version to compare it with; default: the published one.", None),
-    published: Path = FROM,
+    published: Path = shared.FROM,
     replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
-    max_procs: int | None = MAX_PROCS,
-    seed: int = SEED,
+    max_procs: int | None = shared.MAX_PROCS,
+    seed: int = shared.SEED,
 ) -> Answer:
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 

@@ -8,44 +8,29 @@ from typing import Literal
 
 import typer
 
-from flows.cli.options import (
-    ACCOUNT,
-    APPLICATION,
-    AS_OF,
-    FROM,
-    JOB_NAME,
-    JSON,
-    KEY_FILE,
-    PROBLEM_SIZE,
-    QUEUE,
-    REQUESTED,
-    USER,
-    USER_GROUP,
-    check_mode,
-    option,
-)
+from flows.cli import options as shared
+from flows.cli.options import check_mode, option
 from flows.pages.terminal.blocks import Answer
-from flows.pages.terminal.view_models import view_prediction
 from flows.services.quantities import as_of_seconds, instant_s, words
 from pipeline.errors import InputError, printable
 
 
 def query(
     ctx: typer.Context,
-    published: Path = FROM,
-    user: str | None = USER,
-    account: str | None = ACCOUNT,
-    user_group: str | None = USER_GROUP,
-    application: str | None = APPLICATION,
-    job_name: str | None = JOB_NAME,
+    published: Path = shared.FROM,
+    user: str | None = shared.USER,
+    account: str | None = shared.ACCOUNT,
+    user_group: str | None = shared.USER_GROUP,
+    application: str | None = shared.APPLICATION,
+    job_name: str | None = shared.JOB_NAME,
     comment: str | None = option("--comment", "The job's comment, for [[inputs.rules]] that read it."),
     submit_line: str | None = option(
         "--submit-line", "The line that submits the job, for [[inputs.rules]] that read it."
     ),
-    queue: str | None = QUEUE,
+    queue: str | None = shared.QUEUE,
     partition: str | None = option("--partition", "The partition (Slurm's name for a queue)."),
     qos: str | None = option("--qos", "The quality of service."),
-    problem_size: str | None = PROBLEM_SIZE,
+    problem_size: str | None = shared.PROBLEM_SIZE,
     array_id: str | None = option(
         "--array-id", "The job array of a task that waits: its tasks that have ended tell most of the others."
     ),
@@ -53,7 +38,7 @@ def query(
     nodes: int | None = option("--nodes", "Nodes requested; without --procs all processors of each.", min=1),
     gpus: int | None = option("--gpus", "GPUs requested; default: none.", min=0),
     gpu_type: str | None = option("--gpu-type", "The type of the GPUs, as the log names it; default: the usual one."),
-    requested: str | None = REQUESTED,
+    requested: str | None = shared.REQUESTED,
     memory: str | None = option(
         "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
     ),
@@ -63,13 +48,13 @@ def query(
         "--batch FILE.csv", "A file of jobs, one per line; its columns are named like the options."
     ),
     out: Path | None = option("--out", "Write the answers to a batch, as .csv or .parquet."),
-    key_file: Path | None = KEY_FILE,
-    as_of: str | None = AS_OF,
+    key_file: Path | None = shared.KEY_FILE,
+    as_of: str | None = shared.AS_OF,
     platform: str | None = option(
         "--platform NAME",
         "Instead: what walltime phases predict says of another machine, of --application and --procs if given.",
     ),
-    json: bool = JSON,
+    json: bool = shared.JSON,
 ) -> Answer | None:
     """Estimate how long a job will run, with quantiles and the past jobs they rest on. A missing option is unknown.
 
@@ -103,6 +88,7 @@ def query(
 
 
 def _of_platform(published: Path, platform: str, application: str | None, procs: int | None) -> Answer:
+    from flows.pages.answers.phases import view_prediction
     from flows.services.phase_folder import platform_answer
 
     found = platform_answer(published, platform, application, procs)
@@ -138,7 +124,7 @@ def _of_batch(
 
 def when(
     ctx: typer.Context,
-    published: Path = FROM,
+    published: Path = shared.FROM,
     job: str | None = option("--job ID", "Only these jobs, with commas between them; default: all that wait or run."),
     scheduler: Literal["slurm", "pbs"] = option("--for", "Whose programs tell the queue and the nodes.", "slurm"),
     queue_file: Path | None = option(
@@ -146,12 +132,12 @@ def when(
     ),
     at: str | None = option("--at TIME", "The time of that output (ISO); default: as it says, and without a file now."),
     procs: int | None = option("--procs", "Instead: of a job that would ask for these processors now.", min=1),
-    requested: str | None = REQUESTED,
-    user: str | None = USER,
-    account: str | None = ACCOUNT,
-    application: str | None = APPLICATION,
-    job_name: str | None = JOB_NAME,
-    queue: str | None = QUEUE,
+    requested: str | None = shared.REQUESTED,
+    user: str | None = shared.USER,
+    account: str | None = shared.ACCOUNT,
+    application: str | None = shared.APPLICATION,
+    job_name: str | None = shared.JOB_NAME,
+    queue: str | None = shared.QUEUE,
 ) -> Answer:
     """Say when waiting jobs will start and how much longer running ones will run, with quantiles.
 
@@ -164,7 +150,7 @@ def when(
       walltime when --from my-site-tables --job 4711,4712 --json
       walltime when --from my-site-tables --user u17 --procs 64 --requested 24h
     """
-    from flows.pages.terminal.view_when import view_hypothetical, view_when
+    from flows.pages.terminal.view_query import view_hypothetical, view_when
     from flows.services.query.jobs import job_of
     from flows.services.schedulers import SCHEDULERS
     from flows.services.when import hypothetical, queue_in, queue_of

@@ -10,10 +10,8 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.pages.html import site_page
-from flows.pages.html.drawing import render_template
-from flows.pages.html.queue_picture import newest_answers, queue_picture
-from flows.pages.html.series_page import series_page
+from flows.pages.answers.scaling import series_page
+from flows.pages.answers.site import index_page, site_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
 from flows.services.published.published_folder import compared_templates
@@ -70,14 +68,12 @@ def write_pages(manifest: Manifest, facts: Mapping[str, Any], folder: Path, cost
     shown = dict(facts) | {
         "applications": [{**row, "link": path and quote(path.name)} for row, path in zip(listed, paths, strict=True)],
         "n_hidden": len(facts["applications"]) - len(listed),
-        "others": {file: of for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
+        "others": {of: file for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
         "templates": compared_templates(manifest),
-        "plots": site_page.plots(facts),
-        "queue": queue_picture(newest_answers(facts["starts"])),
-        "columns": site_page,
-    }
-    templates = ("index.html", SITE_PAGE)
-    written = [write_page(folder / template, render_template(template, **shown)) for template in templates]
+    }  # fmt: skip
+    written = [
+        write_page(folder / "index.html", index_page(shown)), write_page(folder / SITE_PAGE, site_page(shown)),
+    ]  # fmt: skip
     return [*written, *pages.values()]
 
 

@@ -1,28 +1,22 @@
-"""Draws plots as SVG, and fills the templates of pages; text from logs is escaped."""
+"""Draws charts as SVG in the colours of the pages; text from logs is escaped. Only what draws loads matplotlib."""
 
 import io
 import logging
-import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator, PercentFormatter
-from numpy.typing import ArrayLike
 
-from flows.pages.formats import brief, fixed, hours, number, percent, signed_percent
-from flows.pages.terminal.blocks import Column
 from pipeline.errors import printable
-from pipeline.version import code_version
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
 WIDTH_IN = 10.4
 CARD_IN = 3.4
@@ -72,6 +66,8 @@ _STYLE: Any = {
 @contextmanager
 def styled() -> Iterator[None]:
     """A context in which matplotlib uses the style of the pages and ignores the user's settings."""
+    import matplotlib as mpl  # noqa: PLC0415
+
     # Its messages on cached fonts and missing glyphs do not concern the user.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with warnings.catch_warnings(), mpl.rc_context():
@@ -81,23 +77,33 @@ def styled() -> Iterator[None]:
         yield
 
 
-def panel(height_in: float, left: float = 0.07, right: float = 0.985) -> tuple[Figure, Axes]:
+def panel(height_in: float, left: float = 0.07, right: float = 0.985) -> "tuple[Figure, Axes]":
     """An empty figure as wide as the page, and its axes."""
-    figure = Figure(figsize=(WIDTH_IN, height_in))
-    axes = figure.subplots()
+    figure, axes = panels((1,))
+    figure.set_figheight(height_in)
     figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.52 / height_in)
-    return figure, axes
+    return figure, axes[0]
 
 
-def card(left: float = 0.13) -> tuple[Figure, Axes]:
-    """An empty figure as wide as a card of the first screen, and its axes."""
-    figure = Figure(figsize=(CARD_IN, CARD_IN / 2))
-    axes = figure.subplots()
+def panels(widths: Sequence[float], height_in: float = 1.0) -> "tuple[Figure, list[Axes]]":
+    """An empty figure as wide as the page, and the axes of plots with these relative widths side by side."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    axes = figure.subplots(1, len(widths), squeeze=False, gridspec_kw={"width_ratios": widths})
+    return figure, list(axes[0])
+
+
+def card(left: float = 0.13) -> "tuple[Figure, Axes]":
+    """An empty figure as wide as one number of a page, and its axes."""
+    figure, axes = panels((1,), CARD_IN / 2)
+    figure.set_figwidth(CARD_IN)
     figure.subplots_adjust(left=left, right=0.97, top=0.95, bottom=0.15)
-    return figure, axes
+    axes[0].yaxis.set_major_formatter(short)
+    return figure, axes[0]
 
 
-def curve(axes: Axes, x: ArrayLike, y: ArrayLike, *, colour: str = "best", **style: Any) -> None:
+def curve(axes: "Axes", x: "ArrayLike", y: "ArrayLike", *, colour: str = "best", **style: Any) -> None:
     """Draw a line with a disc at each point."""
     discs: dict[str, Any] = {"marker": "o", "markersize": 4}
     axes.plot(x, y, color=COLOURS[colour], **discs | style)
@@ -108,16 +114,30 @@ def rule(draw: Callable[..., Any], at: float, **style: Any) -> None:
     draw(at, color=COLOURS["ink"], linewidth=0.8, **style)
 
 
-def named_ticks(axis: Axis, named: Mapping[float, str]) -> None:
+def named_ticks(axis: "Axis", named: Mapping[float, str]) -> None:
     """Ticks at some values alone, with a text each."""
-    axis.set_major_locator(FixedLocator(list(named)))
-    axis.set_major_formatter(FixedFormatter(list(named.values())))
-    axis.set_minor_locator(NullLocator())
+    axis.set_ticks(list(named), labels=list(named.values()))
+    axis.set_ticks([], minor=True)
 
 
-def per_cent(axis: Axis, decimals: int | None = 0) -> None:
+def named_rows(axes: "Axes", names: Sequence[str]) -> None:
+    """Name the rows of a plot, the first one at the top."""
+    named_ticks(axes.yaxis, dict(enumerate(names)))
+    axes.invert_yaxis()
+
+
+def per_cent(axis: "Axis", decimals: int | None = 0) -> None:
     """Label the shares of an axis in per cent."""
+    from matplotlib.ticker import PercentFormatter  # noqa: PLC0415
+
     axis.set_major_formatter(PercentFormatter(1.0, decimals=decimals))
+
+
+def whole_ticks(axis: "Axis", most: int) -> None:
+    """At most so many ticks, at whole numbers."""
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    axis.set_major_locator(MaxNLocator(nbins=most, integer=True))
 
 
 def short(value: float, _: object) -> str:
@@ -125,7 +145,7 @@ def short(value: float, _: object) -> str:
     return f"{value / 1e6:,g} M" if value >= 1e7 else f"{value:,.0f}"
 
 
-def to_svg(figure: Figure, alt: str, titles: Mapping[str, str] | None = None) -> Markup:
+def to_svg(figure: "Figure", alt: str, titles: Mapping[str, str] | None = None) -> Markup:
     """The figure as SVG to embed in HTML; `alt` says what it shows, and `titles` are tooltips by group id."""
     drawn = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -154,36 +174,3 @@ def _tag_on_page(tag: str) -> str:
     if tag.startswith("<svg"):
         return re.sub(r' (?:width|height)="[^"]*"', "", tag)
     return re.sub(r"(\.\d\d)\d+", r"\1", tag.replace(" font-family: 'DejaVu Sans';", ""))
-
-
-def _with_values(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
-    """The columns that have a value in some row."""
-    return [column for column in columns if any(str(column.raw(row)) not in ("None", "", "[]") for row in rows)]
-
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    "has_values": _with_values,
-    "say": lambda text: printable(str(text), 500),
-    "brief": brief,
-    "number": lambda value: "–" if value is None else number(value),
-    "share": lambda share: "–" if share is None or not math.isfinite(share) else f"{share:.1%}",
-    "sort_value": lambda value: "-1" if value is None else repr(value),
-    "percent": percent,
-    "signed_percent": signed_percent,
-    "fixed": fixed,
-    "hours": hours,
-}
-"""What the templates write values with: `say` texts of a log, `number` and `share` with a dash for unknown, the others
-as in `formats`. The script of a page sorts by `sort_value`; unknown is below every number."""
-
-_ENVIRONMENT = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined,
-    trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-)  # fmt: skip
-_ENVIRONMENT.filters |= FILTERS
-_ENVIRONMENT.globals |= {"code_version": code_version, "colour_of": colour_of}
-
-
-def render_template(template: str, **values: Any) -> str:
-    """The page of a template; an undefined name in the template raises."""
-    return _ENVIRONMENT.get_template(template).render(values)

@@ -1,6 +1,8 @@
-"""What commands answer: plain values as JSON, or sentences, facts and tables of declared columns for `render`.
+"""What commands answer: plain values as JSON, or blocks for a person, which a terminal (`render`) and pages show.
 
-Texts are plain: `render` spells out control characters and reads no markup.
+An answer is written once, as sentences, facts, tables of declared columns, and charts. A terminal leaves out charts and
+what is in a `Detail`. Texts are plain: both spell out control characters and read no markup; on a page what stands
+between backticks is set as code.
 """
 
 import json
@@ -47,6 +49,10 @@ class Column:
     """What the heading means, for who points at it on a page."""
     least_width: int = 0
     """A terminal narrower than this leaves the column out."""
+    is_detail: bool = False
+    """Shown on pages alone."""
+    link: str = ""
+    """The key of the address to which a page links the cell; a row without the key has no link."""
 
     def raw(self, row: Any) -> Any:
         """The value of a row."""
@@ -60,6 +66,17 @@ class Column:
 text = partial(Column, form=plain, is_text=True)
 """A column of texts."""
 
+JOBS, PROC_HOURS = Column("jobs", "n_jobs"), Column("processor-hours", "proc_hours")
+WEEK = text("week from", "week")
+"""Columns of several tables."""
+
+
+def with_values(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
+    """The columns that have a value in some row; all of them where there is no row."""
+    return [
+        column for column in columns if not rows or any(str(column.raw(row)) not in ("None", "", "[]") for row in rows)
+    ]
+
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -71,6 +88,18 @@ class Grid:
     n_bold: int = 0
     """The number of rows in bold type, from the first."""
     has_header: bool = True
+    below: Callable[[Any], str] | None = None
+    """A sentence on a row: below it on a page, below the table on a terminal."""
+    colours: Sequence[str] = ()
+    """The colours of the rows in the charts beside the table, as names of CSS variables."""
+    n_all: int = 0
+    """The number of rows where there are more than these."""
+    most: int = 300
+    """Rows on a page, which says how many there are more."""
+    source: str = ""
+    """The command that prints all rows."""
+    id: str = ""
+    """What links to the table name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +118,77 @@ class Listing:
     rows: Sequence[Mapping[str, Any]]
 
 
-Block = str | Lead | Grid | Facts | Listing
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The title of what follows, up to the next one."""
+
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A line of a chart's legend: a sample of the colour, and what it stands for."""
+
+    text: str
+    colour: str
+    style: str = ""
+    """Of the sample: hatched, stroke, dashed or dotted; or a sign that is drawn instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture with its title and caption; a terminal leaves it out."""
+
+    draw: Callable[[], str]
+    """Draws it as SVG; empty: there is nothing to draw, and the block is left out."""
+    caption: str = ""
+    legend: Sequence[Mark] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number with what it is, a sentence on it, a small chart, and the part of the page that has more."""
+
+    value: str
+    meaning: str
+    sentence: str = ""
+    draw: Callable[[], str] | None = None
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A few numbers side by side; a terminal leaves them out."""
+
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Other pages by name; a terminal leaves them out."""
+
+    title: str
+    addresses: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Lines to copy, such as a part of a config; a terminal leaves them out."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Blocks that only pages show; folded below its title if it has one."""
+
+    blocks: Iterable["Block"]
+    title: str = ""
+
+
+Block = str | Lead | Grid | Facts | Listing | Heading | Chart | Figures | Links | Verbatim | Detail
 
 
 def wrote(files: Mapping[str, object]) -> list[Block]:

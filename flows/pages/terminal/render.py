@@ -6,36 +6,21 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO, cast
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console
+from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from flows.pages.formats import any_value, number
 from flows.pages.terminal.activity import end_activity_line
-from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Lead, Listing
+from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Heading, Lead, Listing, with_values
 from pipeline.errors import printable
 
 _PIPE_WIDTH = 10_000
 _LONGEST_LINE = 4_000
 _WIDEST_LISTING = 160
 _WHOLE = 100_000
-
-
-class _Titled(Table):
-    """A table with a title as wide as the terminal; Rich would wrap it to the width of the table."""
-
-    heading = ""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.heading:
-            yield Text(self.heading, style="bold", overflow="fold")
-        if self.__rich_measure__(console, options).maximum > options.max_width:
-            self.collapse_padding = True
-        if sum(self._calculate_column_widths(console, options)) + self._extra_width > options.max_width:
-            # A number wrapped to two lines is better than a truncated one.
-            for column in self.columns:
-                column.min_width = None
-        yield from super().__rich_console__(console, options)
 
 
 class _Trimmed:
@@ -63,18 +48,20 @@ def console() -> Console:
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:
-    """Print blocks one below the other."""
+    """Print blocks one below the other, without those that only pages show."""
     out = console()
     for block in blocks:
         if isinstance(block, Listing):
             _print_listing(out, block)
         elif isinstance(block, Grid):
-            out.print(grid_table(block, out.width if out.is_terminal else _PIPE_WIDTH))
+            _print_grid(out, block)
         elif isinstance(block, Facts):
-            out.print(facts_table(block))
+            _print_facts(out, block)
+        elif isinstance(block, Heading):
+            out.print(_line(block.text, "bold"))
         elif isinstance(block, Lead):
             out.print(Text.assemble(_line(block.bold, "bold"), _line(block.rest)), soft_wrap=True)
-        else:
+        elif isinstance(block, str):
             out.print(_line(block), soft_wrap=isinstance(block, Exact))
 
 
@@ -82,15 +69,16 @@ def _line(text: str, style: str = "", limit: int = _LONGEST_LINE) -> Text:
     return Text(printable(text, limit), style, overflow="fold")
 
 
-def grid_table(block: Grid, width: int = _PIPE_WIDTH) -> Table:
-    """The table of a block on a terminal of this width.
-
-    On a narrow terminal texts and headings are wrapped first, and numbers only if that is not enough.
-    """
-    table = _Titled(box=box.SIMPLE_HEAD, pad_edge=False, show_header=block.has_header)
-    table.heading = printable(block.title, _LONGEST_LINE)
-    rows, columns = list(block.rows), [column for column in block.columns if column.least_width <= width]
+def _print_grid(out: Console, block: Grid) -> None:
+    """On a narrow terminal texts and headings are wrapped first, and numbers only if that is not enough."""
+    rows = list(block.rows)
+    columns = [
+        column
+        for column in with_values(block.columns, rows)
+        if column.least_width <= out.width and not column.is_detail
+    ]
     cells = [[_line(column.cell(row)) for column in columns] for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=block.has_header)
     for place, column in enumerate(columns):
         longest = 0 if column.is_text else max((row[place].cell_len for row in cells), default=0)
         table.add_column(
@@ -99,18 +87,35 @@ def grid_table(block: Grid, width: int = _PIPE_WIDTH) -> Table:
         )  # fmt: skip
     for place, row in enumerate(cells):
         table.add_row(*row, style="bold" if place < block.n_bold else "")
-    return table
+    _print_titled(out, block.title, table)
+    if block.below:
+        for row, shown in zip(rows, cells, strict=True):
+            if sentence := block.below(row):
+                out.print(_line(f"{shown[0].plain}: {sentence}"))
 
 
-def facts_table(block: Facts, form: Callable[[object], str] = number, limit: int = _LONGEST_LINE) -> Table:
-    """The table of names and values."""
-    table = _Titled(box=None, show_header=False)
-    table.heading = printable(block.title, _LONGEST_LINE)
+def _print_titled(out: Console, title: str, table: Table) -> None:
+    """Print the title over the whole width of the terminal, then the table."""
+    if title:
+        out.print(_line(title, "bold"))
+    if Measurement.get(out, out.options.update_width(_WHOLE), table).maximum > out.width:
+        table.collapse_padding = True
+        if max(map(Segment.get_line_length, Segment.split_lines(out.render(table))), default=0) > out.width:
+            # A number wrapped to two lines is better than a truncated one.
+            for column in table.columns:
+                column.min_width = None
+    out.print(table)
+
+
+def _print_facts(
+    out: Console, block: Facts, form: Callable[[object], str] = number, limit: int = _LONGEST_LINE
+) -> None:
+    table = Table(box=None, show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
     for name, value in block.facts.items():
         table.add_row(_line(name), _line(form(value), limit=limit))
-    return table
+    _print_titled(out, block.title, table)
 
 
 def _print_listing(out: Console, block: Listing) -> None:
@@ -118,10 +123,10 @@ def _print_listing(out: Console, block: Listing) -> None:
     columns = [Column(name, form=any_value, limit=60 if out.is_terminal else _WHOLE) for name in names]
     widths = [max([len(one.heading), *(len(one.cell(row)) for row in block.rows)]) + 2 for one in columns]
     if names and sum(widths) <= min(out.width, _WIDEST_LISTING):
-        out.print(grid_table(Grid(block.title, columns, block.rows)))
+        _print_grid(out, Grid(block.title, columns, block.rows))
         return
     out.print(_line(block.title, "bold"))
     for row in block.rows:
         known = {name: row[name] for name in names if any_value(row[name])}
         out.print()
-        out.print(facts_table(Facts("", known), any_value, _WHOLE))
+        _print_facts(out, Facts("", known), any_value, _WHOLE)

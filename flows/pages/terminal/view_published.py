@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flows.pages.formats import span
-from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Listing, side_by_side, text
+from flows.pages.terminal.blocks import JOBS, PROC_HOURS, Block, Column, Exact, Facts, Grid, Listing, side_by_side, text
 from flows.services.quantities import iso_time
 from pipeline.schema import INSTANT_UNIT
 
@@ -88,8 +88,7 @@ YOUR_JOBS = (
     text("application", form=lambda name: name or "unknown"),
     text("queue"),
     Column("processors", "procs"),
-    Column("jobs", "n_jobs"),
-    Column("processor-hours", "proc_hours"),
+    *(JOBS, PROC_HOURS),
     Column("requested", "requested_s", span),
     Column("half took less", "runtime_s_median", span),
     Column("reached the request", "n_at_limit"),
@@ -143,14 +142,14 @@ def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> I
 def _verdict(names: Sequence[str], found: Mapping[str, Any]) -> str:
     """Whether the second version's estimates are better, with the uncertainty."""
     if found["verdict"] is None:
-        return f"Verdict: the {found['user_days']:,} days of users with later jobs are too few to tell."
+        return f"Verdict: {found['user_days']:,} user-days with later jobs are too few to tell."
     word = found["verdict"]
     is_none = word == "no difference"
     said = f"{word} between {names[0]} and {names[1]}" if is_none else f"{names[1]} is {word} than {names[0]}"
     return (
         f"Verdict: {said}. The mean absolute "
         f"error changes by {found['change']:+.1%} (95% interval {found['lo95']:+.1%} to {found['hi95']:+.1%}; "
-        f"{found['resamples']:,} draws of {found['user_days']:,} days of users, seed {found['seed']})."
+        f"bootstrap over {found['user_days']:,} user-days, {found['resamples']:,} samples, seed {found['seed']})."
     )
 
 

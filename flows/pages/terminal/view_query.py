@@ -1,9 +1,9 @@
-"""What `walltime query` prints."""
+"""What `walltime query` and `walltime when` print."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.pages.formats import any_value, number, percent, span
+from flows.pages.formats import any_value, number, percent, span, span_if_known
 from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.quantities import LATER, instant, memory_text
 from pipeline.axes import UNTOLD, Axis, counted
@@ -14,7 +14,7 @@ QUANTILES = (
     text("jobs done by then", "percent", form="{}%".format),
     Column("s", "runtime_s"),
     Column("", "runtime_s", span),
-    Column("kept so far", "held", percent),
+    Column("past jobs below it", "held", percent),
 )
 
 
@@ -63,12 +63,12 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"--procs is not given: the answer is for {found['procs']:,}, as the newest similar job had."
     if found["gpus"]:
         of_type = "" if found["gpu_type"] == UNTOLD else f" of type {found['gpu_type']}"
-        yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}; jobs on none, or others, are another kind."
+        yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}. Only jobs on the same GPUs are compared."
     if found["unknown_names"]:
         yield f"The log does not know {', '.join(found['unknown_names'])}: jobs with other values answer."
     if memory_kib := found["job"].get("requested_mem_kib"):
         size = f"{number(memory_kib / 1024)} MiB per processor"
-        yield f"The requested memory counts as {size}; jobs with other memory are another kind."
+        yield f"The requested memory is {size}. Only jobs with the same memory are compared."
     if found["answered_by"] == "inputs":
         model = "A model over the inputs that the job's texts name answered"
         yield f"{model}; the sentences below are of the method walltime."
@@ -116,7 +116,7 @@ def _of_memory(found: Mapping[str, Any]) -> str:
     request = f"; the request is {_amounts(found, asked)}" if asked else ""
     return (
         f"Memory: ask for {_amounts(found, promised)}{request}. {found['recommended_share']:.1%} of such jobs stay "
-        f"under it, and {found['memory_promise']:.0%} of all jobs under what is recommended for them."
+        f"under it, and {found['memory_promise']:.0%} of all jobs stay within the memory recommended for them."
     )
 
 
@@ -174,3 +174,101 @@ def _unusual(found: Mapping[str, Any]) -> str:
 
 def _jobs(count: int) -> str:
     return f"{count:,} job{'' if count == 1 else 's'}"
+
+
+ANSWERED = {
+    "simulation": "past jobs that waited in a similar queue, with the queue simulated",
+    "similar": "past jobs that waited in a similar queue",
+    "draws": "the simulated queue alone: no past says how well it holds",
+}
+"""What answered, in words."""
+
+
+def _until(name: str) -> Column:
+    def until(row: Mapping[str, Any]) -> float | None:
+        value = row[name]
+        return None if value is None else max(value - row["at_s"], 0.0)
+
+    return Column({"q50": "starts in", "q80": "80% by", "q95": "95% by"}[name[-3:]], until, span_if_known)
+
+
+JOB = (
+    text("job", "id", limit=30), text("user", "job_owner", limit=20), text("queue", "queue_name", limit=20),
+    Column("procs"), Column("limit", "wallclock_limit", span_if_known),
+)  # fmt: skip
+WAITING = (*JOB, _until("start_s_q50"), _until("start_s_q80"), _until("start_s_q95"))
+RUNNING = (
+    *JOB, Column("has run", "wallclock_time", span_if_known), Column("left", "left_s_q50", span_if_known),
+    Column("80%", "left_s_q80", span_if_known), Column("95%", "left_s_q95", span_if_known),
+)  # fmt: skip
+HELD = (*JOB, text("why no start is expected", "note"))
+
+CHOICES = (
+    Column("procs"), Column("request", "requested_s", span_if_known), Column("starts in", "wait_s_q50", span),
+    Column("80% by", "wait_s_q80", span), Column("runs for", "runtime_s_q50", span),
+    Column("ends in", lambda row: row["wait_s_q50"] + row["runtime_s_q50"], span),
+)  # fmt: skip
+
+
+def view_when(found: Mapping[str, Any]) -> Iterator[Block]:
+    """The jobs that wait, run and are held, and what the answers rest on."""
+    rows = [row | {"at_s": found["at_s"]} for row in found["jobs"]]
+    kinds = {"queued": ("Waiting", WAITING), "running": ("Running: time left", RUNNING), "queued_held": ("Held", HELD)}
+    for status, (title, columns) in kinds.items():
+        own = [row for row in rows if row["status"] == status]
+        if own:
+            yield Grid(title, columns, sorted(own, key=lambda row: row["dispatch_time"] or 0.0))
+    if not rows:
+        yield "No job waits or runs."
+    yield from _starts_basis(found, {row["answered_by"] for row in rows})
+
+
+def view_hypothetical(found: Mapping[str, Any]) -> Iterator[Block]:
+    """The expected start and end of a job, and what another request or size would change."""
+    rows = found["choices"]
+    own, others = rows[0], rows[1:]
+    yield Lead(
+        f"In {span(own['wait_s_q50'])}",
+        f" the job is expected to start (median); by {span(own['wait_s_q80'])} with 80%, "
+        f"by {span(own['wait_s_q95'])} with 95%.",
+    )
+    for row in others:
+        if row["procs"] == own["procs"] and _gain(own, row, "50") > 60:
+            yield _sooner(own, row)
+    sizes = sorted([own, *(row for row in others if row["procs"] != own["procs"])], key=lambda row: row["procs"])
+    if len(sizes) > 1:
+        best = min(sizes, key=lambda row: row["end_s_q50"])
+        yield f"It is expected to end first on {best['procs']:,} processors."
+        yield Grid("", CHOICES, sizes)
+    if not found["has_curve"]:
+        yield ("Other numbers of processors are not compared: no curve is published for this --user and --application.")
+    yield from _starts_basis(found, {row["answered_by"] for row in rows})
+
+
+def _sooner(own: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    gains = sorted(max(_gain(own, row, level), 0.0) for level in ("10", "50", "80", "95"))
+    return (
+        f"If it asked for {span(row['requested_s'])} instead of {span(own['requested_s'])} it would start "
+        f"{span(_gain(own, row, '50'))} earlier ({span(gains[0])} to {span(gains[-1])}); "
+        f"{percent(row['share_longer'], 0)} of such jobs run longer than that."
+    )
+
+
+def _gain(own: Mapping[str, Any], row: Mapping[str, Any], level: str) -> float:
+    return float(own[f"wait_s_q{level}"] - row[f"wait_s_q{level}"])
+
+
+def _starts_basis(found: Mapping[str, Any], ways: set[str | None]) -> Iterator[str]:
+    named: Sequence[str] = [ANSWERED[way] for way in ANSWERED if way in ways]
+    if named:
+        yield f"Starts were answered by {'; or by '.join(named)}."
+    if record := found["record"]:
+        yield (
+            f"Of {record['n_scored']:,} such questions of the last 90 days {percent(record['held_q80'])} of the starts "
+            f"came by the 80% time and {percent(record['held_q95'])} by the 95% time, before calibration; the median "
+            f"error was {span(record['median_error_s'])}."
+        )
+    yield (
+        f"At {instant(int(found['at_s']))} {found['n_running']:,} jobs ran and {found['n_waiting']:,} waited on "
+        f"{found['processors']:,.0f} processors; the log is known until {instant(found['as_of_s'])}."
+    )

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from flows.pages.answers.scaling import over_axis
 from flows.pages.formats import between, number
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, notes, text
-from flows.pages.terminal.view_scaling import over_axis
 from flows.services.doctor import Diagnosis
 from flows.services.initialising import Machine
 from flows.services.published.published_folder import template_sentences
@@ -134,7 +134,7 @@ def _fits(fits: Mapping[str, Mapping[str, int]]) -> Grid:
         for law, counts in fits.items()
     ]
     columns = (text("law"), *map(Column, statuses), Column("all"))
-    return Grid("Groups by the law that answers for them and its status", columns, rows)
+    return Grid("Groups by chosen law and fit status", columns, rows)
 
 
 def _next(summary: Mapping[str, Any]) -> Iterator[Block]:

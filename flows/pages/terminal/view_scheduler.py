@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.pages.formats import fixed, percent, span
-from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
+from flows.pages.terminal.blocks import JOBS, WEEK, Block, Column, Exact, Grid, text, wrote
 from flows.services.exporting import Exported
 from flows.services.guard import Round
 from flows.services.quantities import clock, instant, memory_text
@@ -70,7 +70,7 @@ def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterat
     columns = (
         text(found["by"], "name", limit=60),
         text("recommended request", _shorter),
-        Column("jobs", "n_jobs"),
+        JOBS,
         Column("processor-hours requested", "requested_hours"),
         Column("unused", "unused_hours"),
         Column("told to request less", "n_told"),
@@ -87,6 +87,18 @@ def _people(found: Mapping[str, Any], columns: Sequence[Column], written: Mappin
     yield from wrote(written)
 
 
+LIMIT_WEEKS = (
+    WEEK,
+    Column("jobs planned shorter", "n_planned"),
+    Column("of them in a dry run", "n_dry_run"),
+    Column("raised", "n_raised"),
+    Column("extensions at least", "n_extensions"),
+    Column("processor-hours planned earlier", "earlier_proc_hours", "{:,.0f}".format),
+    Column("ended before their request", "n_ended"),
+)
+"""What became of jobs that were planned with shorter limits, by week."""
+
+
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     """Jobs that were planned shorter, how often limits were raised, and whether a job ended by one, by week."""
     now = found["config_mode"]
@@ -95,16 +107,7 @@ def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     if not found["weeks"]:
         yield "No job has ended that Walltime planned with a shorter limit."
         return
-    columns = (
-        text("week from", "week"),
-        Column("jobs planned shorter", "n_planned"),
-        Column("of them in a dry run", "n_dry_run"),
-        Column("raised", "n_raised"),
-        Column("extensions at least", "n_extensions"),
-        Column("processor-hours planned earlier", "earlier_proc_hours", "{:,.0f}".format),
-        Column("ended before their request", "n_ended"),
-    )
-    yield Grid("Jobs planned with shorter limits", columns, found["weeks"][:MOST_ROWS])
+    yield Grid("Jobs planned with shorter limits", LIMIT_WEEKS, found["weeks"][:MOST_ROWS])
     n_ended = sum(row["n_ended"] for row in found["weeks"])
     do = " See whether the guard runs." if n_ended else ""
     yield f"{n_ended:,} jobs were ended at a limit below their requests.{do}"
@@ -121,7 +124,7 @@ def view_memory_advice(found: Mapping[str, Any], written: Mapping[str, Path]) ->
     columns = (
         text(found["by"], "name", limit=60),
         text("ask for, per processor", _first_kind),
-        Column("jobs", "n_jobs"),
+        JOBS,
         Column("GiB a job requested", "requested_gib", fixed),
         Column("used", "used_gib", fixed),
         Column("recommended", "recommended_gib", fixed),

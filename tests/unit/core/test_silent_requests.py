@@ -43,8 +43,8 @@ def test_nobody_reserves_by_a_request_that_says_nothing() -> None:
     every = table.to_pylist()[0]
     assert (every["n_requested"], every["reserved_hours"]) == (150, 150 * 4.0)
     assert report.facts["silent_requests"] == 150
-    said = "The request of 8,760 h in queue long says nothing: 150 jobs have it, the longest ran 1.04 h."
-    assert report.notes == (f"{said} It counts as none.",)
+    said = "150 jobs in queue long requested 8,760 h, but none ran longer than 1.04 h; this request is ignored."
+    assert report.notes == (said,)
 
 
 def test_a_replay_plans_with_the_largest_request_that_says_something() -> None:
@@ -66,7 +66,7 @@ def test_a_site_says_that_every_request_counts() -> None:
     assert CleanSettings(flags_off=("silent_request",)).counts_every_request
     table, report = waste(jobs_of(BULK + MEANT), "here", "r1", counts_every_request=True)
     assert (table.to_pylist()[0]["n_requested"], report.facts["silent_requests"]) == (300, 150)
-    assert report.notes[0].endswith("the longest ran 1.04 h. It counts, by clean.flags_off.")
+    assert report.notes[0].endswith("longer than 1.04 h; it is still used, because of clean.flags_off.")
     asked = [{**job, "requested_procs": 4} for job in BULK + MEANT]
     work = workload_of_jobs(jobs_of(asked), 8, counts_every_request=True)
     assert YEAR_S in work.request_s and "silent_request" not in work.counts

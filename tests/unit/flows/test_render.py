@@ -3,13 +3,28 @@
 import io
 import json
 import math
+import re
 
 import pytest
-from rich.console import Console
 
 from flows.pages.formats import number
-from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Lead, Listing, print_json, report_grid, text
-from flows.pages.terminal.render import facts_table, grid_table, print_blocks
+from flows.pages.terminal.blocks import (
+    Block,
+    Chart,
+    Column,
+    Detail,
+    Exact,
+    Facts,
+    Grid,
+    Heading,
+    Lead,
+    Listing,
+    Verbatim,
+    print_json,
+    report_grid,
+    text,
+)
+from flows.pages.terminal.render import print_blocks
 from pipeline.report import Report, Tally
 
 HOSTILE = "[bold red]x[/bold red] \x1b[31m\x07 \u202e [link=file:///etc]a[/link]"
@@ -63,29 +78,39 @@ def test_rows_that_do_not_fit_are_listed_without_what_is_unknown(monkeypatch: py
     assert narrow.count("short") == 2 and narrow.count("long") == 1 and "none" not in narrow
 
 
-def printed_at(what: object, width: int) -> str:
-    sink = io.StringIO()
-    Console(file=sink, width=width, highlight=False).print(what)
-    return sink.getvalue()
-
-
-def test_a_title_longer_than_the_terminal_is_wrapped_not_cut() -> None:
+def test_a_title_longer_than_the_terminal_is_wrapped_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     title = " ".join(f"word{n}" for n in range(40))
-    shown = printed_at(grid_table(Grid(title, (text("a", 0),), [("b",)])), 60)
+    shown = plainly(printed(monkeypatch, Grid(title, (text("a", 0),), [("b",)]), columns=60))
     assert all(word in shown for word in title.split()) and max(map(len, shown.splitlines())) <= 60
-    assert all(word in printed_at(facts_table(Facts(title, {"a": 1})), 60) for word in title.split())
+    shown = printed(monkeypatch, Facts(title, {"a": 1}), columns=60)
+    assert all(word in shown for word in title.split())
 
 
-def test_numbers_stay_whole_where_the_terminal_has_room_for_them_and_are_never_cut() -> None:
+def plainly(text: str) -> str:
+    """The text without the codes of bold type."""
+    return re.sub(r"\x1b\[\d*m", "", text)
+
+
+def test_numbers_stay_whole_where_the_terminal_has_room_for_them_and_are_never_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     header = ("a name of its own", *(f"a long name of number {n}" for n in range(6)))
     row = ("text that is rather long", *(1_234_567 for _ in range(6)))
-    columns = (text(header[0], 0), *(Column(name, place) for place, name in enumerate(header[1:], 1)))
-    shown = printed_at(grid_table(Grid("", columns, [row])), 90)
+    grid = Grid("", (text(header[0], 0), *(Column(name, place) for place, name in enumerate(header[1:], 1))), [row])
+    shown = plainly(printed(monkeypatch, grid, columns=90))
     assert shown.count("1,234,567") == 6 and max(map(len, shown.splitlines())) <= 90
     names, cells = 6, 6 * len("1234567")
     for width in range(30, 100):
-        narrow = printed_at(grid_table(Grid("", columns, [row])), width)
+        narrow = plainly(printed(monkeypatch, grid, columns=width))
         assert "…" not in narrow and sum(sign.isdigit() for sign in narrow) == names + cells, width
+
+
+def test_what_only_a_page_shows_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (text("name"), Column("seen"), Column("unseen", is_detail=True))
+    grid = Grid("", columns, [{"name": "x", "seen": 1, "unseen": 2}], below=lambda row: f"a sentence on {row['name']}")
+    shown = printed(monkeypatch, Heading("Title"), grid, Detail(["hidden"]), Chart(lambda: "drawn"), Verbatim("copied"))
+    assert "Title" in shown and "seen" in shown and "x: a sentence on x" in shown
+    assert not [word for word in ("unseen", "hidden", "drawn", "copied") if word in shown]
 
 
 @pytest.mark.parametrize(

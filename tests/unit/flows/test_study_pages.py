@@ -1,14 +1,10 @@
 """The backtest's page: hostile names are spelt out, the same table gives the same bytes, little data is no failure."""
 
-import pyarrow as pa
-
-from flows.pages.html.study_pages import backtest_page
+from flows.pages.answers.backtest import backtest_blocks, backtest_page
 from flows.pages.terminal.render import print_blocks
-from flows.pages.terminal.view_backtest import view_backtest
 from flows.services.backtesting import BacktestResult
 from pipeline.evaluate import backtest
 from pipeline.settings import RunSettings
-from pipeline.tables import BACKTEST
 from tests.unit.evaluate.estimators import last_two, log, nobody, request
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e]]>"
@@ -21,31 +17,30 @@ def tried(name: str, n_jobs: int = 300) -> BacktestResult:
 
 
 def test_a_hostile_name_is_text() -> None:
-    page = backtest_page(tried(HOSTILE).table)
+    page = backtest_page([tried(HOSTILE)])
     assert "<script" not in page and "\x1b" not in page and "\u202e" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m\\u202e" in page
 
 
 def test_the_page_stands_alone_and_says_the_figures() -> None:
     found = tried("here")
-    page = backtest_page(found.table)
-    assert page == backtest_page(found.table)
+    page = backtest_page([found])
+    assert page == backtest_page([found])
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
-    assert page.count("<svg") == 5 and "33.3% of the jobs are learnt from" in page
+    assert page.count("<svg") == 5 and "33.3% of the jobs are used for training" in page
     assert f"{found.ranked[0]['mae_s']:,.0f}" in page and "#0a0b" not in page
 
 
 def test_two_logs_stand_one_below_the_other() -> None:
-    table = BACKTEST.check(pa.concat_tables([tried(name).table for name in ("east", "west")]))
-    page = backtest_page(table)
+    page = backtest_page([tried(name) for name in ("east", "west")])
     assert page.index("<h2>east</h2>") < page.index("<h2>west</h2>")
 
 
 def test_a_log_of_two_jobs_has_a_page_too() -> None:
-    assert "</html>" in backtest_page(tried("tiny", 2).table)
+    assert "</html>" in backtest_page([tried("tiny", 2)])
 
 
 def test_what_is_printed_of_a_hostile_log_steers_no_terminal(capsys: object) -> None:
-    print_blocks(view_backtest([tried(HOSTILE)], "size", {}))
+    print_blocks(backtest_blocks([tried(HOSTILE)], "size"))
     shown = capsys.readouterr().out  # type: ignore[attr-defined]
     assert "\x1b[31m" not in shown and "\\x1b[31m" in shown and "last_two *" in shown

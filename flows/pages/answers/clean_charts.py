@@ -1,7 +1,4 @@
-"""The plots of the page on cleaning, as SVG for HTML; the colours are the page's CSS variables.
-
-Importing matplotlib is slow, so this module is imported only to draw.
-"""
+"""The charts of the page on cleaning."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,14 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
-from flows.pages.html.drawing import COLOURS, WIDTH_IN, named_ticks, panel, short, styled, to_svg
+from flows.pages.html.drawing import COLOURS, named_ticks, panel, panels, short, to_svg, whole_ticks
+from flows.pages.terminal.blocks import Mark
 from flows.services.logs.cleaning import Cleaned
 from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
 from pipeline.clean.job_arrays import JobArrays
@@ -73,56 +66,52 @@ def _is_plausible(jobs: pa.Table) -> Bools:
     return ~is_far
 
 
-def plots(cleaned: Cleaned, bursts: Rows) -> dict[str, Any]:
-    """SVG by name, empty where there is nothing to draw, and what the captions say: days, outcomes, machine."""
-    jobs, zone = cleaned.jobs, ZoneInfo(cleaned.settings.site.timezone)
-    submit_s, span_s = submits(cleaned)
-    kept = jobs.column("flag").is_null().to_numpy()
-    both = floats(jobs, "runtime_s"), job_procs(jobs)
-    ran, procs = ((values[values > 0], values[(values > 0) & kept]) for values in both)
-    found: dict[str, Any] = {"daily": "", "outcomes": [], "lanes": "", "spread": ""}
-    with styled():
-        if span_s:
-            found |= _daily(jobs, submit_s, span_s, zone, bursts)
-        if bursts:
-            found["lanes"] = _lanes(jobs, submit_s, span_s or (0.0, 0.0), zone, bursts[:LANES])
-        if len(ran[0]) + len(procs[0]):
-            found["spread"] = _spread(ran, procs)
-        return found | _busy(cleaned, kept, zone)
-
-
-def _daily(jobs: pa.Table, submit_s: Floats, span_s: Span, zone: ZoneInfo, bursts: Rows) -> dict[str, Any]:
-    """Jobs submitted per so many days by outcome, from the midnight of the site's clock before the first."""
+def days_a_bar(span_s: Span, zone: ZoneInfo) -> tuple[float, int]:
+    """The midnight of the site's clock before a span (s since 1970), and the days of each bar from there on."""
     local = datetime.fromtimestamp(int(span_s[0]), zone)
     midnight_s = span_s[0] - (local.hour * 3600 + local.minute * 60 + local.second)
-    days = int(np.ceil((span_s[1] - midnight_s + 1) / DAY_S / MAX_DAYS_DRAWN))
+    return midnight_s, int(np.ceil((span_s[1] - midnight_s + 1) / DAY_S / MAX_DAYS_DRAWN))
+
+
+def outcomes_of(cleaned: Cleaned, bursts: Rows) -> list[Mark]:
+    """The outcomes that drawn jobs had, with their numbers."""
+    drawn = ~np.isnan(submits(cleaned)[0])
+    totals = np.bincount(_outcomes(cleaned.jobs, bursts)[drawn], minlength=len(OUTCOMES)).tolist()
+    return [
+        Mark(f"{outcome}: {n:,}", colour, "hatched" if colour == "suspect" else "")
+        for (outcome, colour), n in zip(OUTCOMES.items(), totals, strict=True)
+        if n
+    ]
+
+
+def draw_daily(cleaned: Cleaned, bursts: Rows, span_s: Span, zone: ZoneInfo) -> Markup:
+    """Jobs submitted per so many days, the outcomes one above the other."""
+    midnight_s, days = days_a_bar(span_s, zone)
     n_bins = int((span_s[1] - midnight_s) // (days * DAY_S)) + 1
-    place = np.floor((submit_s - midnight_s) / (days * DAY_S))
+    place = np.floor((submits(cleaned)[0] - midnight_s) / (days * DAY_S))
     drawn = ~np.isnan(place)
-    outcomes = _outcomes(jobs, {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"})
-    cells = outcomes[drawn] * n_bins + place[drawn].astype(np.int64)
+    cells = _outcomes(cleaned.jobs, bursts)[drawn] * n_bins + place[drawn].astype(np.int64)
     counts = np.bincount(cells, minlength=len(OUTCOMES) * n_bins).reshape(len(OUTCOMES), n_bins)
+    begins = midnight_s / DAY_S + np.arange(n_bins + 1) * float(days)
     figure, axes = panel(2.7)
-    begins_s = (midnight_s + np.arange(n_bins + 1) * float(days * DAY_S)).astype(np.float64)
-    floor, named = np.zeros(n_bins), []
-    for (outcome, colour), own in zip(OUTCOMES.items(), counts, strict=True):
+    floor = np.zeros(n_bins)
+    for colour, own in zip(OUTCOMES.values(), counts, strict=True):
         if own.any():
             style: dict[str, Any] = {"facecolor": COLOURS[colour], "edgecolor": "none"}
             if colour == "suspect":
                 style = {"hatch": "/////", "facecolor": "none", "edgecolor": COLOURS[colour], "linewidth": 0.4}
-            _bars(axes, own, begins_s / DAY_S, floor, **style)
+            _bars(axes, own, begins, floor, **style)
             floor = floor + own
-            named.append({"name": outcome, "colour": colour, "n": int(own.sum())})
     _time_axis(axes, span_s, zone)
     _count_axis(axes)
     axes.set_ylabel("jobs submitted")
-    parts = ", ".join(f"{one['name']} {one['n']:,}" for one in named)
-    svg = to_svg(figure, f"Jobs submitted over time, by what became of them: {parts}.")
-    return {"daily": svg, "days": days, "outcomes": named}
+    parts = ", ".join(mark.text for mark in outcomes_of(cleaned, bursts))
+    return to_svg(figure, f"Jobs submitted over time, by what became of them: {parts}.")
 
 
-def _outcomes(jobs: pa.Table, suspects: set[str]) -> Ints:
+def _outcomes(jobs: pa.Table, bursts: Rows) -> Ints:
     """The outcome of each job, as a place in OUTCOMES."""
+    suspects = {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"}
     flag_codes, flag_names = category_codes(jobs, "flag")
     burst_codes, burst_names = category_codes(jobs, "burst_id")
     by_flag = np.array([*(_BY_FLAG.get(flag, len(OUTCOMES) - 1) for flag in flag_names), 0])
@@ -132,8 +121,10 @@ def _outcomes(jobs: pa.Table, suspects: set[str]) -> Ints:
     return outcomes
 
 
-def _lanes(jobs: pa.Table, submit_s: Floats, span_s: Span, zone: ZoneInfo, bursts: Rows) -> Markup:
+def draw_lanes(cleaned: Cleaned, bursts: Rows) -> Markup:
     """A lane for each burst: its submitted jobs in equal parts of the log's span."""
+    jobs, (submit_s, span), zone = cleaned.jobs, submits(cleaned), ZoneInfo(cleaned.settings.site.timezone)
+    span_s = span or (0.0, 0.0)
     codes, names = category_codes(jobs, "burst_id")
     n, place_of = len(bursts), {burst["burst_id"]: place for place, burst in enumerate(bursts)}
     places = np.array([*(place_of.get(name, -1) for name in names), -1])[codes]
@@ -151,7 +142,9 @@ def _lanes(jobs: pa.Table, submit_s: Floats, span_s: Span, zone: ZoneInfo, burst
     return to_svg(figure, f"{n} bursts over time, a lane each; the table below has the same bursts.", titles)
 
 
-def _lane(axes: Axes, burst: Mapping[str, Any], counts: Ints, base: int, span_s: Span, gid: str) -> None:
+def _lane(axes: Any, burst: Mapping[str, Any], counts: Ints, base: int, span_s: Span, gid: str) -> None:
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
     colour = COLOURS[colour_of_burst(burst)]
     width = max(span_s[1] - span_s[0], 1.0) / len(counts) / DAY_S
     axes.axhline(base, color=COLOURS["line"], linewidth=0.6)
@@ -167,7 +160,7 @@ def _lane(axes: Axes, burst: Mapping[str, Any], counts: Ints, base: int, span_s:
     axes.text(1.092, base + 0.36, f"{burst['n_jobs']:,}", ha="right", color=COLOURS["ink"], **beside)
 
 
-def _bars(axes: Axes, heights: Floats | Ints, edges: ArrayLike, floor: Floats, **style: Any) -> None:
+def _bars(axes: Any, heights: Floats | Ints, edges: ArrayLike, floor: Floats, **style: Any) -> None:
     """Draw adjacent bars as one outline; empty bins add no points."""
     axes.stairs(np.where(heights > 0, floor + heights, np.nan), edges, baseline=floor, fill=True, **style)
 
@@ -179,10 +172,14 @@ _DURATIONS = {
 _SIZES = {4.0**k: f"{4**k:,}" for k in range(26)}
 
 
-def _spread(runtimes_s: tuple[Floats, Floats], procs: tuple[Floats, Floats]) -> Markup:
-    """Histograms of all jobs and of those kept, by runtime and by processors."""
-    figure = Figure(figsize=(WIDTH_IN, 2.6))
-    both = figure.subplots(1, 2)
+def draw_spread(cleaned: Cleaned) -> Markup | str:
+    """Histograms of all jobs and of those kept, by runtime and by processors; empty where neither is known."""
+    kept = cleaned.jobs.column("flag").is_null().to_numpy()
+    known = floats(cleaned.jobs, "runtime_s"), job_procs(cleaned.jobs)
+    runtimes_s, procs = ((values[values > 0], values[(values > 0) & kept]) for values in known)
+    if not len(runtimes_s[0]) + len(procs[0]):
+        return ""
+    figure, both = panels((1, 1), 2.6)
     figure.subplots_adjust(left=0.07, right=0.985, top=0.9, bottom=0.2, wspace=0.14)
     kinds = ((runtimes_s, 10 ** (1 / 8), _DURATIONS, "Runtime"), (procs, 2.0, _SIZES, "Processors"))
     for axes, (values, ratio, named, title) in zip(both, kinds, strict=True):
@@ -198,7 +195,7 @@ def _spread(runtimes_s: tuple[Floats, Floats], procs: tuple[Floats, Floats]) -> 
     return to_svg(figure, f"Runtimes and sizes of all jobs and of those kept: {n_all} and {n_kept} runtimes.")
 
 
-def _before_and_after(axes: Axes, values: tuple[Floats, Floats], ratio: float) -> None:
+def _before_and_after(axes: Any, values: tuple[Floats, Floats], ratio: float) -> None:
     bins = [np.rint(np.log(part) / np.log(ratio)).astype(np.int64) for part in values]
     low, high = int(bins[0].min()), int(bins[0].max())
     edges = ratio ** (np.arange(low, high + 2) - 0.5)
@@ -209,12 +206,21 @@ def _before_and_after(axes: Axes, values: tuple[Floats, Floats], ratio: float) -
     _count_axis(axes)
 
 
-def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo) -> dict[str, Any]:
+BEFORE_AND_AFTER = (Mark("all jobs", "ink", "stroke"), Mark("kept", "kept"))
+
+
+def machine_mark(size: int | None) -> list[Mark]:
+    """The line of a machine whose size is known."""
+    return [Mark(f"the machine: {size:,} processors", "flurry", "dashed")] if size else []
+
+
+def draw_busy(cleaned: Cleaned) -> Markup | str:
     """Mean busy processors in equal intervals, of all jobs and of kept jobs, beside those of the machine if known."""
+    kept, zone = cleaned.jobs.column("flag").is_null().to_numpy(), ZoneInfo(cleaned.settings.site.timezone)
     arrays = JobArrays(cleaned.jobs, cleaned.settings.site, settings=cleaned.settings.clean)
     steps = occupancy_of(arrays, _is_plausible(cleaned.jobs))
     if not len(steps.busy):
-        return {"busy": "", "machine_size": "", "n_intervals": 0}
+        return ""
     edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
     of_all, of_kept = (mean_busy(one, edges_s) for one in (steps, occupancy_of(arrays, kept)))
     figure, axes = panel(2.4)
@@ -228,11 +234,12 @@ def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo) -> dict[str, Any]:
     _count_axis(axes)
     axes.set_ylabel("busy processors")
     peak = f"{np.nanmax(of_all):,.0f}"
-    svg = to_svg(figure, f"Busy processors over time, of all jobs and of those kept; at most {peak}.")
-    return {"busy": svg, "machine_size": f"{size:,}" if size else "", "n_intervals": INTERVALS}
+    return to_svg(figure, f"Busy processors over time, of all jobs and of those kept; at most {peak}.")
 
 
-def _time_axis(axes: Axes, span_s: Span, zone: ZoneInfo) -> None:
+def _time_axis(axes: Any, span_s: Span, zone: ZoneInfo) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
+
     axes.set_xlabel(f"time ({zone.key})")
     begin, end = (instant_s / DAY_S for instant_s in span_s)
     # A log with a single time still needs an axis of some length.
@@ -242,7 +249,7 @@ def _time_axis(axes: Axes, span_s: Span, zone: ZoneInfo) -> None:
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
 
 
-def _count_axis(axes: Axes) -> None:
+def _count_axis(axes: Any) -> None:
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(short))
+    whole_ticks(axes.yaxis, 5)
+    axes.yaxis.set_major_formatter(short)

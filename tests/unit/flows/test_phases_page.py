@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from flows.pages.html.model_pages import phases_page
+from flows.pages.answers.phases import phases_page
 from pipeline.phases.phase_input import PhaseRules
 from pipeline.phases.phases import find_phases
 from tests.simulation.mpi_steps import HERE, simulated_run
@@ -15,14 +15,19 @@ def found(n_steps: int) -> tuple[pa.Table, pa.Table]:
     return phases, points
 
 
+def page_for(tables: tuple[pa.Table, pa.Table], status: str) -> str:
+    rows = tables[0].to_pylist()
+    return phases_page({"trace_id": rows[0]["trace_id"], "status": status, "coverage": 0.9}, rows, (), *tables)
+
+
 def test_the_page_stands_alone_and_is_the_same_each_time() -> None:
     tables = found(120)
-    page = phases_page(*tables, "ok")
-    assert page == phases_page(*tables, "ok")
+    page = page_for(tables, "ok")
+    assert page == page_for(tables, "ok")
     assert page.count("<svg") == 4 and "#0a0b" not in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
     assert "<script" not in page and "\x1b" not in page and "&lt;script&gt;" in page
 
 
 def test_a_run_of_few_steps_says_to_run_it_whole() -> None:
-    assert "not repetitive, run it whole" in phases_page(*found(2), "not_repetitive")
+    assert "not repetitive, run it whole" in page_for(found(2), "not_repetitive")

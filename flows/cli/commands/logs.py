@@ -1,15 +1,99 @@
-"""`walltime backtest` and `replay`: errors of estimates on a log's past, and what other policies would have done."""
+"""`walltime ingest`, `clean`, `backtest` and `replay`: what is done with logs, without publishing."""
 
 from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
-from flows.cli.options import MAX_PROCS, OUT_FILE, PAGE_FILE, SEED_MEANS, argument, check_mode, option
+from flows.cli import options as shared
+from flows.cli.options import argument, check_mode, option
 from flows.pages.terminal.activity import showing_stages
 from flows.pages.terminal.blocks import Answer
 from flows.services.quantities import words
 from pipeline.errors import InputError, printable
+
+UNREADABLE_EXIT = 2
+"""The exit code where none of the logs can be read."""
+
+
+def ingest(
+    ctx: typer.Context,
+    paths: list[str] | None = argument("PATH...", "Logs, folders or globs; compressed ones too.", None),
+    out: Path | None = option("--out JOBS.parquet", "The table to write: .parquet or .csv; needed."),
+    update: bool = option("--update", "Add new records to the table at --out, if it exists.", False),
+    config: Path | None = shared.CONFIG_OPTION,
+    format: str | None = option(
+        "--format", "The logs' format, such as swf, sacct or pbs; an unknown name lists them all."
+    ),
+    site: str | None = shared.SITE,
+    timezone: str | None = shared.TIMEZONE,
+    key_file: str | None = option("--key-file FILE", "Replace names of persons by hashes with this key."),
+    live: bool = option("--live", "Read from this machine's sacct instead of files.", False),
+    since: str | None = option("--since DATE", "With --live: start of the window; default: 7 days before its end."),
+    until: str | None = option("--until DATE", "With --live: end of the window; default: now."),
+    dry_run: bool = option(
+        "--dry-run",
+        "Write nothing: show each log's format, columns, first jobs, and what would be set aside.",
+        False,
+    ),
+    all: bool = option("--all", "With --dry-run: read each log to its end, not its first megabyte.", False),
+    rows: int = option("--rows", "With --dry-run: number of jobs to show per log.", 10, min=0),
+) -> Answer:
+    """Read accounting logs into one typed, checked table of jobs.
+
+    A config gives the settings under [site] and [ingest], and with --live those under [source]. Unreadable records are
+    written to a second table, <out>.unreadable, with file, line and reason; `walltime show --from <out> unreadable`
+    lists them.
+
+    \b
+    Examples:
+      walltime ingest dump.txt --dry-run
+      walltime ingest dump.txt --timezone Europe/Oslo --out jobs.parquet
+      walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
+    """
+    from flows.pages.answers.ingest import view_ingested, view_inspections
+    from flows.services.logs.ingesting import inspected, log_sources, settings_of, write_jobs
+
+    shared = ("--config", "--format", "--site", "--timezone", "--key-file")
+    check_mode(ctx, "--dry-run", is_on=dry_run, own=("--all", "--rows"), shared=shared)
+    settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
+    if dry_run:
+        found = inspected(paths or [], settings, rows, is_all=all)
+        is_read = any(not one["error"] for one in found)
+        return Answer({"logs": found}, view_inspections(found), exit_code=0 if is_read else UNREADABLE_EXIT)
+    if out is None:
+        raise typer.BadParameter("Missing: the table to write, or --dry-run.", ctx, param_hint="--out")
+    with log_sources(paths or [], live, since, until, settings) as (logs, of_site, how):
+        report, written = write_jobs(logs, of_site, how, out, is_update=update)
+    return Answer({"report": report, "tables": written}, view_ingested(report, written))
+
+
+def clean(
+    jobs: Path = argument("JOBS.parquet", "A table of jobs, written by walltime ingest."),
+    out: Path = option("--out FLAGGED.parquet", "Where to write all jobs with their flags: .parquet or .csv.", ...),
+    report: Path | None = shared.PAGE_FILE,
+    config: Path | None = shared.CONFIG_OPTION,
+    all: bool = option("--all", "List every burst, not only the first ten.", False),
+) -> Answer:
+    """Flag jobs that should not be learnt from; list bursts, and how setting them aside changes the log.
+
+    A config gives the settings under [site] and [clean]. Two more tables are written beside the jobs: <out>.bursts and
+    <out>.effect.
+
+    \b
+    Examples:
+      walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
+    """
+    from flows.pages.answers.clean import clean_blocks, cleaning_page
+    from flows.services.logs.cleaning import check_paths, clean_jobs, write_cleaned
+
+    check_paths(jobs, out, report)
+    cleaned = clean_jobs(jobs, config)
+    page = None if report is None else cleaning_page(cleaned)
+    written = write_cleaned(cleaned, out, page, report)
+    facts = {"report": cleaned.report, "bursts": cleaned.burst_rows(), "effect": cleaned.effect, "written": written}
+    return Answer(facts, clean_blocks(cleaned, written, is_whole=all))
+
 
 LAST_DAYS = 30.0
 """Days of a config's log that are scored, its newest."""
@@ -23,8 +107,8 @@ def backtest(
     ),
     methods: str | None = option("--methods A,B", "Methods to score; default: all."),
     by: Literal["month", "size"] | None = option("--by", "Also list the errors by month of submit, or by processors."),
-    out: Path | None = OUT_FILE,
-    report: Path | None = PAGE_FILE,
+    out: Path | None = shared.OUT_FILE,
+    report: Path | None = shared.PAGE_FILE,
     errors: Path | None = option(
         "--errors FILE", "Write each scored job's estimates by each method beside its runtime: .csv or .parquet."
     ),
@@ -51,8 +135,8 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
-    from flows.pages.terminal.view_backtest import view_backtest
-    from flows.services.backtesting import backtest_tasks, run_backtest
+    from flows.pages.answers.backtest import backtest_blocks, view_later
+    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions, scores_as_dicts
 
     _check_paths(out, errors, report)
     tasks = backtest_tasks(
@@ -60,21 +144,14 @@ def backtest(
         compare_cleaning=compare_cleaning, lists_errors=errors is not None,
     )  # fmt: skip
     if predictions:
-        return _score_predictions(tasks)
+        scored = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
+        return Answer({"logs": scored}, view_later(scored))
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
     written = _write(found, out, errors, report)
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
-    return Answer({"logs": facts, "written": written}, view_backtest(found, by, written, checks_leaks=check_leaks))
-
-
-def _score_predictions(tasks: list[Any]) -> Answer:
-    from flows.pages.terminal.view_backtest import view_later
-    from flows.services.backtesting import score_predictions, scores_as_dicts
-
-    found = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
-    return Answer({"logs": found}, view_later(found))
+    return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
 
 
 def _check_paths(out: Path | None, errors: Path | None, report: Path | None) -> None:
@@ -95,16 +172,16 @@ def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path
     from flows.services.files.table_files import write_any, write_any_batches, write_page
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
-    table, written = joined_tables(found) if out or report else None, {}
+    written: dict[str, Path] = {}
     if out is not None:
-        written["figures"] = write_any(out, table, BACKTEST)
+        written["figures"] = write_any(out, joined_tables(found), BACKTEST)
     if errors is not None:
         parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
         written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
     if report is not None:
-        from flows.pages.html.study_pages import backtest_page
+        from flows.pages.answers.backtest import backtest_page
 
-        written["page"] = write_page(report, backtest_page(table))
+        written["page"] = write_page(report, backtest_page(found))
     return written
 
 
@@ -126,8 +203,8 @@ def replay(
         "--shakes", "Replays with shaken arrivals; 0: one of the log as it is.", 20, min=0, max=10_000
     ),
     jitter: float = option("--jitter MIN", "Largest shift of a submit.", 10.0, min=0, max=1e5),
-    seed: int = option("--seed", SEED_MEANS, 1, min=0),
-    max_procs: int | None = MAX_PROCS,
+    seed: int = option("--seed", shared.SEED_MEANS, 1, min=0),
+    max_procs: int | None = shared.MAX_PROCS,
     days: float | None = option(
         "--days", "Score the jobs of this many last days; default: 30 for a config, all for a log; 0: all.", min=0
     ),
@@ -143,34 +220,27 @@ def replay(
       walltime replay my-site.toml --out replayed
       walltime replay log.swf.gz --policy easy --estimates soft --shakes 0
     """
-    from flows.services.replaying import chosen_cases
+    from flows.pages.answers.replay import replay_blocks, replay_facts, replay_page
+    from flows.services.files.table_files import write_with_page
+    from flows.services.replaying import chosen_cases, replay_task, run_replay, with_distinct_names
     from pipeline.schedule.workload import Convention, Shakes
+    from pipeline.tables import REPLAY
 
-    return _replay(given, days, out, {
+    how: dict[str, Any] = {
         "cases": chosen_cases(policy, estimates),
         "shakes": Shakes(shakes, seed, round(60 * jitter)),
         "convention": Convention(convention),
         "capacity": max_procs,
         "whole_nodes": whole_nodes,
-    })  # fmt: skip
-
-
-def _replay(given: list[Path], days: float | None, out: Path | None, how: dict[str, Any]) -> Answer:
-    from flows.pages.terminal.view_replay import replay_facts, view_replay
-    from flows.services.files.table_files import write_with_page
-    from flows.services.replaying import replay_task, run_replay, with_distinct_names
-    from pipeline.tables import REPLAY
-
+    }
     tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in dict.fromkeys(given)])
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]
     written = {}
     if out is not None:
-        from flows.pages.html.study_pages import replay_page
-
         paths = write_with_page(out, [one.table for one in found], REPLAY, replay_page(found))
         written = dict(zip(("table", "page"), paths, strict=True))
-    return Answer(replay_facts(found, written), view_replay(found, written))
+    return Answer(replay_facts(found, written), replay_blocks(found, written))
 
 
 def _days(given: Path, days: float | None) -> float | None:

@@ -1,0 +1,142 @@
+"""What `walltime replay` answers: what other estimates would have gained, as JSON and as blocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from flows.pages.formats import fixed, hours, percent, points, signed_percent
+from flows.pages.html import drawing
+from flows.pages.terminal.blocks import JOBS, Block, Chart, Column, Detail, Grid, Heading, text, wrote
+from pipeline.schedule.verdict import ReplayResult, average_changes, best_case, case_of, medians, sentences, whole
+from pipeline.schedule.what_if import WITH_METHOD
+
+Row = Mapping[str, Any]
+
+CASES = (
+    text("policy, estimates", case_of),
+    text("passed prediction", "correction", is_detail=True),
+    text("guard", lambda row: "yes" if row["is_guarded"] else "no", is_detail=True),
+    Column("slowdown", "slowdown_mean", fixed),
+    Column("change %", "slowdown_change", points),
+    Column("25%", "q25", points),
+    Column("75%", "q75", points),
+    Column("wait h", "wait_mean_s", hours, told="mean wait"),
+    Column("p99 h", "wait_p99_s", hours, told="99 of 100 jobs waited less"),
+    Column("longest h", "wait_longest_s", hours),
+    Column("widest h", "wait_wide_mean_s", hours, told="mean wait of the tenth of the jobs with the most processors"),
+    Column("response h", "response_mean_s", hours, is_detail=True),
+    Column("use of machine", "utilisation", percent),
+    Column("backfilled", "share_backfilled", percent),
+    Column("corrected", "share_corrected", percent),
+)
+AVERAGES = (
+    CASES[0],
+    Column("logs", "n_logs"),
+    Column("change %", "slowdown_change", points),
+)
+PARTS = (
+    JOBS,
+    Column("wait h", "wait_mean_s", hours),
+    Column("change h", "wait_change_s", hours),
+    Column("longest h", "wait_longest_s", hours),
+    Column("slowdown", "slowdown_mean", fixed),
+)
+"""What became of the jobs of one size, or of one user."""
+
+INTRO = (
+    "Each log is scheduled again under each policy with each kind of estimates. Estimates are made as of each submit. "
+    "No job is killed for a passed prediction. Bounded slowdown is response over runtime, both at least 10 s. Changes "
+    "are from EASY backfilling with requests in the same replay; the bars reach from the lower to the upper quartile "
+    "of the replays.",
+)
+
+
+def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> dict[str, Any]:
+    """Per log its facts, the sentences and every row; and the changes averaged over the logs with waits.
+
+    `avebsld` is the score of the simulators pyss and predictsim: the mean bounded slowdown by case, null under the
+    natural convention.
+    """
+    logs = [
+        {
+            "log": result.log, "capacity": result.capacity, "capacity_unit": result.unit,
+            "capacity_from": result.capacity_from, "n_jobs": result.n_jobs, "left_out_or_changed": result.counts,
+            "has_waits": result.has_waits, "log_utilisation": result.log_utilisation, "sentences": sentences(result),
+            "avebsld": _avebsld(whole(result.table.to_pylist())), "rows": result.table,
+        }
+        for result in found
+    ]  # fmt: skip
+    return {"logs": logs, "averages": average_changes(found), "written": written}
+
+
+def _avebsld(rows: Sequence[Row]) -> dict[str, float] | None:
+    if rows[0]["convention"] != "pyss":
+        return None
+    return {case_of(row): row["slowdown_mean"] for row in rows}
+
+
+def replay_blocks(found: Sequence[ReplayResult], written: Mapping[str, Path] | None = None) -> Iterator[Block]:
+    """Per log the sentences and a table of the cases, with sizes and users on a page; then the means over the logs."""
+    for result in found:
+        yield Detail([Heading(result.log)])
+        yield from sentences(result)
+        yield ""
+        cases = _cases_with_quartiles(result)
+        yield Chart(partial(_changes, cases), "Change of the mean bounded slowdown, by policy and estimates.")
+        title = f"{result.log}: mean bounded slowdown, its change from EASY with requests, and waits"
+        yield Grid(title, CASES, cases)
+        yield Detail(_by_size_and_user(result))
+    if len(found) > 1:
+        left = sum(not result.has_waits for result in found)
+        title = "Mean over the logs of the slowdown's change" + (f"; {left} without waits left out" if left else "")
+        yield Grid(title, AVERAGES, average_changes(found))
+    yield from wrote(written or {})
+
+
+def _cases_with_quartiles(result: ReplayResult) -> list[dict[str, Any]]:
+    """The medians of each case, with the quartiles `q25` and `q75` of its change of the slowdown."""
+    rows = result.table.to_pylist()
+    changes = {(case_of(row), row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"}
+    return [{**row, **{q: changes.get((case_of(row), q)) for q in ("q25", "q75")}} for row in whole(rows)]
+
+
+def _by_size_and_user(result: ReplayResult) -> Iterator[Block]:
+    """Under the best case: sizes in rising order, and users, those who lose most first."""
+    rows = result.table.to_pylist()
+    case = best_case(rows)
+    own = [row for row in medians(rows) if case_of(row) == case]
+    for part, name in (("size", "processors"), ("user", "user")):
+        parts = [row for row in own if row["part"] == part]
+        if part == "user":
+            parts.sort(key=lambda row: -row["wait_change_s"] * row["n_jobs"])
+        if parts:
+            named = text(name, "part_value", form=lambda value: "unknown" if value is None else value)
+            yield Grid(f"By {part}, {case}", (named, *PARTS), parts)
+
+
+def _changes(cases: Sequence[Row]) -> Markup:
+    """Per case a line between the quartiles of slowdown_change, and a dot at the median."""
+    names = [case_of(row) for row in cases]
+    figure, axes = drawing.panel(0.72 + 0.24 * len(cases), left=0.2)
+    for place, row in enumerate(cases):
+        colour = "best" if row["estimates"] in WITH_METHOD else "muted"
+        if row["q25"] is not None and row["q75"] is not None:
+            axes.plot([row["q25"], row["q75"]], [place, place], color=drawing.COLOURS[colour], linewidth=2)
+        drawing.curve(axes, [row["slowdown_change"]], [place], colour=colour, markersize=5, gid=f"case-{place}")
+    drawing.rule(axes.axvline, 0)
+    drawing.per_cent(axes.xaxis)
+    drawing.named_rows(axes, names)
+    axes.set_xlabel("change of the mean bounded slowdown")
+    changes = [signed_percent(row["slowdown_change"]) or "unknown" for row in cases]
+    words = {f"case-{at}": f"{name}: {one}" for at, (name, one) in enumerate(zip(names, changes, strict=True))}
+    return drawing.to_svg(figure, f"Change of the mean bounded slowdown. {'; '.join(words.values())}.", words)
+
+
+def replay_page(found: Sequence[ReplayResult]) -> str:
+    """The page of some logs' replays; the same results give the same bytes."""
+    from flows.pages.html.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
+
+    return page_of("Replay", "What other estimates would have gained", replay_blocks(found), INTRO)
