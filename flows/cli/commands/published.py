@@ -245,7 +245,7 @@ def pin(version: str = VERSION, published: Path = FROM) -> Answer:
       walltime versions pin try-7
       walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.version_store import pin as keep
+    from pipeline.publish.versions import pin as keep
 
     found = keep(published, version, int(time.time()))
     said = [f"Version {found.folder} is pinned and stays on disk."]
@@ -260,7 +260,7 @@ def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
       walltime versions unpin try-7
       walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.version_store import unpin as release
+    from pipeline.publish.versions import unpin as release
 
     found = release(published, version)
     return Answer({"unpinned": found.folder, "name": found.name}, [f"Version {found.folder} is no longer pinned."])

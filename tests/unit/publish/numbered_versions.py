@@ -81,7 +81,7 @@ def die_in_step(step: int, patch: pytest.MonkeyPatch) -> None:
 
         patch.setattr(module, name, call)
 
-    for name in ("replace", "rename", "fsync", "mkdir", "unlink"):
+    for name in ("replace", "rename", "fsync", "mkdir", "unlink", "link"):
         dying(name, os)
     for name in ("copyfile", "rmtree"):
         dying(name, shutil)

@@ -9,8 +9,17 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest, reading
-from pipeline.publish.version_store import find_version, pin, stored_versions, unpin, version_as_of
-from pipeline.publish.versions import DAY_S, promote, rollback, version_name
+from pipeline.publish.versions import (
+    DAY_S,
+    find_version,
+    pin,
+    promote,
+    rollback,
+    stored_versions,
+    unpin,
+    version_as_of,
+    version_name,
+)
 from tests.unit.publish.numbered_versions import NOON, Clock, die_in_step, numbers
 
 FORK = multiprocessing.get_context("forkserver")
