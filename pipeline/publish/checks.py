@@ -20,7 +20,15 @@ import pyarrow.compute as pc
 
 from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
-from pipeline.publish.manifest import Manifest, TableEntry, load_version, manifest_or_none, opened_rows
+from pipeline.publish.manifest import (
+    ColumnEntry,
+    Manifest,
+    TableEntry,
+    columns_of,
+    load_version,
+    manifest_or_none,
+    opened_rows,
+)
 from pipeline.publish.store import drop_folder, locked, remove_leftovers
 from pipeline.publish.versions import Retention, publish
 from pipeline.schema import TableKind
@@ -67,24 +75,16 @@ Contract = Mapping[str, Any]
 
 def contract_of(kinds: Iterable[TableKind]) -> dict[str, Any]:
     """The contract that some tables declare; types are those on disk."""
-    return {
-        kind.name: _table_contract(
-            kind.key, ((c.name, str(c.field(on_disk=True).type), c.unit, not c.is_required) for c in kind.columns)
-        )
-        for kind in kinds
-    }
+    return {kind.name: _table_contract(kind.key, columns_of(kind.schema(on_disk=True))) for kind in kinds}
 
 
 def contract_of_entries(tables: Mapping[str, TableEntry]) -> dict[str, Any]:
     """The contract that some files keep."""
-    return {
-        name: _table_contract(table.key, ((c.name, c.type, c.unit, c.nullable) for c in table.columns))
-        for name, table in tables.items()
-    }
+    return {name: _table_contract(table.key, table.columns) for name, table in tables.items()}
 
 
-def _table_contract(key: Sequence[str], columns: Iterable[tuple[str, str, str | None, bool]]) -> dict[str, Any]:
-    facts = {name: {"type": kind, "unit": unit, "nullable": nullable} for name, kind, unit, nullable in columns}
+def _table_contract(key: Sequence[str], columns: Iterable[ColumnEntry]) -> dict[str, Any]:
+    facts = {one.name: {"type": one.type, "unit": one.unit, "nullable": one.nullable} for one in columns}
     return {"key": list(key), "columns": facts}
 
 

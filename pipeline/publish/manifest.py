@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish.mirror import fetched, is_mirrored
-from pipeline.publish.store import damage
-from pipeline.report import FieldError, parsed_json, read_dataclass
+from pipeline.publish.store import LOCK, damage
+from pipeline.report import FieldError, Report, parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.storage import file_stamp, sha256_once
-from pipeline.tables import TABLES
+from pipeline.storage import file_stamp, sha256_once, write_text
+from pipeline.tables import OBSERVATIONS, TABLES
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -37,6 +37,10 @@ FORMAT_VERSION = 2
 MANIFEST, VERSIONS, DATAPACKAGE = "manifest.json", "versions", "datapackage.json"
 OWN_MANIFEST = "version.json"
 """The manifest of one version, in its folder. It never changes, so that a version can be published again."""
+
+PIN = "pin.json"
+OWN_FILES = {OWN_MANIFEST, LOCK, PIN, DATAPACKAGE}
+"""Files beside the tables of a version. A folder with any other file is not ours, and is never removed."""
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
@@ -273,10 +277,36 @@ def is_plain_name(name: str) -> bool:
     return bool(name) and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
 
 
+def is_version_folder(folder: Path) -> bool:
+    """Whether a folder holds the tables of a version and nothing else; drafts and symbolic links do not count."""
+    if not is_plain_name(folder.name) or folder.is_symlink() or not folder.is_dir():
+        return False
+    names = [path.name for path in folder.iterdir()]
+    return bool(names) and all(
+        name in OWN_FILES or name.endswith(".draft") or (name.endswith(".parquet") and name[:-8] in TABLES)
+        for name in names
+    )
+
+
 def check_inside(root: Path, path: Path) -> None:
     """InputError where links lead from a path below the store to a place outside it."""
     if not path.resolve().is_relative_to(root.resolve()):
         raise InputError(printable(str(path)), "a link that leaves the folder", "a file of the published tables", _DO)
+
+
+def made_manifest(
+    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, output_dir: Path, created_s: int
+) -> Manifest:
+    """The manifest of staged tables that are to be published in `output_dir`, before they have a folder there."""
+    newest_end_s = None
+    if OBSERVATIONS.name in staged:
+        with opened_rows(staged[OBSERVATIONS.name]) as rows:
+            newest_end_s = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
+    return Manifest(
+        FORMAT_VERSION, facts.run_id, "", created_s, newest_end_s, facts.site, facts.code, dict(facts.settings),
+        tuple(LogEntry(*log) for log in facts.logs), entries_of(staged), tuple(one.as_dict() for one in reports), (),
+        output_dir, facts.name, *facts.window_s,
+    )  # fmt: skip
 
 
 def entries_of(files: Mapping[str, Path]) -> dict[str, TableEntry]:
@@ -286,16 +316,21 @@ def entries_of(files: Mapping[str, Path]) -> dict[str, TableEntry]:
 
 def table_entry(path: Path, kind: TableKind) -> TableEntry:
     """What a manifest says of a Parquet file; the key is the declared one, because a file has none."""
-    stamp, columns = file_stamp(path), []
+    stamp = file_stamp(path)
     with opened_rows(path) as rows:
-        for field in rows.schema:
-            facts = {name.decode(): text.decode("utf-8", "replace") for name, text in (field.metadata or {}).items()}
-            nulls = rows.count_rows(filter=pc.field(field.name).is_null())
-            unit, meaning = facts.get("unit"), facts.get("meaning", "")
-            columns.append(ColumnEntry(field.name, str(field.type), unit, meaning, field.nullable, nulls))
-        n_rows = rows.count_rows()
-    sha256 = sha256_once(path, stamp)
-    return TableEntry(f"{kind.name}.parquet", n_rows, stamp.bytes, sha256, kind.key, tuple(columns))
+        nulls = {name: rows.count_rows(filter=pc.field(name).is_null()) for name in rows.schema.names}
+        n_rows, columns = rows.count_rows(), columns_of(rows.schema, nulls)
+    return TableEntry(f"{kind.name}.parquet", n_rows, stamp.bytes, sha256_once(path, stamp), kind.key, columns)
+
+
+def columns_of(schema: pa.Schema, nulls: Mapping[str, int] | None = None) -> tuple[ColumnEntry, ...]:
+    """The columns of a table on disk, with their numbers of nulls where these are known."""
+    found = []
+    for field in schema:
+        facts = {name.decode(): text.decode("utf-8", "replace") for name, text in (field.metadata or {}).items()}
+        unit, meaning, n_nulls = facts.get("unit"), facts.get("meaning", ""), (nulls or {}).get(field.name, 0)
+        found.append(ColumnEntry(field.name, str(field.type), unit, meaning, field.nullable, n_nulls))
+    return tuple(found)
 
 
 @contextmanager
@@ -309,6 +344,13 @@ def opened_rows(path: Path) -> Iterator["Dataset"]:
     except (pa.ArrowInvalid, OSError, KeyError) as error:
         found = f"a file that cannot be read ({printable(str(error))})"
         raise InputError(printable(str(path)), found, "a published table", "run again") from None
+
+
+def write_own_files(folder: Path, manifest: Manifest) -> None:
+    """Write what stands beside the tables of a version: its lock, its description, and its manifest."""
+    (folder / LOCK).touch()
+    write_text(folder / DATAPACKAGE, package_text(manifest))
+    write_text(folder / OWN_MANIFEST, manifest.to_json())
 
 
 def finite(value: Any, text: Any = None) -> Any:

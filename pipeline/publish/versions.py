@@ -16,53 +16,28 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import pyarrow.compute as pc
 
 from pipeline.errors import InputError, printable
+from pipeline.publish import store
 from pipeline.publish.manifest import (
-    DATAPACKAGE,
-    FORMAT_VERSION,
     MANIFEST,
-    OWN_MANIFEST,
+    PIN,
     VERSIONS,
-    LogEntry,
     Manifest,
-    RunFacts,
     VersionEntry,
-    entries_of,
-    is_plain_name,
+    is_version_folder,
     load_manifest,
     load_version,
     manifest_or_none,
-    opened_rows,
-    package_text,
     read_manifest,
+    write_own_files,
 )
 from pipeline.publish.mirror import is_mirrored
-from pipeline.publish.store import (
-    LOCK,
-    add_name,
-    check_no_link,
-    damage,
-    drafted,
-    drop_folder,
-    locked,
-    locks,
-    remove_leftovers,
-)
-from pipeline.report import Report
 from pipeline.storage import sync_folder, write_text
-from pipeline.tables import OBSERVATIONS, TABLES
-
-PIN = "pin.json"
-OWN_FILES = {OWN_MANIFEST, LOCK, PIN, DATAPACKAGE}
-"""Files beside the tables of a version. A folder with any other file is not ours, and is never removed."""
 
 ID_CHARS = 8
 DAY_S = 86_400
@@ -93,52 +68,20 @@ RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, name
 
 
 @dataclass(frozen=True)
-class StoredVersion:
-    """A version on disk. Its manifest is read when it is asked for: a night lists hundreds of versions.
+class StoredVersion(VersionEntry):
+    """A version on disk: what the history of publications says of it, else its own manifest; empty texts for neither.
 
     `place`: 0 for the published version, 1 for the one published before, and so on; None: it was never published.
     """
 
-    path: Path
+    path: Path = Path()
     place: int | None = None
-    entry: VersionEntry | None = None
     is_pinned: bool = False
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """What its own manifest says; None where none can be read, or a table is missing or cut."""
+        """Its own manifest, read when it is asked for; None where none can be read, or a table is missing or cut."""
         return manifest_or_none(self.path.parents[1], self.folder)
-
-    @property
-    def known(self) -> Any:
-        """What the history of publications says of it, or its own manifest; None where nothing does."""
-        return self.entry or self.manifest
-
-    @property
-    def folder(self) -> str:
-        """The name of its folder."""
-        return self.path.name
-
-    @property
-    def name(self) -> str:
-        """The name that a user gave; empty where none was given."""
-        given = self.entry.name if self.entry else None
-        return given if given is not None else self.manifest.name if self.manifest else ""
-
-    @property
-    def created_s(self) -> int:
-        """When it was made, UTC epoch seconds; 0 where that is unknown."""
-        return self.known.created_s if self.known else 0
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run that made it; empty where it is unknown."""
-        return self.known.run_id if self.known else ""
-
-    @property
-    def is_withdrawn(self) -> bool:
-        """Whether a rollback took it back."""
-        return self.entry is not None and self.entry.is_withdrawn
 
 
 def publish(staged: Mapping[str, Path], made: Manifest, retention: Retention) -> Path:
@@ -220,9 +163,9 @@ def _writing(output_dir: Path, *, creates: bool = True) -> Iterator[Manifest | N
     versions, where = output_dir / VERSIONS, printable(str(output_dir))
     if (not creates and not versions.is_dir()) or is_mirrored(output_dir):
         raise InputError(where, "no versions", "the folder to which a run has published", "run first")
-    with locked(check_no_link(versions, "a folder", f"make {where} itself the link")):
-        remove_leftovers(versions)
-        remove_leftovers(output_dir / MANIFEST)
+    with store.locked(store.check_no_link(versions, "a folder", f"make {where} itself the link")):
+        store.remove_leftovers(versions)
+        store.remove_leftovers(output_dir / MANIFEST)
         before = None
         with suppress(InputError):
             before = read_manifest(output_dir)
@@ -271,37 +214,20 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     wanted_name, versions = version_name(made.created_s, made.run_id), made.root / VERSIONS
     shas = {name: entry.sha256 for name, entry in made.tables.items()}
     for folder in sorted(versions.glob(f"*Z-{made.run_id[:ID_CHARS]}*")):
-        own = manifest_or_none(made.root, folder.name) if _is_version(folder) else None
+        own = manifest_or_none(made.root, folder.name) if is_version_folder(folder) else None
         if own is not None and (own.run_id, own.name) == (made.run_id, made.name):
             has_bytes = {name: entry.sha256 for name, entry in own.tables.items()} == shas
-            if has_bytes and not any(damage(own.place(name), sha256) for name, sha256 in shas.items()):
+            if has_bytes and not any(store.damage(own.place(name), sha256) for name, sha256 in shas.items()):
                 return own
     names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
     folder = next(folder for name in names if not (folder := versions / name).exists())
     tables = {name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()}
     manifest = replace(made, folder=folder.name, tables=tables)
-    with drafted(folder) as draft:
+    with store.drafted(folder) as draft:
         for name, source in staged.items():
-            add_name(source, draft / f"{name}.parquet")
-        write_text(draft / DATAPACKAGE, package_text(manifest))
-        (draft / LOCK).touch()
-        write_text(draft / OWN_MANIFEST, manifest.to_json())
+            store.add_name(source, draft / f"{name}.parquet")
+        write_own_files(draft, manifest)
     return manifest
-
-
-def made_manifest(
-    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, output_dir: Path, created_s: int
-) -> Manifest:
-    """The manifest of staged tables that are to be published in `output_dir`, before they have a folder there."""
-    newest_end_s = None
-    if OBSERVATIONS.name in staged:
-        with opened_rows(staged[OBSERVATIONS.name]) as rows:
-            newest_end_s = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
-    return Manifest(
-        FORMAT_VERSION, facts.run_id, "", created_s, newest_end_s, facts.site, facts.code, dict(facts.settings),
-        tuple(LogEntry(*log) for log in facts.logs), entries_of(staged), tuple(one.as_dict() for one in reports), (),
-        output_dir, facts.name, *facts.window_s,
-    )  # fmt: skip
 
 
 def version_name(created_s: int, run_id: str) -> str:
@@ -346,8 +272,7 @@ def _stays(one: StoredVersion, retention: Retention, now_s: int, days: set[str],
     age_days = max(now_s - one.created_s, 0) / DAY_S
     if one.place is None:
         return one.manifest is None or (bool(one.name) and age_days < retention.named_days)
-    until_s = one.entry.until_s if one.entry else None
-    is_recent = until_s is not None and max(now_s - until_s, 0) < retention.grace_s
+    is_recent = one.until_s is not None and max(now_s - one.until_s, 0) < retention.grace_s
     if is_recent or one.place < retention.newest or age_days < retention.all_days:
         return True
     daily_until = retention.all_days + retention.daily_days
@@ -371,26 +296,18 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
         history = []
         with suppress(InputError):
             history = read_manifest(output_dir).history
-    known = {entry.folder: (place, entry) for place, entry in enumerate(history)}
-    found: list[StoredVersion] = []
-    for folder in (output_dir / VERSIONS).glob("[!.]*"):
-        if _is_version(folder):
-            place, entry = known.get(folder.name, (None, None))
-            found.append(StoredVersion(folder, place, entry, (folder / PIN).exists()))
-    published = sorted((one for one in found if one.place is not None), key=lambda one: one.place or 0)
-    others = sorted((one for one in found if one.place is None), key=lambda one: (-one.created_s, one.folder))
-    return published + others
-
-
-def _is_version(folder: Path) -> bool:
-    """Whether a folder holds the tables of a version and nothing else; drafts and symbolic links do not count."""
-    if not is_plain_name(folder.name) or folder.is_symlink() or not folder.is_dir():
-        return False
-    names = [path.name for path in folder.iterdir()]
-    return bool(names) and all(
-        name in OWN_FILES or name.endswith(".draft") or (name.endswith(".parquet") and name[:-8] in TABLES)
-        for name in names
-    )
+    places, found = {entry.folder: place for place, entry in enumerate(history)}, list[StoredVersion]()
+    for path in sorted((output_dir / VERSIONS).glob("[!.]*")):
+        if not is_version_folder(path):
+            continue
+        place = places.get(path.name)
+        entry = VersionEntry("", path.name, 0) if place is None else history[place]
+        # A night lists hundreds of versions: the manifests of those that were published are not read.
+        if entry.name is None:
+            own = manifest_or_none(output_dir, path.name)
+            entry = replace(entry, name=own.name if own else "") if place is not None or own is None else own.history[0]
+        found.append(StoredVersion(**asdict(entry), path=path, place=place, is_pinned=(path / PIN).exists()))
+    return sorted(found, key=lambda one: (one.place is None, one.place or 0, -one.created_s, one.folder))
 
 
 def find_version(output_dir: Path, text: str) -> StoredVersion:
@@ -472,8 +389,8 @@ def _stamp(output_dir: Path) -> tuple[int, int] | None:
 def _shared_lock(folder: Path) -> AbstractContextManager[object] | None:
     """A reader's lock on a version, which does nothing where there are no locks; None where the version is removed."""
     with suppress(OSError):
-        handle = (folder / LOCK).open("rb")
-        if locks(handle, folder / LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB):
+        handle = (folder / store.LOCK).open("rb")
+        if store.locks(handle, folder / store.LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB):
             return handle
         handle.close()
         return None
@@ -482,9 +399,9 @@ def _shared_lock(folder: Path) -> AbstractContextManager[object] | None:
 
 def _drop_unused(folder: Path) -> None:
     """Remove a version unless a reader holds its lock."""
-    with suppress(OSError), (folder / LOCK).open("rb") as handle:
-        if not locks(handle, folder / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB):
+    with suppress(OSError), (folder / store.LOCK).open("rb") as handle:
+        if not store.locks(handle, folder / store.LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
-        drop_folder(folder)
+        store.drop_folder(folder)
         return
-    drop_folder(folder)
+    store.drop_folder(folder)

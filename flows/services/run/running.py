@@ -42,8 +42,9 @@ from flows.services.run.run_record import (
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest
+from pipeline.publish.manifest import made_manifest
 from pipeline.publish.store import RunInProgressError, find_step, keep_step, keep_steps, step_folders, work_folder
-from pipeline.publish.versions import check_name_free, keep_unpublished, made_manifest
+from pipeline.publish.versions import check_name_free, keep_unpublished
 from pipeline.report import Report, StepResult
 from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, Run, Step, compute_steps, finished, start_run, step_key
 from pipeline.settings import ExecutionSettings, RunSettings

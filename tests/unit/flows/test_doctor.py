@@ -13,8 +13,9 @@ from flows.services.doctor import CHECKS, Diagnosis, Level, diagnose
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, RunFacts, load_manifest
+from pipeline.publish.manifest import made_manifest
 from pipeline.publish.store import keep_step, work_folder
-from pipeline.publish.versions import keep_unpublished, made_manifest
+from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, GROUPS, JOBS

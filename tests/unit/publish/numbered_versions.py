@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.publish import Retention, RunFacts, load_manifest
-from pipeline.publish.versions import keep_unpublished, made_manifest
+from pipeline.publish.manifest import made_manifest
+from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, OBSERVATIONS

@@ -23,8 +23,7 @@ from pipeline.publish.checks import (
     out_of_range,
     version_before,
 )
-from pipeline.publish.manifest import TableEntry, entries_of
-from pipeline.publish.versions import made_manifest
+from pipeline.publish.manifest import TableEntry, entries_of, made_manifest
 from pipeline.settings import CheckSettings
 from pipeline.tables import JOBS, TABLES
 from tests.unit.publish.versions_of_tables import (

@@ -1,14 +1,12 @@
 """Which versions stay by their age."""
 
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pipeline.publish import Retention
-from pipeline.publish.manifest import VersionEntry
 from pipeline.publish.versions import DAY_S, StoredVersion, expired
 from tests.unit.publish.numbered_versions import NOON
 
@@ -16,8 +14,7 @@ from tests.unit.publish.numbered_versions import NOON
 def version(
     folder: str, created_s: int, place: int | None, name: str = "", *, is_pinned: bool = False, **published: object
 ) -> StoredVersion:
-    entry = None if place is None else VersionEntry("r", folder, created_s, **published)  # type: ignore[arg-type]
-    found = StoredVersion(Path(folder), place, entry, is_pinned)
+    found = StoredVersion("r", folder, created_s, name=name, place=place, is_pinned=is_pinned, **published)  # type: ignore[arg-type]
     # As a cached property would set it.
     found.__dict__["manifest"] = SimpleNamespace(name=name, created_s=created_s)
     return found
