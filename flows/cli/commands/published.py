@@ -232,9 +232,12 @@ def rollback(published: Path = FROM) -> Answer:
 
 def _now_published(manifest: Any, *more: str) -> Answer:
     from flows.pages.terminal.view_run import named_version
+    from flows.services.run.publishing import mirror_failure
 
     facts = {"published": manifest.folder, "name": manifest.name}
-    return Answer(facts, [f"Version {named_version(manifest)} is published now.", *more])
+    failure = mirror_failure(manifest.root, manifest.settings.get("publish", {}).get("mirror"))
+    warned = [f"But {failure}"] if failure else []
+    return Answer(facts, [f"Version {named_version(manifest)} is published now.", *more, *warned])
 
 
 def pin(version: str = VERSION, published: Path = FROM) -> Answer:
