@@ -152,6 +152,8 @@ class Manifest:
         """The path of a table's Parquet file to read; InputError unless its bytes are those that were published."""
         path, sha256 = fetched(self.root, self.place(table)), self.tables[table].sha256
         if found := damage(path, sha256):
+            if is_mirrored(self.root):
+                path.unlink(missing_ok=True)  # The next reader fetches it again.
             where = f"{printable(str(path), 1000)} (table {table} of version {printable(self.folder)})"
             do = (_GO_BACK if any(not one.is_withdrawn for one in self.previous) else "") + _DAMAGED
             raise InputError(where, found, f"SHA-256 {printable(sha256, 24)}", do)

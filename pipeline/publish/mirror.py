@@ -49,25 +49,27 @@ def mirror(manifest: "Manifest", to: str) -> None:
 
 def _send(source: BinaryIO, to: str, target: str, n_bytes: int | None = None) -> None:
     """Write a file of the copy, in some tries; with `n_bytes` one of that size, whose name is its content, is left."""
+    with source:
+        for pause_s in PAUSES_S:
+            try:
+                return _send_once(source, to, target, n_bytes)
+            except OSError:
+                time.sleep(pause_s)
+        return _send_once(source, to, target, n_bytes)
+
+
+def _send_once(source: BinaryIO, to: str, target: str, n_bytes: int | None) -> None:
     from pyarrow.fs import LocalFileSystem  # noqa: PLC0415  (a query of a store here does without it)
 
-    for pause_s in (*PAUSES_S, None):
-        try:
-            source.seek(0)
-            system, place = _place(to, target)
-            if n_bytes is not None and system.get_file_info(place).size == n_bytes:
-                break
-            if isinstance(system, LocalFileSystem):
-                write_atomically(Path(place), lambda sink: copyfileobj(source, sink, _BLOCK_BYTES))
-            else:
-                with system.open_output_stream(place) as sink:
-                    copyfileobj(source, sink, _BLOCK_BYTES)
-            break
-        except OSError:
-            if pause_s is None:
-                raise
-            time.sleep(pause_s)
-    source.close()
+    system, place = _place(to, target)
+    if n_bytes is not None and system.get_file_info(place).size == n_bytes:
+        return
+    source.seek(0)
+    if isinstance(system, LocalFileSystem):
+        write_atomically(Path(place), lambda sink: copyfileobj(source, sink, _BLOCK_BYTES))
+    else:
+        with system.open_output_stream(place) as sink:
+            copyfileobj(source, sink, _BLOCK_BYTES)
 
 
 def _place(to: str, target: str) -> tuple[Any, str]:

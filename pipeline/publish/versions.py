@@ -64,17 +64,17 @@ class Retention:
 
 
 RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28, grace_s=3600)
-"""What a site has unless it sets another `newest` or `daily_days`: the weeks of ten years are one version each."""
+"""What a site has unless it sets another `newest`: the weeks of ten years are one version each."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredVersion(VersionEntry):
     """A version on disk: what the history of publications says of it, else its own manifest; empty texts for neither.
 
     `place`: 0 for the published version, 1 for the one published before, and so on; None: it was never published.
     """
 
-    path: Path = Path()
+    path: Path
     place: int | None = None
     is_pinned: bool = False
 

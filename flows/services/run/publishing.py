@@ -59,7 +59,7 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
     made = replace(made, reports=(*made.reports, report.as_dict()))
     if failed(results, blocking=True):
         raise BlockedVersionError(results, keep_blocked(staged, made, results), report, made.site)
-    kept = replace(RETENTION, newest=settings.publish.keep_versions, daily_days=settings.publish.daily_days)
+    kept = replace(RETENTION, newest=settings.publish.keep_versions)
     return publish(staged, made, kept)
 
 

@@ -1,6 +1,7 @@
 """Which versions stay by their age."""
 
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,8 @@ from tests.unit.publish.numbered_versions import NOON
 def version(
     folder: str, created_s: int, place: int | None, name: str = "", *, is_pinned: bool = False, **published: object
 ) -> StoredVersion:
-    found = StoredVersion("r", folder, created_s, name=name, place=place, is_pinned=is_pinned, **published)  # type: ignore[arg-type]
+    facts: dict[str, Any] = {"name": name, "path": Path(folder), "place": place, "is_pinned": is_pinned, **published}
+    found = StoredVersion("r", folder, created_s, **facts)
     # As a cached property would set it.
     found.__dict__["manifest"] = SimpleNamespace(name=name, created_s=created_s)
     return found
