@@ -22,7 +22,7 @@ from pipeline.ingest import ingest
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import load_manifest, reading
-from pipeline.publish.store import acquire, new_table, remove_leftovers
+from pipeline.publish.store import acquire, new_table
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS, STATE
@@ -163,7 +163,6 @@ def watching_alone(output_dir: Path) -> Iterator[None]:
         found = "another watch over it"
         raise InputError(printable(str(folder)), found, "one for each folder", "stop the other one first")
     with handle:
-        remove_leftovers(live_pointer(output_dir))
         yield
 
 

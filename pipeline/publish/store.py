@@ -180,8 +180,11 @@ def drop_folder(folder: Path) -> None:
 
 def leftovers(place: Path) -> list[Path]:
     """Drafts and renamed folders in a folder, or drafts of a file; of a living writer, or left by a dead one."""
-    folder, name = (place, r"(draft|dropped)-.*") if place.is_dir() else (place.parent, rf"{place.name}\.\d+\.draft")
-    return sorted(path for path in folder.iterdir() if re.fullmatch(rf"\.{name}", path.name, re.DOTALL))
+    folder, name = place, r"\.(draft|dropped)-.*"
+    if not place.is_dir():
+        # A draft may be written by way of a draft of its own.
+        folder, name = place.parent, rf"\.+{re.escape(place.name)}(\.\d+\.draft)+"
+    return sorted(path for path in folder.iterdir() if re.fullmatch(name, path.name, re.DOTALL))
 
 
 def remove_leftovers(place: Path) -> None:
@@ -234,7 +237,7 @@ def new_table(pointer: Path) -> Iterator[Path]:
 def keep_tables(pointer: Path, drafts: Mapping[str, Path], facts: Mapping[str, Any] | None = None) -> Path:
     """Give drafts names with the digest of the first one, and let the pointer name that; returns its path.
 
-    The tables before stay for those who still read them, KEPT_TABLES in all; other files of this name go.
+    The tables before stay for those who still read them, KEPT_TABLES in all; other files of this name, and drafts, go.
     """
     (name, draft), *others = drafts.items()
     path = pointer.with_name(f"{name}-{file_sha256(draft)[:16]}.parquet")
@@ -244,6 +247,7 @@ def keep_tables(pointer: Path, drafts: Mapping[str, Path], facts: Mapping[str, A
     sync_folder(path.parent)
     tables = list(dict.fromkeys([path.name, *named_tables(pointer)]))[:KEPT_TABLES]
     write_text(pointer, json.dumps({**(facts or {}), "table": path.name, "tables": tables}, indent=1) + "\n")
+    remove_leftovers(pointer)
     kept = {pointer.name, *(table.partition(".")[0] for table in tables)}
     for one in path.parent.glob(f"{name}[-.]*"):
         if not kept & {one.name, one.name.partition(".")[0]}:
