@@ -27,7 +27,7 @@ from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
-from pipeline.publish.versions import made_manifest
+from pipeline.publish.manifest import made_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import write_table
 from pipeline.tables import JOBS, STATE

@@ -14,7 +14,7 @@ Where do I go to ...
     change an interval?                         estimate/answer.py (one job), scaling/group_runs.py (a kind)
     see how a long log fits into memory?        large_tables.py
     see how arrays become a table?              stored_arrays.py
-    find who writes files?                      storage.py (Parquet), publish/ (versions, manifest)
+    find who writes files?                      storage.py (Parquet), publish/ (store, versions, manifest, mirror)
     see which versions stay on disk?            publish/versions.py
     answer for one job?                         estimate/answer.py (flows/services/query/answers.py asks)
     hand estimates to a scheduler?              export/, and a line in flows/services/exporting.py

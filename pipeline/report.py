@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from pipeline.errors import ConservationError, printable
 
@@ -58,6 +58,15 @@ class Report:
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The inverse of `as_dict`."""
         return read_dataclass(cls, plain)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult(Generic[T]):
+    """A finished step: its tables by name, or their paths; its report; whether an earlier run had computed it."""
+
+    tables: Mapping[str, T]
+    report: Report
+    is_reused: bool = False
 
 
 def total(tallies: Iterable[Tally]) -> Tally:

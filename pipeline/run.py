@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.limits.advice import advise
-from pipeline.report import Report
+from pipeline.report import Report, StepResult
 from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import fit
 from pipeline.scaling.group_runs import predict
@@ -102,15 +102,6 @@ class Step:
     writes: tuple[str, ...]
     depends_on: tuple[str, ...]
     call: Callable[..., Sequence[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class StepResult(Generic[T]):
-    """A finished step: its tables by name, or their paths; its report; whether an earlier run had computed it."""
-
-    tables: Mapping[str, T]
-    report: Report
-    is_reused: bool = False
 
 
 def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:

@@ -436,7 +436,8 @@ class PublishSettings(Section):
     """Which versions of the tables stay on disk. The published one and pinned ones always do."""
 
     keep_versions: Count = Field(7, ge=2)
-    daily_days: float = Field(7.0, ge=0, le=CENTURY_DAYS)
+    mirror: str | None = Field(None, min_length=1, pattern=r"^[^@]*$")
+    """Where published versions are copied to; without credentials, which stand in the environment."""
 
 
 class RunSettings(Section):

@@ -292,39 +292,6 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
-@contextmanager
-def sealed(path: Path) -> Iterator[Path]:
-    """A draft to write, which takes the place of `path` at the end; its SHA-256 stands in a file beside.
-
-    Beside the new digest stays the one before, so that the file is sound at every instant, also after a crash.
-    """
-    draft, seal = path.with_name(f".{path.name}.{os.getpid()}.draft"), _seal(path)
-    try:
-        yield draft
-        before = seal.read_text("ascii", "replace").split()[-1:] if seal.exists() else []
-        write_text(seal, "\n".join([*before, file_sha256(draft), ""]))
-        draft.replace(path)
-        sync_folder(path.parent)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def check_seal(path: Path) -> Path:
-    """The path of a file that was sealed; InputError where its bytes are others."""
-    try:
-        is_sound = sha256_once(path, file_stamp(path)) in _seal(path).read_text("ascii", "replace").split()
-    except FileNotFoundError:
-        is_sound = False
-    if not is_sound:
-        found, expected = "damaged bytes", f"the SHA-256 in {printable(_seal(path).name)}"
-        raise InputError(printable(str(path)), found, expected, "remove the file: it is written anew")
-    return path
-
-
-def _seal(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
-
-
 @dataclass(frozen=True, slots=True)
 class FileStamp:
     """The state of a file at one instant; any change of the file changes it."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pipeline import publish as publishing
 from pipeline.publish import Retention, RunFacts
-from pipeline.publish.versions import made_manifest
+from pipeline.publish.manifest import made_manifest
 from pipeline.report import Report
 
 

@@ -46,7 +46,10 @@ VERSION = option("--version", "Print the version and exit.", False, callback=_pr
 JSON = option("--json", "Print one JSON document on stdout, and nothing else there.", False)
 CONFIG = argument("CONFIG", "A TOML file; configs/swf.toml is an example.")
 CONFIG_OPTION = option("--config CONFIG", "A TOML file, for its settings.")
-FOLDER_MEANT = "The folder to which a run has published, or its config (.toml); default: out, or the only one in it."
+FOLDER_MEANT = (
+    "The folder to which a run has published, its config (.toml), or the URL of a copy; default: out, or the only one "
+    "in it."
+)
 FROM = option(
     "--from DIR", FOLDER_MEANT, ..., callback=_published, default_factory=lambda: _published(None), show_default=False
 )

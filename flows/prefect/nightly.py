@@ -50,8 +50,8 @@ from flows.services.run.running import (
 )
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
-from pipeline.report import Report
-from pipeline.run import STEPS, Run, StepResult
+from pipeline.report import Report, StepResult
+from pipeline.run import STEPS, Run
 
 PREFIX = "flow_run-"
 _KEPT_S = 30 * 86_400

@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 
 from flows.services.initialising import site_slug
 from flows.services.run.prepare import run_settings
-from flows.services.run.work_folder import WORK
 from pipeline.errors import WalltimeError, printable
+from pipeline.publish.store import WORK
 
 _HOME = "PREFECT_HOME"
 _DEFAULTS = {

@@ -25,7 +25,7 @@ from pipeline.estimate.score import N_QUANTILES
 from pipeline.estimate.state import estimate
 from pipeline.evaluate.published_versions import estimate_figures, later_jobs, prediction_figures
 from pipeline.publish import Manifest, reading
-from pipeline.publish.version_store import stored_versions
+from pipeline.publish.versions import stored_versions
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.what_if import METHOD, Case, Estimates, Subject, what_if
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs

@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import config_settings
 from flows.services.initialising import program_failure
-from flows.services.published.published_folder import live_path, read_columns
+from flows.services.published.published_folder import live_pointer, read_columns
 from flows.services.run.prepare import listed_paths
-from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
 from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup
@@ -32,11 +31,22 @@ from pipeline.large_tables import StoredTable
 from pipeline.limits.status import READ as OF_LIMITS
 from pipeline.limits.status import planned_weeks
 from pipeline.publish import Manifest
-from pipeline.publish.folders import LOCK, drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest
-from pipeline.publish.version_store import stored_versions
+from pipeline.publish.store import (
+    LOCK,
+    WORK,
+    damage,
+    holder_name,
+    holder_of,
+    is_held,
+    is_step_intact,
+    kept_table,
+    leftovers,
+    step_folders,
+)
+from pipeline.publish.versions import stored_versions
 from pipeline.settings import ExportSettings, RunSettings
-from pipeline.storage import check_seal, file_sha256, read_table
+from pipeline.storage import read_table
 from pipeline.tables import JOBS, SET_LATER
 
 HELD_TOO_LONG_S = 24 * 3600
@@ -223,14 +233,9 @@ def _damaged(manifest: Manifest, level: Level, do: str) -> Iterator[Finding]:
 
 def _problem(path: Path, entry: TableEntry) -> str:
     try:
-        size = path.stat().st_size
-        if size != entry.bytes:
-            return f"{size:,} bytes, where the manifest says {entry.bytes:,}"
-        if file_sha256(path) != entry.sha256:
-            return "other content than the manifest's hash says"
+        if found := damage(path, entry.sha256, entry.bytes):
+            return f"{found}, where the manifest says {entry.bytes} bytes and SHA-256 {entry.sha256[:24]}"
         rows = pq.read_metadata(path).num_rows
-    except (FileNotFoundError, NotADirectoryError):
-        return "no such file, and the manifest names it"
     except (OSError, pa.ArrowInvalid) as error:
         return f"a file that cannot be read ({printable(str(error), 160)})"
     return "" if rows == entry.rows else f"{rows:,} rows, where the manifest says {entry.rows:,}"
@@ -238,10 +243,9 @@ def _problem(path: Path, entry: TableEntry) -> str:
 
 def check_live(store: Store) -> Iterator[Finding]:
     """The files that the guard write beside the versions have the bytes that were written."""
-    for path in sorted(live_path(store.root).parent.glob("[!.]*")):
+    for pointer in sorted(live_pointer(store.root).parent.glob("[!.]*.json")):
         try:
-            if path.suffix in (".parquet", ".json"):
-                check_seal(path)
+            kept_table(pointer)
         except InputError as error:
             yield replace(of_error(error), level=Level.WARNING)
 
@@ -326,7 +330,7 @@ def check_leftovers(store: Store) -> Iterator[Finding]:
     work = store.root / WORK
     if is_held(work) or is_held(store.root / VERSIONS) or not store.root.is_dir():
         return
-    for path in [*leftovers(work), *leftovers(store.root / VERSIONS), *drafts_of(store.root / MANIFEST)]:
+    for path in [*leftovers(work), *leftovers(store.root / VERSIONS), *leftovers(store.root / MANIFEST)]:
         found = "a leftover of a run that was killed"
         yield finding(Level.NOTE, path, found, "nothing: the next run removes it")
     known = {LOCK, *(path.name for path in leftovers(store.root / VERSIONS))}
@@ -341,10 +345,10 @@ def check_work(store: Store) -> Iterator[Finding]:
     work = store.root / WORK
     if is_held(work) or not work.is_dir():
         return
-    for folder in sorted(work.iterdir()):
-        if is_step_folder(folder) and not is_step_intact(folder):
+    for name in sorted(step_folders(work)):
+        if not is_step_intact(work / name):
             found = "a finished step whose files are damaged"
-            yield finding(Level.NOTE, folder, found, "nothing: the next run computes it again")
+            yield finding(Level.NOTE, work / name, found, "nothing: the next run computes it again")
 
 
 def check_lock(store: Store) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest
 from pipeline.publish.checks import LEVELS, blocked_versions
 from pipeline.publish.manifest import read_manifest
-from pipeline.publish.version_store import stored_versions
+from pipeline.publish.versions import stored_versions
 from pipeline.tables import JOBS
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

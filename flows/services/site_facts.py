@@ -28,7 +28,7 @@ from pipeline.errors import InputError
 from pipeline.evaluate.published_versions import weekly_coverage
 from pipeline.publish import Manifest
 from pipeline.publish.checks import blocked_versions
-from pipeline.publish.version_store import stored_versions
+from pipeline.publish.versions import stored_versions
 from pipeline.report import Report, Tally, total
 from pipeline.schema import Flag
 from pipeline.storage import read_table

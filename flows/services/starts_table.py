@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.services.published.published_folder import live_path
+from flows.services.published.published_folder import live_pointer
 from flows.services.schedulers import Scheduler
 from flows.services.when import Now, answer_rows, queue_of, site_of
 from pipeline.arrays import floats
 from pipeline.errors import InputError
+from pipeline.publish.store import kept_table, new_table
 from pipeline.schedule.starts import expected
-from pipeline.storage import check_seal, read_table, sealed, write_table
+from pipeline.storage import read_table, write_table
 from pipeline.tables import STARTS
 
 KEPT_S = 7 * 86_400
@@ -24,23 +25,23 @@ KEPT_S = 7 * 86_400
 QUANTILES = ("start_s_q10", "start_s_q50", "start_s_q80", "start_s_q95")
 
 
-def starts_path(output_dir: Path) -> Path:
-    """Where the table of a published folder is."""
-    return live_path(output_dir).with_name("starts.parquet")
+def starts_pointer(output_dir: Path) -> Path:
+    """The file that names the table of a published folder."""
+    return live_pointer(output_dir, "starts")
 
 
 def read_starts(output_dir: Path) -> pa.Table:
     """The table of a published folder, empty where there is none; InputError where it is damaged."""
-    path = starts_path(output_dir)
-    return read_table(check_seal(path), STARTS) if path.exists() else STARTS.empty()
+    path = kept_table(starts_pointer(output_dir))
+    return STARTS.empty() if path is None else read_table(path, STARTS)
 
 
-def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str, str], now_s: float) -> Path:
+def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str, str], now_s: float) -> None:
     """Write when the pending jobs are expected to start, beside earlier answers and what became of them.
 
     A damaged table begins anew. InputError where nothing is published, or the scheduler tells no queue.
     """
-    now, path = queue_of(scheduler, environment, now_s), starts_path(output_dir)
+    now = queue_of(scheduler, environment, now_s)
     site = site_of(output_dir, now)
     fresh = [
         {name: row[name] for name in (*QUANTILES, "answered_by")}
@@ -53,9 +54,8 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
         earlier = read_starts(output_dir)
     rows = _with_earlier(fresh, earlier.to_pylist(), now)
     columns = {column.name: [_whole(row.get(column.name)) for row in rows] for column in STARTS.columns}
-    with sealed(path) as draft:
+    with new_table(starts_pointer(output_dir)) as draft:
         write_table(draft, STARTS.build(**columns), STARTS)
-    return path
 
 
 def _whole(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """What following a source does, round by round: the newest records, a State that knows them, and expected starts."""
 
-import fcntl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.logs.ingesting import accumulated_jobs
-from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state
+from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS
 from flows.services.starts_table import note_starts
@@ -23,9 +22,9 @@ from pipeline.ingest import ingest
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import load_manifest, reading
-from pipeline.publish.folders import acquire, remove_drafts_of
+from pipeline.publish.store import acquire, new_table
 from pipeline.settings import RunSettings
-from pipeline.storage import read_table, sealed, write_table
+from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS, STATE
 from pipeline.version import code_version
 
@@ -141,7 +140,7 @@ class Watch:
             return {"n_new": 0, "n_open": 0, "as_of_s": int(as_of_s)}
         flagged, *_ = clean(jobs, with_hashed_names(self.settings).clean, self.settings.site)
         state, report = update_state(self._state, flagged)
-        with sealed(live_path(Path(self.settings.output_dir))) as path:
+        with new_table(live_pointer(Path(self.settings.output_dir))) as path:
             write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
         self._state = state
         return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open", "as_of_s")}
@@ -157,14 +156,13 @@ def _later(table: Path, first_s: int) -> pa.Table:
 @contextmanager
 def watching_alone(output_dir: Path) -> Iterator[None]:
     """Hold the watch over a folder; InputError where another process has it. A lock ends with its process."""
-    folder = live_path(output_dir).parent
+    folder = live_pointer(output_dir).parent
     with naming_path(folder):
-        handle = acquire(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle = acquire(folder)
     if handle is None:
         found = "another watch over it"
         raise InputError(printable(str(folder)), found, "one for each folder", "stop the other one first")
     with handle:
-        remove_drafts_of(live_path(output_dir))
         yield
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.published_folder import CONTINUES, continued, live_path
+from flows.services.published.published_folder import CONTINUES, continued, live_pointer
 from flows.services.query.answers import LoadedState, answering_state
 from flows.services.query.groups import Curve, curves_of
 from flows.services.query.jobs import as_ingested
@@ -29,6 +29,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.publish import reading
+from pipeline.publish.store import kept_table, new_table
 from pipeline.schedule.queues import SHARES, Log, Queue
 from pipeline.schedule.starts import (
     LEVELS,
@@ -48,10 +49,10 @@ from pipeline.schedule.starts import (
 )
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
-from pipeline.storage import check_seal, read_metadata, read_table, sealed, write_table
+from pipeline.storage import read_metadata, read_table, write_table
 from pipeline.tables import JOBS, STATE
 
-RECORD = "waits.parquet"
+RECORD = "waits"
 """Beside the live State: what was learnt of waits."""
 
 MOST_TASKS = 1_000
@@ -215,13 +216,13 @@ def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
 def _record(published: Path, loaded: LoadedState, pools: Pools | None) -> QueueRecord | None:
     """What was learnt of waits: kept for this version, or learnt now."""
     manifest = loaded.manifest
-    path = live_path(published).with_name(RECORD)
-    version = continued(manifest)
+    pointer, version = live_pointer(published, RECORD), continued(manifest)
     with suppress(OSError, InputError, KeyError):
-        if path.exists() and read_metadata(check_seal(path)).get(CONTINUES) == version:
+        path = kept_table(pointer)
+        if path is not None and read_metadata(path).get(CONTINUES) == version:
             return record_in(read_table(path, STATE))
     found = learnt(StoredTable(manifest.path(JOBS.name), JOBS), loaded.state, loaded.state.site["timezone"], pools)
-    with suppress(OSError), sealed(path) as draft:
+    with suppress(OSError), new_table(pointer) as draft:
         write_table(draft, table_of(found), STATE, {CONTINUES: version})
     return found
 

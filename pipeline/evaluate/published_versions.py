@@ -25,7 +25,7 @@ from pipeline.evaluate.table_reading import look_up, published_rows
 from pipeline.group import assign_groups, with_chosen
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import Manifest
-from pipeline.publish.version_store import reading
+from pipeline.publish.versions import reading
 from pipeline.settings import GroupSettings
 from pipeline.storage import read_table
 from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, TEMPLATES

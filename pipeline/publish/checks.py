@@ -10,15 +10,26 @@ of it is published. The newest few stay on disk.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow.compute as pc
+
+from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
-from pipeline.publish.folders import drop_folder, locked, remove_leftovers
-from pipeline.publish.manifest import Manifest, TableEntry, load_manifest, load_version
-from pipeline.publish.table_facts import has_other_template, newest_kept_end_s, out_of_range
+from pipeline.publish.manifest import (
+    ColumnEntry,
+    Manifest,
+    TableEntry,
+    columns_of,
+    load_version,
+    manifest_or_none,
+    opened_rows,
+)
+from pipeline.publish.store import drop_folder, locked, remove_leftovers
 from pipeline.publish.versions import Retention, publish
 from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
@@ -27,6 +38,9 @@ from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEM
 from pipeline.version import code_version
 
 DAY_S = 86_400.0
+LEAST_OF_KEPT_JOBS = {"runtime_s": 0, "procs": 1}
+"""Least values of JOBS in rows without a flag: a job that contradicts itself keeps its numbers and has one."""
+
 FOLLOWED = ("jobs", "groups", "observations", "fits", "predictions", "scalability", "estimates")
 """Tables whose rows are compared from night to night; bursts and unreadable lines come and go."""
 
@@ -61,24 +75,16 @@ Contract = Mapping[str, Any]
 
 def contract_of(kinds: Iterable[TableKind]) -> dict[str, Any]:
     """The contract that some tables declare; types are those on disk."""
-    return {
-        kind.name: _table_contract(
-            kind.key, ((c.name, str(c.field(on_disk=True).type), c.unit, not c.is_required) for c in kind.columns)
-        )
-        for kind in kinds
-    }
+    return {kind.name: _table_contract(kind.key, columns_of(kind.schema(on_disk=True))) for kind in kinds}
 
 
 def contract_of_entries(tables: Mapping[str, TableEntry]) -> dict[str, Any]:
     """The contract that some files keep."""
-    return {
-        name: _table_contract(table.key, ((c.name, c.type, c.unit, c.nullable) for c in table.columns))
-        for name, table in tables.items()
-    }
+    return {name: _table_contract(table.key, table.columns) for name, table in tables.items()}
 
 
-def _table_contract(key: Sequence[str], columns: Iterable[tuple[str, str, str | None, bool]]) -> dict[str, Any]:
-    facts = {name: {"type": kind, "unit": unit, "nullable": nullable} for name, kind, unit, nullable in columns}
+def _table_contract(key: Sequence[str], columns: Iterable[ColumnEntry]) -> dict[str, Any]:
+    facts = {one.name: {"type": one.type, "unit": one.unit, "nullable": one.nullable} for one in columns}
     return {"key": list(key), "columns": facts}
 
 
@@ -253,8 +259,11 @@ def _nulls(table: TableEntry) -> dict[str, int]:
 
 def _has_other_template(night: Night) -> bool:
     """Whether the night's jobs are grouped by another template than those of the version before."""
-    path = night.files.get(TEMPLATES.name)
-    return path is not None and has_other_template(path)
+    if TEMPLATES.name not in night.files:
+        return False
+    with opened_rows(night.files[TEMPLATES.name]) as rows:
+        previous = rows.to_table(columns=["is_chosen"], filter=pc.field("is_previous"))["is_chosen"].to_pylist()
+    return bool(previous) and not any(previous)
 
 
 def null_shares(night: Night) -> Iterator[Finding]:
@@ -282,6 +291,36 @@ def ranges(night: Night) -> Iterator[Finding]:
                 yield Finding(name, found, f"at most {OUT_OF_RANGE:.1%}")
 
 
+def out_of_range(kind: TableKind, path: Path) -> dict[str, int]:
+    """Per condition of the table's columns the number of rows of the file that contradict it."""
+    with opened_rows(path) as rows:
+        broken = broken_conditions(kind, rows.schema.names)
+        # Arrow's scanner passes over row groups whose statistics decide.
+        return {text: rows.count_rows(filter=one) for text, one in broken.items()}
+
+
+def broken_conditions(kind: TableKind, names: Collection[str]) -> dict[str, pc.Expression]:
+    """By condition on columns with these names, which rows contradict it: least values, and columns that ascend.
+
+    A row with a null in one of the columns contradicts nothing.
+    """
+    if kind.name == JOBS.name:
+        least = {name: value for name, value in LEAST_OF_KEPT_JOBS.items() if {name, "flag"} <= set(names)}
+        is_kept = pc.field("flag").is_null()
+        return {f"{one} >= {value} or a flag": (pc.field(one) < value) & is_kept for one, value in least.items()}
+    found = {}
+    for column in (one for one in kind.columns if one.name in names):
+        if column.is_positive:
+            found[f"{column.name} > 0"] = pc.field(column.name) <= 0
+        elif column.minimum is not None:
+            found[f"{column.name} >= {column.minimum:g}"] = pc.field(column.name) < column.minimum
+    declared = {column.name for column in kind.columns}
+    for low, high in (pair for chain in ASCENDING for pair in pairwise(one for one in chain if one in declared)):
+        if {low, high} <= set(names):
+            found[f"{low} <= {high}"] = pc.field(low) > pc.field(high)
+    return found
+
+
 def coverage(night: Night) -> Iterator[Finding]:
     """Levels that fewer later jobs kept than they say, by the records of predictions and of the estimator."""
     for stage, levels in LEVELS.items():
@@ -297,14 +336,17 @@ def coverage(night: Night) -> Iterator[Finding]:
 
 def newest_job(night: Night) -> Iterator[Finding]:
     """A newest kept job that is too old, or that ended more than a day after now."""
-    newest_s = newest_kept_end_s(night.files[JOBS.name]) if JOBS.name in night.files else None
+    ends: list[float | None] = []
+    if JOBS.name in night.files:
+        with opened_rows(night.files[JOBS.name]) as rows:
+            scanned = rows.scanner(columns=["end_s"], filter=pc.field("flag").is_null()).to_batches()
+            ends = [pc.max(batch.column("end_s")).as_py() for batch in scanned]
     most_days = night.settings.newest_job.threshold
     most = f"at most {most_days:g} days"
+    newest_s = max((end_s for end_s in ends if end_s is not None), default=None)
     if newest_s is None:
         yield Finding(JOBS.name, "no kept job with an end", most)
-        return
-    age_days = (night.now_s - newest_s) / DAY_S
-    if age_days > most_days:
+    elif (age_days := (night.now_s - newest_s) / DAY_S) > most_days:
         yield Finding(JOBS.name, f"a newest job that ended {age_days:,.1f} days ago", most)
     elif age_days < -1:
         yield Finding(JOBS.name, f"a newest job that ends {-age_days:,.1f} days after now", "an end in the past")
@@ -338,9 +380,9 @@ def keep_blocked(staged: Mapping[str, Path], made: Manifest, results: Sequence[C
         remove_leftovers(parent)
         publish(staged, replace(made, root=folder), Retention(newest=2))
         write_text(folder / CHECKS_FILE, json.dumps({"checks": plain_results(results)}, indent=1) + "\n")
-        others = sorted((one for one in _blocked_folders(parent) if one != folder), key=_age, reverse=True)
-        for old in others[KEPT_BLOCKED - 1 :]:
-            drop_folder(old)
+        others = [name for _, name in reversed(blocked_versions(made.root)) if name != made.run_id]
+        for name in others[KEPT_BLOCKED - 1 :]:
+            drop_folder(parent / name)
     return folder
 
 
@@ -350,17 +392,9 @@ def plain_results(results: Sequence[CheckResult]) -> list[dict[str, object]]:
 
 
 def blocked_versions(output_dir: Path) -> list[tuple[int, str]]:
-    """The blocked versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name."""
-    return sorted(_age(folder) for folder in _blocked_folders(output_dir / BLOCKED))
+    """The blocked versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name.
 
-
-def _blocked_folders(parent: Path) -> list[Path]:
-    """Folders that hold the results of checks; others below `blocked/` are not ours to remove."""
-    return [path.parent for path in parent.glob(f"*/{CHECKS_FILE}")]
-
-
-def _age(folder: Path) -> tuple[int, str]:
-    try:
-        return load_manifest(folder).created_s, folder.name
-    except InputError:
-        return 0, folder.name
+    Folders without results of checks are not ours to remove.
+    """
+    folders = [path.parent for path in (output_dir / BLOCKED).glob(f"*/{CHECKS_FILE}")]
+    return sorted((made.created_s if (made := manifest_or_none(one)) else 0, one.name) for one in folders)

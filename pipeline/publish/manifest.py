@@ -12,46 +12,43 @@ their SHA-256, the settings and the code). All of it comes from the version's ma
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.report import FieldError, parsed_json, read_dataclass
-from pipeline.storage import file_stamp, sha256_once
-from pipeline.tables import TABLES
+from pipeline.publish.mirror import fetched, is_mirrored
+from pipeline.publish.store import LOCK, damage
+from pipeline.report import FieldError, Report, parsed_json, read_dataclass
+from pipeline.schema import TableKind
+from pipeline.storage import file_stamp, sha256_once, write_text
+from pipeline.tables import OBSERVATIONS, TABLES
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+
+FORMAT_VERSION = 2
+MANIFEST, VERSIONS, DATAPACKAGE = "manifest.json", "versions", "datapackage.json"
+OWN_MANIFEST = "version.json"
+"""The manifest of one version, in its folder. It never changes, so that a version can be published again."""
+
+PIN = "pin.json"
+OWN_FILES = {OWN_MANIFEST, LOCK, PIN, DATAPACKAGE}
+"""Files beside the tables of a version. A folder with any other file is not ours, and is never removed."""
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
 _GO_BACK = "`walltime versions rollback` returns to the version before, "
 _DAMAGED = "a run publishes the table anew, and `walltime doctor` finds what else is damaged"
-FORMAT_VERSION = 2
-MANIFEST = "manifest.json"
-VERSIONS = "versions"
-OWN_MANIFEST = "version.json"
-"""The manifest of one version, in its folder. It never changes, so that a version can be published again."""
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether a text names an entry of a folder: no separator, no hidden file, not empty."""
-    return bool(name) and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
-
-
-def check_inside(root: Path, path: Path) -> None:
-    """InputError where links lead from a path below the store to a place outside it."""
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise InputError(printable(str(path)), "a link that leaves the folder", "a file of the published tables", _DO)
-
-
-def check_no_link(folder: Path) -> Path:
-    """The folder, in which a writer creates and removes others; InputError where it is a symbolic link."""
-    if folder.is_symlink():
-        do = f"make {printable(str(folder.parent))} itself the link"
-        raise InputError(printable(str(folder)), "a symbolic link", "a folder", do)
-    return folder
+_PROFILES = "https://datapackage.org/profiles/2.0"
+_TYPES = {"string": "string", "int64": "integer", "double": "number", "bool": "boolean"}
+_TEXT_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +113,9 @@ class VersionEntry:
     is_withdrawn: bool = False
     """Whether a rollback took it back: it is then no answer to a question about a date."""
 
+    name: str | None = None
+    """The name that a user gave; null where an earlier release wrote the entry: then only the version says it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -142,21 +142,21 @@ class Manifest:
     published_s: int | None = None
     """When it was last published; null where it never was."""
 
-    def path(self, table: str) -> Path:
-        """The path of a table's Parquet file to read; InputError unless its bytes are those that were published.
+    @property
+    def history(self) -> list[VersionEntry]:
+        """The published version and those published before it, latest first."""
+        newest = VersionEntry(self.run_id, self.folder, self.created_s, name=self.name)
+        return [newest, *(entry for entry in self.previous if entry.folder != self.folder)]
 
-        A process hashes a file once, and again when its size, its times or its inode differ.
-        """
-        path, sha256 = self.place(table), self.tables[table].sha256
-        try:
-            found = sha256_once(path, file_stamp(path))
-        except OSError as error:
-            found = error.strerror or "an error of the disk"
-        if found != sha256:
+    def path(self, table: str) -> Path:
+        """The path of a table's Parquet file to read; InputError unless its bytes are those that were published."""
+        path, sha256 = fetched(self.root, self.place(table)), self.tables[table].sha256
+        if found := damage(path, sha256):
+            if is_mirrored(self.root):
+                path.unlink(missing_ok=True)  # The next reader fetches it again.
             where = f"{printable(str(path), 1000)} (table {table} of version {printable(self.folder)})"
-            differs = f"damaged bytes ({printable(found, 24)})"
             do = (_GO_BACK if any(not one.is_withdrawn for one in self.previous) else "") + _DAMAGED
-            raise InputError(where, differs, f"SHA-256 {printable(sha256, 24)}", do)
+            raise InputError(where, found, f"SHA-256 {printable(sha256, 24)}", do)
         return path
 
     def place(self, table: str) -> Path:
@@ -173,8 +173,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """The manifest as ASCII JSON; a number that is not finite becomes null."""
-        plain = {name: value for name, value in asdict(self).items() if name != "root"}
-        return json.dumps(finite(plain), indent=1) + "\n"
+        return json.dumps(finite({name: one for name, one in asdict(self).items() if name != "root"}), indent=1) + "\n"
 
 
 def load_manifest(output_dir: Path) -> Manifest:
@@ -202,48 +201,42 @@ def load_manifest(output_dir: Path) -> Manifest:
         ...
     pipeline.errors.InputError: ...
     """
-    manifest = read_manifest(output_dir)
-    _check_files(manifest)
-    return manifest
-
-
-def read_manifest(output_dir: Path) -> Manifest:
-    """The manifest of the current version, without a look at the files; InputError where it is invalid."""
-    return _read(output_dir / MANIFEST, output_dir)
-
-
-def or_none(read: Callable[..., Manifest], *arguments: object) -> Manifest | None:
-    """What a reader of manifests gives of its arguments; None where there is none that is valid."""
-    with suppress(InputError):
-        return read(*arguments)
-    return None
+    return _with_files(read_manifest(output_dir))
 
 
 def load_version(output_dir: Path, folder: str) -> Manifest:
     """The manifest of a version that need not be published; InputError as `load_manifest`."""
-    path = output_dir / VERSIONS / folder / OWN_MANIFEST
+    path = fetched(output_dir, output_dir / VERSIONS / folder / OWN_MANIFEST)
     check_inside(output_dir, path)
-    manifest = _read(path, output_dir)
+    manifest = read_manifest(output_dir, path)
     if manifest.folder != folder:
         where, expected = printable(str(path)), "the manifest of the version in this folder"
         raise InputError(where, f"the manifest of {printable(manifest.folder)}", expected)
-    _check_files(manifest)
-    return manifest
+    return _with_files(manifest)
 
 
-def _check_files(manifest: Manifest) -> None:
+def manifest_or_none(output_dir: Path, folder: str | None = None) -> Manifest | None:
+    """The manifest of a version, or of the current one, with its files; None where it is not valid."""
+    with suppress(InputError):
+        return load_manifest(output_dir) if folder is None else load_version(output_dir, folder)
+    return None
+
+
+def _with_files(manifest: Manifest) -> Manifest:
+    """The manifest, after a look at its files; InputError where one is missing or has another size."""
     for name, entry in manifest.tables.items():
         path = manifest.place(name)
         check_inside(manifest.root, path)
-        size = None
-        with suppress(FileNotFoundError, NotADirectoryError):
-            size = path.stat().st_size
-        if size != entry.bytes:
-            found = "no such file" if size is None else f"{size} bytes"
+        if is_mirrored(manifest.root) and not path.exists():
+            continue  # It is fetched when it is read.
+        if found := damage(path, n_bytes=entry.bytes):
             raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
+    return manifest
 
 
-def _read(path: Path, output_dir: Path) -> Manifest:
+def read_manifest(output_dir: Path, path: Path | None = None) -> Manifest:
+    """The manifest of the current version, or that at a path, without a look at the files; InputError if invalid."""
+    path = path or output_dir / MANIFEST
     where, expected, again = printable(str(path)), "the manifest of published tables", "run again to publish it anew"
     try:
         plain = parsed_json(path.read_text(encoding="utf-8"))
@@ -265,35 +258,116 @@ def _read(path: Path, output_dir: Path) -> Manifest:
 
 
 def _check_names(manifest: Manifest, where: str) -> None:
-    """InputError unless folders have plain names, and each table's path is its own file in the version's folder."""
+    """InputError unless folders have plain names, and each table's path is its own file in the version's folder.
+
+    In a copy elsewhere it is the file that has the table's digest as its name.
+    """
     for name in (manifest.folder, *(entry.folder for entry in manifest.previous)):
         if not is_plain_name(name):
             found = f"a version named {printable(name) or '(an empty name)'}"
             raise InputError(where, found, "the name of a folder", _DO)
     for table, entry in manifest.tables.items():
         expected = f"{VERSIONS}/{manifest.folder}/{table}.parquet"
-        if not _TABLE.fullmatch(table) or entry.path != expected:
+        is_named = re.fullmatch(r"files/[0-9a-f]{64}\.parquet", entry.path) and entry.sha256 in entry.path
+        if not _TABLE.fullmatch(table) or (entry.path != expected and not is_named):
             found = f"table {printable(table)} at {printable(entry.path)}"
             raise InputError(where, found, printable(expected, 400), _DO)
 
 
-def finite(value: Any) -> Any:
-    """Plain values for JSON; tuples are lists, and a number that is not finite is null."""
+def is_plain_name(name: str) -> bool:
+    """Whether a text names an entry of a folder: no separator, no hidden file, not empty."""
+    return bool(name) and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
+
+
+def is_version_folder(folder: Path) -> bool:
+    """Whether a folder holds the tables of a version and nothing else; drafts and symbolic links do not count."""
+    if not is_plain_name(folder.name) or folder.is_symlink() or not folder.is_dir():
+        return False
+    names = [path.name for path in folder.iterdir()]
+    return bool(names) and all(
+        name in OWN_FILES or name.endswith(".draft") or (name.endswith(".parquet") and name[:-8] in TABLES)
+        for name in names
+    )
+
+
+def check_inside(root: Path, path: Path) -> None:
+    """InputError where links lead from a path below the store to a place outside it."""
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise InputError(printable(str(path)), "a link that leaves the folder", "a file of the published tables", _DO)
+
+
+def made_manifest(
+    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, output_dir: Path, created_s: int
+) -> Manifest:
+    """The manifest of staged tables that are to be published in `output_dir`, before they have a folder there."""
+    newest_end_s = None
+    if OBSERVATIONS.name in staged:
+        with opened_rows(staged[OBSERVATIONS.name]) as rows:
+            newest_end_s = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
+    return Manifest(
+        FORMAT_VERSION, facts.run_id, "", created_s, newest_end_s, facts.site, facts.code, dict(facts.settings),
+        tuple(LogEntry(*log) for log in facts.logs), entries_of(staged), tuple(one.as_dict() for one in reports), (),
+        output_dir, facts.name, *facts.window_s,
+    )  # fmt: skip
+
+
+def entries_of(files: Mapping[str, Path]) -> dict[str, TableEntry]:
+    """What a manifest says of some files, by table; InputError where one is no Parquet file."""
+    return {name: table_entry(path, TABLES[name]) for name, path in files.items()}
+
+
+def table_entry(path: Path, kind: TableKind) -> TableEntry:
+    """What a manifest says of a Parquet file; the key is the declared one, because a file has none."""
+    stamp = file_stamp(path)
+    with opened_rows(path) as rows:
+        nulls = {name: rows.count_rows(filter=pc.field(name).is_null()) for name in rows.schema.names}
+        n_rows, columns = rows.count_rows(), columns_of(rows.schema, nulls)
+    return TableEntry(f"{kind.name}.parquet", n_rows, stamp.bytes, sha256_once(path, stamp), kind.key, columns)
+
+
+def columns_of(schema: pa.Schema, nulls: Mapping[str, int] | None = None) -> tuple[ColumnEntry, ...]:
+    """The columns of a table on disk, with their numbers of nulls where these are known."""
+    found = []
+    for field in schema:
+        facts = {name.decode(): text.decode("utf-8", "replace") for name, text in (field.metadata or {}).items()}
+        unit, meaning, n_nulls = facts.get("unit"), facts.get("meaning", ""), (nulls or {}).get(field.name, 0)
+        found.append(ColumnEntry(field.name, str(field.type), unit, meaning, field.nullable, n_nulls))
+    return tuple(found)
+
+
+@contextmanager
+def opened_rows(path: Path) -> Iterator["Dataset"]:
+    """The rows of a file; InputError where it is no Parquet table, or lacks a column that is read."""
+    from pyarrow.dataset import dataset  # noqa: PLC0415  (a query does without it)
+    from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
+    try:
+        yield dataset(str(path), format="parquet", filesystem=LocalFileSystem())
+    except (pa.ArrowInvalid, OSError, KeyError) as error:
+        found = f"a file that cannot be read ({printable(str(error))})"
+        raise InputError(printable(str(path)), found, "a published table", "run again") from None
+
+
+def write_own_files(folder: Path, manifest: Manifest) -> None:
+    """Write what stands beside the tables of a version: its lock, its description, and its manifest."""
+    (folder / LOCK).touch()
+    write_text(folder / DATAPACKAGE, package_text(manifest))
+    write_text(folder / OWN_MANIFEST, manifest.to_json())
+
+
+def finite(value: Any, text: Any = None) -> Any:
+    """Plain values for JSON; tuples are lists, and a number that is not finite is null. `text` changes each text."""
     if isinstance(value, Mapping):
-        return {name: finite(one) for name, one in value.items()}
+        return {text(name) if text else name: finite(one, text) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+        return [finite(one, text) for one in value]
+    if isinstance(value, str) and text:
+        return text(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-DATAPACKAGE = "datapackage.json"
-_PROFILES = "https://datapackage.org/profiles/2.0"
-_TYPES = {"string": "string", "int64": "integer", "double": "number", "bool": "boolean"}
-_TEXT_CHARS = 4_000
-
-
 def package_text(manifest: Manifest) -> str:
-    """The descriptor of a version's tables as ASCII JSON."""
+    """The descriptor of a version's tables as ASCII JSON, whose texts have no control or surrogate characters."""
     package = {
         "$schema": f"{_PROFILES}/datapackage.json",
         "title": f"Runtimes of the jobs of {printable(manifest.site)}",
@@ -305,7 +379,7 @@ def package_text(manifest: Manifest) -> str:
             "run_id": manifest.run_id,
             "created_s": manifest.created_s,
             "code": manifest.code,
-            "settings": _printable_texts(finite(manifest.settings)),
+            "settings": finite(manifest.settings, lambda text: printable(text, _TEXT_CHARS)),
         },
         "resources": [_resource(name, entry) for name, entry in manifest.tables.items()],
     }
@@ -316,6 +390,18 @@ def _resource(name: str, entry: TableEntry) -> dict[str, Any]:
     """A table of the package. A key with nullable columns is a unique key, because a primary key has none."""
     nullable = {column.name for column in entry.columns if column.nullable}
     key = {"uniqueKeys": [list(entry.key)]} if nullable & set(entry.key) else {"primaryKey": list(entry.key)}
+    fields = [
+        {
+            "name": column.name,
+            "type": "array" if column.type.startswith("list") else _TYPES.get(column.type, "any"),
+            "description": column.meaning,
+            "constraints": {"required": not column.nullable},
+            "unit": column.unit,
+            "arrowType": column.type,
+            "nulls": column.nulls,
+        }
+        for column in entry.columns
+    ]
     return {
         "$schema": f"{_PROFILES}/dataresource.json",
         "name": name,
@@ -327,26 +413,5 @@ def _resource(name: str, entry: TableEntry) -> dict[str, Any]:
         "bytes": entry.bytes,
         "hash": f"sha256:{entry.sha256}",
         "rows": entry.rows,
-        "schema": {"$schema": f"{_PROFILES}/tableschema.json", "fields": [_field(c) for c in entry.columns], **key},
+        "schema": {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields, **key},
     }
-
-
-def _field(column: ColumnEntry) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "type": "array" if column.type.startswith("list") else _TYPES.get(column.type, "any"),
-        "description": column.meaning,
-        "constraints": {"required": not column.nullable},
-        "unit": column.unit,
-        "arrowType": column.type,
-        "nulls": column.nulls,
-    }
-
-
-def _printable_texts(value: Any) -> Any:
-    """Plain values whose texts have no control, format or surrogate characters."""
-    if isinstance(value, dict):
-        return {printable(name): _printable_texts(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_printable_texts(one) for one in value]
-    return printable(value, _TEXT_CHARS) if isinstance(value, str) else value

@@ -1,60 +1,51 @@
-"""Publishes a version: creates its folder atomically, replaces the manifest in one step, then removes old versions.
+"""The versions in a folder: publishing one, going back, keeping and pinning; which there are, and reading one.
 
-A reader that starts from the manifest sees one complete version, during a publish and after a crash in any step. The
+A publication makes the version's folder atomically, replaces the manifest in one step, then removes old versions. A
+reader that starts from the manifest sees one complete version, during a publish and after a crash in any step. The
 files of a version never change. A `current` symlink would not suffice, because a reader opens several files.
 
-A version is named by the time at which it was made and the start of its run's id, so that names sort by time.
+A version is named by the time at which it was made and the start of its run's id, so that names sort by time. Versions
+stay on disk by age: all at first, then the newest of each day, then the newest of each week.
 
-Versions stay on disk by age: all at first, then the newest of each day, then the newest of each week.
+A reader holds a shared lock on a version while it reads, and such a version is not removed. The lock file lies in the
+folder of the version and is made with it, so that a reader needs no right to write.
 """
 
+import fcntl
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from pipeline.errors import InputError, printable
-from pipeline.publish.folders import LOCK, copy_durably, digests, drafted, locked, remove_drafts_of, remove_leftovers
+from pipeline.publish import store
 from pipeline.publish.manifest import (
-    DATAPACKAGE,
-    FORMAT_VERSION,
     MANIFEST,
-    OWN_MANIFEST,
+    PIN,
     VERSIONS,
-    LogEntry,
     Manifest,
-    RunFacts,
     VersionEntry,
-    check_no_link,
+    is_version_folder,
+    load_manifest,
     load_version,
-    or_none,
-    package_text,
+    manifest_or_none,
     read_manifest,
+    write_own_files,
 )
-from pipeline.publish.table_facts import entries_of, newest_end_s
-from pipeline.publish.version_store import (
-    StoredVersion,
-    drop_unused,
-    history_of,
-    is_version,
-    locked_versions,
-    named_manifest,
-    stored_versions,
-    write_pin,
-)
-from pipeline.report import Report
-from pipeline.storage import write_text
-from pipeline.tables import OBSERVATIONS
+from pipeline.publish.mirror import is_mirrored
+from pipeline.storage import sync_folder, write_text
 
 ID_CHARS = 8
-_RUN_ID = re.compile(r"\w[\w-]*")
-_GIVEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
 DAY_S = 86_400
 _FIRST_MONDAY = 3
 """Days from a Monday to 1970-01-01, a Thursday."""
+
+_TRIES = 100
+"""Of opening a version that others remove meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,83 +64,24 @@ class Retention:
 
 
 RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28, grace_s=3600)
-"""What a site has unless it sets another `newest` or `daily_days`: the weeks of ten years are one version each."""
+"""What a site has unless it sets another `newest`: the weeks of ten years are one version each."""
 
 
-def expired(versions: Sequence[StoredVersion], retention: Retention, now_s: int) -> set[str]:
-    """The folders of the versions that may go. The published version and pinned versions always stay.
+@dataclass(frozen=True, kw_only=True)
+class StoredVersion(VersionEntry):
+    """A version on disk: what the history of publications says of it, else its own manifest; empty texts for neither.
 
-    A version without a name that was never published is what a killed run left: it goes. One that was never published
-    and whose manifest cannot be read stays: nobody knows what it is.
+    `place`: 0 for the published version, 1 for the one published before, and so on; None: it was never published.
     """
-    published = [one for one in versions if one.place is not None and not one.is_withdrawn]
-    days = _newest_of_each(published, 1)
-    weeks = _newest_of_each(published, 7)
-    return {one.folder for one in versions if not _stays(one, retention, now_s, days, weeks)}
 
+    path: Path
+    place: int | None = None
+    is_pinned: bool = False
 
-def _stays(one: StoredVersion, retention: Retention, now_s: int, days: set[str], weeks: set[str]) -> bool:
-    # A time ahead of a clock that went back counts as now.
-    age_days = max(now_s - (one.created_s or 0), 0) / DAY_S
-    if one.is_pinned or one.place == 0:
-        return True
-    if one.place is None:
-        return one.manifest is None or (bool(one.name) and age_days < retention.named_days)
-    until_s = one.entry.until_s if one.entry else None
-    is_recent = until_s is not None and max(now_s - until_s, 0) < retention.grace_s
-    if is_recent or one.place < retention.newest or age_days < retention.all_days:
-        return True
-    daily_until = retention.all_days + retention.daily_days
-    if one.folder in days and age_days < daily_until:
-        return True
-    return one.folder in weeks and age_days < daily_until + 7 * retention.weekly_weeks
-
-
-def _newest_of_each(versions: Iterable[StoredVersion], n_days: int) -> set[str]:
-    """The folder of the newest version of every day (UTC), or of every week from Monday on."""
-    newest: dict[int, StoredVersion] = {}
-    for one in sorted(versions, key=lambda one: (one.created_s or 0, one.folder)):
-        newest[((one.created_s or 0) // DAY_S + _FIRST_MONDAY) // n_days] = one
-    return {one.folder for one in newest.values()}
-
-
-def version_name(created_s: int, run_id: str) -> str:
-    """The name of a version, as in 2026-11-22T0310Z-0a1b2c3d (UTC); InputError for an id that is no name of a file."""
-    if not _RUN_ID.fullmatch(run_id):
-        raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
-    return f"{datetime.fromtimestamp(created_s, UTC):%Y-%m-%dT%H%MZ}-{run_id[:ID_CHARS]}"
-
-
-def check_given_name(name: str) -> str:
-    """The name that a user gives to a version; InputError for one that a terminal or a shell could misread."""
-    if not _GIVEN.fullmatch(name):
-        expected = "up to 64 letters, digits, dots, - and _, as in try-7"
-        raise InputError("--name", printable(name) or "nothing", expected)
-    return name
-
-
-def made_manifest(
-    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, output_dir: Path, created_s: int
-) -> Manifest:
-    """The manifest of staged tables that are to be published in `output_dir`, before they have a folder there."""
-    return Manifest(
-        format_version=FORMAT_VERSION,
-        run_id=facts.run_id,
-        folder="",
-        created_s=created_s,
-        data_newest_end_s=newest_end_s(staged[OBSERVATIONS.name]) if OBSERVATIONS.name in staged else None,
-        site=facts.site,
-        code=facts.code,
-        settings=dict(facts.settings),
-        logs=tuple(LogEntry(name=name, sha256=sha) for name, sha in facts.logs),
-        tables=entries_of(staged),
-        reports=tuple(report.as_dict() for report in reports),
-        previous=(),
-        root=output_dir,
-        name=facts.name,
-        from_s=facts.window_s[0],
-        to_s=facts.window_s[1],
-    )
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """Its own manifest, read when it is asked for; None where none can be read, or a table is missing or cut."""
+        return manifest_or_none(self.path.parents[1], self.folder)
 
 
 def publish(staged: Mapping[str, Path], made: Manifest, retention: Retention) -> Path:
@@ -159,22 +91,17 @@ def publish(staged: Mapping[str, Path], made: Manifest, retention: Retention) ->
     `retention` does not keep are removed. InputError where a rollback has withdrawn a version of the same run: the same
     logs, settings and code give the same tables.
     """
-    output_dir = made.root
-    with locked(check_no_link(output_dir / VERSIONS)):
-        before = _tidied(output_dir)
-        _check_not_withdrawn(before, made)
+    with _writing(made.root) as before:
+        earlier = before.previous if before else ()
+        back = [one.folder for one in earlier if one.is_withdrawn and one.run_id == made.run_id]
+        if back:
+            found = f"the tables of version {back[0]} again, which a rollback has withdrawn"
+            do = f"`walltime versions promote {back[0]}` publishes it, and nothing is published before"
+            raise InputError(printable(str(made.root)), found, "other logs, settings or code", do)
         own = _placed(staged, made)
         # Without a manifest before, nobody knows which versions were published: none is removed.
-        _make_current(output_dir, own, before, made.created_s, retention=retention if before is not None else None)
-    return output_dir / MANIFEST
-
-
-def _check_not_withdrawn(before: Manifest | None, made: Manifest) -> None:
-    back = [one.folder for one in (before.previous if before else ()) if one.is_withdrawn and one.run_id == made.run_id]
-    if back:
-        found = f"the tables of version {back[0]} again, which a rollback has withdrawn"
-        do = f"`walltime versions promote {back[0]}` publishes it, and nothing is published before"
-        raise InputError(printable(str(made.root)), found, "other logs, settings or code", do)
+        _make_current(own, before, made.created_s, retention=retention if before else None)
+    return made.root / MANIFEST
 
 
 def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
@@ -182,10 +109,140 @@ def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
 
     InputError where another version has that name.
     """
-    with locked(check_no_link(made.root / VERSIONS)):
-        _tidied(made.root)
+    with _writing(made.root):
         check_name_free(made.root, made.name, made.run_id)
         return _placed(staged, made)
+
+
+def promote(output_dir: Path, text: str, now_s: int) -> Manifest:
+    """Publish a version that is on disk; its tables are compared with their digests first."""
+    with _writing(output_dir, creates=False) as before:
+        return _published_again(named_manifest(output_dir, text), before, now_s)
+
+
+def rollback(output_dir: Path, now_s: int) -> Manifest:
+    """Publish the version again that was published before and pin it, and withdraw the current one."""
+    with _writing(output_dir, creates=False) as before:
+        earlier = [one for one in stored_versions(output_dir) if one.place and not one.is_withdrawn]
+        if before is None or not earlier:
+            where = printable(str(output_dir))
+            raise InputError(where, "no version that was published before", "one to go back to")
+        own = load_version(output_dir, earlier[0].folder)
+        restored = _published_again(own, before, now_s, withdraws=True)
+        _write_pin(earlier[0].path, now_s)
+        return restored
+
+
+def pin(output_dir: Path, text: str, now_s: int) -> StoredVersion:
+    """Pin a version, so that it stays whatever its age."""
+    with _writing(output_dir, creates=False):
+        found = find_version(output_dir, text)
+        _write_pin(found.path, now_s)
+    return found
+
+
+def _write_pin(version: Path, now_s: int) -> None:
+    write_text(version / PIN, json.dumps({"since_s": now_s}) + "\n")
+
+
+def unpin(output_dir: Path, text: str) -> StoredVersion:
+    """Unpin a version; it may go with a later publication."""
+    with _writing(output_dir, creates=False):
+        found = find_version(output_dir, text)
+        (found.path / PIN).unlink(missing_ok=True)
+        sync_folder(found.path)
+    return found
+
+
+@contextmanager
+def _writing(output_dir: Path, *, creates: bool = True) -> Iterator[Manifest | None]:
+    """Hold the lock of all writers, after removal of what dead ones have left; gives the published version.
+
+    Without `creates` InputError where there are no versions, and nothing is made.
+    """
+    versions, where = output_dir / VERSIONS, printable(str(output_dir))
+    if (not creates and not versions.is_dir()) or is_mirrored(output_dir):
+        raise InputError(where, "no versions", "the folder to which a run has published", "run first")
+    with store.locked(store.check_no_link(versions, "a folder", f"make {where} itself the link")):
+        store.remove_leftovers(versions)
+        store.remove_leftovers(output_dir / MANIFEST)
+        before = None
+        with suppress(InputError):
+            before = read_manifest(output_dir)
+        yield before
+
+
+def _published_again(own: Manifest, before: Manifest | None, now_s: int, *, withdraws: bool = False) -> Manifest:
+    if before is not None and own.folder == before.folder:
+        return before
+    for name in own.tables:
+        own.path(name)
+    return _make_current(own, before, now_s, withdraws=withdraws)
+
+
+def _make_current(
+    own: Manifest, before: Manifest | None, now_s: int, *, withdraws: bool = False, retention: Retention | None = None
+) -> Manifest:
+    """Replace the manifest by that of a version, with the history of publications; then remove old versions.
+
+    A version in use stays until a later publication. Other files and folders always stay.
+    """
+    output_dir = own.root
+    if before is None:
+        # Without a readable manifest all versions without a name count as published.
+        known = [one.manifest for one in stored_versions(output_dir) if one.manifest and not one.name]
+        entries = [replace(one.history[0], until_s=now_s) for one in known]
+        entries.sort(key=lambda entry: -entry.created_s)
+    else:
+        newest, *rest = before.history
+        entries = [replace(newest, until_s=now_s, is_withdrawn=withdraws), *rest]
+    history = [one for one in entries if one.folder != own.folder and (output_dir / VERSIONS / one.folder).is_dir()]
+    stored = stored_versions(output_dir, [own.history[0], *history])
+    gone = expired(stored, retention, now_s) if retention else set()
+    # With the names in it, no later listing reads the manifests of versions for them.
+    names = {one.folder: one.name for one in stored}
+    kept = tuple(replace(one, name=names.get(one.folder)) for one in history if one.folder not in gone)
+    manifest = replace(own, previous=kept, published_s=now_s)
+    write_text(output_dir / MANIFEST, manifest.to_json())
+    for folder in sorted(gone):
+        _drop_unused(output_dir / VERSIONS / folder)
+    return manifest
+
+
+def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
+    """The manifest of the version: of an existing one of this run with these bytes, else of a new one."""
+    wanted_name, versions = version_name(made.created_s, made.run_id), made.root / VERSIONS
+    shas = {name: entry.sha256 for name, entry in made.tables.items()}
+    for folder in sorted(versions.glob(f"*Z-{made.run_id[:ID_CHARS]}*")):
+        own = manifest_or_none(made.root, folder.name) if is_version_folder(folder) else None
+        if own is not None and (own.run_id, own.name) == (made.run_id, made.name):
+            has_bytes = {name: entry.sha256 for name, entry in own.tables.items()} == shas
+            if has_bytes and not any(store.damage(own.place(name), sha256) for name, sha256 in shas.items()):
+                return own
+    names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
+    folder = next(folder for name in names if not (folder := versions / name).exists())
+    tables = {name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()}
+    manifest = replace(made, folder=folder.name, tables=tables)
+    with store.drafted(folder) as draft:
+        for name, source in staged.items():
+            store.add_name(source, draft / f"{name}.parquet")
+        write_own_files(draft, manifest)
+    return manifest
+
+
+def version_name(created_s: int, run_id: str) -> str:
+    """The name of a version, as in 2026-11-22T0310Z-0a1b2c3d (UTC); InputError for an id that is no name of a file."""
+    if not re.fullmatch(r"\w[\w-]*", run_id):
+        raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
+    return f"{datetime.fromtimestamp(created_s, UTC):%Y-%m-%dT%H%MZ}-{run_id[:ID_CHARS]}"
+
+
+def check_given_name(name: str) -> str:
+    """The name that a user gives to a version; InputError for one that a terminal or a shell could misread."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        expected = "up to 64 letters, digits, dots, - and _, as in try-7"
+        raise InputError("--name", printable(name) or "nothing", expected)
+    return name
 
 
 def check_name_free(output_dir: Path, name: str, run_id: str) -> None:
@@ -197,106 +254,154 @@ def check_name_free(output_dir: Path, name: str, run_id: str) -> None:
         raise InputError("--name", found, "a name that no version has")
 
 
-def promote(output_dir: Path, text: str, now_s: int) -> Manifest:
-    """Publish a version that is on disk; its tables are compared with their digests first."""
-    with locked_versions(output_dir):
-        before = _tidied(output_dir)
-        own = named_manifest(output_dir, text)
-        return _published_again(output_dir, own, before, now_s)
+def expired(versions: Sequence[StoredVersion], retention: Retention, now_s: int) -> set[str]:
+    """The folders of the versions that may go. The published version and pinned versions always stay.
 
-
-def rollback(output_dir: Path, now_s: int) -> Manifest:
-    """Publish the version again that was published before and pin it, and withdraw the current one."""
-    with locked_versions(output_dir):
-        before = _tidied(output_dir)
-        stored = stored_versions(output_dir)
-        earlier = [one for one in stored if one.place and not one.is_withdrawn]
-        if before is None or not earlier:
-            where = printable(str(output_dir))
-            raise InputError(where, "no version that was published before", "one to go back to")
-        own = named_manifest(output_dir, earlier[0].folder)
-        restored = _published_again(output_dir, own, before, now_s, withdraws=True)
-        write_pin(output_dir / VERSIONS / restored.folder, now_s)
-        return restored
-
-
-def _published_again(
-    output_dir: Path, own: Manifest, before: Manifest | None, now_s: int, *, withdraws: bool = False
-) -> Manifest:
-    if before is not None and own.folder == before.folder:
-        return before
-    for name in own.tables:
-        own.path(name)
-    return _make_current(output_dir, own, before, now_s, withdraws=withdraws)
-
-
-def _tidied(output_dir: Path) -> Manifest | None:
-    """The published version, after removal of what writers that died have left; the lock must be held."""
-    remove_leftovers(output_dir / VERSIONS)
-    remove_drafts_of(output_dir / MANIFEST)
-    return or_none(read_manifest, output_dir)
-
-
-def _make_current(
-    output_dir: Path,
-    own: Manifest,
-    before: Manifest | None,
-    now_s: int,
-    *,
-    withdraws: bool = False,
-    retention: Retention | None = None,
-) -> Manifest:
-    """Replace the manifest by that of a version, with the history of publications; then remove old versions.
-
-    A version in use stays until a later publication. Other files and folders always stay.
+    A version without a name that was never published is what a killed run left: it goes. One that was never published
+    and whose manifest cannot be read stays: nobody knows what it is.
     """
-    history = _history(output_dir, own.folder, before, now_s, withdraws=withdraws)
-    current = VersionEntry(own.run_id, own.folder, own.created_s)
-    gone = expired(stored_versions(output_dir, (current, *history)), retention, now_s) if retention else set()
-    kept = tuple(entry for entry in history if entry.folder not in gone)
-    manifest = replace(own, previous=kept, published_s=now_s, root=output_dir)
-    write_text(output_dir / MANIFEST, manifest.to_json())
-    for folder in sorted(gone):
-        drop_unused(output_dir / VERSIONS / folder)
-    return manifest
+    published = [one for one in versions if one.place is not None and not one.is_withdrawn]
+    days, weeks = _newest_of_each(published, 1), _newest_of_each(published, 7)
+    return {one.folder for one in versions if not _stays(one, retention, now_s, days, weeks)}
 
 
-def _history(
-    output_dir: Path, current: str, before: Manifest | None, now_s: int, *, withdraws: bool
-) -> tuple[VersionEntry, ...]:
-    """The versions that were published before, latest first; without a readable manifest all without a name."""
-    if before is None:
-        own = [one for one in stored_versions(output_dir) if one.manifest is not None and not one.name]
-        entries = [VersionEntry(one.run_id, one.folder, one.created_s or 0, now_s) for one in own]
-        entries.sort(key=lambda entry: -entry.created_s)
-    else:
-        newest, *rest = history_of(before)
-        entries = [replace(newest, until_s=now_s, is_withdrawn=withdraws), *rest]
-    return tuple(e for e in entries if e.folder != current and (output_dir / VERSIONS / e.folder).is_dir())
+def _stays(one: StoredVersion, retention: Retention, now_s: int, days: set[str], weeks: set[str]) -> bool:
+    if one.is_pinned or one.place == 0:
+        return True
+    # A time ahead of a clock that went back counts as now.
+    age_days = max(now_s - one.created_s, 0) / DAY_S
+    if one.place is None:
+        return one.manifest is None or (bool(one.name) and age_days < retention.named_days)
+    is_recent = one.until_s is not None and max(now_s - one.until_s, 0) < retention.grace_s
+    if is_recent or one.place < retention.newest or age_days < retention.all_days:
+        return True
+    daily_until = retention.all_days + retention.daily_days
+    if one.folder in days and age_days < daily_until:
+        return True
+    return one.folder in weeks and age_days < daily_until + 7 * retention.weekly_weeks
 
 
-def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
-    """The manifest of the version: of an existing one of this run with these bytes, else of a new one."""
-    wanted_name, versions = version_name(made.created_s, made.run_id), made.root / VERSIONS
-    shas = {name: entry.sha256 for name, entry in made.tables.items()}
-    for folder in sorted(versions.iterdir()):
-        is_like = made.run_id[:ID_CHARS] in folder.name and is_version(folder)
-        own = or_none(load_version, made.root, folder.name) if is_like else None
-        if own is not None and (own.run_id, own.name) == (made.run_id, made.name) and _has_bytes(folder, shas):
-            return own
-    names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
-    folder = next(folder for name in names if not (folder := versions / name).exists())
-    tables = {name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()}
-    manifest = replace(made, folder=folder.name, tables=tables)
-    with drafted(folder) as draft:
-        for name, source in staged.items():
-            copy_durably(source, draft / f"{name}.parquet")
-        write_text(draft / DATAPACKAGE, package_text(manifest))
-        (draft / LOCK).touch()
-        write_text(draft / OWN_MANIFEST, manifest.to_json())
-    return manifest
+def _newest_of_each(versions: Iterable[StoredVersion], n_days: int) -> set[str]:
+    """The folder of the newest version of every day (UTC), or of every week from Monday on."""
+    ordered = sorted(versions, key=lambda one: (one.created_s, one.folder))
+    return set({(one.created_s // DAY_S + _FIRST_MONDAY) // n_days: one.folder for one in ordered}.values())
 
 
-def _has_bytes(folder: Path, shas: Mapping[str, str]) -> bool:
-    files = {path.stem: path for path in folder.glob("*.parquet")}
-    return set(files) == set(shas) and digests(files) == shas
+def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = None) -> list[StoredVersion]:
+    """The versions on disk: those that were published, latest publication first, then the others, newest first.
+
+    `history`: the published version and those before it, latest first; None: as the manifest says.
+    """
+    if history is None:
+        history = []
+        with suppress(InputError):
+            history = read_manifest(output_dir).history
+    places, found = {entry.folder: place for place, entry in enumerate(history)}, list[StoredVersion]()
+    for path in sorted((output_dir / VERSIONS).glob("[!.]*")):
+        if not is_version_folder(path):
+            continue
+        place = places.get(path.name)
+        entry = VersionEntry("", path.name, 0) if place is None else history[place]
+        # A night lists hundreds of versions: the manifests of those that were published are not read.
+        if entry.name is None:
+            own = manifest_or_none(output_dir, path.name)
+            entry = replace(entry, name=own.name if own else "") if place is not None or own is None else own.history[0]
+        found.append(StoredVersion(**asdict(entry), path=path, place=place, is_pinned=(path / PIN).exists()))
+    return sorted(found, key=lambda one: (one.place is None, one.place or 0, -one.created_s, one.folder))
+
+
+def find_version(output_dir: Path, text: str) -> StoredVersion:
+    """The version with this folder, given name or run id, or the only one whose folder begins so; else InputError."""
+    versions, where = stored_versions(output_dir), printable(str(output_dir))
+    for matches in (
+        [one for one in versions if one.folder == text],
+        [one for one in versions if text and text in (one.name, one.run_id)],
+        [one for one in versions if text and one.folder.startswith(text)],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            listed = ", ".join(one.folder for one in matches[:5])
+            raise InputError(where, f"{len(matches)} versions named {printable(text)}", f"one of them, as in {listed}")
+    listed = ", ".join(one.name or one.folder for one in versions[:5]) or "a folder with versions"
+    found = f"no version {printable(text) or '(an empty name)'}"
+    raise InputError(where, found, f"one of {listed}", "`walltime versions list` lists them")
+
+
+def named_manifest(output_dir: Path, text: str) -> Manifest:
+    """The manifest of the version that a name means; InputError where it has none, or where a table is damaged."""
+    return load_version(output_dir, find_version(output_dir, text).folder)
+
+
+def version_as_of(output_dir: Path, as_of_s: int | None = None) -> Manifest:
+    """The published version, or of those that were published the newest one made by `as_of_s` (UTC epoch seconds).
+
+    A version that a rollback took back, or that was never published, is no answer. InputError where none is so old.
+    """
+    current = load_manifest(output_dir)
+    if as_of_s is None:
+        return current
+    candidates = [entry for entry in current.history if not entry.is_withdrawn]
+    old_enough = [entry for entry in candidates if entry.created_s <= as_of_s]
+    if not old_enough:
+        asked, oldest = (
+            f"{datetime.fromtimestamp(one_s, UTC):%Y-%m-%dT%H:%MZ}"
+            for one_s in (as_of_s, min(entry.created_s for entry in candidates))
+        )
+        expected = f"{oldest} or later, when the oldest version was made"
+        raise InputError(f"--as-of {asked}", "no version so old", expected)
+    chosen = max(old_enough, key=lambda entry: entry.created_s)
+    return current if chosen.folder == current.folder else load_version(output_dir, chosen.folder)
+
+
+@contextmanager
+def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = None) -> Iterator[Manifest]:
+    """The published version, or the newest one made by `as_of_s`, with its manifest; it stays on disk meanwhile.
+
+    With a `name` the version that it means, published or not (`find_version`). InputError where there is no such
+    version. On a file system without locks the grace period of the retention protects the reader.
+    """
+    for _ in range(_TRIES):
+        stamp = _stamp(output_dir)
+        try:
+            manifest = version_as_of(output_dir, as_of_s) if name is None else named_manifest(output_dir, name)
+        except InputError:
+            # Its files may have been removed after the manifest was read; then another manifest is there by now.
+            if _stamp(output_dir) == stamp:
+                raise
+            continue
+        if lock := _shared_lock(output_dir / VERSIONS / manifest.folder):
+            with lock:
+                yield manifest
+            return
+    found = "versions that are removed faster than they are opened"
+    raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
+
+
+def _stamp(output_dir: Path) -> tuple[int, int] | None:
+    """What distinguishes one manifest from the next; None where there is none."""
+    with suppress(OSError):
+        status = (output_dir / MANIFEST).stat()
+        return status.st_ino, status.st_mtime_ns
+    return None
+
+
+def _shared_lock(folder: Path) -> AbstractContextManager[object] | None:
+    """A reader's lock on a version, which does nothing where there are no locks; None where the version is removed."""
+    with suppress(OSError):
+        handle = (folder / store.LOCK).open("rb")
+        if store.locks(handle, folder / store.LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return handle
+        handle.close()
+        return None
+    return nullcontext() if folder.is_dir() or is_mirrored(folder.parents[1]) else None
+
+
+def _drop_unused(folder: Path) -> None:
+    """Remove a version unless a reader holds its lock."""
+    with suppress(OSError), (folder / store.LOCK).open("rb") as handle:
+        if not store.locks(handle, folder / store.LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return
+        store.drop_folder(folder)
+        return
+    store.drop_folder(folder)

@@ -22,10 +22,9 @@ from statistics import mean
 from typing import Any
 
 from flows.services.doctor import diagnose
-from flows.services.run.work_folder import holder_of, is_step_folder
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
-from pipeline.publish.folders import drafts_of, leftovers
+from pipeline.publish.store import holder_of, leftovers, step_folders
 from pipeline.run import STEPS
 from tests.crash.conftest import KILLS, SEED, STORES
 from tests.crash.nights import (
@@ -145,12 +144,12 @@ def run_of(store: Path) -> str:
 def steps_in(store: Path) -> set[str]:
     """The names of the step folders of a store."""
     work = store / "work"
-    return {path.name for path in work.iterdir() if is_step_folder(path)} if work.is_dir() else set()
+    return step_folders(work)
 
 
 def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) -> str:
     """Where a killed run was: by what it left, and by the stage that a forked run wrote into its file of stages."""
-    if drafts_of(store / "manifest.json") or leftovers(store / "versions"):
+    if leftovers(store / "manifest.json") or leftovers(store / "versions"):
         return "publishing: writing the version"
     if run_of(store) != run_before:
         return "after its publication"

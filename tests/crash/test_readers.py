@@ -1,18 +1,23 @@
-"""The readers of `make test-crash` see a mixed, a torn and an unknown version."""
+"""The readers of `make test-crash` see a mixed, a torn and an unknown version, and none beside publications."""
 
 import json
+import multiprocessing
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.publish import Retention, RunFacts
+from pipeline.publish import Retention, RunFacts, reading
 from pipeline.storage import write_table
 from pipeline.tables import JOBS
 from tests.crash.nights import expected_version
 from tests.crash.read_store import LIBRARIES, look
 from tests.publishing import publish
+from tests.unit.publish.numbered_versions import NOON, Clock
 from tests.unit.publish.versions_of_tables import folder_of
+
+FORK = multiprocessing.get_context("forkserver")
 
 
 def put(out: Path, site: str, n_jobs: int) -> dict[str, Any]:
@@ -48,3 +53,35 @@ def test_a_reader_finds_what_is_wrong_with_a_version(tmp_path: Path, library: st
     manifest = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps(manifest | {"site": "a"}))
     assert "site ['b'], manifest ['a']" in look(out, expected, library)[1][0]
+
+
+PUBLICATIONS, READS = 90, 1_400
+
+
+def _publish_many(folder: Path) -> None:
+    clock = Clock(folder)
+    for number in range(PUBLICATIONS):
+        clock.publish(float(number), NOON + number, retention=Retention(newest=2))
+
+
+def test_no_read_beside_publications_is_torn(tmp_path: Path) -> None:
+    """1,400 reads under a reader's lock, by pandas and DuckDB in turn, while another process publishes 90 versions."""
+    Clock(tmp_path).publish(1000.0, NOON - 1)
+    writer, seen, n_beside = FORK.Process(target=_publish_many, args=(tmp_path,)), set(), 0
+    writer.start()
+    n_reads = 0
+    while n_reads < READS or writer.is_alive():
+        library = LIBRARIES[sorted(LIBRARIES)[n_reads % len(LIBRARIES)]]
+        found: set[str] = set()
+        with reading(tmp_path / "out") as manifest:
+            for name, column in (("fits", "t1_s"), ("observations", "runtime_s_median")):
+                found |= library(str(manifest.path(name)), column)[1]
+        assert len(found) == 1
+        seen |= found
+        n_reads, n_beside = n_reads + 1, n_beside + writer.is_alive()
+    writer.join()
+    sys.stdout.write(
+        f"{n_reads} reads, {n_beside} of them beside {PUBLICATIONS} publications, {len(seen)} versions seen\n"
+    )
+    assert writer.exitcode == 0 and len(seen) > PUBLICATIONS / 10
+    assert len(Clock(tmp_path).folders) <= 3

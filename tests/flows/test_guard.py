@@ -15,11 +15,12 @@ import pytest
 from flows.services.guard import Guard
 from flows.services.run.prepare import run_settings
 from flows.services.schedulers import SLURM
-from flows.services.starts_table import starts_path
+from flows.services.starts_table import starts_pointer
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
 from pipeline.ingest.limit_comment import asked_s_of, limit_comment, set_s_of
-from pipeline.storage import sealed, write_table
+from pipeline.publish.store import new_table
+from pipeline.storage import write_table
 from pipeline.tables import STARTS
 from tests.flows.fake_programs import Program, Scontrol
 from tests.flows.support import Outcome
@@ -182,7 +183,7 @@ def test_while_a_job_waits_too_long_those_of_its_partition_have_their_requests(
         answered_by=["draws"] * 2,
         is_newest=[False, True],
     )
-    with sealed(starts_path(site.out)) as draft:
+    with new_table(starts_pointer(site.out)) as draft:
         write_table(draft, rows, STARTS)
     site.queue(slurm_job(7), running(8, 3000.0), running(9, 3000.0, partition="short"))
     guarded(walltime, site)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.run.work_folder import WORK
 from pipeline.publish import load_manifest
-from pipeline.publish.version_store import find_version
+from pipeline.publish.store import WORK
+from pipeline.publish.versions import find_version
 from tests.flows.support import SAMPLES, Outcome
 
 pytestmark = pytest.mark.usefixtures("prefect")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.run.work_folder import BUSY_EXIT, take_run_lock
+from pipeline.publish.store import BUSY_EXIT, take_run_lock
 from tests.flows.support import Outcome
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.publish import load_manifest
-from pipeline.publish.version_store import find_version
+from pipeline.publish.versions import find_version
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]

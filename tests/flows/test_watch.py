@@ -12,13 +12,14 @@ import pytest
 
 from flows.services.doctor import diagnose
 from flows.services.logs import ingesting
-from flows.services.published.published_folder import live_path, live_state
+from flows.services.published.published_folder import live_pointer, live_state
 from flows.services.query.answers import load_state
 from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
+from pipeline.publish.store import kept_table
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome
 from tests.flows.test_guard import slurm_job
@@ -83,6 +84,13 @@ def n_known(site: Site) -> int:
     return len(load_state(site.out).state.record.runtime_s)
 
 
+def live_table(site: Site) -> Path:
+    """The table that is the live State now."""
+    path = kept_table(live_pointer(site.out))
+    assert path is not None
+    return path
+
+
 def damage_beside(site: Site) -> list[str]:
     """The files beside the versions that the doctor finds damaged."""
     return [one.where for one in diagnose(site.out, JANUARY_S, DAY_S).findings if one.check == "live"]
@@ -133,7 +141,7 @@ def test_a_new_watch_goes_on_and_a_new_version_is_taken_over(site: Site, walltim
     site.grow(8)
     assert walltime("run", site.config, "--plain", "--quiet").err == ""
     manifest = load_manifest(site.out)
-    assert live_state(manifest) is None and live_path(site.out).exists()
+    assert live_state(manifest) is None and live_table(site).exists()
     found = watch.run_round(JANUARY_S + 5 * DAY_S)
     assert (found.failure, found.n_new, found.run_id) == ("", 0, manifest.run_id)
     site.grow(9)
@@ -145,7 +153,7 @@ def test_a_damaged_live_state_is_passed_over(site: Site) -> None:
     site.grow(5)
     site.watch().run_round(JANUARY_S + 4 * DAY_S)
     n = n_known(site)
-    live_path(site.out).write_bytes(b"PAR1 and no more")
+    live_table(site).write_bytes(b"PAR1 and no more")
     assert n_known(site) == n - 5
     assert site.watch().run_round(JANUARY_S + 4 * DAY_S).n_new == 5
 
@@ -154,7 +162,7 @@ def test_a_changed_byte_of_the_live_state_is_never_read(site: Site) -> None:
     """Most bytes of a Parquet file change a value and leave the file whole."""
     site.grow(5)
     site.watch().run_round(JANUARY_S + 4 * DAY_S)
-    path, n = live_path(site.out), n_known(site)
+    path, n = live_table(site), n_known(site)
     sound = path.read_bytes()
     assert damage_beside(site) == []
     for place in range(4, len(sound), len(sound) // 12):
@@ -182,10 +190,9 @@ def test_failures_are_sentences_and_the_waits_grow(site: Site) -> None:
 def test_what_failed_after_the_reading_is_read_again(site: Site) -> None:
     watch = site.watch()
     site.grow(5)
-    live_path(site.out).parent.mkdir()
-    live_path(site.out).mkdir()
+    live_pointer(site.out).mkdir(parents=True)
     assert "folder" in watch.run_round(JANUARY_S + 4 * DAY_S).failure
-    live_path(site.out).rmdir()
+    live_pointer(site.out).rmdir()
     assert watch.run_round(JANUARY_S + 4 * DAY_S).n_new == 5
 
 

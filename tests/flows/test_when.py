@@ -11,12 +11,12 @@ import pytest
 
 from flows.services.metrics import folder_metrics
 from flows.services.schedulers import SLURM
-from flows.services.starts_table import note_starts, start_errors
+from flows.services.starts_table import note_starts, read_starts, start_errors
 from pipeline.estimate.stage import learn_state
 from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings, SiteSettings
-from pipeline.storage import read_table, write_table
-from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STARTS, STATE
+from pipeline.storage import write_table
+from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STATE
 from tests.flows.fake_programs import Program
 from tests.flows.support import Outcome, history
 from tests.flows.test_guard import slurm_job as queued_job
@@ -182,8 +182,8 @@ def test_an_empty_queue_is_said(walltime: Walltime, out: Path, squeue: Callable[
 def test_rounds_keep_first_and_newest_answers_and_score_them(out: Path, squeue: Callable[..., None]) -> None:
     squeue(running(1, NOW_S - 600), running(2, NOW_S - 900), waiting(3), waiting(4))
     for nth in range(3):
-        path = note_starts(out, SLURM, os.environ, NOW_S + 300.0 * nth)
-    rows = read_table(path, STARTS).to_pylist()
+        note_starts(out, SLURM, os.environ, NOW_S + 300.0 * nth)
+    rows = read_starts(out).to_pylist()
     kept = sorted((row["job_id"], row["made_s"] - NOW_S, row["is_newest"]) for row in rows)
     assert kept == [("3", 0, False), ("3", 600, True), ("4", 0, False), ("4", 600, True)]
     assert start_errors(out) == {}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.publish import load_manifest
-from pipeline.publish.version_store import find_version
+from pipeline.publish.versions import find_version
 from tests.flows.fake_programs import Sacct, job
 from tests.prefect_server.conftest import PREFECT, ROOT, Server, process, wait_for
 

@@ -209,9 +209,12 @@ def rollback(published: Path = shared.FROM) -> Answer:
 
 def _now_published(manifest: Any, *more: str) -> Answer:
     from flows.pages.terminal.view_run import named_version
+    from flows.services.run.publishing import mirror_failure
 
     facts = {"published": manifest.folder, "name": manifest.name}
-    return Answer(facts, [f"Version {named_version(manifest)} is published now.", *more])
+    failure = mirror_failure(manifest.root, manifest.settings.get("publish", {}).get("mirror"))
+    warned = [f"But {failure}"] if failure else []
+    return Answer(facts, [f"Version {named_version(manifest)} is published now.", *more, *warned])
 
 
 def pin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
@@ -222,7 +225,7 @@ def pin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
       walltime versions pin try-7
       walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.version_store import pin as keep
+    from pipeline.publish.versions import pin as keep
 
     found = keep(published, version, int(time.time()))
     said = [f"Version {found.folder} is pinned and stays on disk."]
@@ -237,7 +240,7 @@ def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
       walltime versions unpin try-7
       walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.version_store import unpin as release
+    from pipeline.publish.versions import unpin as release
 
     found = release(published, version)
     return Answer({"unpinned": found.folder, "name": found.name}, [f"Version {found.folder} is no longer pinned."])

@@ -83,7 +83,7 @@ def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], 
     """Call the flow of a command under Prefect; returns its path."""
     from flows.prefect.session import prefect_session
     from flows.services.run.run_record import run_log
-    from flows.services.run.work_folder import WORK, check_no_other_run
+    from pipeline.publish.store import WORK, check_no_other_run
 
     folder = Path(settings.output_dir)
     # A second run would start an API on the same database.

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.services.files.spill_folders import SPILL_PREFIX
 from pipeline.errors import InputError, printable
-from pipeline.publish.folders import SPILL_PREFIX
 
 if TYPE_CHECKING:
     from pipeline.settings import RunSettings

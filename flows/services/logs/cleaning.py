@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
+from flows.services.files.spill_folders import spill_folder
 from flows.services.files.table_files import check_suffix, write_any, write_any_batches, write_page
 from flows.services.progress import running_stage
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
@@ -19,7 +20,6 @@ from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.large_tables import StoredTable, parts_of
-from pipeline.publish.folders import spill_folder
 from pipeline.report import Report
 from pipeline.schema import Flag
 from pipeline.settings import RunSettings, SiteSettings

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
+from flows.services.files.spill_folders import spill_folder
 from flows.services.files.table_files import check_suffix, write_any_batches
 from flows.services.quantities import instant_s, seconds
 from pipeline.config_file import parse_settings
@@ -29,10 +30,9 @@ from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection, inspect
 from pipeline.ingest.live import Window, live
 from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.sources import find_sources, is_table
-from pipeline.publish.folders import LOCK, locked, remove_drafts_of, spill_folder
+from pipeline.publish.store import LOCK, keep_tables, kept_table, locked, remove_leftovers
 from pipeline.report import Report, parsed_json
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
-from pipeline.storage import file_sha256, sync_folder, write_text
 
 _UNREADABLE_SHOWN = 5
 LIVE_DAYS = 7
@@ -176,7 +176,6 @@ def _plain_inspection(found: Inspection, n_rows: int) -> dict[str, Any]:
 FOLDER = "source"
 _MARK = "watermark.json"
 _DRAFT = "reading.parquet"
-_KEPT = 3
 OVERLAP_S = 21_600
 """What a later reading asks for again (s): slurmdbd stores records late where it was down or busy, rarely by hours."""
 
@@ -197,24 +196,16 @@ def accumulated_jobs(settings: RunSettings, now_s: int) -> Accumulated:
 
     A table of other settings, or one that is damaged, is not added to: all is read again from `source.since` on.
     """
-    folder = Path(settings.output_dir) / FOLDER
-    key = _key(settings)
+    folder, key = Path(settings.output_dir) / FOLDER, _key(settings)
     with naming_path(folder), locked(folder), _left_as_it_was(folder):
-        mark = _mark(folder, key)
-        window = _window(settings, mark, now_s)
-        earlier = folder / mark["table"] if mark else None
+        mark = _mark(folder / _MARK, key)
+        window = _window(settings, mark[1] if mark else None, now_s)
         draft = folder / _DRAFT
-        remove_drafts_of(draft)
+        remove_leftovers(draft)
         with sacct_records(settings, window) as (logs, site, how):
-            report, written = write_jobs(logs, site, how, draft, earlier=earlier)
-        tables = [_put_in_place(folder, written), *(mark["tables"] if mark else [])]
-        tables = list(dict.fromkeys(tables))
-        state = {"key": key, "table": tables[0], "tables": tables[:_KEPT], "until_s": window.until_s}
-        write_text(folder / _MARK, json.dumps(state, indent=1) + "\n")
-        for name in tables[_KEPT:]:
-            for path in (folder / name, _beside(folder / name)):
-                path.unlink(missing_ok=True)
-    return Accumulated(folder / tables[0], window, report)
+            report, written = write_jobs(logs, site, how, draft, earlier=mark[0] if mark else None)
+        table = keep_tables(folder / _MARK, written, {"key": key, "until_s": window.until_s})
+    return Accumulated(table, window, report)
 
 
 @contextmanager
@@ -242,41 +233,21 @@ def _key(settings: RunSettings) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _mark(folder: Path, key: str) -> dict[str, Any]:
-    """The latest reading under these settings; empty where there is none, or its table is not what was written."""
-    try:
-        mark = parsed_json((folder / _MARK).read_text(encoding="utf-8"))
-        names = [str(name) for name in mark["tables"]]
-        name, until_s = str(mark["table"]), int(mark["until_s"])
-        is_own = mark["key"] == key and all(Path(one).name == one for one in [name, *names])
-        if is_own and name == _name(folder / name):
-            return {"table": name, "tables": names, "until_s": until_s}
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return {}
+def _mark(pointer: Path, key: str) -> tuple[Path, int] | None:
+    """The table of the latest reading under these settings, and up to when it is complete (UTC epoch seconds).
+
+    None where there is none, or its table is not what was written.
+    """
+    with suppress(InputError, OSError, ValueError, KeyError, TypeError):
+        mark, table = parsed_json(pointer.read_text(encoding="utf-8")), kept_table(pointer)
+        if table is not None and mark["key"] == key:
+            return table, int(mark["until_s"])
+    return None
 
 
-def _name(table: Path) -> str:
-    return f"jobs-{file_sha256(table)[:16]}.parquet"
-
-
-def _beside(table: Path) -> Path:
-    return table.with_name(f"{table.stem}.unreadable.parquet")
-
-
-def _window(settings: RunSettings, mark: Mapping[str, Any], now_s: int) -> Window:
+def _window(settings: RunSettings, until_s: int | None, now_s: int) -> Window:
     first = time_window(None, None, settings, now_s)
-    if not mark:
+    if until_s is None:
         return first
     # A clock that was set back must not leave an empty window.
-    return Window(min(mark["until_s"], now_s - 1) - OVERLAP_S, now_s)
-
-
-def _put_in_place(folder: Path, written: Mapping[str, Path]) -> str:
-    """Give the new tables names by their content; returns the name of that of the jobs."""
-    name = _name(written["jobs"])
-    if "unreadable" in written:
-        written["unreadable"].replace(_beside(folder / name))
-    written["jobs"].replace(folder / name)
-    sync_folder(folder)
-    return name
+    return Window(min(until_s, now_s - 1) - OVERLAP_S, now_s)

@@ -16,7 +16,7 @@ from flows.services.published.published_folder import published_folder
 from flows.services.quantities import instant
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
-from pipeline.publish.version_store import StoredVersion, stored_versions
+from pipeline.publish.versions import StoredVersion, stored_versions
 from pipeline.scaling.waste import USERS
 from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_metadata, write_table
@@ -117,7 +117,7 @@ def _version_row(one: StoredVersion) -> dict[str, Any]:
         "version": one.folder,
         "name": one.name,
         "run_id": one.run_id or None,
-        "made": instant(one.created_s),
+        "made": instant(one.created_s or None),
         "site": own.site if own else None,
         "logs": [log.name for log in own.logs] if own else None,
         "newest_job": instant(own.data_newest_end_s) if own else None,
@@ -127,7 +127,7 @@ def _version_row(one: StoredVersion) -> dict[str, Any]:
         "is_pinned": one.is_pinned,
         "is_withdrawn": one.is_withdrawn,
         "was_published": one.place is not None,
-        "bytes": one.bytes,
+        "bytes": sum(file.stat().st_size for file in one.path.iterdir()),
     }
 
 

@@ -2,12 +2,13 @@
 
 The live State is the one that `walltime guard` continues from a published one; it stands beside the versions. A
 version has all tables of a run, and seven are kept: one every few minutes would push out those of the nights. The live
-State is a single file, replaced in one step. It counts only while the version it continues is the current one.
+State is a single table, which a pointer names. It counts only while the version it continues is the current one.
 """
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from pipeline.arrays import Value, matching_places
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.publish.manifest import MANIFEST
+from pipeline.publish.mirror import is_url, store_of_copy
+from pipeline.publish.store import kept_table
 from pipeline.schema import TableKind
-from pipeline.storage import check_seal, expecting_table, parquet_file, read_metadata, read_table
+from pipeline.storage import expecting_table, parquet_file, read_metadata, read_table
 from pipeline.tables import TEMPLATES
 
 DEFAULT_FOLDER = Path("out")
@@ -35,9 +38,12 @@ CONTINUES = "continues"
 def published_folder(given: Path | None) -> Path:
     """The folder of published tables that a command line means; InputError for a config that cannot be used.
 
-    A config (.toml) stands for its output_dir. Without a path it is DEFAULT_FOLDER, or the only folder in it that holds
-    published tables, as `out/sample` after `make run`; InputError where there are several.
+    A config (.toml) stands for its output_dir, and a URL as s3://bucket/prefix for a copy that `publish.mirror` makes:
+    its manifest is fetched into the user's cache, and each table when it is read. Without a path it is DEFAULT_FOLDER,
+    or the only folder in it that holds published tables, as `out/sample` after `make run`; InputError for several.
     """
+    if given is not None and is_url(str(given)):
+        return store_of_copy(str(given), os.environ)
     if given is not None and given.suffix == ".toml" and given.is_file():
         from flows.services.files.os_errors import config_settings  # noqa: PLC0415  (a query without a config starts faster)
 
@@ -51,9 +57,9 @@ def published_folder(given: Path | None) -> Path:
     return below[0] if below else DEFAULT_FOLDER
 
 
-def live_path(output_dir: Path) -> Path:
-    """The path of the live State."""
-    return output_dir / LIVE_FOLDER / "state.parquet"
+def live_pointer(output_dir: Path, name: str = "state") -> Path:
+    """The file that names the live State, or another table of `guard` and `when`."""
+    return output_dir / LIVE_FOLDER / f"{name}.json"
 
 
 def continued(manifest: Manifest) -> str:
@@ -63,11 +69,11 @@ def continued(manifest: Manifest) -> str:
 
 def live_state(manifest: Manifest) -> Path | None:
     """The live State of this version; None where there is none, or its bytes are damaged."""
-    path = live_path(manifest.root)
-    try:
-        return path if path.exists() and read_metadata(check_seal(path)).get(CONTINUES) == continued(manifest) else None
-    except (OSError, InputError):
-        return None
+    with suppress(OSError, InputError):
+        path = kept_table(live_pointer(manifest.root))
+        if path is not None and read_metadata(path).get(CONTINUES) == continued(manifest):
+            return path
+    return None
 
 
 def read_columns(path: Path, kind: TableKind, names: Sequence[str] | None = None) -> pa.Table:

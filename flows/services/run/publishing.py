@@ -8,7 +8,7 @@ from typing import Any
 from flows.services.progress import StageEvent, notify
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, WalltimeError, printable
-from pipeline.publish import Manifest, RunFacts, load_manifest, publish, reading
+from pipeline.publish import Manifest, RunFacts, publish, reading
 from pipeline.publish.checks import (
     CheckResult,
     Night,
@@ -18,8 +18,8 @@ from pipeline.publish.checks import (
     plain_results,
     version_before,
 )
-from pipeline.publish.manifest import or_none
-from pipeline.publish.table_facts import entries_of
+from pipeline.publish.manifest import entries_of, manifest_or_none
+from pipeline.publish.mirror import mirror
 from pipeline.publish.versions import RETENTION
 from pipeline.report import Report, Tally
 from pipeline.run import PUBLISHED, STEPS, Run
@@ -52,15 +52,27 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
 
     BlockedVersionError where a check blocks, after the tables were kept.
     """
-    before, reason = version_before(or_none(load_manifest, made.root), made.site)
+    before, reason = version_before(manifest_or_none(made.root), made.site)
     night = Night(made, staged, made.created_s, settings.checks, before.tables if before else None, reason)
     results = check_night(night)
     report = checks_report(results)
     made = replace(made, reports=(*made.reports, report.as_dict()))
     if failed(results, blocking=True):
         raise BlockedVersionError(results, keep_blocked(staged, made, results), report, made.site)
-    kept = replace(RETENTION, newest=settings.publish.keep_versions, daily_days=settings.publish.daily_days)
+    kept = replace(RETENTION, newest=settings.publish.keep_versions)
     return publish(staged, made, kept)
+
+
+def mirror_failure(folder: Path, to: str | None) -> str:
+    """Copy the published version to `publish.mirror`; the sentence of a failure, which ends no run, else empty."""
+    try:
+        if to is not None:
+            with reading(folder) as manifest:
+                mirror(manifest, to)
+    except (WalltimeError, OSError, ValueError) as error:
+        place, reason = printable(str(to), 300), printable(str(error).rstrip("."), 300)
+        return f"the published version was not copied to {place} ({reason}); the next run tries again."
+    return ""
 
 
 def check_published(folder: Path, now_s: float) -> dict[str, Any]:
@@ -125,7 +137,7 @@ def published_run(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]
 
     The steps count as reused then. Publication and its checks come as usual, because some depend on the time.
     """
-    manifest = or_none(load_manifest, folder)
+    manifest = manifest_or_none(folder)
     if manifest is None or manifest.run_id != run.run_id:
         return None
     # The reports of the steps come first and in their order; that of the checks is made again.

@@ -22,9 +22,8 @@ from typing import Any, Literal, TextIO
 from flows.services.files.os_errors import os_failure
 from flows.services.progress import StageEvent
 from flows.services.run.publishing import BlockedVersionError
-from flows.services.run.work_folder import WORK, Announce, RunInProgressError, holder_of, is_held
 from pipeline.errors import ConfigError, WalltimeError, printable
-from pipeline.publish.folders import remove_drafts_of
+from pipeline.publish.store import WORK, Announce, RunInProgressError, holder_of, is_held, remove_leftovers
 from pipeline.report import parsed_json, read_dataclass
 from pipeline.storage import write_text
 
@@ -89,6 +88,8 @@ class LastRun:
     ended_s: float | None
     pid: int
     steps: dict[str, StepFacts]
+    warnings: tuple[str, ...] = ()
+    """Sentences on what failed and did not end the run."""
 
     def with_end(self, error: BaseException | None, ended_s: float) -> "LastRun":
         """The same run after its end with an error, or with None."""
@@ -111,7 +112,7 @@ def write_run(path: Path, run: LastRun) -> None:
     """Write the record of a run as LAST_RUN or RUNNING; nothing where its folder is gone or cannot be written."""
     with suppress(OSError):
         # A run that was killed while it wrote has left a draft.
-        remove_drafts_of(path)
+        remove_leftovers(path)
         write_text(path, json.dumps(asdict(run), indent=1) + "\n")
 
 
@@ -240,6 +241,11 @@ class RecordedRun:
         finally:
             with suppress(OSError):
                 (work / RUNNING).unlink()
+
+    def warn(self, sentence: str) -> None:
+        """Log something that does not end the run, and keep it in the record."""
+        self.log.warn(sentence)
+        self.run = replace(self.run, warnings=(*self.run.warnings, sentence))
 
     def follow(self, event: StageEvent) -> None:
         """Write the event to the log, and keep what an ended step took."""

@@ -28,7 +28,7 @@ from flows.services.run.prepare import (
     sacct_table,
     window_of,
 )
-from flows.services.run.publishing import publish_checked, published_run, run_facts
+from flows.services.run.publishing import mirror_failure, publish_checked, published_run, run_facts
 from flows.services.run.run_record import (
     LAST_RUN,
     LastRun,
@@ -39,32 +39,14 @@ from flows.services.run.run_record import (
     run_log,
     write_run,
 )
-from flows.services.run.work_folder import (
-    RunInProgressError,
-    find_step,
-    keep_step,
-    keep_steps,
-    step_folders,
-    work_folder,
-)
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest
-from pipeline.publish.versions import check_name_free, keep_unpublished, made_manifest
-from pipeline.report import Report
-from pipeline.run import (
-    ON_DISK,
-    PUBLISHED,
-    STEP_TABLES,
-    STEPS,
-    Run,
-    Step,
-    StepResult,
-    compute_steps,
-    finished,
-    start_run,
-    step_key,
-)
+from pipeline.publish.manifest import made_manifest
+from pipeline.publish.store import RunInProgressError, find_step, keep_step, keep_steps, step_folders, work_folder
+from pipeline.publish.versions import check_name_free, keep_unpublished
+from pipeline.report import Report, StepResult
+from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, Run, Step, compute_steps, finished, start_run, step_key
 from pipeline.settings import ExecutionSettings, RunSettings
 from pipeline.storage import read_table, write_text
 from pipeline.workers import return_free_memory, using_threads
@@ -106,7 +88,7 @@ def run_steps(run: Run, work: Path, submit: Submit) -> Results:
 def compute_step(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> StepResult[Path]:
     """The result of a step on the tables at these paths; its folder is reused where it is there already."""
     step = STEPS_BY_NAME[name]
-    if found := find_step(folder, step):
+    if found := find_step(folder, step.writes):
         return found
     kinds = {table: STEP_TABLES[table] for table in step.reads}
     inputs = [
@@ -119,7 +101,7 @@ def compute_step(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -
             *tables, report = step.call(replace(run, folder=draft), *inputs)
         return dict(zip(step.writes, tables, strict=True)), report.check()
 
-    result = keep_step(folder, compute)
+    result = keep_step(folder, compute, STEP_TABLES)
     # A process that waits for its next step would keep the memory of this one from the others.
     return_free_memory()
     return result
@@ -237,7 +219,10 @@ def run_and_publish(
             run = prepare_run(settings, paths or [runner.part("sacct", lambda: sacct_table(settings))])
             with record.running(work, run.run_id):
                 runner.say(f"run {run.run_id} over {', '.join(run.log_labels)}")
-                return str(_publish_night(run, folder, work, runner))
+                manifest = _publish_night(run, folder, work, runner)
+                if failure := mirror_failure(folder, run.settings.publish.mirror):
+                    record.warn(failure)
+                return str(manifest)
 
 
 def _publish_night(run: Run, folder: Path, work: Path, runner: Runner) -> Path:

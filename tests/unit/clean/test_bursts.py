@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.clean import clean
 from pipeline.clean.flurries import FLURRY_RULES
-from pipeline.publish.table_facts import out_of_range
+from pipeline.publish.checks import out_of_range
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, SiteRule, SiteSettings
 from pipeline.tables import BURSTS, EFFECT

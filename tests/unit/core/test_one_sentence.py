@@ -12,7 +12,7 @@ from pipeline.publish import load_manifest
 from pipeline.settings import IngestSettings, SiteSettings
 
 BAD_SETTINGS = (
-    "[scaling]\ncounts = [1e300]", "[publish]\ndaily_days = 1e300", "[site]\nmax_procs = true",
+    "[scaling]\ncounts = [1e300]", "[checks.newest_job]\nthreshold = 1e300", "[site]\nmax_procs = true",
     "[site]\nname = 'a/../../b'", '[site]\nname = "a\\nb"', '[site]\nname = "a\\u0000b"', "[site]\nname = '..'",
     "[ingest]\nmax_damaged = 'yes'", "[ingest]\nday_first = 1", "[limits]\npromise = 1.5", "x = " + "[" * 100_000,
     "[predict]\nreach = 1e300", "[site]\nprice_per_proc_hour = nan",

@@ -10,7 +10,7 @@ from flows.services.run.publishing import BlockedVersionError, check_published, 
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
-from pipeline.publish.versions import made_manifest
+from pipeline.publish.manifest import made_manifest
 from pipeline.report import Report
 from pipeline.settings import CheckSettings, NewestJob, RunSettings
 from tests.unit.publish.versions_of_tables import NEWEST_S, folder_of, jobs, run_facts, staged

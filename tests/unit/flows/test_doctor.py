@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from flows.services.doctor import CHECKS, Diagnosis, Level, diagnose
-from flows.services.run.work_folder import keep_step, work_folder
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, RunFacts, load_manifest
-from pipeline.publish.versions import keep_unpublished, made_manifest
+from pipeline.publish.manifest import made_manifest
+from pipeline.publish.store import keep_step, work_folder
+from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, GROUPS, JOBS
@@ -36,7 +37,8 @@ def put(out: Path, run_id: str, created_s: int = NOW_S - HOUR_S) -> None:
 
 
 def keep(folder: Path) -> None:
-    keep_step(folder, lambda _: ({"fits": FITS.empty()}, Report("fit", "group", Tally(2), Tally(2))))
+    report = Report("fit", "group", Tally(2), Tally(2))
+    keep_step(folder, lambda _: ({"fits": FITS.empty()}, report), {"fits": FITS})
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def older(store: Path) -> dict[str, object]:
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str, Level, str, str]] = {
     "a flipped byte": (
-        lambda s: flip(fits_of(s, "b")), "tables", Level.ERROR, "other content", "an intact version"
+        lambda s: flip(fits_of(s, "b")), "tables", Level.ERROR, "damaged bytes", "an intact version"
     ),
     "a cut table": (
         lambda s: truncate(fits_of(s, "b")), "tables", Level.ERROR, "manifest says", "intact version"
@@ -235,7 +237,7 @@ def test_the_hashes_of_earlier_versions_are_compared_where_asked(store: Path) ->
     assert looked_at(store).findings == ()
     found = diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True)
     (one,) = found.findings
-    assert (one.check, one.level, one.where) == ("hashes", Level.WARNING, str(path)) and "other content" in one.found
+    assert (one.check, one.level, one.where) == ("hashes", Level.WARNING, str(path)) and "damaged bytes" in one.found
     assert found.checked == (*CHECKS, "hashes", "reruns")
     path.write_bytes(whole)
     flip(fits_of(store, "b"))

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families as textfile
 
 from flows.services.metrics import folder_metrics, gauge, metrics_text
 from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, StepFacts, read_last_run, write_run
-from flows.services.run.work_folder import WORK, work_folder
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.publish import Retention, RunFacts
+from pipeline.publish.store import WORK, work_folder
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS

@@ -7,8 +7,8 @@ import pytest
 
 from flows.services.progress import StageEvent
 from flows.services.run.run_record import RunLog, ending_of
-from flows.services.run.work_folder import RunInProgressError
 from pipeline.errors import ConfigError, InputError, WalltimeError
+from pipeline.publish.store import RunInProgressError
 from pipeline.report import Report, Tally
 
 REPORT = Report("clean", "job", Tally(10), Tally(7), {"flurry": Tally(3)}, {}, ("user ada sent a flurry",))

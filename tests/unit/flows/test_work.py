@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.run.work_folder import (
+from pipeline.publish.store import (
     RunInProgressError,
     check_no_other_run,
     find_step,
@@ -28,7 +28,7 @@ FIT = next(step for step in STEPS if step.name == "fit")
 HOLD = """
 import sys, time
 from pathlib import Path
-from flows.services.run.work_folder import work_folder
+from pipeline.publish.store import work_folder
 with work_folder(Path(sys.argv[1])) as work:
     (work / ".draft-x-1").mkdir()
     print("held", flush=True)
@@ -38,13 +38,13 @@ REPORT = Report("fit", "group", Tally(2), Tally(1), {"no_usable_fit": Tally(1)},
 
 
 def keep(folder: Path) -> None:
-    keep_step(folder, lambda _: ({"fits": FITS.empty()}, REPORT))
+    keep_step(folder, lambda _: ({"fits": FITS.empty()}, REPORT), {"fits": FITS})
 
 
 def test_a_kept_step_is_found_with_its_report(tmp_path: Path) -> None:
-    assert find_step(tmp_path / "fit-k", FIT) is None
+    assert find_step(tmp_path / "fit-k", FIT.writes) is None
     keep(tmp_path / "fit-k")
-    found = find_step(tmp_path / "fit-k", FIT)
+    found = find_step(tmp_path / "fit-k", FIT.writes)
     assert found is not None and found.report == REPORT and found.tables == {"fits": tmp_path / "fit-k/fits.parquet"}
 
 
@@ -59,7 +59,7 @@ def test_a_damaged_step_is_done_again(tmp_path: Path, damage: str) -> None:
         "no report": report.unlink,
         "bad report": lambda: report.write_text("{}"),
     }[damage]()
-    assert find_step(folder, FIT) is None
+    assert find_step(folder, FIT.writes) is None
     assert not folder.exists()
 
 

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.publish import Retention, RunFacts, load_manifest
-from pipeline.publish.versions import keep_unpublished, made_manifest
+from pipeline.publish.manifest import made_manifest
+from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, OBSERVATIONS
@@ -81,7 +82,7 @@ def die_in_step(step: int, patch: pytest.MonkeyPatch) -> None:
 
         patch.setattr(module, name, call)
 
-    for name in ("replace", "rename", "fsync", "mkdir", "unlink"):
+    for name in ("replace", "rename", "fsync", "mkdir", "unlink", "link"):
         dying(name, os)
     for name in ("copyfile", "rmtree"):
         dying(name, shutil)

@@ -9,10 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.publish import Retention, RunFacts, load_manifest, table_facts
-from pipeline.publish.folders import digests
-from pipeline.publish.manifest import DATAPACKAGE, load_version
-from pipeline.publish.table_facts import table_entry
+from pipeline.publish import Retention, RunFacts, load_manifest
+from pipeline.publish.manifest import DATAPACKAGE, load_version, table_entry
 from pipeline.schema import TableKind
 from pipeline.storage import file_sha256
 from pipeline.tables import JOBS, TABLES
@@ -87,11 +85,13 @@ def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
 
 def test_publishing_reads_each_staged_file_once_for_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, read = staged(tmp_path / "staged"), []
-    monkeypatch.setattr(table_facts, "file_sha256", lambda path: (read.append(path), file_sha256(path))[1])
+    monkeypatch.setattr("pipeline.storage.file_sha256", lambda path: (read.append(path), file_sha256(path))[1])
     publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=1, retention=Retention(newest=2))
     assert sorted(read) == sorted(files.values())
     manifest = load_manifest(tmp_path / "out")
-    assert {name: entry.sha256 for name, entry in manifest.tables.items()} == digests(files)
+    assert {name: entry.sha256 for name, entry in manifest.tables.items()} == {
+        name: file_sha256(path) for name, path in files.items()
+    }
 
 
 def test_a_version_published_again_is_reused_with_its_datapackage_and_old_ones_go(tmp_path: Path) -> None:

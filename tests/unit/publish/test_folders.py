@@ -1,18 +1,17 @@
 """The lock of a folder: never waited for where no folder can be."""
 
-import fcntl
 from pathlib import Path
 
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.publish.folders import acquire, remove_leftovers
+from pipeline.publish.store import acquire, remove_leftovers
 
 
 def test_a_place_without_folders_is_refused_at_once() -> None:
     """Linux says "no such file" for a folder under /proc, as it would for one whose parent was just removed."""
     with pytest.raises(InputError, match=r"/proc/x/work: found a folder that cannot be created"):
-        acquire(Path("/proc/x/work"), fcntl.LOCK_SH)
+        acquire(Path("/proc/x/work"))
 
 
 def test_a_folder_that_goes_between_making_and_opening_is_made_again(
@@ -28,7 +27,7 @@ def test_a_folder_that_goes_between_making_and_opening_is_made_again(
             path.rmdir()
 
     monkeypatch.setattr(Path, "mkdir", vanishing)
-    handle = acquire(tmp_path / "work", fcntl.LOCK_EX)
+    handle = acquire(tmp_path / "work")
     assert handle is not None and len(made) == 3
     handle.close()
 

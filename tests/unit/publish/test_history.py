@@ -1,5 +1,6 @@
 """Versions over time: their names, pins, promotion, rollback, reruns and earlier dates."""
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -9,8 +10,18 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest, reading
-from pipeline.publish.version_store import find_version, pin, stored_versions, unpin, version_as_of
-from pipeline.publish.versions import DAY_S, promote, rollback, version_name
+from pipeline.publish.manifest import Manifest, load_version
+from pipeline.publish.versions import (
+    DAY_S,
+    find_version,
+    pin,
+    promote,
+    rollback,
+    stored_versions,
+    unpin,
+    version_as_of,
+    version_name,
+)
 from tests.unit.publish.numbered_versions import NOON, Clock, die_in_step, numbers
 
 FORK = multiprocessing.get_context("forkserver")
@@ -70,7 +81,7 @@ def test_rollback_goes_back_step_by_step_and_the_next_night_goes_on(clock: Clock
         rollback(clock.out, NOON + 500)
     fourth = clock.publish(4.0, NOON + 600)
     assert rollback(clock.out, NOON + 700).folder == first
-    assert {one.folder: bool(one.entry and one.entry.is_withdrawn) for one in stored_versions(clock.out)} == {
+    assert {one.folder: one.is_withdrawn for one in stored_versions(clock.out)} == {
         first: False, second: True, third: True, fourth: True,
     }  # fmt: skip
     assert promote(clock.out, third, NOON + 800).folder == third
@@ -144,6 +155,39 @@ def test_a_version_is_found_by_folder_run_and_start(clock: Clock) -> None:
     for text in ("", "none", "../versions"):
         with pytest.raises(InputError, match="no version"):
             find_version(clock.out, text)
+
+
+def test_a_night_reads_no_manifest_of_the_nights_before(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for night in range(9):
+        clock.publish(float(night), NOON + night * DAY_S)
+    clock.rerun(50.0, NOON + 9 * DAY_S, "try-7")
+    promote(clock.out, "try-7", NOON + 9 * DAY_S)
+    rollback(clock.out, NOON + 10 * DAY_S)
+    read: list[str] = []
+
+    def noted(out: Path, folder: str) -> Manifest:
+        read.append(folder)
+        return load_version(out, folder)
+
+    monkeypatch.setattr("pipeline.publish.manifest.load_version", noted)
+    last = clock.publish(9.0, NOON + 11 * DAY_S)
+    assert read == [] and find_version(clock.out, "try-7").is_withdrawn
+    stored = stored_versions(clock.out)
+    assert [one.place for one in stored] == list(range(11)) and stored[0].folder == last and read == []
+
+
+def test_names_in_a_history_of_an_earlier_release_are_read_once(clock: Clock) -> None:
+    clock.rerun(1.0, NOON, "try-7")
+    promote(clock.out, "try-7", NOON)
+    clock.publish(2.0, NOON + 60)
+    path = clock.out / "manifest.json"
+    plain = json.loads(path.read_text())
+    for entry in plain["previous"]:
+        del entry["name"]
+    path.write_text(json.dumps(plain))
+    assert find_version(clock.out, "try-7").place == 1
+    clock.publish(3.0, NOON + 120)
+    assert [entry.name for entry in load_manifest(clock.out).previous] == ["", "try-7"]
 
 
 def test_a_damaged_version_is_not_promoted(clock: Clock) -> None:

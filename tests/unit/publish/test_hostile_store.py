@@ -10,10 +10,9 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest
-from pipeline.publish.folders import LOCK, locked
-from pipeline.publish.manifest import MANIFEST, OWN_MANIFEST, VERSIONS, load_version
-from pipeline.publish.version_store import PIN, pin, reading, stored_versions
-from pipeline.publish.versions import promote, rollback
+from pipeline.publish.manifest import MANIFEST, OWN_MANIFEST, PIN, VERSIONS, load_version
+from pipeline.publish.store import LOCK, locked
+from pipeline.publish.versions import pin, promote, reading, rollback, stored_versions
 from pipeline.storage import write_text
 from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import folder_of, run_facts, staged

@@ -1,25 +1,25 @@
 """Which versions stay by their age."""
 
-from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pipeline.publish import Retention
-from pipeline.publish.manifest import VersionEntry
-from pipeline.publish.version_store import StoredVersion
-from pipeline.publish.versions import DAY_S, expired
+from pipeline.publish.versions import DAY_S, StoredVersion, expired
 from tests.unit.publish.numbered_versions import NOON
 
 
 def version(
     folder: str, created_s: int, place: int | None, name: str = "", *, is_pinned: bool = False, **published: object
 ) -> StoredVersion:
-    entry = None if place is None else VersionEntry("r", folder, created_s, **published)  # type: ignore[arg-type]
-    manifest: Any = SimpleNamespace(name=name)
-    return StoredVersion(folder, created_s, place, manifest, entry, is_pinned, 0)
+    facts: dict[str, Any] = {"name": name, "path": Path(folder), "place": place, "is_pinned": is_pinned, **published}
+    found = StoredVersion("r", folder, created_s, **facts)
+    # As a cached property would set it.
+    found.__dict__["manifest"] = SimpleNamespace(name=name, created_s=created_s)
+    return found
 
 
 def known(age_days: float, place: int | None = 1, name: str = "", **more: Any) -> StoredVersion:
@@ -89,5 +89,6 @@ def test_the_newest_stay_though_no_night_ran_for_a_year() -> None:
 
 
 def test_a_version_that_nobody_knows_stays() -> None:
-    unknown = replace(known(900, None), manifest=None)
+    unknown = known(900, None)
+    unknown.__dict__["manifest"] = None
     assert expired([unknown], WEEKS, NOON) == set() and expired([known(900, None)], WEEKS, NOON) != set()

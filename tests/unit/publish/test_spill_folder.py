@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.services.files.spill_folders import SPILL_PREFIX, spill_folder
 from pipeline.errors import InputError
-from pipeline.publish.folders import SPILL_PREFIX, spill_folder
 
 ROOT = Path(__file__).parents[3]
 OWNER = """
@@ -17,7 +17,7 @@ from pathlib import Path
 # A test run under nohup hands down an ignored SIGHUP.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from flows.services.files.process_guards import unwinding_on_signals
-from pipeline.publish.folders import spill_folder
+from flows.services.files.spill_folders import spill_folder
 with unwinding_on_signals(), spill_folder(Path(sys.argv[1])) as folder:
     (folder / "0.arrow").write_bytes(b"rows")
     print("ready", flush=True)

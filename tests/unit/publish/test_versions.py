@@ -155,7 +155,8 @@ def test_a_failing_step_leaves_nothing_half_written(tmp_path: Path, monkeypatch:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shutil, "copyfile", full)
+    for module, name in ((os, "link"), (shutil, "copyfile")):
+        monkeypatch.setattr(module, name, full)
     with pytest.raises(OSError, match="No space"):
         put(stage(tmp_path / "s", 2.0), "b", out)
     assert {p.name for p in (out / "versions").iterdir()} == {".lock", "1970-01-01T0001Z-a"}

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from pipeline.publish import RunFacts, load_manifest
 from pipeline.publish.manifest import VERSIONS
-from pipeline.publish.version_store import history_of
 from pipeline.schema import TableKind
 from pipeline.storage import write_table
 from pipeline.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS, TEMPLATES
@@ -114,5 +113,5 @@ def run_facts(run_id: str = "aa11", site: str = "oxbow", **more: Any) -> RunFact
 
 def folder_of(out: Path, run_id: str) -> Path:
     """The folder of the only published version of this run."""
-    (folder,) = [entry.folder for entry in history_of(load_manifest(out)) if entry.run_id == run_id]
+    (folder,) = [entry.folder for entry in load_manifest(out).history if entry.run_id == run_id]
     return out / VERSIONS / folder

@@ -1,0 +1,385 @@
+"""The files of a store: one lock, folders and files that are whole or absent, one test of their bytes, finished steps.
+
+A folder is filled as a draft and renamed; a file is written beside its place and renamed. A table that a step and some
+versions hold is one file under several names (hard links): the file system counts the names, so that nothing has to be
+swept. A table that is replaced often has its digest in its name, and a small JSON file, replaced in one step, names it.
+
+The lock is a flock on a file of the folder. The system releases it when its holder dies, however it dies. The holder
+writes into it who it is; that text counts only under the lock.
+"""
+
+import fcntl
+import getpass
+import json
+import os
+import re
+import shutil
+import socket
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pipeline.errors import InputError, WalltimeError, printable
+from pipeline.large_tables import LargeTable, StoredTable
+from pipeline.report import Report, StepResult, parsed_json, read_dataclass
+from pipeline.schema import TableKind
+from pipeline.storage import file_sha256, file_stamp, sha256_once, sync_folder, write_table, write_text
+from pipeline.version import code_version
+
+LOCK = ".lock"
+WORK = "work"
+BUSY_EXIT = 75
+"""EX_TEMPFAIL of sysexits.h: nothing is wrong, and a later try may succeed."""
+
+KEPT_TABLES = 3
+"""Tables under one pointer that stay on disk, for those who still read an earlier one."""
+
+_DRAFT, _DROPPED = ".draft-", ".dropped-"
+_REPORT = "report.json"
+_HOLDER_BYTES = 4096
+_TRIES = 100
+
+Announce = Callable[[str], None]
+"""Told a sentence before a run waits for another one; without one a run ends instead."""
+
+
+class RunInProgressError(InputError):
+    """Another run publishes to the same folder."""
+
+    exit_code = BUSY_EXIT
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a lock, and since when (UTC epoch seconds)."""
+
+    pid: int
+    host: str
+    user: str
+    since_s: int
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return printable(f"process {self.pid} of {self.user} on {self.host}, since {since}", 300)
+
+
+def check_no_link(path: Path, expected: str, do: str) -> Path:
+    """The path at which a writer changes something; InputError where it is a symbolic link."""
+    if path.is_symlink():
+        raise InputError(printable(str(path)), "a symbolic link", expected, do)
+    return path
+
+
+def acquire(folder: Path, *, waits: bool = False) -> BinaryIO | None:
+    """The lock of a folder, which is made where it is missing, until the handle is closed; None where another holds it.
+
+    InputError where the folder cannot be made. A holder may remove the file, or the folder, between any two calls here.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            folder.mkdir(parents=True, exist_ok=True)
+            # A holder writes into the file, and a link would lead it elsewhere.
+            path = check_no_link(folder / LOCK, "a file", "remove it if no run is in progress")
+            handle = path.open("ab")
+            if locks(handle, path, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB):
+                _sign(handle)
+                return handle
+            was_replaced = not _is_at(handle, path)
+            handle.close()
+            if not was_replaced:
+                return None
+    found = "a folder that cannot be created"
+    raise InputError(printable(str(folder)), found, "a writable folder", "choose another output folder")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of the folder, after waiting for it."""
+    handle = acquire(folder, waits=True)
+    assert handle is not None  # nosec B101 # for the type checker
+    with handle:
+        yield
+
+
+def locks(handle: BinaryIO, path: Path, how: int) -> bool:
+    """Whether the opened lock file is locked now, and still the one at the path; OSError where files have no locks."""
+    try:
+        fcntl.flock(handle, how)
+    except BlockingIOError:
+        return False
+    return _is_at(handle, path)
+
+
+def _is_at(handle: BinaryIO, path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    return False
+
+
+def _sign(handle: BinaryIO) -> None:
+    """Write into a lock file who holds it, and since when; without a name where the disk is full."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        user = str(os.getuid())
+    with suppress(OSError):
+        os.ftruncate(handle.fileno(), 0)
+        me = Holder(os.getpid(), socket.gethostname(), user, int(os.fstat(handle.fileno()).st_mtime))
+        os.write(handle.fileno(), json.dumps(asdict(me)).encode())
+
+
+def holder_of(folder: Path) -> Holder | None:
+    """Who wrote the lock file of a folder last; None where nobody has, or where it cannot be read."""
+    try:
+        with (folder / LOCK).open("rb") as file:
+            return read_dataclass(Holder, parsed_json(file.read(_HOLDER_BYTES)))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def holder_name(holder: Holder | None) -> str:
+    """Who holds a lock, as messages say it."""
+    return str(holder) if holder else "a process that has not given its name"
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a living process holds the lock; a lock file that cannot be opened tells nothing, and is not held."""
+    with suppress(OSError), (folder / LOCK).open("rb") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+@contextmanager
+def drafted(target: Path) -> Iterator[Path]:
+    """A draft folder beside `target` to fill; flushed and renamed to `target` at the end, or removed on failure."""
+    draft = target.with_name(f"{_DRAFT}{target.name}-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        sync_folder(draft)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    sync_folder(target.parent)
+
+
+def drop_folder(folder: Path) -> None:
+    """Rename a folder and then remove it, so that its name is free at once."""
+    dropped = folder.with_name(f"{_DROPPED}{folder.name}-{os.getpid()}")
+    with suppress(FileNotFoundError):
+        folder.rename(dropped)
+    shutil.rmtree(dropped, ignore_errors=True)
+
+
+def leftovers(place: Path) -> list[Path]:
+    """Drafts and renamed folders in a folder, or drafts of a file; of a living writer, or left by a dead one."""
+    folder, name = place, r"\.(draft|dropped)-.*"
+    if not place.is_dir():
+        # A draft may be written by way of a draft of its own.
+        folder, name = place.parent, rf"\.+{re.escape(place.name)}(\.\d+\.draft)+"
+    return sorted(path for path in folder.iterdir() if re.fullmatch(name, path.name, re.DOTALL))
+
+
+def remove_leftovers(place: Path) -> None:
+    """Remove what writers that died have left; the caller must be the only writer."""
+    for path in leftovers(place):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def add_name(source: Path, target: Path) -> None:
+    """Give a flushed file another name; where the disk has no hard links, or is another one, its bytes are copied."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+        with target.open("rb") as copied:
+            os.fsync(copied.fileno())
+
+
+def damage(path: Path, sha256: str = "", n_bytes: int | None = None) -> str:
+    """What is wrong with a file that is to have so many bytes, and a digest that begins so; empty where it is whole.
+
+    Without a digest it is not read. A process reads a file once, and again when its size, times or inode differ.
+    """
+    try:
+        stamp = file_stamp(path)
+        if n_bytes not in (None, stamp.bytes):
+            return f"{stamp.bytes} bytes"
+        found = sha256_once(path, stamp) if sha256 else ""
+    except (FileNotFoundError, NotADirectoryError):
+        return "no such file"
+    except OSError as error:
+        found = error.strerror or "an error of the disk"
+    return "" if found.startswith(sha256) else f"damaged bytes ({printable(found, 24)})"
+
+
+@contextmanager
+def new_table(pointer: Path) -> Iterator[Path]:
+    """A draft to write, which becomes the table that a pointer names, a JSON file."""
+    draft = pointer.with_name(f".{pointer.name}.{os.getpid()}.draft")
+    try:
+        yield draft
+        keep_tables(pointer, {pointer.stem: draft})
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def keep_tables(pointer: Path, drafts: Mapping[str, Path], facts: Mapping[str, Any] | None = None) -> Path:
+    """Give drafts names with the digest of the first one, and let the pointer name that; returns its path.
+
+    The tables before stay for those who still read them, KEPT_TABLES in all; other files of this name, and drafts, go.
+    """
+    (name, draft), *others = drafts.items()
+    path = pointer.with_name(f"{name}-{file_sha256(draft)[:16]}.parquet")
+    for other, beside in others:
+        beside.replace(path.with_suffix(f".{other}.parquet"))
+    draft.replace(path)
+    sync_folder(path.parent)
+    tables = list(dict.fromkeys([path.name, *named_tables(pointer)]))[:KEPT_TABLES]
+    write_text(pointer, json.dumps({**(facts or {}), "table": path.name, "tables": tables}, indent=1) + "\n")
+    remove_leftovers(pointer)
+    kept = {pointer.name, *(table.partition(".")[0] for table in tables)}
+    for one in path.parent.glob(f"{name}[-.]*"):
+        if not kept & {one.name, one.name.partition(".")[0]}:
+            one.unlink(missing_ok=True)
+    return path
+
+
+def named_tables(pointer: Path) -> list[str]:
+    """The names of the tables under a pointer, newest first; none where there is no such pointer."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        names = parsed_json(pointer.read_text(encoding="utf-8"))["tables"]
+        return [name for name in names if re.fullmatch(r"[\w-]+-[0-9a-f]{16}\.parquet", name)]
+    return []
+
+
+def kept_table(pointer: Path) -> Path | None:
+    """The table that a pointer names; None where there is no pointer, and InputError where the table is damaged."""
+    if not pointer.exists():
+        return None
+    names = named_tables(pointer)
+    path = pointer.with_name(names[0]) if names else pointer
+    if found := damage(path, path.stem[-16:]) if names else "text that names no table":
+        expected, do = "a table and its SHA-256 in its name", "remove the file: it is written anew"
+        raise InputError(printable(str(path)), found, expected, do)
+    return path
+
+
+def take_run_lock(work: Path, announce: Announce | None = None) -> BinaryIO:
+    """The lock of a work folder, held until the handle is closed; RunInProgressError where another run holds it."""
+    while (handle := acquire(work)) is None:
+        # `is_held` of another process holds the lock for an instant: then no run is found, and this one tries again.
+        check_no_other_run(work, announce)
+    return handle
+
+
+def check_no_other_run(work: Path, announce: Announce | None = None) -> None:
+    """Return when no other run holds the lock; RunInProgressError unless this run is to wait. Nothing is created."""
+    if not is_held(work):
+        return
+    holder = holder_name(holder_of(work))
+    if announce is None:
+        found = f"another run that publishes here ({holder})"
+        where, do = printable(str(work.parent), 1000), "try again later, or wait for it with --wait"
+        raise RunInProgressError(where, found, "one run at a time", do)
+    announce(f"waiting for {holder}, which publishes to the same folder.")
+    with suppress(OSError), (work / LOCK).open("rb") as handle:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+
+
+@contextmanager
+def work_folder(output_dir: Path, announce: Announce | None = None) -> Iterator[Path]:
+    """The work folder of `output_dir`, locked against a second run; leftovers of dead runs are removed.
+
+    RunInProgressError where another run holds the lock, unless this one is to wait (`Announce`).
+    Folders created here that are empty at the end are removed too, so that a failed first run leaves nothing behind.
+    """
+    created = [folder for folder in (output_dir, *output_dir.parents) if not folder.exists()]
+    work = output_dir / WORK
+    try:
+        with take_run_lock(work, announce):
+            try:
+                remove_leftovers(work)
+                yield work
+            finally:
+                remove_leftovers(work)
+                with suppress(OSError):
+                    if [path.name for path in work.iterdir()] == [LOCK]:
+                        (work / LOCK).unlink()
+                        work.rmdir()
+    except OSError as error:
+        # An error such as that of a full disk names no file.
+        error.filename = error.filename or (str(output_dir) if error.errno else None)
+        raise
+    finally:
+        for folder in created:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def keep_step(
+    folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTable], Report]], kinds: Mapping[str, TableKind]
+) -> StepResult[Path]:
+    """Write a step's folder atomically; the caller holds the lock of the work folder, and no such folder is there.
+
+    `compute` gives the tables and the report; it writes large tables into the folder that it is called with. The bytes
+    of the others depend only on their content and the code version.
+    """
+    with drafted(folder) as draft:
+        tables, report = compute(draft)
+        sums = {}
+        for name, table in tables.items():
+            path = draft / f"{name}.parquet"
+            if not isinstance(table, StoredTable):
+                write_table(path, table, kinds[name], {"code": code_version()})
+            sums[name] = file_sha256(path)
+        write_text(draft / _REPORT, json.dumps({"report": report.as_dict(), "sha256": sums}, indent=1) + "\n")
+    return StepResult({name: folder / f"{name}.parquet" for name in tables}, report)
+
+
+def find_step(folder: Path, writes: Collection[str]) -> StepResult[Path] | None:
+    """The stored result of a step that writes these tables, if they are intact; a damaged one is removed."""
+    with suppress(OSError, ValueError, KeyError, TypeError, WalltimeError):
+        stored = _stored(folder)
+        report = Report.from_dict(stored["report"]).check()
+        if set(stored["sha256"]) == set(writes) and is_step_intact(folder):
+            return StepResult({name: folder / f"{name}.parquet" for name in writes}, report, is_reused=True)
+    drop_folder(folder)
+    return None
+
+
+def is_step_intact(folder: Path) -> bool:
+    """Whether the files of a finished step are those that were written with its report."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return not any(damage(folder / f"{name}.parquet", sum_) for name, sum_ in _stored(folder)["sha256"].items())
+    return False
+
+
+def _stored(folder: Path) -> Any:
+    return parsed_json((folder / _REPORT).read_text(encoding="utf-8"))
+
+
+def step_folders(work: Path) -> set[str]:
+    """The names of the folders of finished steps: tables and their report, and nothing else; drafts are none."""
+    found = set()
+    for folder in work.glob("[!.]*-*"):
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        if names and all(name == _REPORT or name.endswith(".parquet") for name in names):
+            found.add(folder.name)
+    return found
+
+
+def keep_steps(work: Path, names: Collection[str]) -> None:
+    """Remove the folders of all other steps. A failed run removes none, so that the next one goes on from them."""
+    for name in sorted(step_folders(work) - set(names)):
+        drop_folder(work / name)
