@@ -9,6 +9,8 @@ that a killed run is known by that file and a lock that nobody holds. A failed f
 """
 
 import json
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,13 +21,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from flows.services.files.os_errors import os_failure
-from flows.services.progress import StageEvent
+from flows.services.files.os_errors import naming_path, os_failure
+from flows.services.progress import StageEvent, also_listening
 from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.work_folder import WORK, Announce, RunInProgressError, holder_of, is_held
 from pipeline.errors import ConfigError, WalltimeError, printable
 from pipeline.publish.folders import remove_drafts_of
 from pipeline.report import parsed_json, read_dataclass
+from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 
 LAST_RUN = "last_run.json"
@@ -260,3 +263,45 @@ def logging_to(log: RunLog) -> Iterator[RunLog]:
         yield log
     finally:
         run_log.reset(token)
+
+
+@contextmanager
+def recorded_run(settings: RunSettings) -> Iterator[RecordedRun]:
+    """Follow the run inside: write its events, and at its end its record and its metrics, however it ends.
+
+    A run that does not begin because another one is in progress leaves the other one's record alone.
+    """
+    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format)
+    log.site, log.is_anonymous = settings.site.name, settings.site.anonymise
+    now_s = float(time.time())
+    started = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, os.getpid(), {})
+    found, began = RecordedRun(log, started), time.monotonic()
+    failure: BaseException | None = None
+    try:
+        with also_listening(found.follow):
+            yield found
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        if not isinstance(failure, RunInProgressError):
+            ended = found.run.with_end(failure, float(time.time()))
+            write_run(Path(settings.output_dir) / LAST_RUN, ended)
+            _write_metrics(settings, ended, log)
+        log.ended(time.monotonic() - began, failure)
+
+
+def _write_metrics(settings: RunSettings, run: LastRun, log: RunLog) -> None:
+    """Write the file of metrics that the settings name. Whatever fails is a warning: the tables are there."""
+    from flows.services.metrics import folder_metrics  # noqa: PLC0415 - it reads this module's records
+
+    if settings.run.metrics_file is None:
+        return
+    path = Path(settings.run.metrics_file)
+    try:
+        with naming_path(path):
+            write_text(path, folder_metrics(Path(settings.output_dir), time.time(), run))
+    except OSError as error:
+        log.warn(f"the metrics were not written: {os_failure(error)}")
+    except Exception as error:
+        log.warn(f"the metrics were not written, by a fault of Walltime ({type(error).__name__}).")
