@@ -45,7 +45,7 @@ from pydantic import ValidationError
 from flows.prefect.nightly import emit_failure, emit_version, nightly, rerun
 from flows.prefect.session import site_tags
 from flows.services.initialising import program, site_slug
-from flows.services.run.run_record import LastRun, RunState, read_last_run
+from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, RunState, read_last_run
 from flows.services.run.work_folder import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import load_manifest
@@ -55,10 +55,6 @@ from pipeline.storage import write_text
 
 HERE = "http://127.0.0.1:4200/api"
 """Where `prefect server start` serves unless it is told otherwise."""
-
-SERVING = "serve"
-"""The folder in the output folder with the lock of the process that serves, and its two files."""
-SERVED, UNREPORTED = "served.json", "unreported.json"
 
 LOOK_S = 10.0
 LOOK_BACK = timedelta(hours=12)

@@ -23,9 +23,9 @@ def init(
     is_sample: bool = option("--sample", "Take the simulated log that comes with Walltime, to try it.", False),
     site: str | None = SITE,
     systemd: Path | None = option(
-        "--systemd DIR", "Write a service and a timer there too; for an existing config, only these."
+        "--systemd DIR", "Write units of systemd there too; for an existing config, only these."
     ),
-    at: str = option("--at HH:MM", "The timer's time of day, in the site's time zone.", "02:15"),
+    at: str = option("--at HH:MM", "The time of day of the nightly run, in the site's time zone.", "02:15"),
     json: bool = JSON,
 ) -> Answer:
     """Write a commented config for this machine: its sacct, its PBS accounting folder, or a log that you give.

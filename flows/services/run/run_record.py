@@ -34,6 +34,10 @@ from pipeline.storage import write_text
 LAST_RUN = "last_run.json"
 RUNNING = "running.json"
 
+SERVING = "serve"
+"""The folder in the output folder with the lock of `walltime serve`, and its two files."""
+SERVED, UNREPORTED = "served.json", "unreported.json"
+
 
 class RunState(StrEnum):
     """How a run stands: still going on, or how it ended."""
