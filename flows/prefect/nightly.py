@@ -65,7 +65,7 @@ def nightly(
 
     def publish() -> str:
         tasks = NightTasks()
-        path = run_and_publish(config, logs, site, output_dir, tasks.call, tasks.compute)
+        path = run_and_publish(config, logs, site, output_dir, tasks.call, tasks.compute, str(flow_run.id or ""))
         manifest = load_manifest(Path(path).parent)
         show(show_version, manifest, "night", page)
         return path

@@ -25,16 +25,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, cast
+from uuid import UUID
 
-import httpx
 from prefect import serve
 from prefect.automations import Automation
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
-from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
 from prefect.events.schemas.automations import EventTrigger, Posture
+from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
 from prefect.server.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -43,7 +45,7 @@ from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 
 from flows.prefect.nightly import emit_failure, emit_version, nightly, rerun
-from flows.prefect.session import site_tags
+from flows.prefect.session import nightly_run_name, site_tags
 from flows.services.initialising import program, site_slug
 from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, RunState, read_last_run
 from flows.services.run.work_folder import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
@@ -61,15 +63,12 @@ LOOK_BACK = timedelta(hours=12)
 """How long after its time a night is made up for, which nobody served."""
 GRACE = timedelta(seconds=45)
 """How long after its time a night may begin before the watch runs it, where the API does not answer."""
-START_S = 600.0
-"""The longest time between the start of a flow run and that of its record."""
 REPORT_S = 60.0
 """How long a run may take to report its end after its record has it."""
 LATE = timedelta(minutes=30)
 SILENT = timedelta(minutes=5)
 """How long a flow run may be without a heartbeat, which comes every minute."""
 LONGEST_PAUSE_S = 60.0
-_AWAY = (httpx.HTTPError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """A night that was run without Prefect: when it was due (UTC epoch seconds), and the record of the run."""
+    """A night that the API may not know of: when it was due (UTC epoch seconds), and the record of its run."""
 
     due_s: float
     run: LastRun
@@ -199,8 +198,14 @@ def make_automations(served: Served, notify: str | None) -> None:
         deployment = client.read_deployment_by_name(f"{nightly.name}/{served.name}")
         tell: DoNothing | SendNotification = DoNothing()
         if notify:
+            kind, _, name = notify.partition("/")
+            try:
+                block = client.read_block_document_by_name(name, kind)
+            except ObjectNotFound:
+                expected = "TYPE/NAME of a notification block as slack-webhook/ops"
+                raise ConfigError(f"--notify {printable(notify)}", "no such block", expected) from None
             tell = SendNotification(
-                block_document_id=_block(client, notify),
+                block_document_id=block.id,
                 subject=f"Walltime, {served.name}: {{{{ automation.name }}}}",
                 body="{{ flow_run.name }}: {{ flow_run.state.message }}",
             )
@@ -227,16 +232,6 @@ def make_automations(served: Served, notify: str | None) -> None:
             Automation(name=title, trigger=trigger, actions=[action]).create()
 
 
-def _block(client: SyncPrefectClient, notify: str) -> Any:
-    kind, _, name = notify.partition("/")
-    for block_type in client.read_block_types():
-        if block_type.slug == kind:
-            for found in client.read_block_documents_by_type(kind):
-                if found.name == name:
-                    return found.id
-    raise ConfigError(f"--notify {printable(notify)}", "no such block", "TYPE/NAME of a block as slack-webhook/ops")
-
-
 @dataclass(slots=True)
 class Watch:
     """Runs the nights that Prefect cannot, and reports them."""
@@ -252,6 +247,8 @@ class Watch:
     _reporting: Lock = field(default_factory=Lock)
     _is_paused: bool = False
     _tried_s: float = 0.0
+    _told: str = ""
+    """The last flow run whose end the API is known to have."""
 
     def run(self) -> None:
         """Look every few seconds until `end`. What fails is said, and the watch goes on."""
@@ -268,7 +265,9 @@ class Watch:
     def look(self) -> None:
         """Report to the API if it answers; run the last night that was due if nobody else does."""
         is_away = not answers(self.served.api)
-        if not is_away:
+        if is_away:
+            self._keep(self._unreported())
+        else:
             self.report()
         schedule, now = CronSchedule(cron=self.served.cron, timezone=self.served.timezone), datetime.now(UTC)
         dates = asyncio.run(schedule.get_dates(start=now - LOOK_BACK, end=now - GRACE))
@@ -301,10 +300,13 @@ class Watch:
             self._keep([*self._unreported(), Night(due_s, last)])
 
     def _unreported(self) -> list[Night]:
+        """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
+        nights: list[Night] = []
         with suppress(OSError, ValueError, TypeError):
             text = (self.folder / SERVING / UNREPORTED).read_text(encoding="utf-8")
-            return [Night(one["due_s"], read_dataclass(LastRun, one["run"])) for one in parsed_json(text)]
-        return []
+            nights = [Night(one["due_s"], read_dataclass(LastRun, one["run"])) for one in parsed_json(text)]
+        last, known = read_last_run(self.folder), {"", self._told, *(one.run.flow_run for one in nights)}
+        return [*nights, Night(last.began_s, last)] if last and last.ended_s and last.flow_run not in known else nights
 
     def _keep(self, nights: list[Night]) -> None:
         write_text(self.folder / SERVING / UNREPORTED, json.dumps([asdict(one) for one in nights], indent=1) + "\n")
@@ -312,56 +314,47 @@ class Watch:
     def report(self) -> None:
         """Tell the API of the nights that ran without it, and of the ends of runs that could not report theirs."""
         with self._reporting, get_client(sync_client=True) as client:
-            named = DeploymentFilter.model_validate({"name": {"any_": [self.served.name]}})
-            found = client.read_deployments(deployment_filter=named)
-            if not found:
+            try:
+                deployment = client.read_deployment_by_name(f"{nightly.name}/{self.served.name}")
+            except ObjectNotFound:
                 return
-            deployment = found[0]
             self._is_paused = deployment.paused or not any(one.active for one in deployment.schedules)
-            for night in (nights := self._unreported()):
-                waiting = [
-                    run for run in _runs(client, named, ["SCHEDULED"])
-                    if run.expected_start_time and abs(run.expected_start_time.timestamp() - night.due_s) < 1
-                ]  # fmt: skip
-                run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
-                _set_end(client, run, night.run, "`walltime run --plain` ran this night, as Prefect could not,")
-                self._emit(night.run)
-                nights = nights[1:]
+            nights = self._unreported()
+            # A run under Prefect may be about to report its end itself.
+            while nights and (not nights[0].run.flow_run or (nights[0].run.ended_s or 0.0) < time.time() - REPORT_S):
+                night = nights.pop(0)
+                # A run from the command line may have had a server of its own.
+                with suppress(ObjectNotFound):
+                    _tell(client, deployment, night, self.folder)
+                self._told = night.run.flow_run or self._told
                 self._keep(nights)
-            if is_held(self.folder / WORK):
-                return
-            last = read_last_run(self.folder)
-            for run in _runs(client, named, ["RUNNING"]):
-                began_s = run.start_time.timestamp() if run.start_time else 0.0
-                is_of_run = last is not None and 0 <= last.began_s - began_s < START_S
-                if last and is_of_run and last.ended_s and last.ended_s < time.time() - REPORT_S:
-                    _set_end(client, run, last, "The run, which could not report its end, went on")
 
-    def _emit(self, run: LastRun) -> None:
-        if run.state != RunState.SUCCEEDED:
-            emit_failure(run.site, run.reason)
+
+def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Night, folder: Path) -> None:
+    """Give the flow run of a night its end: its own one, or the one that was scheduled for then, or a new one."""
+    record, ran = night.run, "`walltime run --plain` ran this night"
+    if record.flow_run:
+        run, ran = client.read_flow_run(UUID(record.flow_run)), "The run, which could not report its end, went on"
+        # A failure of a run that succeeded is that it could not say so.
+        if run.state and run.state.is_final() and (run.state.is_completed() or record.state != RunState.SUCCEEDED):
             return
-        with suppress(WalltimeError):
-            emit_version(load_manifest(self.folder), run.began_s)
-
-
-def _runs(client: SyncPrefectClient, named: DeploymentFilter, kinds: list[str]) -> list[FlowRun]:
-    of_kind = FlowRunFilter.model_validate({"state": {"type": {"any_": kinds}}})
-    return client.read_flow_runs(flow_run_filter=of_kind, deployment_filter=named)
-
-
-def _set_end(client: SyncPrefectClient, run: FlowRun, record: LastRun, how: str) -> None:
-    """Give a flow run the end that the record of the run has."""
-    began, ended = (
-        datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if at_s else "an unknown time"
-        for at_s in (record.began_s, record.ended_s)
-    )
-    message = f"{how} from {began} to {ended}: {record.state} ({record.reason})."
-    end: State[Any] = Crashed(message=message)
-    if record.state == RunState.SUCCEEDED:
-        end = Completed(message=message)
-    elif record.state == RunState.FAILED:
-        end = Failed(message=message)
-    if not run.state or run.state.type != StateType.RUNNING:
+    else:
+        due, of_deployment = datetime.fromtimestamp(night.due_s, UTC), {"id": {"any_": [deployment.id]}}
+        found = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}}),
+            deployment_filter=DeploymentFilter.model_validate(of_deployment),
+        )
+        waiting = [one for one in found if one.expected_start_time == due]
+        run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
+        client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
         client.set_flow_run_state(run.id, Running(), force=True)
+    began, ended = (datetime.fromtimestamp(at_s or 0.0, UTC) for at_s in (record.began_s, record.ended_s))
+    times = f"from {began:%Y-%m-%d %H:%M:%SZ} to {ended:%Y-%m-%d %H:%M:%SZ}"
+    kind = {RunState.SUCCEEDED: Completed, RunState.FAILED: Failed}.get(RunState(record.state), Crashed)
+    end: State[Any] = kind(message=f"{ran} {times}: {record.state} ({record.reason}).")
     client.set_flow_run_state(run.id, end, force=True)
+    if record.state != RunState.SUCCEEDED:
+        emit_failure(record.site, record.reason)
+        return
+    with suppress(WalltimeError):
+        emit_version(load_manifest(folder), record.began_s)

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -107,12 +108,14 @@ def test_a_night_due_while_the_api_is_away_runs_without_it_and_is_reported(
         patch.setattr(serving, "answers", lambda _: False)
         watch.look()
     assert load_manifest(out).site == "oxbow"
+    monkeypatch.setattr(serving, "REPORT_S", 0.0)
     kept = json.loads((out / "serve" / serving.UNREPORTED).read_text())
     assert [night["run"]["state"] for night in kept] == ["succeeded"]
     n_before = len(runs_of("oxbow"))
     watch.report()
     found = runs_of("oxbow")
     assert len(found) == n_before + 1 and found[0].state_name == "Completed"
+    assert re.fullmatch(r"oxbow 20\d\d-\d\d-\d\d \d\d:\d\d", found[0].name)
     assert "`walltime run --plain` ran this night" in found[0].state.message
     assert json.loads((out / "serve" / serving.UNREPORTED).read_text()) == []
     watch.report()
@@ -172,21 +175,27 @@ def test_a_paused_schedule_and_a_first_start_run_nothing(
     assert len(ran) == 1
 
 
-def test_a_run_that_could_not_report_its_end_is_given_that_of_its_record(watch: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["Running", "Failed", "Cancelled"])
+def test_a_run_that_could_not_report_its_end_is_given_that_of_its_record(watch: Any, tmp_path: Path, name: str) -> None:
+    from prefect import states
     from prefect.client.orchestration import get_client
-    from prefect.states import Running
 
     with get_client(sync_client=True) as client:
-        deployment = client.read_deployment_by_name("nightly/oxbow")
-        run = client.create_flow_run_from_deployment(deployment.id)
-        client.set_flow_run_state(run.id, Running(), force=True)
-        watch.report()
-        assert client.read_flow_run(run.id).state_name == "Running"
-        now_s = time.time()
-        write_run(tmp_path / "out" / LAST_RUN, record("succeeded", now_s + 1, now_s - 100))
+        run = client.create_flow_run_from_deployment(client.read_deployment_by_name("nightly/oxbow").id)
+        for one in dict.fromkeys(("Running", name)):
+            client.set_flow_run_state(run.id, getattr(states, one)(), force=True)
+        state = "stopped" if name == "Cancelled" else "succeeded"
+        ended = replace(record(state, time.time() - 200, time.time() - 100), flow_run=str(run.id))
+        # The next night has another record.
+        write_run(tmp_path / "out" / LAST_RUN, ended)
+        watch._keep(watch._unreported())
+        write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 50, time.time()))
         watch.report()
         found = client.read_flow_run(run.id)
-    assert found.state_name == "Completed" and "could not report its end" in (found.state.message or "")
+    if name == "Cancelled":
+        assert found.state_name == "Cancelled"
+    else:
+        assert found.state_name == "Completed" and "could not report its end" in (found.state.message or "")
 
 
 def test_automations_are_made_once_and_a_block_that_is_not_there_is_a_sentence(watch: Any) -> None:

@@ -96,6 +96,8 @@ class LastRun:
     ended_s: float | None
     pid: int
     steps: dict[str, StepFacts]
+    flow_run: str = ""
+    """The id of its flow run in Prefect; empty where it was run without."""
 
     def with_end(self, error: BaseException | None, ended_s: float) -> "LastRun":
         """The same run after its end with an error, or with None."""
@@ -270,15 +272,15 @@ def logging_to(log: RunLog) -> Iterator[RunLog]:
 
 
 @contextmanager
-def recorded_run(settings: RunSettings) -> Iterator[RecordedRun]:
+def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RecordedRun]:
     """Follow the run inside: write its events, and at its end its record and its metrics, however it ends.
 
     A run that does not begin because another one is in progress leaves the other one's record alone.
     """
     log = run_log.get() or RunLog(sys.stderr, settings.run.log_format)
     log.site, log.is_anonymous = settings.site.name, settings.site.anonymise
-    now_s = float(time.time())
-    started = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, os.getpid(), {})
+    now_s, me = float(time.time()), os.getpid()
+    started = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, me, {}, flow_run)
     found, began = RecordedRun(log, started), time.monotonic()
     failure: BaseException | None = None
     try:

@@ -77,11 +77,15 @@ def run_and_publish(
     output_dir: str | None = None,
     call: Call = call_plainly,
     compute: Compute = compute_plainly,
+    flow_run: str = "",
 ) -> str:
-    """Run every step over the config's logs and publish the tables; returns the path of the manifest."""
+    """Run every step over the config's logs and publish the tables; returns the path of the manifest.
+
+    `flow_run` is the id of Prefect's flow run, for the record.
+    """
     settings = run_settings(Path(config), site, output_dir)
     folder = Path(settings.output_dir)
-    with recorded_run(settings) as record:
+    with recorded_run(settings, flow_run) as record:
         paths = listed_paths(settings, Path(config), logs or ())
         with work_folder(folder, record.log.announce) as work:
             run = prepare_run(settings, paths or [call(sacct_table, settings)])
