@@ -138,8 +138,8 @@ def serve_site(
     write_text(folder / SERVING / SERVED, json.dumps(asdict(served), indent=1) + "\n")
     with temporary_settings({PREFECT_API_URL: served.api}):
         watch = Watch(served, config, folder, say)
-        Thread(target=copy_context().run, args=(watch.run,), daemon=True).start()
-        pause_s = 1.0
+        thread, pause_s = Thread(target=copy_context().run, args=(watch.run,), daemon=True), 1.0
+        thread.start()
         try:
             while True:
                 # Prefect's runner sets its own, which fails when that runner is over.
@@ -147,9 +147,8 @@ def serve_site(
                 began = time.monotonic()
                 try:
                     watch.report()
+                    make_automations(served.name, settings.site.name, options.get("notify"))
                     deployments = deployments_of(served, settings, config, options.get("page"))
-                    deployments[0].apply()
-                    make_automations(served, options.get("notify"))
                     serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
                     return
                 except WalltimeError:
@@ -163,6 +162,7 @@ def serve_site(
                     pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
         finally:
             watch.end()
+            thread.join(LONGEST_PAUSE_S)
 
 
 def _first(error: BaseException) -> str:
@@ -188,42 +188,41 @@ def deployments_of(served: Served, settings: RunSettings, config: Path, page: st
     ]
 
 
-def make_automations(served: Served, notify: str | None) -> None:
-    """Make the automations of the site that the server has not: a user's changes to them stay.
+def make_automations(name: str, site: str, notify: str | None) -> None:
+    """Make the automations of a site that the server has not, for flow runs with its tag: a user's changes stay.
 
     `notify` is a block of notifications, TYPE/NAME as in slack-webhook/ops; without one the failed and the late night
     are events in Prefect's pages alone. ConfigError where there is no such block.
     """
     with get_client(sync_client=True) as client:
-        deployment = client.read_deployment_by_name(f"{nightly.name}/{served.name}")
         tell: DoNothing | SendNotification = DoNothing()
         if notify:
-            kind, _, name = notify.partition("/")
+            kind, _, block_name = notify.partition("/")
             try:
-                block = client.read_block_document_by_name(name, kind)
+                block = client.read_block_document_by_name(block_name, kind)
             except ObjectNotFound:
                 expected = "TYPE/NAME of a notification block as slack-webhook/ops"
                 raise ConfigError(f"--notify {printable(notify)}", "no such block", expected) from None
             tell = SendNotification(
                 block_document_id=block.id,
-                subject=f"Walltime, {served.name}: {{{{ automation.name }}}}",
+                subject=f"Walltime, {name}: {{{{ automation.name }}}}",
                 body="{{ flow_run.name }}: {{ flow_run.state.message }}",
             )
         killed = ChangeFlowRunState(state=StateType.CRASHED, message="No heartbeat: the process has ended.")
-        ended = {f"prefect.flow-run.{name}" for name in ("Completed", "Failed", "Cancelled", "Crashed")}
+        ended = {f"prefect.flow-run.{one}" for one in ("Completed", "Failed", "Cancelled", "Crashed")}
         beat = "prefect.flow-run.heartbeat"
-        for name, after, expect, within, action in (
+        for what, after, expect, within, action in (
             ("killed run", {beat}, {beat, *ended}, SILENT, killed),
             ("failed night", set(), {"prefect.flow-run.Failed", "prefect.flow-run.Crashed"}, None, tell),
             ("late night", {"prefect.flow-run.Late"}, {"prefect.flow-run.Running", *ended}, LATE, tell),
         ):
-            if client.read_automations_by_name(title := f"Walltime {served.name}: {name}"):
+            if client.read_automations_by_name(title := f"Walltime {name}: {what}"):
                 continue
             trigger = EventTrigger(
                 after=after,
                 expect=expect,
                 match={"prefect.resource.id": "prefect.flow-run.*"},
-                match_related={"prefect.resource.id": f"prefect.deployment.{deployment.id}"},
+                match_related={"prefect.resource.id": f"prefect.tag.{site_tags(site)[-1]}"},
                 for_each={"prefect.resource.id"},
                 posture=Posture.Proactive if within else Posture.Reactive,
                 threshold=1,

@@ -204,9 +204,9 @@ def test_automations_are_made_once_and_a_block_that_is_not_there_is_a_sentence(w
     from flows.prefect import serving
 
     with pytest.raises(ConfigError, match="no such block"):
-        serving.make_automations(watch.served, "slack-webhook/none")
+        serving.make_automations("oxbow", "oxbow", "slack-webhook/none")
     for _ in range(2):
-        serving.make_automations(watch.served, None)
+        serving.make_automations("oxbow", "oxbow", None)
     with get_client(sync_client=True) as client:
         found = [one for one in client.read_automations() if one.name.startswith("Walltime oxbow: ")]
     assert sorted(one.name.partition(": ")[2] for one in found) == ["failed night", "killed run", "late night"]

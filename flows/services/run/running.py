@@ -21,8 +21,8 @@ from flows.services.run.prepare import (
     window_of,
 )
 from flows.services.run.publishing import publish_checked, published_run, run_facts
-from flows.services.run.run_record import recorded_run
 from flows.services.run.work_folder import find_step, keep_step, keep_steps, step_folders, work_folder
+from flows.services.run_log import recorded_run
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest
 from pipeline.publish.versions import check_name_free, keep_unpublished, made_manifest

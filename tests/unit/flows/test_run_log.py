@@ -6,8 +6,9 @@ import json
 import pytest
 
 from flows.services.progress import StageEvent
-from flows.services.run.run_record import RunLog, ending_of
+from flows.services.run.run_record import ending_of
 from flows.services.run.work_folder import RunInProgressError
+from flows.services.run_log import RunLog
 from pipeline.errors import ConfigError, InputError, WalltimeError
 from pipeline.report import Report, Tally
 
