@@ -1,8 +1,8 @@
 """Follows a run: its log on stderr, and at its end its record and its metrics.
 
-The log is sentences for people, or one JSON object a line. A JSON line has the same keys in every event. It holds counts
-and names of steps, never a value of a job. A failure's sentence is that of the command; of a fault of Walltime only its
-kind is named, because its text may quote a log.
+The log is sentences for people, or one JSON object a line. A JSON line has the same keys in every event. It holds
+counts and names of steps, never a value of a job. A failure's sentence is that of the command; of a fault of Walltime
+only its kind is named, because its text may quote a log.
 """
 
 import json
