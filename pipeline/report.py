@@ -62,11 +62,15 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class StepResult(Generic[T]):
-    """A finished step: its tables by name, or their paths; its report; whether an earlier run had computed it."""
+    """A finished step: its tables by name, or their paths; its report; whether an earlier run had computed it.
+
+    `seconds` is what it took, where that was measured.
+    """
 
     tables: Mapping[str, T]
     report: Report
     is_reused: bool = False
+    seconds: float = 0.0
 
 
 def total(tallies: Iterable[Tally]) -> Tally:

@@ -1,13 +1,12 @@
 """The steps of a run, in order: the tables each step reads and writes, and the stage it calls.
 
-`compute_steps` is the one loop over STEPS. Who calls it says where a step is computed: in memory, in processes, on Dask
-workers, or as a task of Prefect. The bytes of the tables are the same.
+STEPS is in an order in which each table is written before it is read. A run goes through it in memory (`run_plain`), or
+with each step's tables in a folder: plainly, or as tasks of Prefect (`flows`). The bytes of the tables are the same.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,7 +38,7 @@ from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.limits.advice import advise
-from pipeline.report import Report, StepResult
+from pipeline.report import Report
 from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import fit
 from pipeline.scaling.group_runs import predict
@@ -204,6 +203,11 @@ STEPS = (
          models_over_inputs),
 )  # fmt: skip
 
+STEPS_BY_NAME = {step.name: step for step in STEPS}
+
+WRITER = {table: step.name for step in STEPS for table in step.writes}
+"""The step that writes each table."""
+
 ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 """The tables that have a row for each job, which a run with a folder keeps on disk."""
 
@@ -229,41 +233,14 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     return Run(settings, paths, labels, digests, names_key(sources, settings.site), log_stamps=stamps)
 
 
-def compute_steps(
-    compute: Callable[[Step, Mapping[str, T]], Future[StepResult[T]]],
-) -> Iterator[tuple[Step, StepResult[T]]]:
-    """Yields each finished step with its result; a step begins as soon as all tables it reads are there.
-
-    `compute` begins a step on those tables, in the order of STEPS as far as tables allow. The first failure of a step
-    is raised when the steps that have begun are over.
-    """
-    waiting, tables = list(STEPS), dict[str, T]()
-    running: dict[Future[StepResult[T]], Step] = {}
-    try:
-        while waiting or running:
-            ready = next((step for step in waiting if set(step.reads) <= set(tables)), None)
-            if ready is not None:
-                waiting.remove(ready)
-                running[compute(ready, {name: tables[name] for name in ready.reads})] = ready
-            for future in wait(running, timeout=0 if ready else None, return_when=FIRST_COMPLETED).done:
-                step, result = running.pop(future), future.result()
-                tables |= result.tables
-                yield step, result
-    finally:
-        for future in running:
-            future.cancel()
-        wait(running)
-
-
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, LargeTable], Report]]:
     """Yields each finished step with its tables and checked report; all are computed, and kept, in this process."""
-
-    def compute(step: Step, reads: Mapping[str, LargeTable]) -> Future[StepResult[LargeTable]]:
-        *tables, report = step.call(run, *(reads[name] for name in step.reads))
-        return finished(StepResult(dict(zip(step.writes, tables, strict=True)), report.check()))
-
-    for step, result in compute_steps(compute):
-        yield step, result.tables, result.report
+    found: dict[str, LargeTable] = {}
+    for step in STEPS:
+        *tables, report = step.call(run, *(found[name] for name in step.reads))
+        written = dict(zip(step.writes, tables, strict=True))
+        found |= written
+        yield step, written, report.check()
 
 
 def tables_of(settings: RunSettings, given: Mapping[str, LargeTable], *wanted: str) -> dict[str, LargeTable]:
@@ -280,13 +257,6 @@ def tables_of(settings: RunSettings, given: Mapping[str, LargeTable], *wanted: s
         *tables, _ = step.call(run, *(found[name] for name in step.reads))
         found |= dict(zip(step.writes, tables, strict=True))
     return found
-
-
-def finished(result: T) -> Future[T]:
-    """A future that has its result."""
-    future: Future[T] = Future()
-    future.set_result(result)
-    return future
 
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:

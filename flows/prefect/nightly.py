@@ -1,140 +1,43 @@
-"""The nightly run and the rerun as Prefect flows: a task per step reads Parquet, calls one stage and writes Parquet.
+"""The nightly run and the rerun as Prefect flows, with what each leaves there: artifacts for a person, and an event.
 
-Tasks pass paths, never tables. A step is reused by our own key (inputs, settings, code), and Prefect only shows that. A
-run makes about two dozen tasks, because a local server stalls at thousands. No server is needed: without
-PREFECT_API_URL Prefect starts a temporary one.
+No server is needed: without PREFECT_API_URL Prefect starts a temporary one. A run makes about two dozen tasks
+(`flows.prefect.tasks`), because a local server stalls at thousands.
 
-A process that is killed, or a machine that stops, leaves its flow run in the state Running for ever, and the temporary
-server that Prefect started for it goes on. Each run therefore keeps a file in the work folder while it holds the lock
-of that folder: the name has the flow run's id, the text names the server's process. A record that is there when another
-run takes the lock is that of a killed run, which is then reported to Prefect as Crashed.
+A night leaves three artifacts (how well it predicts and its checks, what changed, a link to the site's page) and the
+event `walltime.version.published`, by which other deployments can be started. What cannot reach Prefect's API is left
+out with a warning: the tables are published.
 """
 
-import json
-import os
-import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
-from uuid import UUID
+from typing import Any, cast
 
 import httpx
-from prefect import flow, get_run_logger, tags, task
-from prefect.artifacts import create_markdown_artifact
-from prefect.cache_policies import NO_CACHE
+from prefect import flow, get_run_logger, tags
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import State, TaskRun
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.events import emit_event
 from prefect.runtime import flow_run
-from prefect.settings import PREFECT_API_URL
-from prefect.states import Completed, Crashed, Failed
-from prefect.tasks import Task
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Failed
 
-from flows.pages.markdown import facts_markdown, report_markdown
-from flows.prefect.session import artifact_key, connect, nightly_run_name, site_tags
+from flows.pages.markdown import changed_rows, checks_markdown, version_markdown
+from flows.prefect.session import artifact_key, nightly_run_name, site_tags, without_sigint
+from flows.prefect.tasks import NightTasks
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import deny_world_writing
-from flows.services.progress import listening
+from flows.services.initialising import site_slug
 from flows.services.run.prepare import Rerun
 from flows.services.run.publishing import BlockedVersionError
-from flows.services.run.running import (
-    Results,
-    Runner,
-    compute_step,
-    rerun_and_keep,
-    run_and_publish,
-    run_steps,
-)
-from pipeline.errors import ConfigError, InputError, WalltimeError, printable
+from flows.services.run.run_record import read_last_run
+from flows.services.run.running import rerun_and_keep, run_and_publish
+from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
-from pipeline.report import Report, StepResult
-from pipeline.run import STEPS, Run
+from pipeline.publish.manifest import load_version
+from pipeline.report import Report
 
-PREFIX = "flow_run-"
-_KEPT_S = 30 * 86_400
-"""How long a record is kept whose flow run this API does not know: the next run may use the API that does."""
-
-_MESSAGE = "The process ended without reporting a state; the next run of the site found this by its record."
-
-
-@contextmanager
-def recorded_flow_run(work: Path) -> Iterator[None]:
-    """Mark killed runs of this work folder as Crashed, and keep a record of the current flow run meanwhile."""
-    if flow_run.id is None:
-        yield
-        return
-    mark_killed_runs(work)
-    record = work / f"{PREFIX}{flow_run.id}"
-    try:
-        record.write_text(json.dumps(_server_process()), encoding="utf-8")
-        yield
-    finally:
-        record.unlink(missing_ok=True)
-
-
-def mark_killed_runs(work: Path) -> list[str]:
-    """Report the runs that have a record in `work` as Crashed; returns the ids of those that were in progress.
-
-    The caller holds the lock of `work`, so that all these runs are over.
-    """
-    marked: list[str] = []
-    for path in sorted(work.glob(f"{PREFIX}*")):
-        if _is_settled(path, marked):
-            path.unlink(missing_ok=True)
-    return marked
-
-
-def _is_settled(path: Path, marked: list[str]) -> bool:
-    """Whether the record is settled; a run that Prefect takes to be in progress is reported as Crashed."""
-    try:
-        run_id = UUID(path.name.removeprefix(PREFIX))
-    except ValueError:
-        return False
-    _end_server(path.read_bytes())
-    try:
-        with get_client(sync_client=True) as client:
-            state = client.read_flow_run(run_id).state
-            if state is not None and not state.is_final():
-                client.set_flow_run_state(run_id, Crashed(message=_MESSAGE))
-                marked.append(str(run_id))
-                get_run_logger().warning("flow run %s was killed: it is marked as Crashed", run_id)
-    except ObjectNotFound:
-        return time.time() - path.stat().st_mtime > _KEPT_S
-    except (PrefectHTTPStatusError, httpx.HTTPError) as error:
-        get_run_logger().warning("flow run %s was killed, but cannot be marked: %s", run_id, error)
-        return False
-    return True
-
-
-def _server_process() -> tuple[int, str]:
-    """The id and command of the temporary server that Prefect has started for this process; 0 where there is none."""
-    if PREFECT_API_URL.value():
-        return 0, ""
-    from prefect.server.api.server import SubprocessASGIServer  # noqa: PLC0415 - slow; it is imported by now
-
-    server = SubprocessASGIServer().server_process
-    return (server.pid, _command_of(server.pid)) if server else (0, "")
-
-
-def _end_server(record: bytes) -> None:
-    """End the temporary server of a killed run, unless its process id belongs to another command by now."""
-    with suppress(OSError, ValueError, TypeError):
-        pid, command = json.loads(record)
-        if command and _command_of(pid) == command:
-            os.kill(pid, signal.SIGTERM)
-
-
-def _command_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
-
-
-T = TypeVar("T")
-
-SACCT_PAUSES_S = (30.0, 60.0, 120.0)
-"""How long to wait before sacct is asked again, s: slurmdbd is back within minutes of a restart."""
+PUBLISHED = "walltime.version.published"
+FAILED = "walltime.night.failed"
 
 
 def _night_name() -> str:
@@ -146,13 +49,28 @@ def _rerun_name() -> str:
 
 
 @flow(name="nightly", flow_run_name=_night_name, retries=0, persist_result=False)
-def nightly(config: str, logs: list[str] | None = None, site: str | None = None, output_dir: str | None = None) -> str:
+def nightly(
+    config: str,
+    logs: list[str] | None = None,
+    site: str | None = None,
+    output_dir: str | None = None,
+    page: str | None = None,
+) -> str:
     """Run every step over the config's logs and publish the tables; returns the path of the manifest.
 
-    `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. An expected
-    failure, as of a bad config, is a Failed run whose message is one sentence.
+    `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. `page` is the
+    address of the site's page, to which the run links. An expected failure, as of a bad config, is a Failed run whose
+    message is one sentence.
     """
-    return _ended(lambda: _published(run_and_publish(config, logs, site, output_dir, TaskRunner())))
+
+    def publish() -> str:
+        tasks = NightTasks()
+        path = run_and_publish(config, logs, site, output_dir, tasks.call, tasks.compute, str(flow_run.id or ""))
+        manifest = load_manifest(Path(path).parent)
+        show(show_version, manifest, "night", page)
+        return path
+
+    return _ended(publish)
 
 
 @flow(name="rerun", flow_run_name=_rerun_name, retries=0, persist_result=False)
@@ -172,7 +90,14 @@ def rerun(
     arguments are those of the nightly flow. An expected failure is a Failed run whose message is one sentence.
     """
     asked = Rerun(Path(config), name, changes or (), begin, end, logs or (), site, output_dir)
-    return _ended(lambda: _kept(rerun_and_keep(asked, TaskRunner()), name))
+
+    def keep() -> str:
+        tasks = NightTasks()
+        kept = rerun_and_keep(asked, tasks.call, tasks.compute)
+        show(show_version, kept, "rerun", None)
+        return kept.folder
+
+    return _ended(keep)
 
 
 def _ended(call: Callable[[], str]) -> str:
@@ -185,96 +110,76 @@ def _ended(call: Callable[[], str]) -> str:
     try:
         return call()
     except (WalltimeError, OSError) as error:
-        if isinstance(error, BlockedVersionError):
-            _show_checks(error.report, error.site)
         failure = os_failure(error) if isinstance(error, OSError) else error
+        show(_show_failure, error, str(failure))
         return cast("str", Failed(message=str(failure), data=failure))
 
 
-def _published(path: str) -> str:
-    manifest = load_manifest(Path(path).parent)
-    _show_checks(Report.from_dict(manifest.reports[-1]), manifest.site)
-    _show_tables(manifest, "summary", "Published", {"run": manifest.run_id})
-    return path
+def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
+    """Call a flow from the command line, with the tags that a deployment of the site has.
 
-
-def _kept(manifest: Manifest, name: str) -> str:
-    _show_tables(manifest, "rerun", "Kept, not published", {"version": manifest.folder, "name": name})
-    return manifest.folder
-
-
-def run_flow(called: Any, arguments: Mapping[str, Any], site: str) -> str:
-    """Call a flow from the command line, with the tags that a deployment of the site has."""
-    connect()
-    with tags(*site_tags(site)):
+    Prefect's temporary server is started here where no other is configured, so that processes of the run find it.
+    """
+    with without_sigint():
+        client = get_client(sync_client=True)
+    with temporary_settings({PREFECT_API_URL: str(client.api_url)}), tags(*site_tags(site)):
         return str(called(**arguments))
 
 
-class TaskRunner(Runner):
-    """Does the parts of a run as tasks, with an artifact for each report."""
-
-    def following(self, work: Path) -> AbstractContextManager[object]:
-        """Keep a record of the flow run, by which the next run knows that this one was killed."""
-        return recorded_flow_run(work)
-
-    def part(self, name: str, call: Callable[[], T]) -> T:
-        """The result of a task of this name; only sacct is asked again where it fails."""
-        pauses_s = SACCT_PAUSES_S if name == "sacct" else ()
-        named = task(
-            name=name, task_run_name=name, persist_result=False, cache_policy=NO_CACHE, retries=len(pauses_s),
-            retry_delay_seconds=list(pauses_s), retry_condition_fn=_may_pass,
-        )  # fmt: skip
-        return named(call)()
-
-    def compute(self, run: Run, work: Path) -> Results:
-        """The results of all steps, with one task and one artifact each; Prefect shows a reused one as Cached.
-
-        Where the settings name several processes or a Dask scheduler, the steps are computed there first.
-        """
-        elsewhere: dict[str, StepResult[Path]] = {}
-        if run.settings.run.dask or run.settings.run.processes > 1:
-            elsewhere = {step.name: one for step, one in zip(STEPS, super().compute(run, work), strict=True)}
-
-        def submit(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> Future[StepResult[Path]]:
-            found: Future[StepResult[Path]] = Future()
-
-            def step() -> State[None]:
-                result = elsewhere.get(name) or compute_step(name, run, reads, folder)
-                found.set_result(result)
-                get_run_logger().info("%s: %s", "reused" if result.is_reused else "written", folder)
-                _show_report(result.report, run.settings.site.name, name, f"Report of {name}")
-                return Completed(name="Cached" if result.is_reused else "Completed")
-
-            self.part(name, step)
-            return found
-
-        with listening(None) if elsewhere else nullcontext():
-            return run_steps(run, work, submit)
-
-    def say(self, sentence: str) -> None:
-        """Write the sentence to the log of the flow run."""
-        get_run_logger().info("%s", printable(sentence, 2000))
+def show(call: Callable[..., None], *arguments: Any) -> None:
+    """Tell Prefect's API something; where it is away, that is a warning in the log of the flow run."""
+    try:
+        call(*arguments)
+    except (httpx.HTTPError, RuntimeError) as error:
+        get_run_logger().warning("not shown, because Prefect's API is away: %s", printable(str(error)))
 
 
-def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
-    """Whether asking sacct again may help: not where a setting is wrong, or a disk full."""
-    error = state.result(raise_on_failure=False)
-    return isinstance(error, InputError) and not isinstance(error, ConfigError)
-
-
-def _show_checks(report: Report, site: str) -> None:
-    """The night's checks as an artifact, and a warning in the log for each that failed."""
-    for note in report.notes:
+def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
+    """The artifacts of a version and, of a night, the event that it is published."""
+    checks = manifest.report("checks")
+    for note in Report.from_dict(checks).notes if checks else ():
         get_run_logger().warning("%s", printable(note, 2000))
-    _show_report(report, site, "checks", "Checks before publication")
+    before = None
+    for entry in manifest.previous[:1]:
+        try:
+            before = load_version(manifest.root, entry.folder)
+        except InputError:
+            get_run_logger().warning("the version before, %s, cannot be read", printable(entry.folder))
+    link = page or manifest.place("predictions").parent.absolute().as_uri()
+    about = f"of the version {printable(manifest.folder)}"
+    key = artifact_key(manifest.site, kind)
+    create_markdown_artifact(version_markdown(manifest, link), f"{key}-summary", f"Accuracy and checks {about}")
+    create_table_artifact(changed_rows(manifest, before), f"{key}-changes", f"Rows of the tables {about}")
+    create_link_artifact(link, "the site's page" if page else "the tables", f"{key}-page", f"Where to look {about}")
+    if kind == "night" and (last := read_last_run(manifest.root)):
+        emit_version(manifest, last.began_s)
 
 
-def _show_report(report: Report, site: str, name: str, description: str) -> None:
-    create_markdown_artifact(report_markdown(report), key=artifact_key(site, name), description=description)
+def emit_version(manifest: Manifest, since_s: float) -> None:
+    """Emit the event that a version is published, unless it was made before: a night without new jobs makes none."""
+    if manifest.created_s < int(since_s):
+        return
+    facts = {"version": manifest.folder, "run_id": manifest.run_id, "newest_job_end_s": manifest.data_newest_end_s}
+    _emit(PUBLISHED, manifest.site, {**facts, "folder": str(manifest.root.absolute())})
 
 
-def _show_tables(manifest: Manifest, name: str, title: str, facts: dict[str, object]) -> None:
-    """The facts of a version and the rows of its tables as an artifact."""
-    rows = {f"{table} (rows)": entry.rows for table, entry in manifest.tables.items()}
-    text = facts_markdown(title, {**facts, "site": manifest.site, "code": manifest.code, **rows})
-    create_markdown_artifact(text, key=artifact_key(manifest.site, name), description=f"{title}: tables")
+def emit_failure(site: str, message: str) -> None:
+    """Emit the event that a night failed."""
+    _emit(FAILED, site, {"message": message})
+
+
+def _emit(event: str, site: str, payload: dict[str, Any]) -> None:
+    name = printable(site)
+    resource = {"prefect.resource.id": f"walltime.site.{site_slug(site)}", "prefect.resource.name": name}
+    emit_event(event, resource, payload={"site": name, **payload})
+
+
+def _show_failure(error: Exception, sentence: str) -> None:
+    """The checks of a blocked version as an artifact; the event that a night failed."""
+    if isinstance(error, BlockedVersionError):
+        for note in error.report.notes:
+            get_run_logger().warning("%s", printable(note, 2000))
+        key = artifact_key(error.site, "night-summary")
+        create_markdown_artifact(checks_markdown(error.report), key, "The checks that blocked the version")
+    if flow_run.flow_name == "nightly":
+        emit_failure(nightly_run_name(flow_run.parameters, flow_run.scheduled_start_time).rsplit(" ", 2)[0], sentence)

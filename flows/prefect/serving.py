@@ -1,34 +1,81 @@
-"""Serves the nightly flow on a site's schedule from this process, under a Prefect server that stands already."""
+"""Serves a site: its flows as deployments of a standing Prefect server, and its nights also where that is away.
 
+Prefect's runner serves in the main thread. It ends where the API does not answer for half a minute, and is started
+again. A thread keeps watch: a night that was due and has not begun, because the API is away, or whose process was
+killed, is run as `walltime run --plain`, once. Such nights are kept in a file and are reported as soon as the API
+answers: as the flow run that was scheduled for then, else as one of its own. What has begun is known from the record
+that each run keeps (`run_record`), whoever has started it.
+
+Killed runs are marked by the heartbeats of Prefect and an automation, as its documents describe. That automation, and
+those for a failed and a late night, are made where the server has none of the name.
+"""
+
+import asyncio
+import json
+import signal
+import subprocess  # nosec B404 # a list of arguments, no shell
+import sys
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, cast
+from uuid import UUID
 
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.schedules import CronSchedule
+import httpx
+from prefect import serve
+from prefect.automations import Automation
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.deployments.runner import RunnerDeployment
+from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
+from prefect.events.schemas.automations import EventTrigger, Posture
+from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
+from prefect.server.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Completed, Crashed, Failed, Running
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 
-from flows.prefect.nightly import nightly
-from flows.prefect.session import site_tags
-from flows.services.initialising import site_slug
+from flows.prefect.nightly import emit_failure, emit_version, nightly, rerun
+from flows.prefect.session import nightly_run_name, site_tags
+from flows.services.initialising import program, site_slug
+from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, RunState, read_last_run
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
+from pipeline.publish import load_manifest
+from pipeline.publish.store import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
+from pipeline.report import parsed_json, read_dataclass
 from pipeline.settings import RunSettings
+from pipeline.storage import write_text
 
-_HERE = "http://127.0.0.1:4200/api"
+HERE = "http://127.0.0.1:4200/api"
 """Where `prefect server start` serves unless it is told otherwise."""
 
-_PAUSE_S = 1.0
-_START = "start one with `prefect server start`, or set PREFECT_API_URL"
+ANSWER_S = 10.0
+LOOK_S = 10.0
+LOOK_BACK = timedelta(hours=12)
+"""How long after its time a night is made up for, which nobody served."""
+GRACE = timedelta(seconds=45)
+"""How long after its time a night may begin before the watch runs it, where the API does not answer."""
+REPORT_S = 60.0
+"""How long a run may take to report its end after its record has it."""
+LATE = timedelta(minutes=30)
+SILENT = timedelta(minutes=5)
+"""How long a flow run may be without a heartbeat, which comes every minute."""
+LONGEST_PAUSE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A deployment: the flow, its name, which is the site's, its schedule in a zone, and the API it is known to."""
+    """A site's deployment: its name, its schedule in a zone, and the API it is known to."""
 
     name: str
     cron: str
@@ -36,61 +83,20 @@ class Served:
     api: str
 
 
-def answers(address: str) -> bool:
-    """Whether a Prefect server answers there."""
-    with temporary_settings({PREFECT_API_URL: address}), get_client(sync_client=True) as client:
-        return client.api_healthcheck() is None
+@dataclass(frozen=True, slots=True)
+class Night:
+    """A night that the API may not know of: when it was due (UTC epoch seconds), and the record of its run."""
+
+    due_s: float
+    run: LastRun
 
 
-def prepare_serving(
-    settings: RunSettings,
-    cron: str,
-    timezone: str | None,
-    wait_s: float = 0.0,
-    announce: Callable[[str], None] = lambda _: None,
-) -> Served:
-    """What will be served; InputError or ConfigError for a bad schedule, WalltimeError where no server answers in time.
+def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
+    """What is to be served; InputError or ConfigError for a bad schedule.
 
-    Where the user has configured no server, that of this machine at Prefect's usual address is taken. One that is being
-    started is waited for; `announce` is called once before.
+    Where the user has configured no server, that of this machine at Prefect's usual address is taken.
     """
     zone = timezone or settings.site.timezone
-    _check_schedule(cron, zone)
-    address, ends = str(PREFECT_API_URL.value() or _HERE), time.monotonic() + wait_s
-    is_there = answers(address)
-    if not is_there and wait_s > 0:
-        announce(f"Waiting up to {wait_s:.0f} s for a Prefect server at {printable(address)}; {_START}.")
-    while not is_there and time.monotonic() < ends:
-        time.sleep(_PAUSE_S)
-        is_there = answers(address)
-    if not is_there:
-        raise WalltimeError(f"Prefect: no server answers at {printable(address)}; {_START}.")
-    return Served(site_slug(settings.site.name), cron, zone, address)
-
-
-def serve_nightly(served: Served, config: Path, site: str) -> None:
-    """Register the deployment, and run the flow whenever it is due, until SIGINT or SIGTERM; one run at a time.
-
-    The schedule stays active when this process ends: a restart must not leave it paused. Nights that were missed in the
-    meantime are run at the next start; where the logs have not grown they find their steps done.
-    """
-    # Prefect's runner stops itself by a coroutine that it does not await where SIGTERM ends it.
-    warnings.filterwarnings("ignore", "coroutine 'Runner.astop' was never awaited", RuntimeWarning)
-    with temporary_settings({PREFECT_API_URL: served.api}):
-        nightly.serve(
-            name=served.name,
-            schedule=Cron(served.cron, timezone=served.timezone),
-            parameters={"config": str(config.absolute())},
-            tags=site_tags(site),
-            description=f"Walltime's nightly run of {printable(site)}",
-            pause_on_shutdown=False,
-            print_starting_message=False,
-            limit=1,
-            entrypoint_type=EntrypointType.MODULE_PATH,
-        )
-
-
-def _check_schedule(cron: str, zone: str) -> None:
     no_cron = InputError(f"--cron {printable(cron)}", "no cron schedule", 'five fields as in "15 2 * * *"')
     no_zone = ConfigError(f"--timezone {printable(zone)}", "no time zone", "an IANA zone as in Europe/Oslo")
     for schedule, error in (({"cron": cron}, no_cron), ({"cron": cron, "timezone": zone}, no_zone)):
@@ -98,3 +104,260 @@ def _check_schedule(cron: str, zone: str) -> None:
             CronSchedule.model_validate(schedule)
         except ValidationError:
             raise error from None
+    return Served(site_slug(settings.site.name), cron, zone, str(PREFECT_API_URL.value() or HERE))
+
+
+def answers(address: str) -> bool:
+    """Whether a Prefect server answers there; Prefect's own client would ask one that hangs again for minutes."""
+    try:
+        return httpx.get(f"{address}/health", timeout=ANSWER_S).status_code < 500
+    except httpx.HTTPError:
+        return False
+
+
+@contextmanager
+def serving_lock(folder: Path) -> Iterator[None]:
+    """Held by the one process that serves the site of an output folder; RunInProgressError where another one does."""
+    try:
+        handle = take_run_lock(folder / SERVING)
+    except RunInProgressError:
+        found = f"another `walltime serve` of it ({holder_name(holder_of(folder / SERVING))})"
+        where, do = printable(str(folder), 1000), "leave it to that one, or end it first"
+        raise RunInProgressError(where, found, "one that serves", do) from None
+    with handle:
+        yield
+
+
+def serve_site(
+    served: Served, settings: RunSettings, config: Path, options: Mapping[str, str | None], say: Callable[[str], None]
+) -> None:
+    """Serve both flows until SIGINT or SIGTERM, one run at a time; the caller holds the `serving_lock`.
+
+    `options`: the `page` of the site, and the block of notifications (`notify`). The schedule stays active when this
+    process ends: a restart must not leave it paused.
+    """
+    # Prefect's runner stops itself by a coroutine that it does not await where SIGTERM ends it.
+    warnings.filterwarnings("ignore", "coroutine 'Runner.astop' was never awaited", RuntimeWarning)
+    folder = Path(settings.output_dir)
+    write_text(folder / SERVING / SERVED, json.dumps(asdict(served), indent=1) + "\n")
+    with temporary_settings({PREFECT_API_URL: served.api}):
+        watch = Watch(served, config, folder, say)
+        thread, pause_s = Thread(target=copy_context().run, args=(watch.run,), daemon=True), 1.0
+        thread.start()
+        try:
+            while True:
+                # Prefect's runner sets its own, which fails when that runner is over.
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+                began = time.monotonic()
+                try:
+                    watch.report()
+                    make_automations(served.name, settings.site.name, options.get("notify"))
+                    deployments = deployments_of(served, settings, config, options.get("page"))
+                    serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
+                    return
+                except WalltimeError:
+                    raise
+                except Exception as error:  # of several kinds, and groups of them
+                    watch.broke_s = time.time()
+                    if time.monotonic() - began > LONGEST_PAUSE_S or pause_s == 1.0:
+                        pause_s = 1.0
+                        say(f"Prefect's API at {served.api} is away ({_first(error)}). Nights go on without it.")
+                    time.sleep(pause_s)
+                    pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+        finally:
+            watch.end()
+            thread.join(LONGEST_PAUSE_S)
+
+
+def _first(error: BaseException) -> str:
+    """The first failure in a group of them, in a few words."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return printable(f"{type(error).__name__}: {error}".splitlines()[0], 200)
+
+
+def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[RunnerDeployment]:
+    """The nightly run on its schedule, and the rerun, which is started from Prefect's pages with its parameters."""
+    site, path = settings.site.name, str(config.absolute())
+    common: dict[str, Any] = {"tags": site_tags(site), "entrypoint_type": EntrypointType.MODULE_PATH}
+    night, again = f"Walltime's nightly run of {printable(site)}", "A rerun over past jobs, which is not published"
+    schedule = Cron(served.cron, timezone=served.timezone)
+    given = {"config": path, "page": page}
+    return [
+        cast(RunnerDeployment, one)  # called outside of a loop, it is no coroutine
+        for one in (
+            nightly.to_deployment(served.name, schedule=schedule, parameters=given, description=night, **common),
+            rerun.to_deployment(f"{served.name}-rerun", parameters={"config": path}, description=again, **common),
+        )
+    ]
+
+
+def make_automations(name: str, site: str, notify: str | None) -> None:
+    """Make the automations of a site that the server has not, for flow runs with its tag: a user's changes stay.
+
+    `notify` is a block of notifications, TYPE/NAME as in slack-webhook/ops; without one the failed and the late night
+    are events in Prefect's pages alone. ConfigError where there is no such block.
+    """
+    with get_client(sync_client=True) as client:
+        tell: DoNothing | SendNotification = DoNothing()
+        if notify:
+            kind, _, block_name = notify.partition("/")
+            try:
+                block = client.read_block_document_by_name(block_name, kind)
+            except ObjectNotFound:
+                expected = "TYPE/NAME of a notification block as slack-webhook/ops"
+                raise ConfigError(f"--notify {printable(notify)}", "no such block", expected) from None
+            tell = SendNotification(
+                block_document_id=block.id,
+                subject=f"Walltime, {name}: {{{{ automation.name }}}}",
+                body="{{ flow_run.name }}: {{ flow_run.state.message }}",
+            )
+        killed = ChangeFlowRunState(state=StateType.CRASHED, message="No heartbeat: the process has ended.")
+        ended = {f"prefect.flow-run.{one}" for one in ("Completed", "Failed", "Cancelled", "Crashed")}
+        beat = "prefect.flow-run.heartbeat"
+        for what, after, expect, within, action in (
+            ("killed run", {beat}, {beat, *ended}, SILENT, killed),
+            ("failed night", set(), {"prefect.flow-run.Failed", "prefect.flow-run.Crashed"}, None, tell),
+            ("late night", {"prefect.flow-run.Late"}, {"prefect.flow-run.Running", *ended}, LATE, tell),
+        ):
+            if client.read_automations_by_name(title := f"Walltime {name}: {what}"):
+                continue
+            trigger = EventTrigger(
+                after=after,
+                expect=expect,
+                match={"prefect.resource.id": "prefect.flow-run.*"},
+                match_related={"prefect.resource.id": f"prefect.tag.{site_tags(site)[-1]}"},
+                for_each={"prefect.resource.id"},
+                posture=Posture.Proactive if within else Posture.Reactive,
+                threshold=1,
+                within=within or timedelta(0),
+            )
+            Automation(name=title, trigger=trigger, actions=[action]).create()
+
+
+@dataclass(slots=True)
+class Watch:
+    """Runs the nights that Prefect cannot, and reports them."""
+
+    served: Served
+    config: Path
+    folder: Path
+    say: Callable[[str], None]
+    began_s: float = field(default_factory=time.time)
+    broke_s: float = field(default_factory=time.time)
+    """When Prefect's runner last ended, which stops the run that it has started (UTC epoch seconds)."""
+    _ended: Event = field(default_factory=Event)
+    _reporting: Lock = field(default_factory=Lock)
+    _is_paused: bool = False
+    _tried_s: float = 0.0
+    _told: str = ""
+    """The last flow run whose end the API is known to have."""
+
+    def run(self) -> None:
+        """Look every few seconds until `end`. What fails is said, and the watch goes on."""
+        while not self._ended.wait(LOOK_S):
+            try:
+                self.look()
+            except Exception as error:
+                self.say(f"The watch over the nights goes on after a failure: {_first(error)}.")
+
+    def end(self) -> None:
+        """End the watch, and the run that it has started."""
+        self._ended.set()
+
+    def look(self) -> None:
+        """Report to the API if it answers; run the last night that was due if nobody else does."""
+        is_away = not answers(self.served.api)
+        if is_away:
+            self._keep(self._unreported())
+        else:
+            self.report()
+        schedule, now = CronSchedule(cron=self.served.cron, timezone=self.served.timezone), datetime.now(UTC)
+        dates = asyncio.run(schedule.get_dates(start=now - LOOK_BACK, end=now - GRACE))
+        due_s = dates[-1].timestamp() if dates else 0.0
+        # A killed night is run once more: what ended it may end it again.
+        if due_s != self._tried_s and self._is_missing(due_s, is_away=is_away):
+            self._tried_s = due_s
+            self._run_plainly(due_s)
+
+    def _is_missing(self, due_s: float, *, is_away: bool) -> bool:
+        """Whether the night of this time has not begun where nobody else can begin it, or was killed."""
+        last = read_last_run(self.folder)
+        if last is None or last.began_s < due_s:
+            is_ours = last is not None or due_s > self.began_s
+            return is_away and is_ours and not self._is_paused and not is_held(self.folder / WORK)
+        # Prefect stops a run where its runner ends; it also stops one that a user cancels.
+        is_broken = last.state == RunState.STOPPED and last.began_s <= self.broke_s
+        return last.state == RunState.KILLED or is_broken
+
+    def _run_plainly(self, due_s: float) -> None:
+        self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")
+        began_s = time.time()
+        command = [*program(), "run", str(self.config.absolute()), "--plain", "--quiet"]
+        with subprocess.Popen(command) as process:  # noqa: S603 # nosec B603 # a list of arguments, no shell
+            while process.poll() is None:
+                if self._ended.wait(0.2):
+                    process.terminate()
+        last = read_last_run(self.folder)
+        if last is not None and last.began_s >= began_s - 1:
+            self._keep([*self._unreported(), Night(due_s, last)])
+
+    def _unreported(self) -> list[Night]:
+        """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
+        nights: list[Night] = []
+        with suppress(OSError, ValueError, TypeError):
+            text = (self.folder / SERVING / UNREPORTED).read_text(encoding="utf-8")
+            nights = [Night(one["due_s"], read_dataclass(LastRun, one["run"])) for one in parsed_json(text)]
+        last, known = read_last_run(self.folder), {"", self._told, *(one.run.flow_run for one in nights)}
+        return [*nights, Night(last.began_s, last)] if last and last.ended_s and last.flow_run not in known else nights
+
+    def _keep(self, nights: list[Night]) -> None:
+        write_text(self.folder / SERVING / UNREPORTED, json.dumps([asdict(one) for one in nights], indent=1) + "\n")
+
+    def report(self) -> None:
+        """Tell the API of the nights that ran without it, and of the ends of runs that could not report theirs."""
+        with self._reporting, get_client(sync_client=True) as client:
+            try:
+                deployment = client.read_deployment_by_name(f"{nightly.name}/{self.served.name}")
+            except ObjectNotFound:
+                return
+            self._is_paused = deployment.paused or not any(one.active for one in deployment.schedules)
+            nights = self._unreported()
+            # A run under Prefect may be about to report its end itself.
+            while nights and (not nights[0].run.flow_run or (nights[0].run.ended_s or 0.0) < time.time() - REPORT_S):
+                night = nights.pop(0)
+                # A run from the command line may have had a server of its own.
+                with suppress(ObjectNotFound):
+                    _tell(client, deployment, night, self.folder)
+                self._told = night.run.flow_run or self._told
+                self._keep(nights)
+
+
+def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Night, folder: Path) -> None:
+    """Give the flow run of a night its end: its own one, or the one that was scheduled for then, or a new one."""
+    record, ran = night.run, "`walltime run --plain` ran this night"
+    if record.flow_run:
+        run, ran = client.read_flow_run(UUID(record.flow_run)), "The run, which could not report its end, went on"
+        # A failure of a run that succeeded is that it could not say so.
+        if run.state and run.state.is_final() and (run.state.is_completed() or record.state != RunState.SUCCEEDED):
+            return
+    else:
+        due, of_deployment = datetime.fromtimestamp(night.due_s, UTC), {"id": {"any_": [deployment.id]}}
+        found = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}}),
+            deployment_filter=DeploymentFilter.model_validate(of_deployment),
+        )
+        waiting = [one for one in found if one.expected_start_time == due]
+        run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
+        client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
+        client.set_flow_run_state(run.id, Running(), force=True)
+    began, ended = (datetime.fromtimestamp(at_s or 0.0, UTC) for at_s in (record.began_s, record.ended_s))
+    times = f"from {began:%Y-%m-%d %H:%M:%SZ} to {ended:%Y-%m-%d %H:%M:%SZ}"
+    kind = {RunState.SUCCEEDED: Completed, RunState.FAILED: Failed}.get(RunState(record.state), Crashed)
+    end: State[Any] = kind(message=f"{ran} {times}: {record.state} ({record.reason}).")
+    client.set_flow_run_state(run.id, end, force=True)
+    if record.state != RunState.SUCCEEDED:
+        emit_failure(record.site, record.reason)
+        return
+    with suppress(WalltimeError):
+        emit_version(load_manifest(folder), record.began_s)

@@ -25,6 +25,7 @@ _DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
 }
 
 
@@ -64,17 +65,16 @@ def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain"
         raise WalltimeError(f"Prefect: {reason}; {instead} does without it.") from error
 
 
-def connect() -> None:
-    """Start Prefect's temporary server where no other is configured, deaf to a Ctrl-C, which a terminal sends to all.
+@contextmanager
+def without_sigint() -> Iterator[None]:
+    """Start Prefect's temporary server in this context, deaf to a Ctrl-C, which a terminal sends to all.
 
     The server would end before the run can report its own end to it, and the run would ask it again for a minute.
     """
-    from prefect.client.orchestration import get_client  # noqa: PLC0415 - the environment is set first
-
     # A process inherits the signals that are blocked where it is started; it is ended by SIGTERM.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        get_client(sync_client=True)
+        yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -4,23 +4,27 @@ Each check takes a Store and yields findings; nothing is changed.
 """
 
 import io
+import json
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
+from urllib.request import Request, urlopen
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import config_settings
-from flows.services.initialising import program_failure
+from flows.services.initialising import program_failure, site_slug
 from flows.services.published.published_folder import live_pointer, read_columns
 from flows.services.run.prepare import listed_paths
+from flows.services.run.run_record import LAST_RUN, SERVED, SERVING, Reason, RunState, read_last_run
 from pipeline.errors import InputError, printable
 from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup
@@ -45,6 +49,7 @@ from pipeline.publish.store import (
     step_folders,
 )
 from pipeline.publish.versions import stored_versions
+from pipeline.report import parsed_json
 from pipeline.settings import ExportSettings, RunSettings
 from pipeline.storage import read_table
 from pipeline.tables import JOBS, SET_LATER
@@ -53,6 +58,7 @@ HELD_TOO_LONG_S = 24 * 3600
 """A run that takes longer than the time between two nights stands in the way of the next one."""
 SPARE_VERSIONS = 3
 """A run needs room for its work folder and its version; each takes about the bytes of the published version."""
+API_TIMEOUT_S = 10
 _CLOCK_SLACK_S = 300
 _TRIES = 3
 
@@ -369,6 +375,65 @@ def check_lock(store: Store) -> Iterator[Finding]:
         yield finding(Level.NOTE, work, f"a run in progress: {named}", "wait for its end")
 
 
+def check_last_run(store: Store) -> Iterator[Finding]:
+    """The last run ended well: what `walltime run` and `walltime serve` record, whoever has started it."""
+    last = read_last_run(store.root)
+    if last is None or last.state in (RunState.RUNNING, RunState.SUCCEEDED):
+        return
+    ended_s = int(last.ended_s if last.ended_s is not None else last.began_s)
+    when = f"{duration(max(0, store.now_s - ended_s))} ago"
+    run = "run `walltime run` in a terminal"
+    reasons: dict[str, tuple[str, str]] = {
+        Reason.BLOCKED: ("a check blocked its version", "see `doctor --checks`; mend the log or [checks], run again"),
+        Reason.CONFIG: ("the config is wrong", f"{run}: it says which setting"),
+        Reason.FAULT: ("by a fault of Walltime", f"{run}, and report what it says"),
+        Reason.SIGNAL: (f"it was {last.state}", "run again; if it is killed again, give it more memory"),
+    }
+    why, do = reasons.get(last.reason, (f"reason {printable(last.reason)}", f"{run}: it says why"))
+    level = Level.WARNING if last.reason == Reason.SIGNAL else Level.ERROR
+    yield finding(level, store.root / LAST_RUN, f"the last run failed {when}: {why}; earlier tables stay", do)
+
+
+def check_serving(store: Store) -> Iterator[Finding]:
+    """Where the site is served under Prefect: the command runs, its server answers, and has its automations."""
+    folder = store.root / SERVING
+    try:
+        served = parsed_json((folder / SERVED).read_text(encoding="utf-8"))
+        name, api = str(served["name"]), str(served["api"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return
+    if not is_held(folder):
+        do = f"start it (`systemctl start walltime-{name}-serve`), or remove this folder if the site is not served"
+        yield finding(Level.WARNING, folder, "`walltime serve` does not run, as it did for this site", do)
+    title = f"Walltime {name}: killed run"
+    asked = json.dumps({"automations": {"name": {"any_": [title]}}}).encode()
+    headers = {"content-type": "application/json"}
+    if secret := store.environment.get("PREFECT_API_AUTH_STRING"):
+        headers["authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
+    try:
+        request = Request(f"{api}/automations/filter", asked, headers)  # noqa: S310 - the address that is served
+        with urlopen(request, timeout=API_TIMEOUT_S) as answer:  # noqa: S310 # nosec B310
+            is_made = bool(json.loads(answer.read()))
+    except (OSError, ValueError):
+        do = "start it (`systemctl start walltime-prefect`); until then nights run without it, and are reported later"
+        yield Finding(Level.WARNING, printable(api), "Prefect's API does not answer", do)
+        return
+    if not is_made:
+        found = f"no automation {title!r}: killed runs stay Running"
+        yield Finding(Level.WARNING, printable(api), found, "restart `walltime serve`, which makes it")
+
+
+def check_guard(store: Store) -> Iterator[Finding]:
+    """Where the scheduler gets limits of ours: the guard runs, which gives jobs more time before their limits."""
+    if store.settings is None or store.settings.export.mode != "limit":
+        return
+    folder = live_pointer(store.root).parent
+    if not is_held(folder):
+        name = site_slug(store.settings.site.name)
+        do = f"start it where slurmctld runs (`systemctl start walltime-{name}-guard`), or set export.mode to off"
+        yield finding(Level.WARNING, folder, "no guard runs, and export.mode is limit", do)
+
+
 def check_lookup(store: Store) -> Iterator[Finding]:
     """The look-up files of a scheduler on this machine are intact, and as new as the published tables."""
     slurm_conf = store.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
@@ -504,7 +569,8 @@ CHECKS: Mapping[str, Check] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions, check_leftovers, check_work,
-        check_lock, check_lookup, check_space, check_permissions, check_age, check_limits, check_names,
+        check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space, check_permissions, check_age,
+        check_limits, check_names,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""

@@ -34,6 +34,7 @@ PBS_FOLDERS = (
 )  # fmt: skip
 """Where OpenPBS, PBS Professional and TORQUE keep their accounting files, unless PBS_HOME says otherwise."""
 
+PREFECT_UNIT = "walltime-prefect.service"
 _TIMEOUT_S = 30.0
 _DAYS = re.compile(r"\d{8}")
 _PBS_HOME = re.compile(r"(?m)^\s*(?:export\s+)?PBS_HOME=(\S+)\s*$")
@@ -253,15 +254,30 @@ def slurm_environment(environment: Mapping[str, str], sacct: str) -> dict[str, s
 def unit_texts(
     slug: str, site: str, zone: str, at: str, program: Sequence[str], config: Path, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """The units' texts by file name; `at` is a time of day as in 02:15. InputError for one that is not."""
+    """The units' texts by file name; `at` is a time of day as in 02:15. InputError for one that is not.
+
+    The Prefect server and the command that serves the site under it; the guard; a service and a timer for a site
+    without a server.
+    """
     if not _CLOCK.fullmatch(at):
         raise InputError(f"--at {printable(at)}", "no time of day", "a time as in 02:15")
-    command = " ".join(unit_word(word) for word in [*program, "run", str(config), "--quiet"])
+    hour, minute = map(int, at.split(":"))
+
+    def command(*words: str) -> str:
+        return " ".join(unit_word(word) for word in words)
+
+    prefect = str(Path(sys.executable).parent / "prefect")
     given = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
-    named, folder = _plain(site), _plain(str(config.parent))
-    service = template("nightly.service", site=named, folder=folder, command=command, environment=given)
-    timer = template("nightly.timer", site=named, at=at, zone=zone)
-    return {f"walltime-{slug}.service": service, f"walltime-{slug}.timer": timer}
+    common = {"site": _plain(site), "slug": slug, "folder": _plain(str(config.parent)), "environment": given}
+    night, guard = command(*program, "run", str(config), "--quiet"), command(*program, "guard", str(config))
+    served = command(*program, "serve", str(config), "--cron", f"{minute} {hour} * * *", "--timezone", zone)
+    return {
+        f"walltime-{slug}.service": template("nightly.service", **common, command=night),
+        f"walltime-{slug}.timer": template("nightly.timer", **common, at=at, zone=zone),
+        f"walltime-{slug}-serve.service": template("serve.service", **common, command=served),
+        f"walltime-{slug}-guard.service": template("guard.service", **common, command=guard),
+        PREFECT_UNIT: template("prefect.service", command=command(prefect, "server", "start")),
+    }
 
 
 def unit_word(text: str) -> str:
@@ -307,11 +323,14 @@ def site_slug(site: str) -> str:
 def write_units(
     settings: RunSettings, config: Path, folder: Path, at: str, environment: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """Write a service and a timer for a config to a folder; InputError where one of them exists."""
+    """Write units of systemd for a config to a folder; InputError where one of them exists."""
     name = settings.site.name
     needed = slurm_environment(environment, settings.ingest.sacct_command) if settings.source.kind == "sacct" else {}
     texts = unit_texts(site_slug(name), name, settings.site.timezone, at, program(), config.absolute(), needed)
     files = {folder / name: text for name, text in texts.items()}
+    if (folder / PREFECT_UNIT).exists():
+        # Another site has it: one server serves both.
+        del files[folder / PREFECT_UNIT]
     _refuse_existing(list(files))
     folder.mkdir(parents=True, exist_ok=True)
     _write_new(files)

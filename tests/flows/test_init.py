@@ -127,8 +127,12 @@ def test_units_are_written_once_and_systemd_reads_them(walltime: Walltime, confi
     folder = tmp_path / "units"
     assert walltime("init", "--out", config, "--systemd", folder, "--at", "03:10").code == 0
     units = sorted(folder.iterdir())
-    assert [path.name for path in units] == ["walltime-oxbow.service", "walltime-oxbow.timer"]
-    assert "OnCalendar=*-*-* 03:10:00 UTC" in units[1].read_text()
+    names = ["oxbow-guard.service", "oxbow-serve.service", "oxbow.service", "oxbow.timer", "prefect.service"]
+    assert [path.name for path in units] == [f"walltime-{name}" for name in names]
+    assert "OnCalendar=*-*-* 03:10:00 UTC" in units[3].read_text()
+    served = units[1].read_text()
+    assert '"--cron" "10 3 * * *" "--timezone" "UTC"' in served
+    assert all("Restart=always" in units[at].read_text() for at in (0, 1, 4))
     assert walltime("init", "--out", config, "--systemd", folder).code == 2
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze: the units are not verified")

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
 from flows.pages.html.application_pages import page_name
-from flows.services.run.run_record import RunLog, logging_to
+from flows.services.run_log import RunLog, logging_to
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]
@@ -224,15 +224,15 @@ def test_init_answers_in_json(tmp_path: Path, walltime: Walltime) -> None:
     config = tmp_path / "new.toml"
     asked = ("init", "--out", config, "--log", tmp_path / "dump.txt", "--systemd", tmp_path / "units", "--json")
     done = json.loads(walltime(*asked).out)
-    assert done["config"] == str(config) and done["is_new"] and len(done["units"]) == 2 and "sacct" in done["seen"][0]
+    assert done["config"] == str(config) and done["is_new"] and len(done["units"]) == 5 and "sacct" in done["seen"][0]
 
 
 def test_what_is_served_is_a_line_of_json(tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch) -> None:
     from flows.prefect import serving
 
     served = serving.Served("oxbow", "15 2 * * *", "UTC", "http://127.0.0.1:4200/api")
-    monkeypatch.setattr(serving, "prepare_serving", lambda *_: served)
-    monkeypatch.setattr(serving, "serve_nightly", lambda *_: None)
+    monkeypatch.setattr(serving, "served_of", lambda *_: served)
+    monkeypatch.setattr(serving, "serve_site", lambda *_: None)
     done = walltime("serve", config_of(tmp_path, 5), "--cron", "15 2 * * *", "--json")
     assert [json.loads(line) for line in done.out.splitlines()] == [
         {"site": "ox<b>bow", "name": "oxbow", "cron": "15 2 * * *", "timezone": "UTC", "api": served.api}
@@ -245,7 +245,7 @@ def test_a_fault_in_the_metrics_does_not_end_the_run(
     def broken(*_: object) -> None:
         raise KeyError("rows")
 
-    monkeypatch.setattr("flows.services.run.running.folder_metrics", broken)
+    monkeypatch.setattr("flows.services.run_log.folder_metrics", broken)
     config = config_of(tmp_path, 5)
     (tmp_path / "dump.txt").unlink()
     found = events(walltime("run", config, "--plain").err)

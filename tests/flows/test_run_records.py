@@ -1,6 +1,5 @@
-"""Under Prefect: a killed run is marked Crashed by the next one, failures are a sentence, sacct is asked again."""
+"""Under Prefect: failures are a sentence, sacct is asked again, and a Ctrl-C is known to Prefect."""
 
-import json
 import os
 import signal
 import sqlite3
@@ -9,7 +8,6 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from uuid import UUID, uuid4
 
 import pytest
 
@@ -18,85 +16,6 @@ from tests.flows.fake_programs import Sacct, job
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.usefixtures("prefect")
-
-
-@pytest.fixture
-def running_id() -> UUID:
-    """A flow run that Prefect takes to be in progress."""
-    from prefect import flow
-    from prefect.client.orchestration import get_client
-    from prefect.states import Running
-
-    with get_client(sync_client=True) as client:
-        return client.create_flow_run(flow(name="nightly")(lambda: None), state=Running()).id
-
-
-def state_of(run_id: UUID) -> tuple[str, str]:
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        state = client.read_flow_run(run_id).state
-        assert state is not None
-        return state.name, state.message or ""
-
-
-def test_the_next_run_marks_a_killed_one(config: Path, tmp_path: Path, running_id: UUID) -> None:
-    from flows.prefect.nightly import nightly
-
-    record = tmp_path / "out" / "work" / f"flow_run-{running_id}"
-    record.parent.mkdir(parents=True)
-    record.touch()
-    nightly(str(config))
-    name, message = state_of(running_id)
-    assert name == "Crashed" and "found this by its record" in message
-    assert list((tmp_path / "out" / "work").glob("*flow_run*")) == []
-
-
-def test_a_run_that_this_api_does_not_know_keeps_its_record_for_a_month(tmp_path: Path) -> None:
-    from prefect import flow
-
-    from flows.prefect.nightly import mark_killed_runs
-
-    unknown, strange = tmp_path / f"flow_run-{uuid4()}", tmp_path / "flow_run-x"
-    for path in (unknown, strange):
-        path.touch()
-    marking = flow(name="marking")(lambda: mark_killed_runs(tmp_path))
-    assert marking() == [] and unknown.exists() and strange.exists()
-    os.utime(unknown, (1_000_000, 1_000_000))
-    assert marking() == [] and not unknown.exists()
-
-
-def test_the_next_run_ends_the_server_of_a_killed_one_and_no_other_process(tmp_path: Path) -> None:
-    from prefect import flow
-
-    from flows.prefect.nightly import mark_killed_runs
-
-    marking = flow(name="marking")(lambda: mark_killed_runs(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as server:
-        record = tmp_path / f"flow_run-{uuid4()}"
-        for command, is_ended in (("another command", False), (f"{sys.executable}\0-c\0", False), (None, True)):
-            found = Path(f"/proc/{server.pid}/cmdline").read_text() if command is None else command
-            record.write_text(json.dumps([server.pid, found]))
-            marking()
-            if is_ended:
-                assert server.wait(60) == -signal.SIGTERM
-            else:
-                assert server.poll() is None
-
-
-def test_a_record_is_there_while_the_run_goes_on(tmp_path: Path) -> None:
-    from prefect import flow
-
-    from flows.prefect.nightly import recorded_flow_run
-
-    @flow(name="recording")
-    def recording() -> int:
-        with recorded_flow_run(tmp_path):
-            (path,) = tmp_path.iterdir()
-            assert path.name.startswith("flow_run-")
-        return len(list(tmp_path.iterdir()))
-
-    assert recording() == 0
 
 
 def test_a_bad_config_is_a_failed_run_with_one_sentence_and_no_traceback(tmp_path: Path) -> None:
@@ -126,9 +45,10 @@ def sacct_config(tmp_path: Path, sacct: Sacct) -> Path:
 def test_a_failing_sacct_is_asked_again_and_a_bad_setting_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from flows.prefect import tasks
     from flows.prefect.nightly import nightly
 
-    monkeypatch.setattr("flows.prefect.nightly.SACCT_PAUSES_S", (0.01,) * 3)
+    monkeypatch.setattr(tasks.sacct, "retry_delay_seconds", [0.01] * 3)
 
     sacct = Sacct(tmp_path / "bin", [job(n) for n in range(8)])
     config = sacct_config(tmp_path, sacct)

@@ -1,16 +1,26 @@
-"""What `walltime serve` checks before it serves, and that Prefect's scheduler works with the installed libraries."""
+"""What `walltime serve` serves, and what its watch does for nights that Prefect cannot run."""
 
+import json
 import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipeline.errors import InputError, WalltimeError
+from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, write_run
+from pipeline.errors import ConfigError, InputError
+from pipeline.publish import load_manifest
+from pipeline.publish.store import WORK, RunInProgressError
 from pipeline.settings import RunSettings
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
 SETTINGS = RunSettings.model_validate({"site": {"name": "Oxbow", "timezone": "Europe/Oslo"}})
+MINUTELY = "* * * * *"
 
 
 @pytest.mark.parametrize(
@@ -18,35 +28,24 @@ SETTINGS = RunSettings.model_validate({"site": {"name": "Oxbow", "timezone": "Eu
     [("1 2 3", None, "no cron schedule"), ("", None, "no cron schedule"), ("15 2 * * *", "Oslo", "no time zone")],
 )
 def test_a_bad_schedule_is_one_sentence(cron: str, zone: str | None, sentence: str) -> None:
-    from flows.prefect.serving import prepare_serving
+    from flows.prefect.serving import served_of
 
     with pytest.raises(InputError, match=sentence):
-        prepare_serving(SETTINGS, cron, zone)
+        served_of(SETTINGS, cron, zone)
 
 
 def test_the_schedule_is_in_the_sites_zone_under_a_name_of_its_own() -> None:
-    from prefect.settings import PREFECT_API_URL
-
-    from flows.prefect.serving import prepare_serving
-    from flows.services.initialising import site_slug
-
-    found = prepare_serving(SETTINGS, "15 2 * * *", None)
-    assert (found.name, found.timezone) == (site_slug("Oxbow"), "Europe/Oslo")
-    assert found.api == PREFECT_API_URL.value()
-    assert prepare_serving(SETTINGS, "15 2 * * *", "UTC").timezone == "UTC"
-
-
-def test_a_server_of_this_machine_is_taken_and_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from flows.prefect import serving
+    from flows.prefect.serving import served_of
+    from flows.services.initialising import site_slug
 
+    found = served_of(SETTINGS, "15 2 * * *", None)
+    assert (found.name, found.timezone) == (site_slug("Oxbow"), "Europe/Oslo")
+    assert found.api == PREFECT_API_URL.value()
+    assert served_of(SETTINGS, "15 2 * * *", "UTC").timezone == "UTC"
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
-        monkeypatch.setattr(serving, "answers", lambda _: True)
-        assert serving.prepare_serving(SETTINGS, "15 2 * * *", None).api == "http://127.0.0.1:4200/api"
-        monkeypatch.setattr(serving, "answers", lambda _: False)
-        with pytest.raises(WalltimeError, match=r"no server answers at .*4200/api; start one with"):
-            serving.prepare_serving(SETTINGS, "15 2 * * *", None)
+        assert served_of(SETTINGS, "15 2 * * *", None).api == "http://127.0.0.1:4200/api"
 
 
 def test_a_server_answers_or_it_does_not() -> None:
@@ -57,17 +56,160 @@ def test_a_server_answers_or_it_does_not() -> None:
     assert serving.answers(str(PREFECT_API_URL.value())) and not serving.answers("http://127.0.0.1:9/api")
 
 
-def test_a_server_that_is_being_started_is_waited_for_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+def test_a_second_serve_of_a_site_says_so_and_ends(config: Path, tmp_path: Path, walltime: Callable[..., Any]) -> None:
+    from flows.prefect.serving import serving_lock
+
+    with serving_lock(tmp_path / "out"):
+        with pytest.raises(RunInProgressError, match="another `walltime serve` of it"), serving_lock(tmp_path / "out"):
+            pass
+        done = walltime("serve", config, "--cron", "15 2 * * *")
+    assert done.code == 75 and "another `walltime serve` of it (process " in done.err and done.err.count("\n") == 1
+
+
+@pytest.fixture
+def watch(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A watch over a site with a night every minute, whose deployments the API knows."""
+    from flows.prefect import serving
+    from flows.services.files.os_errors import config_settings
+
+    monkeypatch.setattr(serving, "GRACE", timedelta(0))
+    settings = config_settings(config)
+    served = serving.served_of(settings, MINUTELY, None)
+    for deployment in serving.deployments_of(served, settings, config, None):
+        deployment.apply()
+    (tmp_path / "out" / serving.SERVING).mkdir(parents=True)
+    return serving.Watch(served, config, tmp_path / "out", print)
+
+
+def record(state: str, began_s: float, ended_s: float | None = None) -> LastRun:
+    return LastRun("oxbow", "x", state, "done", 0, began_s, ended_s, 1, {})
+
+
+def runs_of(name: str) -> list[Any]:
+    """The flow runs of a deployment that have begun, the latest first."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import DeploymentFilter
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    named = DeploymentFilter.model_validate({"name": {"any_": [name]}})
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(deployment_filter=named, sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=200)
+    return [run for run in found if run.state_name not in ("Scheduled", "Late")]
+
+
+def test_a_night_due_while_the_api_is_away_runs_without_it_and_is_reported(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import serving
+
+    out = tmp_path / "out"
+    write_run(out / LAST_RUN, record(RunState.SUCCEEDED, time.time() - 3600, time.time() - 3500))
+    with monkeypatch.context() as patch:
+        patch.setattr(serving, "answers", lambda _: False)
+        watch.look()
+    assert load_manifest(out).site == "oxbow"
+    monkeypatch.setattr(serving, "REPORT_S", 0.0)
+    kept = json.loads((out / "serve" / serving.UNREPORTED).read_text())
+    assert [night["run"]["state"] for night in kept] == ["succeeded"]
+    n_before = len(runs_of("oxbow"))
+    watch.report()
+    found = runs_of("oxbow")
+    assert len(found) == n_before + 1 and found[0].state_name == "Completed"
+    assert re.fullmatch(r"oxbow 20\d\d-\d\d-\d\d \d\d:\d\d", found[0].name)
+    assert "`walltime run --plain` ran this night" in found[0].state.message
+    assert json.loads((out / "serve" / serving.UNREPORTED).read_text()) == []
+    watch.report()
+    assert len(runs_of("oxbow")) == n_before + 1
+
+
+@pytest.mark.parametrize(
+    ("state", "age_s", "is_away", "runs"),
+    [
+        ("succeeded", 3600, False, False),  # Prefect will run it
+        ("succeeded", 3600, True, True),
+        ("succeeded", -1, True, False),
+        ("failed", -1, True, False),
+        ("stopped", -1, True, True),  # with the runner that had begun it
+        ("killed", -1, False, True),
+    ],
+)
+def test_only_a_night_that_nobody_else_runs_is_run(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, age_s: float, is_away: bool, runs: bool
+) -> None:
+    from flows.prefect import serving
+
+    out, ran = tmp_path / "out", []
+    (out / WORK).mkdir()
+    # A run in progress whose lock nobody holds was killed.
+    path = out / WORK / RUNNING if state == "killed" else out / LAST_RUN
+    write_run(path, record(state, time.time() - age_s))
+    watch.broke_s = time.time() + 10
+    monkeypatch.setattr(serving, "answers", lambda _: not is_away)
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
+    watch.look()
+    watch.look()
+    assert len(ran) == int(runs)
+
+
+def test_a_paused_schedule_and_a_first_start_run_nothing(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.orchestration import get_client
 
     from flows.prefect import serving
 
-    found, told = iter([False, False, True]), []
-    monkeypatch.setattr(serving, "answers", lambda _: next(found))
-    monkeypatch.setattr(serving, "_PAUSE_S", 0.0)
-    with temporary_settings(restore_defaults={PREFECT_API_URL}):
-        serving.prepare_serving(SETTINGS, "15 2 * * *", None, 60.0, told.append)
-    assert len(told) == 1 and told[0].startswith("Waiting up to 60 s for a Prefect server at http://127.0.0.1:4200/api")
+    ran: list[float] = []
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
+    monkeypatch.setattr(serving, "answers", lambda _: False)
+    watch.look()
+    write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 3600))
+    with get_client(sync_client=True) as client:
+        deployment = client.read_deployment_by_name("nightly/oxbow")
+        client.request("POST", "/deployments/{id}/pause_deployment", path_params={"id": str(deployment.id)})
+        watch.report()
+        watch.look()
+        assert ran == []
+        client.request("POST", "/deployments/{id}/resume_deployment", path_params={"id": str(deployment.id)})
+        watch.report()
+    watch.look()
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("name", ["Running", "Failed", "Cancelled"])
+def test_a_run_that_could_not_report_its_end_is_given_that_of_its_record(watch: Any, tmp_path: Path, name: str) -> None:
+    from prefect import states
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run_from_deployment(client.read_deployment_by_name("nightly/oxbow").id)
+        for one in dict.fromkeys(("Running", name)):
+            client.set_flow_run_state(run.id, getattr(states, one)(), force=True)
+        state = "stopped" if name == "Cancelled" else "succeeded"
+        ended = replace(record(state, time.time() - 200, time.time() - 100), flow_run=str(run.id))
+        # The next night has another record.
+        write_run(tmp_path / "out" / LAST_RUN, ended)
+        watch._keep(watch._unreported())
+        write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 50, time.time()))
+        watch.report()
+        found = client.read_flow_run(run.id)
+    if name == "Cancelled":
+        assert found.state_name == "Cancelled"
+    else:
+        assert found.state_name == "Completed" and "could not report its end" in (found.state.message or "")
+
+
+def test_automations_are_made_once_and_a_block_that_is_not_there_is_a_sentence(watch: Any) -> None:
+    from prefect.client.orchestration import get_client
+
+    from flows.prefect import serving
+
+    with pytest.raises(ConfigError, match="no such block"):
+        serving.make_automations("oxbow", "oxbow", "slack-webhook/none")
+    for _ in range(2):
+        serving.make_automations("oxbow", "oxbow", None)
+    with get_client(sync_client=True) as client:
+        found = [one for one in client.read_automations() if one.name.startswith("Walltime oxbow: ")]
+    assert sorted(one.name.partition(": ")[2] for one in found) == ["failed night", "killed run", "late night"]
 
 
 def test_the_scheduler_of_the_installed_prefect_makes_runs(config: Path) -> None:
@@ -77,13 +219,14 @@ def test_the_scheduler_of_the_installed_prefect_makes_runs(config: Path) -> None
 
     from flows.prefect.nightly import nightly
 
-    deployment = nightly.to_deployment("oxbow", schedule=Cron("15 2 * * *", timezone="Europe/Oslo"))
+    deployment = nightly.to_deployment("oxbow-cron", schedule=Cron("15 2 * * *", timezone="Europe/Oslo"))
     deployment_id = str(deployment.apply())
     asked = {"deployments": {"id": {"any_": [deployment_id]}}}
     with get_client(sync_client=True) as client:
         client.request("POST", "/deployments/{id}/schedule", path_params={"id": deployment_id}, json={"min_runs": 2})
         runs = client.request("POST", "/flow_runs/filter", json=asked).json()
     assert len(runs) >= 2 and {run["state_name"] for run in runs} == {"Scheduled"}
+    assert datetime.fromisoformat(runs[0]["expected_start_time"]) > datetime.now(UTC)
 
 
 def test_the_shipped_prefect_yaml_names_flows_that_exist() -> None:

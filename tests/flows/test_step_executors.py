@@ -1,4 +1,4 @@
-"""A run in two processes or on a Dask cluster publishes the bytes of one process, also where a worker is killed."""
+"""Prefect's task runners, in two processes or on Dask, give the bytes of a plain run, also where a worker is killed."""
 
 import os
 import pickle
@@ -17,6 +17,8 @@ from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.run import STEPS
 from tests.flows.support import SAMPLES, Outcome
+
+pytestmark = pytest.mark.usefixtures("prefect")
 
 Walltime = Callable[..., Outcome]
 
@@ -40,9 +42,11 @@ def config_with(folder: Path, run: str) -> Path:
 
 
 def test_two_processes_give_the_same_bytes_and_one_event_a_step(tmp_path: Path, serial: dict[str, bytes]) -> None:
+    from flows.prefect.nightly import nightly
+
     events: list[StageEvent] = []
     with listening(events.append):
-        run_and_publish(str(config_with(tmp_path, "processes = 2")), output_dir=str(tmp_path / "out"))
+        nightly(str(config_with(tmp_path, "processes = 2")), output_dir=str(tmp_path / "out"))
     assert published(tmp_path / "out") == serial
     done = [event.stage for event in events if event.state == "done"]
     assert sorted(done) == sorted([*(step.name for step in STEPS), "publish"])
@@ -50,7 +54,7 @@ def test_two_processes_give_the_same_bytes_and_one_event_a_step(tmp_path: Path, 
 
 def test_a_failure_in_another_process_is_the_sentence_of_one_process(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "empty.swf").write_bytes(b"")
-    given = ("--log", tmp_path / "empty.swf", "--plain", "--out", tmp_path / "out")
+    given = ("--log", tmp_path / "empty.swf", "--out", tmp_path / "out")
     outcomes = [walltime("run", config_with(tmp_path, run), *given) for run in ("", "processes = 2")]
     assert outcomes[0] == outcomes[1] and outcomes[0].code == 2
     assert not (tmp_path / "out").exists()
@@ -63,13 +67,14 @@ def test_an_error_is_the_same_in_another_process() -> None:
 
 
 def test_no_scheduler_at_the_address_is_a_sentence(tmp_path: Path, walltime: Walltime) -> None:
-    outcome = walltime("run", config_with(tmp_path, "dask = 'nowhere'"), "--plain", "--out", tmp_path / "out")
+    outcome = walltime("run", config_with(tmp_path, "dask = 'nowhere'"), "--out", tmp_path / "out")
     assert outcome.code == 2 and "run.dask: found no" in outcome.err
 
 
 @pytest.fixture
 def cluster() -> Iterator[object]:
     why = "the extra dask is not installed: nothing shows that Dask gives the same bytes"
+    pytest.importorskip("prefect_dask", reason=why)
     distributed = pytest.importorskip("distributed", reason=why)
     with started(distributed) as one:
         yield one
@@ -93,6 +98,8 @@ def started(distributed: ModuleType) -> Any:
 def test_a_dask_cluster_gives_the_same_bytes_also_where_a_worker_is_killed(
     tmp_path: Path, serial: dict[str, bytes], cluster: object
 ) -> None:
+    from flows.prefect.nightly import nightly
+
     pids = [worker.pid for worker in cluster.workers.values()]  # type: ignore[attr-defined]
     killed: list[str] = []
 
@@ -106,6 +113,6 @@ def test_a_dask_cluster_gives_the_same_bytes_also_where_a_worker_is_killed(
     for name, listener in (("calm", None), ("killed", kill)):
         with listening(listener):
             config = config_with(tmp_path, f"dask = '{address}'")
-            run_and_publish(str(config), output_dir=str(tmp_path / name))
+            nightly(str(config), output_dir=str(tmp_path / name))
         assert published(tmp_path / name) == serial
     assert killed == ["learn"]

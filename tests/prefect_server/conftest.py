@@ -47,6 +47,16 @@ class Server:
     address: str
     environment: dict[str, str]
     folder: Path
+    pid: int = 0
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The server and its children do not answer in this context."""
+        os.killpg(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.pid, signal.SIGCONT)
 
     def ask(self, path: str, **body: Any) -> Any:
         """The answer of the API to a POST."""
@@ -191,9 +201,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         with database(request.param, folder) as where:
             own = common | where | {"PREFECT_UI_API_URL": f"{address}/api"}
             command = [str(PREFECT), "server", "start", "--port", str(port)]
-            with process(command, folder / "server.log", own, folder):
+            with process(command, folder / "server.log", own, folder) as standing:
                 wait_for("the server", lambda: answers(address), START_S)
-                yield Server(address, common, folder)
+                yield Server(address, common, folder, standing.pid)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.services.run.run_record import read_last_run
 from pipeline.publish import load_manifest
+from pipeline.publish.store import is_held
 from pipeline.publish.versions import find_version
 from tests.flows.fake_programs import Sacct, job
 from tests.prefect_server.conftest import PREFECT, ROOT, Server, process, wait_for
@@ -68,7 +70,12 @@ def test_a_site_is_served_on_its_cron(server: Server) -> None:
     assert {"walltime", "site:riverbend"} <= set(run["tags"])
     assert load_manifest(server.folder / "riverbend").site == "riverbend"
     found = server.artifacts(run["id"])
-    assert "set aside" in found["walltime-riverbend-clean"] and "walltime-riverbend-summary" in found
+    assert set(found) == {f"walltime-riverbend-night-{name}" for name in ("summary", "changes", "page")}
+    assert "set aside" in found["walltime-riverbend-night-summary"]
+    events = server.ask("/events/filter", filter={"event": {"name": ["walltime.version.published"]}})["events"]
+    assert any(event["resource"]["prefect.resource.id"] == "walltime.site.riverbend" for event in events)
+    automations = {one["name"] for one in server.ask("/automations/filter")}
+    assert {f"Walltime riverbend: {what}" for what in ("killed run", "failed night", "late night")} <= automations
     # Serving ends without pausing the schedule, which a restart would have to undo.
     assert not server.deployment("riverbend")["paused"]
     # A cron of every minute that nobody serves would keep the server busy with late runs.
@@ -114,7 +121,7 @@ def test_only_sacct_is_asked_again(server: Server) -> None:
     assert counts.pop("sacct") >= 3 and set(counts.values()) == {1}
 
 
-def test_a_killed_run_is_marked_by_the_next_one(server: Server) -> None:
+def test_a_run_that_is_killed_with_serve_is_run_again_and_marked_for_want_of_heartbeats(server: Server) -> None:
     # A sacct that says nothing for a while holds the run in its midst.
     sacct = Sacct(server.folder / "slow", [job(n) for n in range(8)])
     site = f"[site]\nname = 'gorge'\n[ingest]\nsacct_command = '{sacct.path}'\n"
@@ -124,8 +131,8 @@ def test_a_killed_run_is_marked_by_the_next_one(server: Server) -> None:
     script.write_text(f"import time\ntime.sleep(600)\n{body}")
     with served(server, path) as serving:
         run_id = server.start_run("gorge")
-        records = server.folder / "gorge" / "work"
-        wait_for("the run's record", (records / f"flow_run-{run_id}").exists)
+        out = server.folder / "gorge"
+        wait_for("the lock of the run", lambda: is_held(out / "work"))
         # As where the machine stops: the process that serves cannot report anything either.
         os.killpg(serving.pid, signal.SIGKILL)
         serving.wait()
@@ -134,9 +141,26 @@ def test_a_killed_run_is_marked_by_the_next_one(server: Server) -> None:
     script.write_text(body)
     with served(server, path):
         assert finished(server, server.start_run("gorge")) == "Completed"
+        wait_for("the automation", lambda: is_over(server, run_id), 600)
     state, message = server.state(run_id)
-    assert state == "Crashed" and "found this by its record" in message
-    assert list(records.glob("flow_run-*")) == []
+    assert state == "Crashed" and "No heartbeat" in message
+
+
+def test_nights_go_on_while_the_server_is_away_and_are_reported(server: Server) -> None:
+    """The server is stopped, so that nothing answers, for longer than Prefect's runner bears."""
+    config = config_of(server, "mere", logs_of("traps.swf"))
+    log = server.folder / "mere-serve.log"
+    with served(server, config, "* * * * *") as serving:
+        wait_for("a first night", lambda: read_last_run(server.folder / "mere"))
+        with server.stopped():
+            said = "it runs as `walltime run --plain`"
+            wait_for("nights without the server", lambda: log.read_text().count(said) > 1, 600)
+        wait_for("their report", lambda: "[]" in (server.folder / "mere/serve/unreported.json").read_text())
+        assert serving.poll() is None
+    done = [run for run in server.runs("mere") if "walltime run --plain" in (run["state"]["message"] or "")]
+    assert len(done) > 1 and {run["state_name"] for run in done} == {"Completed"}
+    assert all(re.fullmatch(r"mere 20\d\d-\d\d-\d\d \d\d:\d\d", run["name"]) for run in done)
+    server.ask(f"/deployments/{server.deployment('mere')['id']}/pause_deployment")
 
 
 def children_of(run_id: str) -> list[int]:
@@ -173,7 +197,7 @@ def test_a_work_pool_runs_the_shipped_prefect_yaml(server: Server) -> None:
         run_id = server.start_run("lagoon-rerun", name="try-7")
         assert finished(server, run_id) == "Completed", server.state(run_id)
     tried = find_version(server.folder / "lagoon", "try-7")
-    assert tried.place is None and "walltime-lagoon-rerun" in server.artifacts(run_id)
+    assert tried.place is None and "walltime-lagoon-rerun-summary" in server.artifacts(run_id)
     assert set(server.deployment("lagoon")["tags"]) == {"walltime", "site:lagoon"}
     assert load_manifest(server.folder / "lagoon").site == "lagoon"
 
@@ -185,7 +209,7 @@ def test_the_ui_lists_the_deployment_the_run_and_its_artifact(server: Server) ->
     run = next(run for run in server.runs("riverbend") if run["state_name"] == "Completed")
     (artifact,) = server.ask(
         "/artifacts/filter",
-        artifacts={"key": {"any_": ["walltime-riverbend-clean"]}},
+        artifacts={"key": {"any_": ["walltime-riverbend-night-summary"]}},
         flow_runs={"id": {"any_": [run["id"]]}},
     )
     picture = Path(os.environ.get(PICTURE, str(server.folder / "run.png")))

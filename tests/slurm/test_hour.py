@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from flows.services.run.run_record import RunState, read_last_run
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.prefect_server.conftest import PREFECT, ROOT, Server, free_port, process, wait_for
@@ -115,9 +116,9 @@ class Site:
         return self.processes.enter_context(inside)
 
     def run_in_progress(self) -> str:
-        """The id of the flow run that has a record in the work folder; empty where none runs."""
-        records = list((self.tables / "work").glob("flow_run-*"))
-        return records[0].name.removeprefix("flow_run-") if records else ""
+        """The id of the flow run that its record says is running; empty where none runs."""
+        found = read_last_run(self.tables)
+        return found.flow_run if found is not None and found.state == RunState.RUNNING else ""
 
     def look(self) -> Look:
         """What is to be seen now."""

@@ -15,7 +15,7 @@ from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent
-    from flows.services.run.run_record import RunLog
+    from flows.services.run_log import RunLog
     from pipeline.settings import RunSettings
 
 OUT = option("--out DIR", "The folder to publish to, instead of the config's.")
@@ -82,7 +82,7 @@ def _run(arguments: dict[str, Any], *, plain: bool, verbose: bool) -> str:
 def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], *, verbose: bool) -> str:
     """Call the flow of a command under Prefect; returns its path."""
     from flows.prefect.session import prefect_session
-    from flows.services.run.run_record import run_log
+    from flows.services.run_log import run_log
     from pipeline.publish.store import WORK, check_no_other_run
 
     folder = Path(settings.output_dir)
@@ -98,7 +98,7 @@ def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], 
 def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog":
     """The log of the run; where the config cannot be read, the run reports that."""
     from flows.services.files.os_errors import config_settings
-    from flows.services.run.run_record import RunLog
+    from flows.services.run_log import RunLog
     from pipeline.settings import RunSettings
 
     try:
@@ -116,7 +116,7 @@ def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog"
 @contextmanager
 def _failures_in(log: "RunLog") -> Iterator[None]:
     """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
-    from flows.services.run.run_record import logging_to
+    from flows.services.run_log import logging_to
 
     with logging_to(log):
         try:

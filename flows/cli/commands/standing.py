@@ -13,9 +13,6 @@ from flows.pages.terminal.blocks import Answer, Exact, print_json_lines
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
 
-WAIT_S = 120.0
-"""A server that is started at the same time, as after a reboot, takes half a minute on a busy machine."""
-
 WARNING_EXIT = 3
 ERROR_EXIT = 4
 
@@ -26,9 +23,9 @@ def init(
     is_sample: bool = option("--sample", "Take the simulated log that comes with Walltime, to try it.", False),
     site: str | None = SITE,
     systemd: Path | None = option(
-        "--systemd DIR", "Write a service and a timer there too; for an existing config, only these."
+        "--systemd DIR", "Write units of systemd there too; for an existing config, only these."
     ),
-    at: str = option("--at HH:MM", "The timer's time of day, in the site's time zone.", "02:15"),
+    at: str = option("--at HH:MM", "The time of day of the nightly run, in the site's time zone.", "02:15"),
     json: bool = JSON,
 ) -> Answer:
     """Write a commented config for this machine: its sacct, its PBS accounting folder, or a log that you give.
@@ -62,11 +59,16 @@ def serve(
     config: Path = CONFIG,
     cron: str = option("--cron CRON", 'When to run, as in "15 2 * * *": at 02:15 daily.', ...),
     timezone: str | None = TIMEZONE,
+    notify: str | None = option(
+        "--notify TYPE/NAME", "A notification block of Prefect, told of a failed or late night, as slack-webhook/ops."
+    ),
+    page: str | None = option("--page URL", "The address of the site's page, to which each run links."),
     json: bool = JSON,
 ) -> None:
     """Run a config on a schedule, as a deployment of a Prefect server; goes on until Ctrl-C or SIGTERM.
 
-    Needs a server, as of `prefect server start`, and waits two minutes for one; PREFECT_API_URL names one elsewhere.
+    Start a server with `prefect server start`; PREFECT_API_URL names one elsewhere. While it does not answer, nights
+    run without it, and are reported to it afterwards. One command serves a site.
     The zone of the schedule is the site's, or that of --timezone. --json prints what is served as one line of JSON,
     and goes on too.
 
@@ -77,20 +79,21 @@ def serve(
     from dataclasses import asdict
 
     from flows.pages.terminal.render import print_blocks
-    from flows.prefect.serving import prepare_serving, serve_nightly
+    from flows.prefect.serving import serve_site, served_of, serving_lock
     from flows.services.run.prepare import listed_paths, run_settings
 
     settings = run_settings(config)
     listed_paths(settings, config)
-    served = prepare_serving(settings, cron, timezone, WAIT_S, lambda text: typer.echo(text, err=True))
+    served = served_of(settings, cron, timezone)
     site = settings.site.name
-    if json:
-        print_json_lines([{"site": site, **asdict(served)}])
-    else:
-        schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
-        said = [Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")]
-        print_blocks(said)
-    serve_nightly(served, config, site)
+    with serving_lock(Path(settings.output_dir)):
+        if json:
+            print_json_lines([{"site": site, **asdict(served)}])
+        else:
+            schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
+            print_blocks([Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")])
+        options = {"page": page, "notify": notify}
+        serve_site(served, settings, config, options, lambda text: typer.echo(text, err=True))
 
 
 def doctor(

@@ -3,18 +3,22 @@
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from flows.services.doctor import CHECKS, Diagnosis, Level, diagnose
+from flows.services.published.published_folder import live_pointer
+from flows.services.run.run_record import LAST_RUN, RUNNING, SERVED, SERVING, LastRun, write_run
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, RunFacts, load_manifest
 from pipeline.publish.manifest import made_manifest
-from pipeline.publish.store import keep_step, work_folder
+from pipeline.publish.store import keep_step, take_run_lock, work_folder
 from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
@@ -286,7 +290,7 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
         return code
 
     assert not doctor("--max-age", "30000d")
-    assert "Nothing was found: 15 checks of" in capsys.readouterr().out
+    assert "Nothing was found: 18 checks of" in capsys.readouterr().out
     assert doctor("--max-age", "1h") == 3
     assert "There is a warning" in capsys.readouterr().out
     flip(fits_of(store, "b"))
@@ -312,3 +316,70 @@ def test_a_look_up_that_is_damaged_or_older_than_the_tables_is_found(
     flip(path)
     (one,) = diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
     assert one.check == "lookup" and "damaged" in one.found
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "level", "do"),
+    [
+        ("failed", "blocked", Level.ERROR, "doctor --checks"),
+        ("failed", "config", Level.ERROR, "which setting"),
+        ("failed", "input", Level.ERROR, "in a terminal"),
+        ("stopped", "signal", Level.WARNING, "run again"),
+        ("succeeded", "done", None, ""),
+    ],
+)
+def test_the_end_of_the_last_run_is_read(store: Path, state: str, reason: str, level: Level | None, do: str) -> None:
+    write_run(store / LAST_RUN, LastRun("here", "b", state, reason, 1, NOW_S - 7300.0, NOW_S - 7200.0, 1, {}))
+    found = looked_at(store).findings
+    assert [(one.check, one.level) for one in found] == ([("last_run", level)] if level is not None else [])
+    assert all("failed 2 h 0 min ago" in one.found and do in one.do for one in found)
+
+
+def test_a_killed_run_is_known_by_its_record(store: Path) -> None:
+    write_run(store / "work" / RUNNING, LastRun("here", "b", "running", "none", None, NOW_S - 60.0, None, 1, {}))
+    (one,) = looked_at(store).findings
+    assert (one.check, one.level) == ("last_run", Level.WARNING) and "it was killed" in one.found
+
+
+class Api(BaseHTTPRequestHandler):
+    """An API of Prefect that knows these automations."""
+
+    automations: tuple[str, ...] = ()
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        found = [{"name": name} for name in asked["automations"]["name"]["any_"] if name in self.automations]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(found).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_site_that_is_served_needs_its_command_its_server_and_its_automation(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), Api) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        api = f"http://127.0.0.1:{server.server_port}"
+        (store / SERVING).mkdir()
+        (store / SERVING / SERVED).write_text(json.dumps({"name": "here", "api": api}))
+        found = looked_at(store).findings
+        assert [(one.check, one.level) for one in found] == [("serving", Level.WARNING)] * 2
+        assert "systemctl start walltime-here-serve" in found[0].do and "restart `walltime serve`" in found[1].do
+        monkeypatch.setattr(Api, "automations", ("Walltime here: killed run",))
+        with take_run_lock(store / SERVING):
+            assert looked_at(store).findings == ()
+        server.shutdown()
+    with take_run_lock(store / SERVING):
+        (one,) = looked_at(store).findings
+    assert "does not answer" in one.found and "systemctl start walltime-prefect" in one.do
+
+
+def test_limits_without_a_guard_are_told(store: Path) -> None:
+    config = config_of(store, f"output_dir = '{store}'\nlogs = []\n[export]\nmode = 'limit'\n")
+    (one,) = [one for one in looked_at(config).findings if one.level > Level.NOTE]
+    assert one.check == "guard" and "systemctl start walltime-site-guard" in one.do
+    with take_run_lock(live_pointer(store).parent):
+        assert [one.check for one in looked_at(config).findings if one.level > Level.NOTE] == []

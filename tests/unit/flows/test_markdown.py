@@ -1,9 +1,13 @@
 """Text from logs in Markdown: it breaks no table, forges no link, and steers no terminal."""
 
+from pathlib import Path
+
 import pytest
 from markdown_it import MarkdownIt
 
-from flows.pages.markdown import escape, facts_markdown, report_markdown, table
+from flows.pages.markdown import changed_rows, escape, table, version_markdown
+from pipeline.publish import Manifest
+from pipeline.publish.manifest import TableEntry
 from pipeline.report import Report, Tally
 
 HOSTILE = "| [link](http://x) <script> & `code` **bold** \\| ![i](j) \x1b[31m\n# head \u202eevil"
@@ -31,16 +35,22 @@ def test_hostile_text_stays_in_its_cell() -> None:
     assert html.count("<td") == 4
 
 
-def test_a_report_keeps_its_numbers_and_escapes_its_text() -> None:
-    seen = Tally(1_234, 7_200.0)
-    text = report_markdown(
-        Report("clean", "job", seen, Tally(1_000, 3_600.0), {HOSTILE: Tally(234, 3_600.0)}, {"a": None}, (HOSTILE,))
+def test_a_version_shows_its_accuracy_its_jobs_and_its_checks(tmp_path: Path) -> None:
+    reports = (
+        Report("learn", "job", Tally(9), Tally(9), {}, {"coverage_80": 0.8125}),
+        Report("clean", "job", Tally(1_234, 7_200.0), Tally(1_000, 3_600.0), {HOSTILE: Tally(234, 3_600.0)}),
+        Report("checks", "check", Tally(1), Tally(0), {"failed": Tally(1)}, {"age": "failed"}, (HOSTILE,)),
     )
-    html = shown(text)
-    assert "1,234" in html and "2.0" in html and "unknown" in html
-    assert "<script" not in html and "<a " not in html and html.count("<h1>") == 1
+    plain = tuple(report.as_dict() for report in reports)
+    entry = TableEntry("versions/v/jobs.parquet", 7, 1, "", (), ())
+    manifest = Manifest(1, "r", "v", 0, None, HOSTILE, "c", {}, (), {"jobs": entry}, plain, (), tmp_path)
+    html = shown(version_markdown(manifest, "https://example.org/site.html"))
+    assert "81.2%" in html and "80%" in html and "1,234" in html and "2.0" in html and "failed" in html
+    assert 'href="https://example.org/site.html"' in html and html.count("<a ") == 1 and "<script" not in html
+    assert html.count("<a ") - shown(version_markdown(manifest, "javascript:(1) x")).count("<a ") == 1
+    assert changed_rows(manifest, None) == [{"table": "jobs", "rows": 7, "before": None, "change": None}]
+    assert changed_rows(manifest, manifest)[0]["change"] == 0
 
 
 def test_long_text_is_cut() -> None:
-    assert len(escape("a" * 10_000)) < 210
-    assert "…" in facts_markdown("t", {"a": "b" * 10_000})
+    assert "…" in escape("b" * 10_000)

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from flows.services.progress import StageEvent
-from flows.services.run.run_record import RunLog, ending_of
+from flows.services.run.run_record import ending_of
+from flows.services.run_log import RunLog
 from pipeline.errors import ConfigError, InputError, WalltimeError
 from pipeline.publish.store import RunInProgressError
 from pipeline.report import Report, Tally
