@@ -169,7 +169,7 @@ def report(
         seen=Tally(account.n_lines + account.n_earlier, float(account.proc_s + account.superseded_proc_s)),
         kept=Tally(account.n_jobs, float(account.proc_s)),
         set_aside=set_aside,
-        facts=_facts(account) | (fates or {}),
+        facts={**_facts(account), **(fates or {})},
         notes=(*_notes(account, settings), *fate_notes),
     ).check()
 

@@ -82,7 +82,7 @@ def read_jobs_tables(
     no table of jobs, where two tables have the same job, or where there is no job of the site.
     """
     _check_tables(sources, site)
-    rows = Records({JOBS.name: JOBS.schema()}, to and to.scratch, to.hold_bytes if to else HOLD_BYTES)
+    rows = Records({JOBS.name: JOBS.schema()}, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
     seen, kept, sites, submits_s = Tally(), Tally(), set[str](), list[int]()
     for batch in (batch for source in sources for batch in _batches(source)):
         own = _as_read(batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name)))

@@ -57,7 +57,7 @@ def read_logs(
     known = with_readers(sources, candidates_of(formats, settings), account)
     by_name = {reader.name: reader for _, reader in known}
     account.readers |= {name: by_name[name] for name in formats if name in by_name}
-    rows = Records(_schemas(account.readers.values()), to and to.scratch, to.hold_bytes if to else HOLD_BYTES)
+    rows = Records(_schemas(account.readers.values()), to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
     same_record = [reader.same_record for reader in account.readers.values()]
     # The lines of every source become typed rows of jobs and of parts of jobs, or are unreadable.
     ids = [texts([])]

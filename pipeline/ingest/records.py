@@ -8,7 +8,6 @@ result depends neither on where the rows were nor on the order in which they cam
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -203,9 +202,10 @@ def _is_repeated(ids: pa.ChunkedArray) -> Bools:
 
 _LAST = np.iinfo(np.int64).max
 _NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
+_ORDERING = ("submit_s", "job_id", "restart", "cluster", "site")
 _ORDERED = r"""
 SELECT * EXCLUDE (n) FROM (
-    SELECT *, regexp_extract(job_id, '^(-?\d{{0,18}})(\D*)(\d{{0,18}})', ['first', 'word', 'second']) AS n FROM {0}
+    SELECT {0}, regexp_extract(job_id, '^(-?\d{{0,18}})(\D*)(\d{{0,18}})', ['first', 'word', 'second']) AS n FROM "{1}"
 ) ORDER BY submit_s NULLS LAST, coalesce(try_cast(n.first AS BIGINT), -1), n.word,
     coalesce(try_cast(n.second AS BIGINT), -1), job_id, restart, cluster, site
 """
@@ -315,64 +315,59 @@ def leading_digits(ids: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(ids, r"(?s)^(\d+).*", r"\1")
 
 
-_LEADING_DIGITS = r"regexp_replace(job_id, '^(\d+).*', '\1', 's')"
+_PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
+_KEYED = r"""SELECT '{0}' AS _kind, regexp_replace(job_id, '^(\d+).*', '\1', 's') AS _key, {1} FROM "{0}" """
 
 
 def connected(folder: Path | None = None) -> "duckdb.DuckDBPyConnection":
-    """A database in memory, or in a new folder below this one."""
+    """A database in memory; where it has a folder, its memory is bounded, and it puts there what is beyond."""
     import duckdb  # noqa: PLC0415  (a tenth of a second that most logs do without)
 
-    said = {"autoinstall_known_extensions": "false", "threads": 1, "default_null_order": "nulls_first"}
-    if folder is None:
-        return duckdb.connect(config=said)
-    folder.mkdir(parents=True, exist_ok=True)
-    home = Path(mkdtemp(prefix="records.", dir=folder))
-    bounds = {"memory_limit": DATABASE_MEMORY, "temp_directory": str(home / "spill")}
-    return duckdb.connect(str(home / "records.duckdb"), config=said | bounds)
+    bounds = {"memory_limit": DATABASE_MEMORY, "temp_directory": str(folder / "database")} if folder else {}
+    database = duckdb.connect(config={"autoinstall_known_extensions": "false", **bounds})
+    database.execute("SET threads = 1; SET default_null_order = 'nulls_first'; SET enable_progress_bar = false")
+    return database
 
 
 class Records:
-    """Tables of several kinds: in memory while they are few, else in a temporary database.
+    """Tables of several kinds: in memory while they are few, else in files, which a database puts in order.
 
     schemas: by kind; columns that its tables lack are null. folder: an empty one; None: all rows stay in memory.
     """
 
     def __init__(self, schemas: Mapping[str, pa.Schema], folder: Path | None, hold_bytes: int) -> None:
-        """Nothing is opened before there are many rows."""
+        """No file is opened before there are many rows."""
         self.schemas, self.folder, self.hold_bytes = dict(schemas), folder, hold_bytes
-        self.database: duckdb.DuckDBPyConnection | None = None
+        self.is_spilled = False
         self._held: dict[str, list[pa.Table]] = {kind: [] for kind in schemas}
-        self._held_bytes = 0
-
-    @property
-    def is_spilled(self) -> bool:
-        """Whether rows have gone to the database."""
-        return self.database is not None
+        self._files: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+        self._filled: dict[str, set[str]] = {kind: set() for kind in schemas}
 
     def add(self, kind: str, table: pa.Table) -> None:
         """Add rows of a kind."""
         if not table.num_rows:
             return
-        kept = [name for name in table.column_names if table[name].null_count < table.num_rows]
-        self._held[kind].append(_rare_as_texts(table.select(kept)))
-        self._held_bytes += self._held[kind][-1].nbytes
-        if self.folder and self._held_bytes > (self.hold_bytes // 4 if self.database else self.hold_bytes):
+        filled = [name for name in table.column_names if table[name].null_count < table.num_rows]
+        self._filled[kind].update(filled)
+        if self.is_spilled:
+            self._files[kind].write_table(under_schema([table], self.schemas[kind]))
+            return
+        self._held[kind].append(_rare_as_texts(table.select(filled)))
+        held = [table for tables in self._held.values() for table in tables]
+        if self.folder and sum(table.nbytes for table in held) > self.hold_bytes:
             self._spill(self.folder)
 
     def batches(self, kinds: Sequence[str]) -> Iterator[dict[str, pa.Table]]:
         """The rows of these kinds, all of one job and its tasks and components together."""
-        if self.database is None or self.folder is None:
+        if not self.is_spilled:
             held = {kind: self._held.pop(kind) for kind in kinds}
             # What becomes of them is in memory too.
             self.folder = None
             yield {kind: under_schema(held.pop(kind), self.schemas[kind]) for kind in kinds}
             return
-        self._spill(self.folder)
-        found = " UNION ALL BY NAME ".join(f"SELECT '{kind}' AS _kind, * FROM \"{kind}\"" for kind in kinds)  # noqa: S608
-        query = f"SELECT *, {_LEADING_DIGITS} AS _key FROM ({found}) ORDER BY _key"  # noqa: S608
+        query = " UNION ALL BY NAME ".join(_KEYED.format(kind, self._names(kind)) for kind in kinds)
         waiting: list[pa.Table] = []
-        for batch in self.database.cursor().sql(query).to_arrow_reader(BATCH_ROWS):
-            rows = pa.Table.from_batches([batch])
+        for rows in self._found(f"{query} ORDER BY _key", *kinds):
             n_whole = pc.index(rows["_key"], rows["_key"][-1]).as_py()
             if n_whole:
                 yield self._by_kind([*waiting, rows.slice(0, n_whole)], kinds)
@@ -381,49 +376,61 @@ class Records:
         if waiting:
             yield self._by_kind(waiting, kinds)
 
-    def tables(self, kind: str, query: str = "FROM {0}") -> Iterator[pa.Table]:
+    def tables(self, kind: str) -> Iterator[pa.Table]:
         """The rows of a kind as they were added: all, where they are in memory, else a batch at a time."""
-        if self.database is None or self.folder is None:
+        if self.is_spilled:
+            yield from (pa.Table.from_batches([batch]) for batch in self._stored(kind))
+        else:
             yield under_schema(self._held.pop(kind), self.schemas[kind])
-            return
-        self._spill(self.folder)
-        for batch in self.database.cursor().sql(query.format(f'"{kind}"')).to_arrow_reader(BATCH_ROWS):
-            yield under_schema([pa.Table.from_batches([batch])], self.schemas[kind])
 
     def ordered(self, kind: str) -> Iterator[pa.Table]:
         """The jobs of a kind, in order."""
-        if self.database is None:
+        if not self.is_spilled:
             yield from map(in_order, self.tables(kind))
-        else:
-            yield from self.tables(kind, _ORDERED)
+            return
+        for rows in self._found(_ORDERED.format(self._names(kind), kind), kind):
+            yield under_schema([rows], self.schemas[kind])
 
     def check_key(self, kind: TableKind) -> None:
-        """TableError where rows in the database, which no check sees together, repeat their key."""
-        if self.database is None or self.folder is None:
-            return
-        self._spill(self.folder)
-        query = f'SELECT count(*) - count(DISTINCT ({", ".join(kind.key)})) FROM "{kind.name}"'  # noqa: S608
-        if n_repeated := self.database.sql(query).fetchall()[0][0]:
-            raise TableError(kind.name, f"{n_repeated} rows repeating the key", f"one row per {', '.join(kind.key)}")
+        """TableError where rows in files, which no check sees together, repeat their key."""
+        if self.is_spilled:
+            query = f'SELECT count(*) - count(DISTINCT ({", ".join(kind.key)})) AS n FROM "{kind.name}"'  # noqa: S608
+            (n_repeated,) = (rows["n"][0].as_py() for rows in self._found(query, kind.name))
+            if n_repeated:
+                found, expected = f"{n_repeated} rows repeating the key", f"one row per {', '.join(kind.key)}"
+                raise TableError(kind.name, found, expected)
+
+    def _found(self, query: str, *kinds: str) -> Iterator[pa.Table]:
+        """What a query of some kinds finds, a batch at a time."""
+        with connected(self.folder) as database:
+            for kind in kinds:
+                database.register(kind, self._stored(kind))
+            for batch in database.sql(query).to_arrow_reader(BATCH_ROWS):
+                yield pa.Table.from_batches([batch])
 
     def _by_kind(self, tables: Sequence[pa.Table], kinds: Sequence[str]) -> dict[str, pa.Table]:
         rows = pa.concat_tables(tables)
-        return {kind: under_schema([rows.filter(pc.equal(rows["_kind"], kind))], self.schemas[kind]) for kind in kinds}
+        own = {kind: rows.filter(pc.equal(rows["_kind"], kind)) for kind in kinds}
+        return {kind: under_schema([table], self.schemas[kind]) for kind, table in own.items()}
+
+    def _names(self, kind: str) -> str:
+        """The columns of a kind that have a value: a sort of the others would take as long."""
+        names = {*self._filled[kind], *_ORDERING}
+        return ", ".join(f'"{name}"' for name in self.schemas[kind].names if name in names)
 
     def _spill(self, folder: Path) -> None:
-        if self.database is None:
-            self.database = connected(folder)
-            for kind, schema in self.schemas.items():
-                empty = under_schema([], schema)
-                self.database.register("empty", empty)
-                self.database.execute(f'CREATE TABLE "{kind}" AS FROM empty')
-        cursor = self.database.cursor()
-        for kind, tables in self._held.items():
-            while tables:
-                cursor.register("held", tables.pop(0))
-                cursor.execute(f'INSERT INTO "{kind}" BY NAME FROM held')
-                cursor.unregister("held")
-        self._held_bytes = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self.is_spilled = True
+        for kind, schema in self.schemas.items():
+            self._files[kind] = pa.ipc.new_stream(str(folder / f"{kind}.arrow"), schema, options=_PACKED)
+            held = self._held.pop(kind)
+            while held:
+                self.add(kind, held.pop(0))
+
+    def _stored(self, kind: str) -> pa.RecordBatchReader:
+        assert self.folder is not None  # nosec B101 # for the type checker
+        self._files[kind].close()
+        return pa.ipc.open_stream(str(self.folder / f"{kind}.arrow"))
 
 
 def under_schema(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import arrow, floats, integers, one_piece
+from pipeline.arrays import Bools, arrow, floats, integers, one_piece
 from pipeline.errors import printable
 from pipeline.ingest.ingest_report import Account
 from pipeline.ingest.records import FATE, FOUND, PARTIAL, Fate, distinct, follows, leading_digits, marked
@@ -142,8 +141,9 @@ class EarlierTable:
         return ", ".join(printable(job_id, 60) for job_id in self.first_ids[name]) + more
 
 
-def _is_part(jobs: pa.Table) -> npt.ArrayLike:
-    return pc.fill_null(pc.equal(jobs["state"].cast(pa.string()), PARTIAL), False).to_numpy()
+def _is_part(jobs: pa.Table) -> Bools:
+    is_part: Bools = pc.fill_null(pc.equal(jobs["state"].cast(pa.string()), PARTIAL), False).to_numpy()
+    return is_part
 
 
 def _is_outrun(new: pa.Table, earlier: pa.Table) -> pa.ChunkedArray:

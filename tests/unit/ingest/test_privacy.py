@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import OnDisk, ingest
+from pipeline.ingest import OnDisk, ingest, records
 from pipeline.ingest.privacy import Hasher, hasher_of
 from pipeline.ingest.records import Records
 from pipeline.settings import IngestSettings, SiteSettings, TextRule
@@ -58,16 +58,15 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
     settings = IngestSettings(problem_size_rules=rules, keep_submit_line=True)
     out, beside, scratch = tmp_path / "o.parquet", tmp_path / "o.unreadable.parquet", tmp_path / "scratch"
     spilled = []
-    spill = Records._spill
+    stored = Records._stored
 
-    def noted(self: Records, folder: Path) -> None:
-        spill(self, folder)
-        assert self.database is not None
-        for kind in self.schemas:
-            spilled.append(repr(self.database.sql(f'FROM "{kind}"').fetchall()).encode())
-        spilled.extend(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    def noted(self: Records, kind: str) -> pa.RecordBatchReader:
+        rows = stored(self, kind)
+        spilled.append((scratch / f"{kind}.arrow").read_bytes())
+        return rows
 
-    monkeypatch.setattr(Records, "_spill", noted)
+    monkeypatch.setattr(Records, "_stored", noted)
+    monkeypatch.setattr(records, "_PACKED", pa.ipc.IpcWriteOptions())
     to = OnDisk(out, beside, scratch, hold_bytes=0)
     *_, report = ingest([log], site, settings, to=to)
     jobs, unreadable = read_table(out, JOBS), read_table(beside, UNREADABLE)
