@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import replaced, tally_of, unknown
 from pipeline.errors import ConfigError, InputError, TableError, printable
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
-from pipeline.ingest.records import HOLD_BYTES, Records
+from pipeline.ingest.records import HOLD_BYTES, Records, with_sorted_categories
 from pipeline.ingest.sources import Source, is_table
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Fact, Report, Tally
@@ -37,8 +37,8 @@ class OnDisk:
     """The files in which ingest writes its tables, each replaced in one step.
 
     unreadable: removed where every line could be read; None: UNREADABLE stays in memory. scratch: an empty folder for
-    a database, which the caller removes; None: one beside `jobs`, which ingest removes. hold_bytes: rows stay in memory
-    up to this size; no byte of the tables depends on it.
+    files of rows, which the caller removes; None: one beside `jobs`, which ingest removes. hold_bytes: rows stay in
+    memory up to this size; no byte of the tables depends on it.
     """
 
     jobs: Path
@@ -98,7 +98,7 @@ def read_jobs_tables(
     try:
         rows.check_key(JOBS)
         if to is None:
-            (jobs,) = map(JOBS.check, rows.ordered(JOBS.name))
+            (jobs,) = (with_sorted_categories(JOBS.check(table)) for table in rows.ordered(JOBS.name))
         else:
             jobs = StoredTable(to.write(to.jobs, map(JOBS.check, rows.ordered(JOBS.name)), JOBS, {}), JOBS)
     except TableError as error:

@@ -1,6 +1,6 @@
 """Reads every log of a run once, and makes one table of jobs of them: the one way that a line of a log walks.
 
-each chunk of a reader -> derive.py, privacy.py -> rows in memory or in a database (records.py)
+each chunk of a reader -> derive.py, privacy.py -> rows in memory or in files (records.py)
 rows of whole job ids -> the reader's fold and settle -> each record once (records.py) -> an earlier table (update.py)
 all of them in order (records.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
 """

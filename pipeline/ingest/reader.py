@@ -2,7 +2,7 @@
 
 What happens to a chunk. assemble/derived_columns.py first completes each of its tables: application and problem size
 are derived from the job's text, personal columns are hashed where the site asks for it, and RAW columns are
-dropped. Only then may a row reach the disk, in a temporary database (records.py). When every source is read, portions
+dropped. Only then may a row reach the disk, in a file (records.py). When every source is read, portions
 of the rows that hold whole job ids (and whole arrays and heterogeneous jobs: they go by the id's leading digits) are
 handed to `fold` (where the reader has one), then to `settle`, and their duplicates are taken out and their restarts
 numbered (records.py).

@@ -1,8 +1,8 @@
 """Puts the records of all logs together: each record once, the restarts of a job numbered, all in one order.
 
-Rows stay in memory while they are few; more go to a temporary DuckDB database, which has its own bounds and its own
-spill files. What is one record, and which of its readings is kept, DuckDB says for the ids that several rows bear. The
-result depends neither on where the rows were nor on the order in which they came.
+Rows stay in memory while they are few; more go to files, which DuckDB puts in order within its own bounds of memory.
+Which rows are one record, and which of its readings is kept, DuckDB says for the ids that several rows bear. The result
+depends neither on where the rows were nor on the order in which they came.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,6 @@ from pipeline.arrays import (
     one_piece,
     replaced,
     row_codes,
-    texts,
     unknown,
 )
 from pipeline.errors import TableError
@@ -39,9 +38,11 @@ if TYPE_CHECKING:
 HOLD_BYTES = 112 << 20
 """Rows stay in memory up to this size, some half a million jobs."""
 
-DATABASE_MEMORY = "256MB"
-BATCH_ROWS = 100_000
-"""Rows that come out of the database at a time: folding and combining them takes some 1 KB a row."""
+DATABASE_MEMORY = "128MB"
+"""What DuckDB may take for itself; what it hands over and what it reads come to that."""
+
+BATCH_ROWS = 50_000
+"""Rows that come out of DuckDB at a time: folding and combining them takes some 1 KB a row."""
 
 PARTIAL = "PARTIAL"
 """The state of a record that tells of a part of a job's execution."""
@@ -190,12 +191,11 @@ def _query(rows: pa.Table, same_record: Sequence[Sequence[str]]) -> str:
 def _is_repeated(ids: pa.ChunkedArray) -> Bools:
     """Rows whose id another row bears too."""
     numbers = _as_integers(ids)
-    codes = dense_codes(ids) if numbers is None else numbers
-    if bool((np.diff(codes) > 0).all()):
-        return np.zeros(len(codes), np.bool_)
-    ranked = np.sort(codes)
-    twice = ranked[1:][ranked[1:] == ranked[:-1]]
-    return np.isin(codes, twice) if len(twice) else np.zeros(len(codes), np.bool_)
+    if numbers is not None and bool((np.diff(numbers) > 0).all()):
+        return np.zeros(len(ids), np.bool_)
+    codes = dense_codes(ids if numbers is None else arrow(numbers))
+    is_repeated: Bools = np.bincount(codes)[codes] > 1
+    return is_repeated
 
 
 # ---------------------------------------------------------------- the order of rows
@@ -297,17 +297,12 @@ def _sorted_category(chunks: pa.ChunkedArray) -> pa.Array:
     if chunks.null_count == len(chunks):
         return unknown(len(chunks), CATEGORY)
     column = one_piece(chunks)
-    words = column.dictionary.to_pylist()
-    used = pc.unique(column.indices).to_pylist()
-    kept = sorted(words[i] for i in used if i is not None)
-    if kept == words:
-        return column
-    place = {word: rank for rank, word in enumerate(kept)}
-    lookup = arrow(np.array([place.get(word, 0) for word in words], np.int32))
-    return pa.DictionaryArray.from_arrays(pc.take(lookup, column.indices), texts(kept))
+    used = column.dictionary.take(column.indices.unique().drop_null())
+    words = used.take(pc.array_sort_indices(used))
+    return pa.DictionaryArray.from_arrays(pc.index_in(column.dictionary, words).take(column.indices), words)
 
 
-# ---------------------------------------------------------------- rows in memory or in a database
+# ---------------------------------------------------------------- rows in memory or in files
 
 
 def leading_digits(ids: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -71,8 +71,8 @@ class EarlierTable:
 
         new: what `distinct` has left of the new records. Jobs of other sites stay as they are.
         """
-        for name, known in (("submit_s", self._submits_s), ("end_s", self._ends_s)):
-            known += [value for value in pc.min_max(new[name]).as_py().values() if value is not None]
+        for name, instants in (("submit_s", self._submits_s), ("end_s", self._ends_s)):
+            instants += [value for value in pc.min_max(new[name]).as_py().values() if value is not None]
         is_here = pc.equal(earlier["site"].cast(pa.string()), self.site)
         known, elsewhere = earlier.filter(is_here), earlier.filter(pc.invert(is_here))
         is_outrun = _is_outrun(new, known)
