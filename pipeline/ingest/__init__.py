@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, floats, proc_seconds, tally
 from pipeline.errors import InputError
-from pipeline.ingest.combine import with_sorted_categories
 from pipeline.ingest.jobs_tables import OnDisk, read_jobs_tables
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
 from pipeline.ingest.read_sources import read_logs
 from pipeline.ingest.reader import Chunk, Reader
+from pipeline.ingest.records import with_sorted_categories
 from pipeline.ingest.sources import Source, find_sources, is_table
 from pipeline.large_tables import LargeTable, parts_of, stored
 from pipeline.report import Report, Tally, total

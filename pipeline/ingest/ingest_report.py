@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Floats, proc_seconds
+from pipeline.arrays import Floats, arrow, integers, proc_seconds
 from pipeline.errors import InputError, printable
-from pipeline.ingest.combine import Combined
 from pipeline.ingest.privacy import unquoted
-from pipeline.ingest.reader import NO_RECORD, Chunk, Folded, Reader, Remarks
+from pipeline.ingest.reader import NO_RECORD, READ_AGAIN, Chunk, Folded, Reader, Remarks
+from pipeline.ingest.records import PARTIAL
 from pipeline.ingest.sources import Source
-from pipeline.ingest.update import Fates
 from pipeline.report import Fact, Report, Tally
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -38,7 +37,7 @@ class Account:
     proc_s: processor-seconds, kept exactly, so that their sum depends on no order.
     """
 
-    is_discreet: bool = False
+    site: SiteSettings
     readers: dict[str, Reader] = field(default_factory=dict)
     lines: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, Remarks] = field(default_factory=dict)
@@ -77,21 +76,21 @@ class Account:
         self._add_unreadable(source, reader, unreadable)
 
     def fold(self, reader: Reader, folded: Folded) -> None:
-        """Take in what became of one partition's partial records."""
+        """Take in what became of the partial records of some ids."""
         self.lines.update(folded.lines)
         self.remarks.setdefault(reader.name, Remarks()).update(folded.remarks)
 
-    def settle(self, combined: Combined) -> None:
-        """Take in one partition's jobs."""
-        self.n_jobs += combined.jobs.num_rows
-        self.n_superseded += combined.superseded.num_rows
-        self.n_reused_ids += combined.n_reused_ids
-        self.n_indistinct += _indistinct(combined)
-        self.proc_s += exact_sum(proc_seconds(combined.jobs))
-        self.superseded_proc_s += exact_sum(proc_seconds(combined.superseded))
-        known = [t for t in (self.first_submit_s, self.last_submit_s) if t is not None]
-        known += [t for t in pc.min_max(combined.jobs["submit_s"]).as_py().values() if t is not None]
-        self.first_submit_s, self.last_submit_s = min(known, default=None), max(known, default=None)
+    def settle(self, jobs: pa.Table, superseded: pa.Table) -> None:
+        """Take in jobs, all of an id together, and records of which another reading was kept."""
+        self.n_jobs += jobs.num_rows
+        self.n_superseded += superseded.num_rows
+        self.n_reused_ids += _n_reused(jobs, self.site.name)
+        self.n_indistinct += _indistinct(jobs, superseded)
+        self.proc_s += exact_sum(proc_seconds(jobs))
+        self.superseded_proc_s += exact_sum(proc_seconds(superseded))
+        known = [self.first_submit_s, self.last_submit_s, *pc.min_max(jobs["submit_s"]).as_py().values()]
+        self.first_submit_s = min((t for t in known if t is not None), default=None)
+        self.last_submit_s = max((t for t in known if t is not None), default=None)
 
     def _add_unreadable(self, source: Source, reader: Reader, unreadable: pa.Table) -> None:
         for row, reason in enumerate(unreadable.column("reason").cast(pa.string()).to_pylist()):
@@ -129,8 +128,18 @@ class DamagedError(InputError):
     exit_code = 4
 
 
-def check_damage(account: Account, most: float) -> None:
-    """DamagedError where a log, or all logs together, have a larger share of records that look damaged in one way."""
+def check_account(account: Account, most: float) -> None:
+    """InputError where there is no job.
+
+    DamagedError where a log, or all logs together, have a larger share of records that look damaged in one way.
+    """
+    if not account.n_jobs + account.n_earlier:
+        where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
+        found, do = f"no job in {account.n_lines} lines", "check that the export ran"
+        if any(reason == "no_line_end" for _, reason in account.unreadable):
+            found += ", and a last line without a line end"
+            do = READ_AGAIN
+        raise InputError(where, found, "; or ".join(reader.expects for reader in account.readers.values()), do)
     for key in _reasons(account):
         label, share = account.most_damaged(key, LEAST_DAMAGED)
         if share > most:
@@ -142,8 +151,13 @@ def check_damage(account: Account, most: float) -> None:
             raise DamagedError(where, found, f"at most {most:.1%} (ingest.max_damaged)", do)
 
 
-def report(account: Account, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
-    """The stage's account, checked: lines (and rows of an earlier table) seen = jobs + set aside + unreadable."""
+def report(
+    account: Account, settings: IngestSettings, fates: Mapping[str, Fact] | None = None, fate_notes: Sequence[str] = ()
+) -> Report:
+    """The stage's account, checked: lines (and rows of an earlier table) seen = jobs + set aside + unreadable.
+
+    fates, fate_notes: what became of an earlier table's rows.
+    """
     set_aside = {name: Tally(n) for name, n in sorted(account.lines.items())}
     set_aside["superseded"] = Tally(account.n_superseded, float(account.superseded_proc_s))
     for _, reason in _reasons(account):
@@ -155,8 +169,8 @@ def report(account: Account, site: SiteSettings, settings: IngestSettings, fates
         seen=Tally(account.n_lines + account.n_earlier, float(account.proc_s + account.superseded_proc_s)),
         kept=Tally(account.n_jobs, float(account.proc_s)),
         set_aside=set_aside,
-        facts=_facts(account, site) | (fates.facts() if fates else {}),
-        notes=tuple(_notes(account, settings, fates)),
+        facts={**_facts(account), **(fates or {})},
+        notes=(*_notes(account, settings), *fate_notes),
     ).check()
 
 
@@ -166,12 +180,12 @@ def _reasons(account: Account) -> list[tuple[str, str]]:
     return [key for key in dict.fromkeys([*known, *sorted(account.unreadable)]) if account.unreadable[key]]
 
 
-def _facts(account: Account, site: SiteSettings) -> dict[str, Fact]:
+def _facts(account: Account) -> dict[str, Fact]:
     header = dict(sorted(account.header.items()))
     said: dict[str, Fact] = {name: value for name, value in header.items() if name not in _COUNTED}
     counted: dict[str, Fact] = {name: int(value) for name, value in header.items() if name in _COUNTED}
-    if site.max_procs is not None:
-        counted["max_procs"] = site.max_procs
+    if account.site.max_procs is not None:
+        counted["max_procs"] = account.site.max_procs
     return {
         "format": "+".join(account.readers),
         "files": len(account.labels),
@@ -185,15 +199,14 @@ def _facts(account: Account, site: SiteSettings) -> dict[str, Fact]:
     }
 
 
-def _notes(account: Account, settings: IngestSettings, fates: Fates | None) -> Sequence[str]:
+def _notes(account: Account, settings: IngestSettings) -> Sequence[str]:
     said = [note for name, reader in account.readers.items() for note in reader.notes(account.remarks[name], settings)]
     return (
         *(_unreadable_note(account, key) for key in _reasons(account)),
         *_record_notes(account),
-        *(map(unquoted, said) if account.is_discreet else said),
+        *(map(unquoted, said) if account.site.anonymise else said),
         *account.passed_over,
         *([_earlier_note(account.earlier_lacks)] if account.earlier_lacks else ()),
-        *(fates.notes() if fates else ()),
     )
 
 
@@ -221,19 +234,24 @@ def explained(row: Mapping[str, object]) -> str:
     return f"{where}: found {str(row['reason']).replace('_', ' ')} in '{printable(str(row['raw']), 60)}'"
 
 
-def _indistinct(combined: Combined) -> int:
+def _n_reused(jobs: pa.Table, site: str) -> int:
+    """How many ids several whole jobs of the site bear: the second one of each has restart 1."""
+    seconds = jobs.select(["site", "state"]).filter(arrow(integers(jobs["restart"])[0] == 1)).to_pylist()
+    return sum(job["site"] == site and job["state"] != PARTIAL for job in seconds)
+
+
+def _indistinct(jobs: pa.Table, superseded: pa.Table) -> int:
     """Superseded records that may be jobs: several kept ones bear their id, were submitted with them and ran whole.
 
     Tasks of an array exported without indices may agree in every value, as one record read twice does. How many times
     a file has a record decides nothing, because the jobs must not depend on how records were split into files.
     """
-    lost = combined.superseded
-    if not lost.num_rows or not combined.jobs.num_rows:
+    if not superseded.num_rows or not jobs.num_rows:
         return 0
-    jobs = combined.jobs.filter(pc.is_in(combined.jobs["job_id"], value_set=lost["job_id"].combine_chunks()))
+    jobs = jobs.filter(pc.is_in(jobs["job_id"], value_set=superseded["job_id"].combine_chunks()))
     told = jobs.select(["job_id", "submit_s", "start_s", "end_s"]).drop_null().to_pylist()
     jobs_of = Counter((job["job_id"], job["submit_s"]) for job in told)
-    records = lost.select(["job_id", "submit_s", "end_s"]).drop_null().to_pylist()
+    records = superseded.select(["job_id", "submit_s", "end_s"]).drop_null().to_pylist()
     return sum(jobs_of[record["job_id"], record["submit_s"]] > 1 for record in records)
 
 

@@ -1,30 +1,34 @@
 """Reads every log of a run once, and makes one table of jobs of them: the one way that a line of a log walks.
 
-each chunk of a reader -> derive.py, privacy.py -> rows by job id (spill.py)
-each partition of rows -> the reader's fold and settle -> combine.py -> update.py
-all partitions in order (merge.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
+each chunk of a reader -> derive.py, privacy.py -> rows in memory or in files (records.py)
+rows of whole job ids -> the reader's fold and settle -> each record once (records.py) -> an earlier table (update.py)
+all of them in order (records.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import arrow
+from pipeline.arrays import texts
 from pipeline.errors import ConservationError, InputError, printable
 from pipeline.ingest.archives import with_members
-from pipeline.ingest.combine import FORMAT, combine, with_sorted_categories
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
-from pipeline.ingest.ingest_report import Account, check_damage, report
+from pipeline.ingest.ingest_report import Account, check_account, report
 from pipeline.ingest.jobs_tables import OnDisk
-from pipeline.ingest.merge import joined, merged, write_run
-from pipeline.ingest.reader import EXTRAS, PART, READ_AGAIN, Chunk, Reader, Remarks, chunks_of
+from pipeline.ingest.reader import EXTRAS, Reader, Remarks, chunks_of
+from pipeline.ingest.records import (
+    FOUND,
+    HOLD_BYTES,
+    Records,
+    distinct,
+    inserted,
+    leading_digits,
+    marked,
+    with_sorted_categories,
+)
 from pipeline.ingest.sources import ARROW, PARQUET, Source, check_is_text, head
-from pipeline.ingest.spill import PartitionedRows, Room, SpooledTables, id_keys, partitions_for
-from pipeline.ingest.update import FATE, EarlierTable, Fates, updated
+from pipeline.ingest.update import EarlierTable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, count_done
 from pipeline.settings import IngestSettings, SiteSettings
@@ -35,7 +39,8 @@ Formats = Mapping[str, Callable[[], Reader]]
 """By name, how the Reader of a format is imported."""
 
 EARLIER = "earlier"
-_LINES = UNREADABLE.schema()
+FOUND_JOBS = "found"
+"""Kinds of rows beside those of the readers and UNREADABLE."""
 
 
 def read_logs(
@@ -47,171 +52,111 @@ def read_logs(
     to: OnDisk | None,
 ) -> tuple[LargeTable, LargeTable, Report]:
     """JOBS, UNREADABLE and the report of some logs, as `ingest` gives them; to: with a scratch folder."""
-    logs = _Logs.read(sources, formats, site, settings, earlier, to)
-    tables = logs.jobs(to.scratch if to else None)
-    first = next(tables)
-    # Before anything is written: where there is no job this is an error.
-    found = logs.report()
-    lines = logs.unreadable.tables(_LINES)
+    account, deriver = Account(site), ColumnDeriver(site, settings)
+    sources, account.passed_over = with_members(sources)
+    known = with_readers(sources, candidates_of(formats, settings), account)
+    by_name = {reader.name: reader for _, reader in known}
+    account.readers |= {name: by_name[name] for name in formats if name in by_name}
+    rows = Records(_schemas(account.readers.values()), to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
+    same_record = [reader.same_record for reader in account.readers.values()]
+    # The lines of every source become typed rows of jobs and of parts of jobs, or are unreadable.
+    ids = [texts([])]
+    for source, reader in known:
+        for chunk in chunks_of(reader, source, site, settings):
+            unreadable = deriver.unreadable(chunk.unreadable)
+            account.add(source, reader, chunk, unreadable)
+            count_done("lines", chunk.n_lines)
+            rows.add(UNREADABLE.name, unreadable)
+            for kind, table in ((_jobs(reader), chunk.jobs), (_parts(reader), chunk.parts)):
+                if table is not None:
+                    rows.add(kind, deriver.table(table))
+                    ids += [leading_digits(table["job_id"]).unique()] if earlier else []
+    # The rows of an earlier table that these may change come to them.
+    older = EarlierTable(earlier, pa.concat_arrays(ids).unique(), site.name) if earlier else None
+    if older:
+        account.n_earlier, account.earlier_lacks = older.n_rows, older.lacks
+        for table in older.changing():
+            rows.add(EARLIER, table)
+    # Of each record one reading is kept, and all are put in order.
+    remarks = {name: Remarks(of_format) for name, of_format in account.remarks.items()}
+    for tables in rows.batches([kind for kind in rows.schemas if kind not in (UNREADABLE.name, FOUND_JOBS)]):
+        new = _settled(tables, account, remarks, site, settings)
+        found, lost = distinct(new, same_record)
+        if older:
+            found, again = older.updated(found, tables[EARLIER], same_record)
+            lost = pa.concat_tables([lost, again])
+        account.settle(found, lost)
+        rows.add(FOUND_JOBS, found)
+    if older and rows.is_spilled:
+        for table in older.unchanged(account):
+            rows.add(FOUND_JOBS, table)
+    check_account(account, settings.max_damaged or 1.0)
+    unreadable = _stored_lines(rows, account, to)
+
+    def told() -> Report:
+        return report(account, settings, *((older.facts(), older.notes()) if older else ()))
+
+    def jobs() -> Iterator[pa.Table]:
+        found = rows.ordered(FOUND_JOBS)
+        for part in inserted(next(found), older.unchanged(account)) if older and not rows.is_spilled else found:
+            if older:
+                older.count(part)
+            yield JOBS.check(part.select(JOBS.schema().names))
+        # Where a record is lost this is an error, before the file takes its place.
+        told()
+
     if to is None:
-        return with_sorted_categories(first), _all_lines(lines), found
-    if to.unreadable is None or not logs.account.unreadable:
-        unreadable = _all_lines(lines)
-        if to.unreadable:
-            to.unreadable.unlink(missing_ok=True)
-    else:
-        written = to.write(to.unreadable, map(UNREADABLE.check, row_groups(lines)), UNREADABLE, {})
-        unreadable = StoredTable(written, UNREADABLE)
-    jobs = StoredTable(to.write(to.jobs, chain([first], tables), JOBS, logs.deriver.hasher.mark), JOBS)
-    return jobs, unreadable, logs.report()
+        return with_sorted_categories(pa.concat_tables(jobs())), unreadable, told()
+    written = to.write(to.jobs, jobs(), JOBS, deriver.hasher.mark)
+    return StoredTable(written, JOBS), unreadable, told()
 
 
-def _all_lines(lines: Iterator[pa.Table]) -> LargeTable:
+def _stored_lines(rows: Records, account: Account, to: OnDisk | None) -> LargeTable:
+    """UNREADABLE in its file, if it has one and any row, else in memory."""
+    lines = rows.tables(UNREADABLE.name)
+    if to and to.unreadable and account.unreadable:
+        checked = map(UNREADABLE.check, row_groups(lines))
+        return StoredTable(to.write(to.unreadable, checked, UNREADABLE, {}), UNREADABLE)
+    if to and to.unreadable:
+        to.unreadable.unlink(missing_ok=True)
     return UNREADABLE.check(pa.concat_tables([*lines, UNREADABLE.empty()]))
 
 
-@dataclass(slots=True)
-class _Logs:
-    """What was read: the rows by partition, the unreadable lines, and the counts of both.
-
-    earlier: the table to bring up to date; `rows` holds those of its rows that the logs may change.
-    """
-
-    readers: tuple[Reader, ...]
-    site: SiteSettings
-    settings: IngestSettings
-    rows: PartitionedRows
-    unreadable: SpooledTables
-    account: Account
-    deriver: ColumnDeriver
-    earlier: EarlierTable | None = None
-    fates: Fates | None = None
-    ids: list[np.ndarray[tuple[int], np.dtype[np.uint64]]] = field(default_factory=lambda: [np.empty(0, np.uint64)])
-
-    @classmethod
-    def read(
-        cls, sources: Sequence[Source], formats: Formats, site: SiteSettings, settings: IngestSettings,
-        earlier: Path | None, to: OnDisk | None,
-    ) -> "_Logs":  # fmt: skip
-        """Read every source. Rows stay in memory without `to`, else many of them go to its scratch folder."""
-        account = Account(site.anonymise)
-        sources, account.passed_over = with_members(sources)
-        known = with_readers(sources, candidates_of(formats, settings), account)
-        by_name = {reader.name: reader for _, reader in known}
-        account.readers |= {name: by_name[name] for name in formats if name in by_name}
-        used = tuple(account.readers.values())
-        scratch = to.scratch if to else None
-        rows = PartitionedRows(scratch and scratch / "jobs", room=to.room if to else Room())
-        unreadable = SpooledTables(scratch and scratch / "unreadable.arrow")
-        logs = cls(used, site, settings, rows, unreadable, account, ColumnDeriver(site, settings))
-        for reader in used:
-            rows.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
-            if reader.parts is not None:
-                rows.declare(parts_kind(reader), finished_schema(reader.parts))
-        n_bytes = sum(map(_size, {source.path for source, _ in known}))
-        for source, reader in known:
-            for chunk in chunks_of(reader, source, site, settings):
-                if not rows.is_spilled and account.n_bytes:
-                    # Rows so far tell how many are to come.
-                    rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes), rows.room)
-                logs._add(chunk, source, reader, keeps_ids=earlier is not None)
-        if earlier:
-            logs._add_earlier(earlier)
-        return logs
-
-    def _add(self, chunk: Chunk, source: Source, reader: Reader, *, keeps_ids: bool) -> None:
-        bad = self.deriver.unreadable(chunk.unreadable)
-        self.account.add(source, reader, chunk, bad)
-        count_done("lines", chunk.n_lines)
-        self.unreadable.add(bad)
-        for kind, table in ((jobs_kind(reader), chunk.jobs), (parts_kind(reader), chunk.parts)):
-            if table is not None:
-                self.rows.add(kind, self.deriver.table(table))
-                self.ids += [np.unique(id_keys(table["job_id"]))] if keeps_ids else []
-
-    def _add_earlier(self, path: Path) -> None:
-        self.fates = Fates(self.site.name)
-        self.earlier = EarlierTable.of(path, np.unique(np.concatenate(self.ids)), self.site.name)
-        self.rows.declare(EARLIER, JOBS.schema())
-        self.account.earlier_lacks = self.earlier.lacks
-        for changing, staying in self.earlier.split():
-            self.account.n_earlier += changing.num_rows + staying.jobs.num_rows
-            self.account.settle(staying)
-            self.rows.add(EARLIER, changing)
-
-    def report(self) -> Report:
-        """The report, after `jobs` has begun; InputError where there is no job, or too much is damaged."""
-        account = self.account
-        if not account.n_jobs:
-            where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
-            found, do = f"no job in {account.n_lines} lines", "check that the export ran"
-            if any(reason == "no_line_end" for _, reason in account.unreadable):
-                found += ", and a last line without a line end"
-                do = READ_AGAIN
-            raise InputError(where, found, "; or ".join(reader.expects for reader in self.readers), do)
-        check_damage(account, self.settings.max_damaged or 1.0)
-        return report(account, self.site, self.settings, self.fates)
-
-    def jobs(self, scratch: Path | None) -> Iterator[pa.Table]:
-        """Yields the final JOBS in order, checked, in one or more tables; the account is complete before the first."""
-        remarks = {name: Remarks(of_format) for name, of_format in self.account.remarks.items()}
-        schema = pa.schema([*JOBS.schema(), FATE]) if self.fates else JOBS.schema()
-        rows, runs = self.rows, list[Path]()
-        alone = pa.table([pa.nulls(0, f.type) for f in schema], schema=schema)
-        for tables in rows.partitions():
-            jobs = self._combined(tables, remarks)
-            if not rows.is_spilled or scratch is None:
-                alone = jobs
-            elif jobs.num_rows:
-                runs.append(scratch / "runs" / f"{len(runs)}.arrow")
-                write_run(runs[-1], jobs, rows.n_partitions, rows.room)
-        found = merged(runs, schema, rows.room) if runs else iter([alone])
-        if self.earlier and self.earlier.is_in_order:
-            found = joined([found, self.earlier.unchanged()], schema, rows.room)
-        for jobs in found:
-            if self.fates:
-                self.fates.count(jobs)
-            yield JOBS.check(jobs.select(JOBS.schema().names))
-
-    def _combined(self, tables: dict[str, pa.Table], remarks: dict[str, Remarks]) -> pa.Table:
-        """One partition's jobs, in order."""
-        settled = []
-        for place, reader in enumerate(self.readers):
-            jobs = reader.settle(self._folded(tables, reader), remarks[reader.name], self.settings)
-            jobs = jobs.select([*JOBS.schema().names, PART.name])
-            if len(self.readers) > 1:
-                jobs = jobs.append_column(FORMAT, arrow(np.full(jobs.num_rows, place, np.int32)))
-            settled.append(jobs)
-        same_record = [reader.same_record for reader in self.readers]
-        together = settled[0] if len(settled) == 1 else pa.concat_tables(settled).unify_dictionaries()
-        combined = combine(together, *same_record)
-        if self.fates:
-            self.fates.count_new(combined.jobs)
-            combined = updated(combined, tables[EARLIER], self.site.name, same_record)
-        self.account.settle(combined)
-        return combined.jobs.drop_columns([name for name in (FORMAT.name,) if name in combined.jobs.column_names])
-
-    def _folded(self, tables: dict[str, pa.Table], reader: Reader) -> pa.Table:
-        jobs = tables[jobs_kind(reader)]
-        if reader.fold is None or reader.parts is None:
-            return jobs.select(JOBS.schema().names)
-        parts = tables[parts_kind(reader)]
-        folded = reader.fold(jobs, parts, self.site, self.settings)
-        n_in, n_out = jobs.num_rows + parts.num_rows, folded.jobs.num_rows + sum(folded.lines.values())
-        if n_in != n_out:
-            raise ConservationError(f"reader {reader.name}: found {n_out} records after folding, expected {n_in}.")
-        self.account.fold(reader, folded)
-        return folded.jobs.select(JOBS.schema().names)
+def _schemas(readers: Iterable[Reader]) -> dict[str, pa.Schema]:
+    """The columns of every kind of rows: what readers hand over, an earlier table, what is found."""
+    jobs = finished_schema(pa.schema([*JOBS.schema(), *EXTRAS]))
+    schemas = {_jobs(reader): jobs for reader in readers}
+    schemas |= {_parts(reader): finished_schema(reader.parts) for reader in readers if reader.parts is not None}
+    return schemas | {EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND}
 
 
-def jobs_kind(reader: Reader) -> str:
-    """The kind under which PartitionedRows keeps a format's jobs."""
+def _jobs(reader: Reader) -> str:
     return f"{reader.name} jobs"
 
 
-def parts_kind(reader: Reader) -> str:
-    """The kind under which PartitionedRows keeps a format's partial records."""
+def _parts(reader: Reader) -> str:
     return f"{reader.name} parts"
+
+
+def _settled(
+    tables: dict[str, pa.Table], account: Account, remarks: Mapping[str, Remarks], site: SiteSettings,
+    settings: IngestSettings,
+) -> pa.Table:  # fmt: skip
+    """The jobs that these rows are, which hold all records of their ids: folded, and final but for repeats."""
+    settled = []
+    for place, reader in enumerate(account.readers.values()):
+        jobs = tables[_jobs(reader)]
+        if reader.fold is not None and reader.parts is not None:
+            n_in = jobs.num_rows + tables[_parts(reader)].num_rows
+            folded = reader.fold(jobs, tables[_parts(reader)], site, settings)
+            n_out = folded.jobs.num_rows + sum(folded.lines.values())
+            if n_in != n_out:
+                raise ConservationError(f"reader {reader.name}: found {n_out} records after folding, expected {n_in}.")
+            account.fold(reader, folded)
+            jobs = folded.jobs
+        jobs = reader.settle(jobs.select(JOBS.schema().names), remarks[reader.name], settings)
+        settled.append(marked(jobs, format=place, is_new=True))
+    return settled[0] if len(settled) == 1 else pa.concat_tables(settled).unify_dictionaries()
 
 
 def candidates_of(formats: Formats, settings: IngestSettings) -> Sequence[Callable[[], Reader]]:
@@ -273,14 +218,3 @@ def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Rea
 
 def _expected(candidates: Sequence[Callable[[], Reader]]) -> str:
     return "; or ".join(load().expects for load in candidates)
-
-
-def _size(path: Path) -> int:
-    """Bytes of text a file may hold: compressed ones some eight times their size."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            is_packed = file.read(4)[:2] in (b"\x1f\x8b", b"\xfd7", b"BZ", b"\x28\xb5", b"PA", b"PK")
-    except OSError:
-        return 0
-    return 8 * size if is_packed else size

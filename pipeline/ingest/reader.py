@@ -2,10 +2,10 @@
 
 What happens to a chunk. assemble/derived_columns.py first completes each of its tables: application and problem size
 are derived from the job's text, personal columns are hashed where the site asks for it, and RAW columns are
-dropped. Only then does a row reach the disk, in a spill file of its job id's partition. When every source is read,
-each partition, which holds whole job ids (and whole arrays and heterogeneous jobs: it goes by the id's leading digits),
-is handed to `fold` (where the reader has one), then to `settle`, and its duplicates are taken out and its restarts
-numbered (combine.py).
+dropped. Only then may a row reach the disk, in a file (records.py). When every source is read, portions
+of the rows that hold whole job ids (and whole arrays and heterogeneous jobs: they go by the id's leading digits) are
+handed to `fold` (where the reader has one), then to `settle`, and their duplicates are taken out and their restarts
+numbered (records.py).
 
 So a reader whose jobs are one record each (SWF) hands over `jobs` and has no `fold`. One whose jobs are spread over
 several records (sacct steps, PBS events), in any order, chunk or file, hands the partial ones over as `parts`, in a
@@ -93,7 +93,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Jobs of a partition made whole: JOBS's columns, in any order; others are dropped.
+    """Jobs of some ids made whole: JOBS's columns, in any order; others are dropped.
 
     lines: what became of the records that are no job of their own now (step, orphan_step, event, ...), by name:
     rows of `jobs` and `parts` that came in = rows of `jobs` that go out + sum of `lines`. remarks: added to the run's.
@@ -123,7 +123,7 @@ class Reader:
     """One log format.
 
     looks_right: whether a source's first bytes (64 KiB, decompressed) are of this format. read: a source's chunks, in
-    order, in bounded memory. fold: jobs and parts of one partition made jobs; it sees every record of each of its job
+    order, in bounded memory. fold: jobs and parts of whole job ids made jobs; it sees every record of each of its job
     ids, whatever file they came from, in any order, and some twice where logs overlap, which must not change the job.
     parts: the schema of `Chunk.parts`; it needs a job_id (string, never null); a column named as in JOBS or RAW holds
     what that one holds and is finished the same way, and no other column may hold text of a user's making.

@@ -1,6 +1,7 @@
 """A run that holds a few hundred jobs at a time publishes what one that holds all of them does."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,7 @@ from flows.services.run.running import run_and_publish
 from pipeline import large_tables
 from pipeline.clean import stage
 from pipeline.group import templates
-from pipeline.ingest import jobs_tables
-from pipeline.ingest.spill import Room
+from pipeline.ingest import OnDisk, records
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest, load_manifest
 
@@ -38,7 +38,9 @@ def digests(manifest: Manifest) -> dict[str, str]:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_tables, "PART_ROWS", 701)
-    monkeypatch.setattr(jobs_tables, "WIDE", Room(1 << 16, 1 << 15, 900, 128, 1800, 1 << 10))
+    monkeypatch.setattr(records, "BATCH_ROWS", 900)
+    between = OnDisk.between_steps
+    monkeypatch.setattr(OnDisk, "between_steps", lambda folder: replace(between(folder), hold_bytes=1 << 16))
 
 
 def test_small_parts_give_the_same_bytes(tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -5,12 +5,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.ingest import OnDisk, ingest, read_sources
+from pipeline.ingest import OnDisk, ingest, records
 from pipeline.ingest import update as earlier_table
-from pipeline.ingest.spill import Room
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table, write_table
@@ -40,10 +40,6 @@ sacct_rows = st.builds(
 sacct_lines = st.lists(sacct_rows, max_size=30)
 
 
-def room_of(limits: dict[str, int]) -> Room:
-    return Room(hold_bytes=limits["hold"], most_rows=limits["most"], window_rows=limits["window"])
-
-
 def to_files(folder: Path, texts: list[str], limits: dict[str, int]) -> tuple[bytes, Report]:
     """What the streaming door writes under these limits."""
     logs = folder / "logs"
@@ -51,21 +47,14 @@ def to_files(folder: Path, texts: list[str], limits: dict[str, int]) -> tuple[by
     for number, text in enumerate(texts):
         (logs / f"{number}.log").write_text(text)
     paths = [logs / f"{number}.log" for number in range(len(texts))]
-    with (
-        patch.object(read_sources, "partitions_for", lambda *_: limits["partitions"]),
-    ):
-        to = OnDisk(folder / "o", folder / "u", folder / "s", room=room_of(limits))
+    with patch.object(records, "BATCH_ROWS", limits["batch"]):
+        to = OnDisk(folder / "o", folder / "u", folder / "s", hold_bytes=limits["hold"])
         *_, report = ingest(paths, SiteSettings(), IngestSettings(), to=to)
     return (folder / "o").read_bytes(), report
 
 
 limits = st.fixed_dictionaries(
-    {
-        "hold": st.sampled_from([0, 500, 1 << 26]),
-        "partitions": st.integers(1, 9),
-        "most": st.sampled_from([2, 10, 10_000]),
-        "window": st.sampled_from([2, 16, 1 << 17]),
-    }
+    {"hold": st.sampled_from([0, 500, 1 << 26]), "batch": st.sampled_from([1, 2, 10, 10_000])}
 )
 
 
@@ -119,9 +108,10 @@ def test_rows_that_no_new_record_may_change_are_passed_on(
             out = folder / f"updated-{is_in_order}"
             known = SiteSettings(name=site) if site else SiteSettings()
             with (
-                patch.object(earlier_table, "_is_in_order", lambda _, found=is_in_order: found),
+                patch.object(earlier_table, "follows", lambda *_, found=is_in_order: found),
+                patch.object(records, "BATCH_ROWS", limits["batch"]),
             ):
-                to = OnDisk(out, folder / "bad", folder / f"s{is_in_order}", room=room_of(limits))
+                to = OnDisk(out, folder / "bad", folder / f"s{is_in_order}", hold_bytes=limits["hold"])
                 *_, report = ingest([folder / "new.log"], known, IngestSettings(), folder / "o", to=to)
             told.append((out.read_bytes(), report))
         assert told[0] == told[1]
@@ -135,7 +125,13 @@ def test_a_table_in_order_is_known_as_such(lines: list[str]) -> None:
         log = folder / "log"
         log.write_text("; Version: 2.2\n" + row(job_id=99) + "\n" + "\n".join(lines) + "\n")
         jobs, *_ = ingest([log], SiteSettings(), IngestSettings())
-        assert earlier_table._is_in_order(write_table(folder / "jobs", jobs, JOBS))
+        assert is_in_order(write_table(folder / "jobs", jobs, JOBS))
         turned = jobs.take(list(range(jobs.num_rows))[::-1])
         is_same = turned.to_pylist() == jobs.to_pylist()
-        assert earlier_table._is_in_order(write_table(folder / "turned", turned, JOBS)) == is_same
+        assert is_in_order(write_table(folder / "turned", turned, JOBS)) == is_same
+
+
+def is_in_order(path: Path) -> bool:
+    table = earlier_table.EarlierTable(path, pa.array(["99"]), SiteSettings().name)
+    assert sum(rows.num_rows for rows in table.changing()) == (1 if table.is_in_order else table.n_rows)
+    return table.is_in_order

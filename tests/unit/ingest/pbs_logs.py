@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from pipeline.ingest.combine import combine
 from pipeline.ingest.formats import pbs
 from pipeline.ingest.formats.pbs import PBS
 from pipeline.ingest.reader import Remarks, chunks_of, jobs_table
+from pipeline.ingest.records import distinct, in_order, marked
 from pipeline.ingest.sources import find_sources, line_blocks
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -63,8 +63,9 @@ def read_paths(
     assert parts.num_rows == folded.jobs.num_rows + sum(folded.lines.values())
     assert n_lines == folded.jobs.num_rows + unreadable.num_rows + sum(lines.values())
     remarks = sum((chunk.remarks for chunk in chunks), Remarks())
-    combined = combine(PBS.settle(folded.jobs, remarks, settings), PBS.same_record)
-    return Outcome(_plain(JOBS.check(combined.jobs)), _plain(unreadable), lines, remarks, n_lines)
+    found, _ = distinct(marked(PBS.settle(folded.jobs, remarks, settings), format=0, is_new=True), [PBS.same_record])
+    jobs = JOBS.check(in_order(found).select(JOBS.schema().names))
+    return Outcome(_plain(jobs), _plain(unreadable), lines, remarks, n_lines)
 
 
 def _plain(table: pa.Table) -> pa.Table:

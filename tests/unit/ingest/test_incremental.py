@@ -11,7 +11,6 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.ingest import OnDisk, ingest
-from pipeline.ingest.spill import Room
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table, write_table
@@ -24,7 +23,7 @@ POSITION = ("source_file", "source_line")
 
 def update(folder: Path, out: Path, *logs: Path, hold_bytes: int = 1 << 26, **site: Any) -> Report:
     """What `walltime ingest LOG --out OUT --update` does."""
-    to = OnDisk(out, out.with_suffix(".bad"), Path(mkdtemp(dir=folder)), room=Room(hold_bytes=hold_bytes))
+    to = OnDisk(out, out.with_suffix(".bad"), Path(mkdtemp(dir=folder)), hold_bytes=hold_bytes)
     *_, report = ingest(logs, SiteSettings(**site), IngestSettings(), out if out.exists() else None, to=to)
     return report
 

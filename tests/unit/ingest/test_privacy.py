@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import OnDisk, ingest, read_sources, spill
+from pipeline.ingest import OnDisk, ingest, records
 from pipeline.ingest.privacy import Hasher, hasher_of
-from pipeline.ingest.spill import Room
+from pipeline.ingest.records import Records
 from pipeline.settings import IngestSettings, SiteSettings, TextRule
 from pipeline.storage import read_table
 from pipeline.tables import JOBS, UNREADABLE
@@ -58,16 +58,16 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
     settings = IngestSettings(problem_size_rules=rules, keep_submit_line=True)
     out, beside, scratch = tmp_path / "o.parquet", tmp_path / "o.unreadable.parquet", tmp_path / "scratch"
     spilled = []
-    append = spill.append
+    stored = Records._stored
 
-    def noted(path: Path, rows: pa.Table, batch_rows: int | None = None) -> None:
-        append(path, rows, batch_rows)
-        spilled.append(path.read_bytes())
+    def noted(self: Records, kind: str) -> pa.RecordBatchReader:
+        rows = stored(self, kind)
+        spilled.append((scratch / f"{kind}.arrow").read_bytes())
+        return rows
 
-    monkeypatch.setattr(spill, "append", noted)
-    monkeypatch.setattr(spill, "_OPTIONS", pa.ipc.IpcWriteOptions())
-    monkeypatch.setattr(read_sources, "SpooledTables", lambda path: spill.SpooledTables(path, 0))
-    to = OnDisk(out, beside, scratch, room=Room(hold_bytes=0))
+    monkeypatch.setattr(Records, "_stored", noted)
+    monkeypatch.setattr(records, "_PACKED", pa.ipc.IpcWriteOptions())
+    to = OnDisk(out, beside, scratch, hold_bytes=0)
     *_, report = ingest([log], site, settings, to=to)
     jobs, unreadable = read_table(out, JOBS), read_table(beside, UNREADABLE)
     assert spilled and jobs.num_rows == 39 and unreadable.num_rows == 1

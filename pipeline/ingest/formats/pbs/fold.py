@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats_of, integers, nulls, one_piece, texts
-from pipeline.ingest.combine import ranked
 from pipeline.ingest.formats.pbs.records import CODE, STATES
 from pipeline.ingest.formats.pbs.scan import KINDS
 from pipeline.ingest.reader import Folded, constant, jobs_table
+from pipeline.ingest.records import ranked
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
 

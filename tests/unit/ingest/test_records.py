@@ -1,0 +1,101 @@
+"""Rows in memory or in the database: nothing lost, whole jobs together, one order."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.arrays import CATEGORY
+from pipeline.errors import TableError
+from pipeline.ingest import records
+from pipeline.ingest.records import Records, in_order, inserted, leading_digits
+from pipeline.tables import JOBS
+from tests.rows import jobs_of
+
+SCHEMA = pa.schema([("job_id", pa.string()), ("user", CATEGORY), ("n", pa.int64()), ("never", pa.float64())])
+HOLD = pytest.mark.parametrize("hold_bytes", [0, 1 << 30])
+
+
+def table(ids: list[str], start: int = 0) -> pa.Table:
+    users = pa.array([f"u{len(i)}" for i in ids]).dictionary_encode()
+    numbers = pa.array(range(start, start + len(ids)), pa.int64())
+    return pa.table([pa.array(ids), users.cast(CATEGORY), numbers, pa.nulls(len(ids), pa.float64())], schema=SCHEMA)
+
+
+def shuffled_jobs() -> pa.Table:
+    """Jobs whose ids and submits put every key of the order to use."""
+    rng = np.random.default_rng(5)
+    odd = ["x", "-5", "007", "7", "12.srv", "12.Srv", "12.srv.2", "-", "1234567890123456789", "99999999999999999999"]
+    ids = rng.permutation([*map(str, range(8, 400)), *(f"7_{i}" for i in range(100)), *odd, "9\n1", "ä1", "z1"])
+    submits = rng.choice([None, 1, 2, 3, 900], len(ids)).tolist()
+    rows = [{"job_id": str(i), "submit_s": s} for i, s in zip(ids, submits, strict=True)]
+    rows += [{"job_id": "6", "submit_s": 3, "restart": r, "cluster": c} for r in (1, 0, 2) for c in ("b", None, "a")]
+    return jobs_of(rows)
+
+
+def test_a_job_s_tasks_components_and_server_names_begin_alike() -> None:
+    ids = pa.chunked_array(
+        [["17", "17_4", "17_[5-9%2]", "17+1", "17.srv", "17[3].srv"], ["17.batch", "17\n1", "", "x1"]]
+    )
+    assert leading_digits(ids).to_pylist() == ["17"] * 8 + ["", "x1"]
+
+
+@HOLD
+@pytest.mark.parametrize("batch_rows", [3, 10_000])
+def test_rows_come_back_with_whole_jobs_together(
+    tmp_path: Path, hold_bytes: int, batch_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "BATCH_ROWS", batch_rows)
+    rows = Records({"a": SCHEMA, "b": SCHEMA}, tmp_path, hold_bytes)
+    ids = [f"{i % 97}_{i}" for i in range(1_000)]
+    for kind, added in (("a", table(ids)), ("b", table(ids[:50])), ("a", table([])), ("a", table(ids[:10], 1_000))):
+        rows.add(kind, added)
+    found: dict[str, list[int]] = {"a": [], "b": []}
+    homes: dict[str, int] = {}
+    for place, tables in enumerate(rows.batches(["a", "b"])):
+        for kind, some in tables.items():
+            assert some.schema == SCHEMA
+            found[kind] += some["n"].to_pylist()
+            assert some["user"].to_pylist() == [f"u{len(i)}" for i in some["job_id"].to_pylist()]
+            for job_id in some["job_id"].to_pylist():
+                assert homes.setdefault(job_id.split("_")[0], place) == place
+    assert sorted(found["a"]) == list(range(1_010)) and sorted(found["b"]) == list(range(50))
+    assert rows.is_spilled == (hold_bytes == 0)
+
+
+@HOLD
+def test_rows_may_keep_the_order_in_which_they_came(tmp_path: Path, hold_bytes: int) -> None:
+    rows = Records({"a": SCHEMA}, tmp_path, hold_bytes)
+    for start in range(0, 50, 5):
+        rows.add("a", table(["1"] * 5, start))
+    assert pa.concat_tables(rows.tables("a"))["n"].to_pylist() == list(range(50))
+
+
+@HOLD
+def test_the_database_has_the_order_of_memory(tmp_path: Path, hold_bytes: int) -> None:
+    jobs = shuffled_jobs()
+    rows = Records({"jobs": JOBS.schema()}, tmp_path, hold_bytes)
+    for start in range(0, jobs.num_rows, 100):
+        rows.add("jobs", jobs.slice(start, 100))
+    rows.check_key(JOBS)
+    assert pa.concat_tables(rows.ordered("jobs")).to_pylist() == in_order(jobs).to_pylist()
+    assert rows.is_spilled == (hold_bytes == 0)
+
+
+def test_a_key_that_repeats_in_the_database_is_found(tmp_path: Path) -> None:
+    rows = Records({"jobs": JOBS.schema()}, tmp_path, 0)
+    for _ in range(2):
+        rows.add("jobs", jobs_of([{"job_id": "1", "submit_s": 4}]))
+    with pytest.raises(TableError, match="found 1 rows repeating the key"):
+        rows.check_key(JOBS)
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 1_000])
+def test_a_table_in_order_takes_in_other_rows(n_rows: int) -> None:
+    jobs = in_order(shuffled_jobs())
+    is_new = np.arange(jobs.num_rows) % 3 == 0
+    new, earlier = (jobs.filter(pa.array(chosen)) for chosen in (is_new, ~is_new))
+    batches = (earlier.slice(start, n_rows) for start in range(0, earlier.num_rows, n_rows))
+    assert pa.concat_tables(inserted(new, batches)).to_pylist() == jobs.to_pylist()
+    assert pa.concat_tables(inserted(new, ())).to_pylist() == new.to_pylist()
