@@ -274,21 +274,26 @@ class Watch:
             self.report()
         schedule, now = CronSchedule(cron=self.served.cron, timezone=self.served.timezone), datetime.now(UTC)
         dates = asyncio.run(schedule.get_dates(start=now - LOOK_BACK, end=now - GRACE))
-        due_s = dates[-1].timestamp() if dates else 0.0
-        # A killed night is run once more: what ended it may end it again.
-        if due_s != self._tried_s and self._is_missing(due_s, is_away=is_away):
-            self._tried_s = due_s
-            self._run_plainly(due_s)
+        night_s = self._missing(dates[-1].timestamp() if dates else None, is_away=is_away)
+        if night_s is not None and night_s != self._tried_s:
+            self._tried_s = night_s
+            self._run_plainly(night_s)
 
-    def _is_missing(self, due_s: float, *, is_away: bool) -> bool:
-        """Whether the night of this time has not begun where nobody else can begin it, or was killed."""
+    def _missing(self, due_s: float | None, *, is_away: bool) -> float | None:
+        """The time of a night that nobody else runs: a killed one, or the last that was due while the API is away.
+
+        One that ran here and is killed is not run again: what has ended it may end it again.
+        """
         last = read_last_run(self.folder)
-        if last is None or last.began_s < due_s:
-            is_ours = last is not None or due_s > self.began_s
-            return is_away and is_ours and not self._is_paused and not is_held(self.folder / WORK)
-        # Prefect stops a run where its runner ends; it also stops one that a user cancels.
-        is_broken = last.state == RunState.STOPPED and last.began_s <= self.broke_s
-        return last.state == RunState.KILLED or is_broken
+        if last is not None and (last.flow_run or last.began_s < self.began_s):
+            # Prefect stops a run where its runner ends; it also stops one that a user cancels.
+            is_broken = last.state == RunState.STOPPED and last.began_s <= self.broke_s
+            if last.state == RunState.KILLED or is_broken:
+                return last.began_s
+        if due_s is None or not is_away or self._is_paused or is_held(self.folder / WORK):
+            return None
+        # A site that is served for the first time has missed nothing.
+        return due_s if due_s > (self.began_s if last is None else last.began_s) else None
 
     def _run_plainly(self, due_s: float) -> None:
         self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")

@@ -123,26 +123,29 @@ def test_a_night_due_while_the_api_is_away_runs_without_it_and_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("state", "age_s", "is_away", "runs"),
+    ("state", "age_s", "is_away", "of_prefect", "runs"),
     [
-        ("succeeded", 3600, False, False),  # Prefect will run it
-        ("succeeded", 3600, True, True),
-        ("succeeded", -1, True, False),
-        ("failed", -1, True, False),
-        ("stopped", -1, True, True),  # with the runner that had begun it
-        ("killed", -1, False, True),
+        ("succeeded", 3600, False, False, False),  # Prefect will run it
+        ("succeeded", 3600, True, False, True),
+        ("succeeded", -1, True, False, False),
+        ("failed", -1, True, True, False),
+        ("stopped", -1, True, True, True),  # with the runner that had begun it
+        ("killed", -1, False, True, True),
+        ("killed", -1, False, False, False),  # while the watch ran it: not again
+        ("killed", 3600, False, False, True),  # before this process served
     ],
 )
 def test_only_a_night_that_nobody_else_runs_is_run(
-    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, age_s: float, is_away: bool, runs: bool
-) -> None:
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, age_s: float, is_away: bool,
+    of_prefect: bool, runs: bool,
+) -> None:  # fmt: skip
     from flows.prefect import serving
 
     out, ran = tmp_path / "out", []
     (out / WORK).mkdir()
     # A run in progress whose lock nobody holds was killed.
     path = out / WORK / RUNNING if state == "killed" else out / LAST_RUN
-    write_run(path, record(state, time.time() - age_s))
+    write_run(path, replace(record(state, time.time() - age_s), flow_run="x" if of_prefect else ""))
     watch.broke_s = time.time() + 10
     monkeypatch.setattr(serving, "answers", lambda _: not is_away)
     monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
