@@ -189,7 +189,7 @@ def figure(value: float | None) -> str:
     """A number with three significant digits, or with separated thousands; `unknown` for None."""
     if value is None:
         return "unknown"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"
 
 
 def axis_of_series(one: Row) -> Axis:

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from pipeline.axes import Axis
-from pipeline.scaling.advice import CostSettings, answered, choices, cost_of, energy_rows, energy_sentence, sentence
+from pipeline.scaling.advice import (
+    CostSettings,
+    answered,
+    choices,
+    cost_of,
+    energy_rows,
+    energy_sentence,
+    figure,
+    sentence,
+)
 from pipeline.scaling.fitted_series import weak_scaling
 
 PROCS = np.array([1.0, 2, 4, 8, 16])
@@ -176,3 +185,13 @@ def test_a_weak_series_that_slows_down_is_not_answered_below_its_last_run() -> N
     found = weak_scaling(PROCS[:4], PROCS[:4], np.array([100.0, 104, 110, 121]), [16])
     assert found is not None and found["worst_miss"] > 0.02
     assert found["predictions"][0]["runtime_s"] > 121
+
+
+def test_no_figure_has_an_exponent() -> None:
+    assert [figure(value) for value in (0.1234, 99.96, 999.4, 999.6, 12_345.6)] == [
+        "0.123",
+        "100",
+        "999",
+        "1,000",
+        "12,346",
+    ]
