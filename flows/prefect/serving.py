@@ -297,7 +297,7 @@ class Watch:
 
     def _run_plainly(self, due_s: float) -> None:
         self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")
-        began_s = time.time()
+        nights, began_s = self._unreported(), time.time()
         command = [*program(), "run", str(self.config.absolute()), "--plain", "--quiet"]
         with subprocess.Popen(command) as process:  # noqa: S603 # nosec B603 # a list of arguments, no shell
             while process.poll() is None:
@@ -305,7 +305,7 @@ class Watch:
                     process.terminate()
         last = read_last_run(self.folder)
         if last is not None and last.began_s >= began_s - 1:
-            self._keep([*self._unreported(), Night(due_s, last)])
+            self._keep([*nights, Night(due_s, last)])
 
     def _unreported(self) -> list[Night]:
         """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
@@ -314,7 +314,8 @@ class Watch:
             text = (self.folder / SERVING / UNREPORTED).read_text(encoding="utf-8")
             nights = [Night(one["due_s"], read_dataclass(LastRun, one["run"])) for one in parsed_json(text)]
         last, known = read_last_run(self.folder), {"", self._told, *(one.run.flow_run for one in nights)}
-        return [*nights, Night(last.began_s, last)] if last and last.ended_s and last.flow_run not in known else nights
+        is_new = last is not None and last.state != RunState.RUNNING and last.flow_run not in known
+        return [*nights, Night(last.began_s, last)] if last and is_new else nights
 
     def _keep(self, nights: list[Night]) -> None:
         write_text(self.folder / SERVING / UNREPORTED, json.dumps([asdict(one) for one in nights], indent=1) + "\n")
@@ -356,10 +357,12 @@ def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Nigh
         run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
         client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
         client.set_flow_run_state(run.id, Running(), force=True)
-    began, ended = (datetime.fromtimestamp(at_s or 0.0, UTC) for at_s in (record.began_s, record.ended_s))
-    times = f"from {began:%Y-%m-%d %H:%M:%SZ} to {ended:%Y-%m-%d %H:%M:%SZ}"
+    began, ended = (
+        f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%SZ}" if at_s else "an unknown time"
+        for at_s in (record.began_s, record.ended_s)
+    )
     kind = {RunState.SUCCEEDED: Completed, RunState.FAILED: Failed}.get(RunState(record.state), Crashed)
-    end: State[Any] = kind(message=f"{ran} {times}: {record.state} ({record.reason}).")
+    end: State[Any] = kind(message=f"{ran} from {began} to {ended}: {record.state} ({record.reason}).")
     client.set_flow_run_state(run.id, end, force=True)
     if record.state != RunState.SUCCEEDED:
         emit_failure(record.site, record.reason)

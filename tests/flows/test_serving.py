@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_only_a_night_that_nobody_else_runs_is_run(
     (out / WORK).mkdir()
     # A run in progress whose lock nobody holds was killed.
     path = out / WORK / RUNNING if state == "killed" else out / LAST_RUN
-    write_run(path, replace(record(state, time.time() - age_s), flow_run="x" if of_prefect else ""))
+    write_run(path, replace(record(state, time.time() - age_s), flow_run=str(uuid4()) if of_prefect else ""))
     watch.broke_s = time.time() + 10
     monkeypatch.setattr(serving, "answers", lambda _: not is_away)
     monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
@@ -176,6 +177,25 @@ def test_a_paused_schedule_and_a_first_start_run_nothing(
         watch.report()
     watch.look()
     assert len(ran) == 1
+
+
+def test_a_killed_run_is_crashed_also_where_it_sent_no_heartbeat(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Running
+
+    from flows.prefect import serving
+
+    monkeypatch.setattr(serving, "program", lambda: ["true"])
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run_from_deployment(client.read_deployment_by_name("nightly/oxbow").id)
+        client.set_flow_run_state(run.id, Running(), force=True)
+        (tmp_path / "out" / WORK).mkdir()
+        write_run(tmp_path / "out" / WORK / RUNNING, replace(record("running", time.time() - 9), flow_run=str(run.id)))
+        watch.look()
+        found = client.read_flow_run(run.id)
+    assert found.state_name == "Crashed" and "an unknown time: killed" in (found.state.message or "")
 
 
 @pytest.mark.parametrize("name", ["Running", "Failed", "Cancelled"])
