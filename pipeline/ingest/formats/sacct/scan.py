@@ -15,8 +15,7 @@ from pipeline.ingest.formats.sacct.columns import Kind
 from pipeline.ingest.formats.sacct.irregular_lines import Cells, is_shifted, known_values, resolve, solve
 from pipeline.ingest.formats.sacct.layout import Layout, header_layout, is_message
 from pipeline.ingest.formats.sacct.scan_kernels import EMPTY, Matrix, scan
-from pipeline.ingest.spans import as_bytes
-from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.values import Bytes, as_bytes
 
 _FIRST = {
     Kind.ID: b"0123456789", Kind.TIME: b"0123456789UNun:", Kind.DURATION: b"0123456789-:.UPIupi",

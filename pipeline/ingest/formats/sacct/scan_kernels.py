@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import Ints
-from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.values import Bytes
 from pipeline.kernels import uncounted
 
 EMPTY = 256
