@@ -14,8 +14,7 @@ from pipeline.ingest import values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.fold import fold_beside
-from pipeline.ingest.formats.sacct.scan import Rows
-from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
+from pipeline.ingest.formats.sacct.scan import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, Rows, identify
 from pipeline.ingest.limit_comment import asked_s_of, noted_by_of, noted_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import (
