@@ -1,7 +1,7 @@
 """Reads raw logs into JOBS. A new format is one file that makes a Reader (reader.py) and one line in FORMATS.
 
 sources.py finds and opens the logs; formats/ holds one folder a log format, which turns bytes into typed rows with
-spans/; privacy.py hashes what names a person.
+values.py; privacy.py hashes what names a person.
 
     paths -> sources.py -> read_sources.py -> JOBS, UNREADABLE and the report of both
           tables of jobs -> jobs_tables.py -> the same

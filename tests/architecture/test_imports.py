@@ -43,7 +43,7 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("pipeline/run.py", "import prefect"),
         ("pipeline/group/observations.py", "from rich import print"),
         ("pipeline/ingest/formats/pbs/fold.py", "import pipeline.ingest.formats.sacct.fold"),
-        ("pipeline/ingest/spans/kernels.py", "import pipeline.ingest.formats.swf.header"),
+        ("pipeline/ingest/values.py", "import pipeline.ingest.formats.swf.header"),
         ("pipeline/ingest/records.py", "import pipeline.ingest.formats.swf.header"),
         ("flows/services/query/answers.py", "from rich import print"),
         ("flows/services/run/running.py", "import flows.prefect.nightly"),

@@ -41,7 +41,7 @@ from pipeline.ingest.reader import (
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, head, line_blocks
-from pipeline.ingest.spans import decoded
+from pipeline.ingest.values import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."

@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, arrow
-from pipeline.ingest import spans
+from pipeline.ingest import values
 from pipeline.ingest.formats.pbs import records
 from pipeline.ingest.formats.pbs.find_values import LOOSE, REPEATED, value_spans
 from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, REASONS, Scanned
 from pipeline.ingest.reader import JOB, NODE, Remarks, categories, constant, requested_memory
-from pipeline.ingest.spans import Typed
-from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.values import Bytes, Typed
 from pipeline.tables import JOBS
 
 _FIRST_S, _LAST_S = 662_688_000, 1 << 33
@@ -25,14 +24,14 @@ _FIRST_S, _LAST_S = 662_688_000, 1 << 33
 
 def _instant_s(data: Bytes, start: Ints, end: Ints) -> Typed:
     """Epoch seconds; 0 is PBS's word for not yet."""
-    found = spans.integers(data, start, end)
+    found = values.integers(data, start, end)
     is_outside = (found.values < _FIRST_S) | (found.values >= _LAST_S)
     invalid = found.invalid | (~found.missing & is_outside & (found.values != 0))
     return Typed(found.values, found.missing | invalid | (found.values <= 0), invalid)
 
 
 def _duration_s(data: Bytes, start: Ints, end: Ints) -> Typed:
-    found = spans.duration_s(data, start, end)
+    found = values.durations(data, start, end)
     is_negative = ~found.missing & (found.values < 0)
     return Typed(found.values, found.missing | is_negative, found.invalid | is_negative)
 
@@ -46,26 +45,26 @@ class Key:
 
 
 KEYS: Mapping[str, Key] = {
-    "user": Key(spans.category, "user"),
-    "group": Key(spans.category, "user_group"),
-    "queue": Key(spans.category, "queue"),
-    "jobname": Key(spans.texts, "job_name"),
+    "user": Key(values.category, "user"),
+    "group": Key(values.category, "user_group"),
+    "queue": Key(values.category, "queue"),
+    "jobname": Key(values.texts, "job_name"),
     "ctime": Key(_instant_s, "submit_s"),
     "etime": Key(_instant_s, "eligible_s"),
     "start": Key(_instant_s, "start_s"),
     "end": Key(_instant_s, "end_s"),
-    "Exit_status": Key(spans.integers, "exit_code"),
+    "Exit_status": Key(values.integers, "exit_code"),
     "Resource_List.walltime": Key(_duration_s, "requested_s"),
     "Resource_List.soft_walltime": Key(_duration_s, "limit_set_s"),
     "resources_used.walltime": Key(_duration_s, "runtime_s"),
     "exec_host": Key(hosts),
     "exec_vnode": Key(vnodes),
     "exec_gpus": Key(hosts),
-    "resource_assigned.ncpus": Key(spans.integers),
-    "Resource_List.ncpus": Key(spans.integers),
-    "Resource_List.nodect": Key(spans.integers),
-    "Resource_List.procs": Key(spans.integers),
-    "Resource_List.ngpus": Key(spans.integers),
+    "resource_assigned.ncpus": Key(values.integers),
+    "Resource_List.ncpus": Key(values.integers),
+    "Resource_List.nodect": Key(values.integers),
+    "Resource_List.procs": Key(values.integers),
+    "Resource_List.ngpus": Key(values.integers),
     "Resource_List.nodes": Key(chunks),
     "Resource_List.select": Key(chunks),
     "Resource_List.mem": Key(size_kib),
@@ -136,7 +135,7 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     takes_last: whether a last record whose line has no end is read.
     """
     said = _Said(scanned)
-    written = spans.instants_s(scanned.data, scanned.start, scanned.start + DATE_BYTES, timezone)
+    written = values.instants(_iso_dates(scanned), timezone)
     reason = records.damage_of(scanned, said.values, said.span, _NEEDED, takes_last=takes_last)
     reason[written.invalid] = REASONS.index("bad_date") + 1
     for code, name in ((REPEATED, "repeated_key"), (LOOSE, "word_without_key")):
@@ -195,9 +194,9 @@ class _Said:
     def _names(self) -> Arrays:
         """Ids, and the account charged: where there is none the project, unless it is PBS's default."""
         data = self._scanned.data
-        job_id = spans.texts(data, self._scanned.id_start, self._scanned.id_end)
+        job_id = values.texts(data, self._scanned.id_start, self._scanned.id_end)
         charged = np.where(self._is_there("account"), self.span("account"), self.span("project"))
-        account = categories(spans.texts(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
+        account = categories(values.texts(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
         return {"job_id": job_id, "array_id": _array_ids(job_id), "account": account}
 
     def _sizes(self) -> Arrays:
@@ -263,6 +262,15 @@ def _shared(whole: Typed, procs: Typed) -> Typed:
     missing: Bools = whole.missing | procs.missing | (procs.values <= 0)
     values: Floats = whole.values / np.where(missing, 1, procs.values)
     return Typed(values, missing, whole.invalid)
+
+
+def _iso_dates(scanned: Scanned) -> pa.Array:
+    """The date that each record begins with, MM/DD/YYYY HH:MM:SS, as YYYY-MM-DDTHH:MM:SS."""
+    places = np.array([6, 7, 8, 9, 2, 0, 1, 5, 3, 4, *range(10, DATE_BYTES)])
+    made = scanned.data[scanned.start[:, None] + places]
+    made[:, [4, 7]], made[:, 10] = ord("-"), ord("T")
+    offsets = arrow(np.arange(len(made) + 1, dtype=np.int32) * DATE_BYTES)
+    return pa.StringArray.from_buffers(len(made), offsets.buffers()[1], pa.py_buffer(made.tobytes()))
 
 
 def _array_ids(job_id: pa.StringArray) -> pa.Array:

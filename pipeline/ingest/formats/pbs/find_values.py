@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, ONES, TOPS, Scanned, Words
-from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.values import Bytes
 from pipeline.kernels import uncounted
 
 FREE_TEXT = ("account", "project", "jobname")

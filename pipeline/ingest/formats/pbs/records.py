@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks, by_word
-from pipeline.ingest.spans import Instants, settled
+from pipeline.ingest.values import Instants, settled
 
 _CUT_SHORT, _BAD_NUMBER, _NUL_BYTES, _NO_LINE_END = (
     REASONS.index(name) + 1 for name in ("cut_short", "bad_number", "nul_bytes", "no_line_end")

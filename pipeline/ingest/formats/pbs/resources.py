@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import Ints
-from pipeline.ingest import spans
-from pipeline.ingest.spans import Typed
-from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes
+from pipeline.ingest import values
+from pipeline.ingest.values import INVALID, NULL, OK, Bytes, Typed
 from pipeline.kernels import uncounted
 
 _MOST = 1_000_000_000
@@ -70,9 +69,9 @@ def vnodes(data: Bytes, start: Ints, end: Ints) -> Counts:
 
 def size_kib(data: Bytes, start: Ints, end: Ints) -> Typed:
     """KiB: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
-    last = spans.last_letters(data, start, end)
+    last = values.last_letters(data, start, end)
     is_word = last == ord("w")
-    found = spans.memory_kib(data, start, end - (is_word | (last == ord("b"))))
+    found = values.memory(data, start, end - (is_word | (last == ord("b"))))
     # Only Slurm says what memory is per in its size.
     is_slurms = found.per > 0
     return Typed(found.values * np.where(is_word, 8.0, 1.0), found.missing | is_slurms, found.invalid | is_slurms)

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from pipeline.arrays import Ints
 from pipeline.ingest.sources import MAX_LINE_BYTES
-from pipeline.ingest.spans import as_bytes
-from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.values import Bytes, as_bytes
 from pipeline.kernels import uncounted
 
 REASONS = (

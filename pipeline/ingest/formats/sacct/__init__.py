@@ -25,7 +25,7 @@ from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE,
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
-from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.values import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
 BLOCK_BYTES = 1 << 22

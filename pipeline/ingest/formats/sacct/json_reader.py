@@ -39,7 +39,7 @@ from pipeline.ingest.formats.sacct.records import Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
 from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Source, byte_blocks, head
-from pipeline.ingest.spans import as_bytes
+from pipeline.ingest.values import as_bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = 'sacct --json: an object with a list "jobs", each with job_id, state and time'

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, unknown
-from pipeline.ingest import spans
+from pipeline.ingest import values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.fold import fold_beside
-from pipeline.ingest.formats.sacct.scan import Rows
-from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
+from pipeline.ingest.formats.sacct.scan import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, Rows, identify
 from pipeline.ingest.limit_comment import asked_s_of, noted_by_of, noted_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import (
@@ -33,8 +32,8 @@ from pipeline.ingest.reader import (
     whole,
 )
 from pipeline.ingest.sources import Source
-from pipeline.ingest.spans.kernels import Bytes
 from pipeline.ingest.tres import CPUS, NO_COUNT, NODES, counted, exit_code, gpu_type, gpus_of
+from pipeline.ingest.values import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
@@ -73,6 +72,7 @@ class Fields:
     context: Context
     remarks: Remarks
     bad: Bytes
+    _texts: dict[str, pa.Array] = field(default_factory=dict)
 
     def has(self, what: str) -> bool:
         """Whether the dump has a column that tells this."""
@@ -80,10 +80,7 @@ class Fields:
 
     def category(self, what: str) -> pa.Array:
         """A category."""
-        rows = self.rows
-        if not self.has(what):
-            return pa.nulls(len(rows), CATEGORY)
-        found = spans.category(rows.data, *rows.span(what))
+        found = categories(self.text(what), str)
         if COLUMNS[what].kind is Kind.NAME:
             is_other = by_word(found, lambda word: word in STATES or _STAMP.fullmatch(word) is not None) == 1
             self.mark(is_other, "shifted_fields")
@@ -91,17 +88,18 @@ class Fields:
 
     def text(self, what: str) -> pa.Array:
         """A string."""
-        rows = self.rows
-        return spans.texts(rows.data, *rows.span(what)) if self.has(what) else pa.nulls(len(rows), pa.string())
+        if what not in self._texts:
+            self._texts[what] = values.texts(self.rows.data, *self.rows.span(what))
+        return self._texts[what]
 
     def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
         """A function's value of each text, which it sees once; NaN where there is no text, or None."""
         return by_word(self.category(what), value_of)
 
-    def instants(self, what: str) -> spans.Instants:
+    def instants(self, what: str) -> values.Instants:
         """UTC epoch seconds; those that came twice are not tallied yet."""
         zone, day_first = self.context.site.timezone, self.context.settings.day_first
-        typed = spans.instants_s(self.rows.data, *self.rows.span(what), zone, day_first=day_first)
+        typed = values.instants(self.text(what), zone, day_first=day_first)
         self.mark(typed.has_no_date, "time_without_date")
         self.mark(typed.invalid, "not_a_time")
         start, end = self.rows.span(what)
@@ -117,7 +115,7 @@ class Fields:
 
     def duration(self, what: str) -> Floats:
         """Seconds, NaN where there are none."""
-        typed = spans.duration_s(self.rows.data, *self.rows.span(what))
+        typed = values.durations(self.rows.data, *self.rows.span(what))
         seconds = typed.floats()
         self.mark(typed.invalid | (seconds < 0), "not_a_duration")
         return seconds
@@ -125,28 +123,26 @@ class Fields:
     def count(self, what: str) -> tuple[Ints, Bools]:
         """A whole number (1.50K is 1536, 10.0 is 10), and where there is none."""
         start, end = self.rows.span(what)
-        typed = spans.integers(self.rows.data, start, end)
-        values, missing = typed.values, typed.missing
+        typed = values.integers(self.rows.data, start, end)
+        counts, missing = typed.values, typed.missing
         if typed.invalid.any():
             odd = np.flatnonzero(typed.invalid)
-            scaled = spans.memory_kib(self.rows.data, start[odd], end[odd])
+            scaled = values.memory(self.rows.data, start[odd], end[odd])
             is_wrong = scaled.invalid | (scaled.values > _MOST)
-            values[odd] = np.where(scaled.missing | is_wrong, 0.0, scaled.values * 1024).astype(np.int64)
+            counts[odd] = np.where(scaled.missing | is_wrong, 0.0, scaled.values * 1024).astype(np.int64)
             missing[odd] = scaled.missing
-            self.mark(np.isin(np.arange(len(values)), odd[is_wrong]), "not_a_number")
-        return values, missing
+            self.mark(np.isin(np.arange(len(counts)), odd[is_wrong]), "not_a_number")
+        return counts, missing
 
     def memory(self, what: str, plain_kib: float) -> tuple[Floats, Bytes]:
         """KiB, NaN where there are none, and what they are counted per; sacct writes ? for a size that it lost."""
-        start, end = self.rows.span(what)
-        is_lost = (end - start == 1) & (self.rows.data[np.minimum(start, len(self.rows.data) - 1)] == ord("?"))
-        typed = spans.memory_kib(self.rows.data, start, np.where(is_lost, start, end), plain_kib)
+        typed = values.memory(self.rows.data, *self.rows.span(what), plain_kib)
         self.mark(typed.invalid, "not_a_memory_size")
         return typed.floats(), typed.per
 
     def energy_j(self) -> Floats:
         """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
-        typed = spans.energy_j(self.rows.data, *self.rows.span("energy"))
+        typed = values.energy_j(self.rows.data, *self.rows.span("energy"))
         self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
         return typed.floats()
 
@@ -214,10 +210,10 @@ def _jobs(fields: Fields, ends: Matrix, _kinds: Bytes) -> pa.Table:
     fields.remarks.update({f"{CLUSTER}{one['values']}": one["counts"] for one in named.to_pylist()})
     typed |= {
         "site": constant(context.site.name, n),
-        "job_id": spans.texts(fields.rows.data, start, job_end),
+        "job_id": values.texts(fields.rows.data, start, job_end),
         "restart": arrow(np.zeros(n, np.int64)),
-        "array_id": spans.category(fields.rows.data, start, np.where(array_end < 0, start, array_end)),
-        "het_id": spans.category(fields.rows.data, start, np.where(het_end < 0, start, het_end)),
+        "array_id": values.category(fields.rows.data, start, np.where(array_end < 0, start, array_end)),
+        "het_id": values.category(fields.rows.data, start, np.where(het_end < 0, start, het_end)),
         "state": _states(fields),
         **_limits(fields),
         "source_file": constant(context.source.label, n),
@@ -237,21 +233,21 @@ def _asked_texts(context: Context) -> list[str]:
 
 def _steps(fields: Fields, ends: Matrix, kinds: Bytes) -> pa.Table:
     """STEPS. The exit code of .batch and .extern is the job's own and not one of its steps'."""
-    code = fields.exit_code("exit_code")
+    code, largest_kib = fields.exit_code("exit_code"), fields.memory("max_rss", 1 / 1024)[0]
     found = {
         "cluster": fields.category("cluster"),
-        "job_id": spans.texts(fields.rows.data, fields.rows.span("id")[0], ends[0]),
+        "job_id": values.texts(fields.rows.data, fields.rows.span("id")[0], ends[0]),
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": fields.instants("start_s").arrow(),
-        "max_rss_kib": real(fields.memory("max_rss", 1 / 1024)[0]),
-        "used_mem_kib": real(_used_kib(fields)),
+        "max_rss_kib": real(largest_kib),
+        "used_mem_kib": real(_used_kib(fields, largest_kib)),
         "energy_j": real(fields.energy_j()),
         "derived_exit_code": whole(np.where(kinds == BATCH_STEP, np.nan, code)),
     }
     return pa.table(found, schema=STEPS)
 
 
-def _used_kib(fields: Fields) -> Floats:
+def _used_kib(fields: Fields, largest_kib: Floats) -> Floats:
     """Memory of all tasks together, KiB: their number times the mean of their largest, or else times the largest.
 
     NaN where the number of tasks is not told: a step of one task cannot be told from one of a thousand.
@@ -259,7 +255,7 @@ def _used_kib(fields: Fields) -> Floats:
     if not fields.has("n_tasks"):
         return np.full(len(fields.rows), np.nan)
     n_tasks, unknown = fields.count("n_tasks")
-    mean_kib, largest_kib = (fields.memory(name, 1 / 1024)[0] for name in ("mean_rss", "max_rss"))
+    mean_kib = fields.memory("mean_rss", 1 / 1024)[0]
     task_kib = np.where(np.isnan(mean_kib), largest_kib, mean_kib)
     return np.where(unknown | ~(task_kib > 0), np.nan, task_kib * n_tasks)
 
@@ -301,7 +297,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     else:
         # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
         of_job, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
-    allocated = fields.category("alloc_tres")
+    allocated, largest_kib = fields.category("alloc_tres"), fields.memory("max_rss", 1 / 1024)[0]
     for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
         fields.check_same(by_word(allocated, partial(counted, pattern)), number[name])
     listed = by_word(allocated, gpus_of)
@@ -310,13 +306,13 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         "gpus": whole(gpus),
         "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
         "requested_mem_kib": real(
-            np.select([per == spans.PER_CPU, per == spans.PER_NODE], [kib, kib * per_node], of_job)
+            np.select([per == values.PER_CPU, per == values.PER_NODE], [kib, kib * per_node], of_job)
         ),
         "requested_memory": _typed_memory(
             fields, typed_kib, typed_per, np.where(np.isnan(asked_nodes), placed, asked_nodes), procs
         ),
-        "max_rss_kib": real(fields.memory("max_rss", 1 / 1024)[0]),
-        "used_mem_kib": real(_used_kib(fields) / given),
+        "max_rss_kib": real(largest_kib),
+        "used_mem_kib": real(_used_kib(fields, largest_kib) / given),
         "cpu_s": real(fields.duration("total_cpu") / given),
         "energy_j": real(fields.energy_j()),
     }
@@ -329,9 +325,9 @@ def _typed_memory(fields: Fields, kib: Floats, said_per: Bytes, nodes: Floats, p
     it had --mem; where these are unknown it stays a job's. A cluster's default per processor reads as --mem too: the
     comparison of templates has requested_mem_kib, which is per processor, as another reading.
     """
-    is_total = (said_per != spans.PER_CPU) & (said_per != spans.PER_NODE)
+    is_total = (said_per != values.PER_CPU) & (said_per != values.PER_NODE)
     per = np.where(is_total & np.isnan(nodes), WHOLE_JOB, NODE).astype(np.int8)
-    per[said_per == spans.PER_CPU] = PROCESSOR
+    per[said_per == values.PER_CPU] = PROCESSOR
     if is_total.any() and fields.has("submit_line"):
         is_per_cpu = pc.fill_null(pc.match_substring(fields.text("submit_line"), "--mem-per-cpu"), False)
         per[is_total & is_per_cpu.to_numpy(zero_copy_only=False) & ~np.isnan(procs)] = PROCESSOR
@@ -343,7 +339,7 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
     """The limit that the user asked for, and the first one that we set; a limit that others changed is the request."""
     if fields.has("limit_min"):
         minutes, missing = fields.count("limit_min")
-        limit_s = np.where(missing | np.isin(minutes, spans.NO_VALUES), np.nan, minutes * 60.0)
+        limit_s = np.where(missing | np.isin(minutes, values.NO_VALUES), np.nan, minutes * 60.0)
     else:
         limit_s = fields.duration("requested_s")
     fields.mark(limit_s < 0, "not_a_duration")
@@ -399,14 +395,14 @@ def _times(fields: Fields) -> dict[str, pa.Array]:
     times = {name: fields.instants(name) for name in _INSTANTS}
     suspended_s, elapsed_s = fields.duration("suspended_s"), fields.duration("runtime_s")
     start, end = times["start_s"], times["end_s"]
-    start_s, end_s, is_settled = spans.settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
+    start_s, end_s, is_settled = values.settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
     for name, instants in times.items():
         is_doubtful = (instants.repeat_s > 0) & ~instants.missing
         by_elapsed = is_doubtful & is_settled & (name in ("start_s", "end_s"))
         fields.remarks["settled_times"] += int(np.count_nonzero(by_elapsed))
         fields.remarks["ambiguous_times"] += int(np.count_nonzero(is_doubtful & ~by_elapsed))
     if not fields.has("runtime_s"):
-        elapsed_s = spans.seconds_between(start_s, end_s, start.missing | end.missing) - np.nan_to_num(suspended_s)
+        elapsed_s = values.seconds_between(start_s, end_s, start.missing | end.missing) - np.nan_to_num(suspended_s)
         elapsed_s[elapsed_s < 0] = np.nan
     read = {name: arrow(instants.values, instants.missing) for name, instants in times.items()}
     read |= {"start_s": arrow(start_s, start.missing), "end_s": arrow(end_s, end.missing)}

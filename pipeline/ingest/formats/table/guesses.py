@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.ingest.formats.table import values
-from pipeline.ingest.spans import Typed
+from pipeline.ingest.values import Typed
 from pipeline.settings import IngestSettings, LogColumn, SiteSettings
 
 INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")

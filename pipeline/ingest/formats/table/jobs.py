@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints, arrow
-from pipeline.ingest import spans
 from pipeline.ingest.formats.table import guesses, values
 from pipeline.ingest.reader import (
     JOB,
@@ -25,8 +24,7 @@ from pipeline.ingest.reader import (
     whole,
 )
 from pipeline.ingest.sources import Source
-from pipeline.ingest.spans import Typed
-from pipeline.ingest.spans.kernels import Bytes
+from pipeline.ingest.values import PER_CPU, PER_NODE, Bytes, Memory, Typed
 from pipeline.settings import SiteSettings
 
 REASONS = (
@@ -107,8 +105,8 @@ class Rows:
         kib, said = typed.floats(), self.columns[target].said if self.has(target) else None
         usual = PROCESSOR if said is None or said.column == target else JOB
         per = np.full(len(kib), _PER[said.per] if said and said.per else usual, np.uint8)
-        if isinstance(typed, spans.Memory):
-            per[typed.per == spans.PER_CPU], per[typed.per == spans.PER_NODE] = PROCESSOR, NODE
+        if isinstance(typed, Memory):
+            per[typed.per == PER_CPU], per[typed.per == PER_NODE] = PROCESSOR, NODE
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.select([per == PROCESSOR, per == NODE], [kib, kib * nodes / procs], kib / procs)
         return np.where(np.isfinite(own), own, np.nan), kib, per

@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, nulls, words_of
+from pipeline.arrays import Ints, arrow, floats_of, integers, nulls, words_of
 from pipeline.errors import InputError
-from pipeline.ingest import spans
+from pipeline.ingest import values as text_values
 from pipeline.ingest.reader import by_word
-from pipeline.ingest.spans import Memory, Typed
-from pipeline.ingest.spans.instants import utc_of_local
-from pipeline.ingest.spans.kernels import Bytes
 from pipeline.ingest.tres import exit_code, gpus_of, resource
+from pipeline.ingest.values import Bytes, Memory, Typed, truths, utc_of_local
 
 MAX_TEXT_BYTES = 1 << 29
 """Of one column in one part of a table."""
@@ -60,7 +58,7 @@ def _utf8(array: pa.Array) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        return spans.texts(*spans_of(array))
+        return text_values.texts(*spans_of(array))
     return array
 
 
@@ -86,14 +84,14 @@ def numbers(array: pa.Array) -> Typed:
         # Not all that Unicode counts as white: a digit of which a bit has flipped can become a control character.
         trimmed = pc.utf8_trim(array, " \t\u00a0")
         is_number = pc.match_substring_regex(trimmed, _NUMBER)
-        is_word = pc.is_in(pc.utf8_lower(trimmed), pa.array([*spans.NO_LIMIT, ""]))
-        invalid = ~trues(pc.or_(is_number, is_word)) & ~nulls(array)
+        is_word = pc.is_in(pc.utf8_lower(trimmed), pa.array([*text_values.NO_LIMIT, ""]))
+        invalid = ~truths(pc.or_(is_number, is_word)) & ~nulls(array)
         array = pc.if_else(is_number, trimmed, pa.scalar(None, pa.string()))
     elif not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         return Typed(np.zeros(len(array)), np.ones(len(array), np.bool_), ~nulls(array))
     values = floats_of(array.cast(pa.float64(), safe=False))
     # Slurm's marks of 64 bits are near 2^64, and pandas' for no time is -2^63.
-    is_mark = np.isin(values, spans.NO_VALUES) | ((np.abs(values) >= _BIT_63) & (np.abs(values) <= 2 * _BIT_63))
+    is_mark = np.isin(values, text_values.NO_VALUES) | ((np.abs(values) >= _BIT_63) & (np.abs(values) <= 2 * _BIT_63))
     return Typed(values, ~np.isfinite(values) | is_mark, invalid)
 
 
@@ -132,7 +130,7 @@ def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero
     def of_texts(texts: pa.Array) -> Timed:
         plain_times = pc.replace_substring_regex(texts, _FRACTION, r"\1")
         slashed = pc.replace_substring_regex(plain_times, DOTTED, r"\1/\2/\3")
-        typed = spans.instants_s(*spans_of(slashed), zone, day_first=day_first)
+        typed = text_values.instants(slashed, zone, day_first=day_first)
         return Timed(typed.values.astype(np.float64), typed.missing, typed.invalid, typed.n_local)
 
     return cast(Timed, _with_texts(Timed(values, unknown | too_late, read.invalid | too_late), array, of_texts))
@@ -169,7 +167,9 @@ def durations(array: pa.Array, factor: float) -> Typed:
         too_long = np.abs(values) > _MOST
     found = Typed(np.where(too_long, np.nan, values), unknown | too_long, read.invalid | too_long)
     return _with_texts(
-        found, array, lambda texts: spans.duration_s(*spans_of(pc.replace_substring_regex(texts, _PANDAS_DAYS, r"\1-")))
+        found,
+        array,
+        lambda texts: text_values.durations(*spans_of(pc.replace_substring_regex(texts, _PANDAS_DAYS, r"\1-"))),
     )
 
 
@@ -205,12 +205,6 @@ def gpus(array: pa.Array, factor: float) -> Typed:
     return _of_words(array, gpus_of) if _is_words(array) else counts(array, factor)
 
 
-def trues(array: pa.Array) -> Bools:
-    """Where an array of Booleans is true; not where it is null."""
-    found: Bools = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
-    return found
-
-
 def _is_words(array: pa.Array) -> bool:
     return bool(pa.types.is_string(array.type)) and bool(numbers(array).invalid.any())
 
@@ -227,16 +221,16 @@ def memory(array: pa.Array, factor: float | None) -> Memory:
     Slurm marks a number that is per processor by its highest bit, of 64.
     """
     if _is_words(array):
-        return spans.memory_kib(*spans_of(array), factor or 1 / 1024)
+        return text_values.memory(*spans_of(array), factor or 1 / 1024)
     read = numbers(array)
     texts = as_texts(array.cast(pa.uint64(), safe=False) if pa.types.is_integer(array.type) else array)
-    is_marked = trues(pc.match_substring_regex(texts, _PER_CPU))
+    is_marked = truths(pc.match_substring_regex(texts, _PER_CPU))
     marked = np.array([int(text) - _BIT_63 for text in texts.filter(arrow(is_marked)).to_pylist()], np.float64)
     values = read.values.copy()
     values[is_marked] = marked
     kib = values * (factor or 1.0)
-    unknown = (read.missing & ~is_marked) | ~((kib >= 0) & (kib < spans.NO_KIB)) | np.bool_(factor is None)
-    return Memory(kib, unknown, read.invalid, np.where(is_marked, spans.PER_CPU, 0).astype(np.uint8))
+    unknown = (read.missing & ~is_marked) | ~((kib >= 0) & (kib < text_values.NO_KIB)) | np.bool_(factor is None)
+    return Memory(kib, unknown, read.invalid, np.where(is_marked, text_values.PER_CPU, 0).astype(np.uint8))
 
 
 def as_texts(array: pa.Array) -> pa.Array:
