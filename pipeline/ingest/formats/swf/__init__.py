@@ -4,8 +4,8 @@ Source: S. J. Chapin et al., "Benchmarks and Standards for the Evaluation of Par
 the format's page in D. Feitelson's Parallel Workloads Archive. 18 numbers a line, separated by blanks or tabs; lines
 that start with `;` are comments, some of them `Key: value` headers; -1 is unknown.
 
-What is read although the standard does not say so: fields past the 18th that `ingest.columns` or the header names
-(fields.py); fewer than 18, but at least 5, where most lines have no more (the others are null); fractions and
+What is read although the standard does not say so: fields past the 18th, of the dialects that fields.py knows (others
+are left alone); fewer than 18, but at least 5, where most lines have no more (the others are null); fractions and
 exponents; CRLF; blank lines; comments in mid-file. A line with another number of fields than most lines of its file was
 cut or spliced, and is unreadable; so is one whose id is its own and the next line's. A last line without a line end may
 have been cut: it is set aside unless it is surely whole.
@@ -15,8 +15,9 @@ all, and InputError says so, where none of its first 100 lines other than commen
 them all if they are fewer.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +25,14 @@ import pyarrow as pa
 from pipeline.arrays import Bools, Ints, arrow, floats_of, integers
 from pipeline.ingest.formats.swf.fields import (
     COUNTS,
-    HEADER_NAMES,
     NAMED_CATEGORIES,
     PLAIN_CATEGORIES,
     REALS,
+    Dialect,
     Fields,
-    beyond,
+    dialect_columns,
+    dialect_of,
+    extra_fields,
     field_numbers,
 )
 from pipeline.ingest.formats.swf.header import Header, short_names
@@ -61,12 +64,15 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"
 Columns = dict[str, pa.Array]
+_TELLING_LINES = 25
+"""Of the first lines, the dialect of most counts: one of them may be damaged."""
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A log's chunks, one per block of the source; InputError where the source is no SWF log, or is damaged."""
     numbers = field_numbers(settings.columns)
     header, remarks = Header(), Remarks(files=1)
+    extra = _ExtraFields(numbers, settings.columns)
     exact = {numbers[name] for name in REALS if name in numbers}
     last_submit, width, n_shown, has_18_fields = None, 0, 0, False
     last_id = 0
@@ -80,10 +86,11 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             _without(scanned, ran_together(ids, last_id), block.data, JOINED_IDS),
         )
         width = scanned.width
+        extra.n_long += scanned.n_long
         has_18_fields = width == N_FIELDS
         unreadable = _unreadable_rows(source, block, scanned)
         n_before = int(np.searchsorted(scanned.bad[:, 0], scanned.line[0])) if len(scanned.line) else len(unreadable)
-        jobs = _typed(scanned, block, header, numbers, source, site, remarks)
+        jobs = _typed(scanned, block, header, extra, source, site, remarks)
         last_submit = _remark(jobs, scanned, last_submit, remarks)
         status, is_null = integers(jobs["exit_code"])
         n_shown = count_statuses(status, is_null, scanned.line + block.line, source.label, remarks, n_shown)
@@ -151,6 +158,37 @@ def ran_together(ids: Ints, before: int) -> Bools:
     return are
 
 
+@dataclass(slots=True)
+class _ExtraFields:
+    """What the fields after the 18th give in a file whose first jobs tell a dialect.
+
+    numbers: the standard fields' numbers, of which the dialect takes some away; moved: names the settings place;
+    n_long: lines with more than 18 fields so far.
+    """
+
+    numbers: dict[str, int]
+    moved: Mapping[str, object]
+    n_long: int = 0
+    _dialect: Dialect | None = None
+    _is_decided: bool = field(default=False)
+
+    def columns(self, data: bytes, lines: list[int], header: Header, n_long: int, remarks: Remarks) -> Columns:
+        """Columns of these lines' jobs; none where the file is of no dialect."""
+        if not self._is_decided:
+            first = extra_fields(data, lines[:_TELLING_LINES]) if n_long else []
+            found = Counter(dialect_of(header.field_names, extra) for extra in first)
+            self._dialect, self._is_decided = max(found, key=found.__getitem__, default=None), True
+            for name in self._dialect.left_out if self._dialect else ():
+                if name not in self.moved:
+                    self.numbers.pop(name, None)
+        if self._dialect is None:
+            return {}
+        columns, n_lines = dialect_columns(self._dialect, extra_fields(data, lines))
+        remarks[f"dialect {self._dialect.name}"] += n_lines
+        remarks["long_lines"] -= n_lines
+        return {name: values for name, values in columns.items() if name not in self.moved}
+
+
 def _unreadable_rows(source: Source, block: Block, scanned: Scanned) -> list[dict[str, object]]:
     return [
         unreadable_row(
@@ -165,7 +203,7 @@ def _typed(
     scanned: Scanned,
     block: Block,
     header: Header,
-    numbers: Mapping[str, int],
+    extra: _ExtraFields,
     source: Source,
     site: SiteSettings,
     remarks: Remarks,
@@ -176,10 +214,9 @@ def _typed(
     def run(stop: int) -> None:
         nonlocal start
         if stop > start:
-            named = {HEADER_NAMES[said]: number for number, said in header.field_names.items() if said in HEADER_NAMES}
-            own = named | dict(numbers)
-            given = beyond(block.data, scanned.line[start:stop], own)
-            fields = Fields(scanned, slice(start, stop), {name: n for name, n in own.items() if name not in given})
+            lines = scanned.line[start:stop].tolist() if scanned.n_long else []
+            given = extra.columns(block.data, lines, header, scanned.n_long, remarks)
+            fields = Fields(scanned, slice(start, stop), extra.numbers)
             parts.append(_jobs(fields, header, source, site, block.line, given))
             remarks["floored"] += fields.n_floored()
             remarks["absolute_submits"] += (stop - start) * bool(header.is_absolute)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Ints, arrow, integers, replaced
 from pipeline.errors import printable
+from pipeline.ingest.formats.swf.fields import DIALECTS, Dialect
 from pipeline.ingest.reader import NO_LINE_END, PART, Remarks, categories
 from pipeline.settings import IngestSettings
 
@@ -148,14 +149,23 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             0 < remarks["starts"] < n_jobs,
             f"{n_jobs - remarks['starts']} jobs have no wait or submit time: their start is unknown",
         ),
-        (
-            remarks["long_lines"],
-            f"{remarks['long_lines']} lines have more than 18 fields: the others are left alone, but for "
-            "those that ingest.columns or the header names",
-        ),
+        (remarks["long_lines"], f"{remarks['long_lines']} lines have more than 18 fields: the others are left alone"),
         (remarks["short_lines"], f"{remarks['short_lines']} lines have fewer than 18 fields: the missing are unknown"),
         (remarks["floored"], f"{remarks['floored']} instants, counts or ids have a fraction and are floored"),
         (remarks["no_line_end"], NO_LINE_END),
         (moves, f"fields read by a dialect: {moves}"),
     ]
-    return [*status_notes(remarks, settings), *(sentence for holds, sentence in said if holds)]
+    return [
+        *status_notes(remarks, settings),
+        *(sentence for holds, sentence in said if holds),
+        *(_dialect_note(dialect, remarks) for dialect in DIALECTS if remarks[f"dialect {dialect.name}"]),
+    ]
+
+
+def _dialect_note(dialect: Dialect, remarks: Remarks) -> str:
+    """What the extra fields of a dialect's lines became."""
+    return (
+        f"{remarks[f'dialect {dialect.name}']} lines have the 21 fields of {dialect.name}: fields 19 to 21 give "
+        f"{', '.join(dialect.columns)}; {dialect.without_column} have no column and are left out; "
+        f"{', '.join(dialect.left_out)} are unknown, because their fields hold something else in this dialect"
+    )
