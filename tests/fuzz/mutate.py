@@ -82,9 +82,7 @@ def read(name: str, data: bytes, path: Path) -> Counter[str]:
     path.write_bytes(data)
     began = time.monotonic()
     try:
-        jobs, unreadable, report = ingest(
-            [path], SITE, IngestSettings.model_validate({"format": name, "max_damaged": 1.0})
-        )
+        jobs, unreadable, report = ingest([path], SITE, IngestSettings.model_validate({"format": name}))
     except InputError:
         return Counter({"log refused": 1})
     report.check()
@@ -101,7 +99,7 @@ def read(name: str, data: bytes, path: Path) -> Counter[str]:
 def compile_kernels(name: str, log: Log, path: Path) -> None:
     """Read a log once: a reader whose kernels are not compiled yet is slow for minutes, and only then."""
     path.write_bytes(b"".join([*log.head, *log.lines[:100]]))
-    ingest([path], SITE, IngestSettings.model_validate({"format": name, "max_damaged": 1.0}))
+    ingest([path], SITE, IngestSettings.model_validate({"format": name}))
 
 
 def fuzzed(name: str, n_lines: int, seed: int, folder: Path) -> Iterator[Counter[str]]:

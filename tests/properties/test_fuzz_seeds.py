@@ -12,9 +12,8 @@ from tests.fuzz.mutate import fuzzed
 from tests.fuzz.splice import PASSED, SPLICES, Pairs
 
 SEED = 29
-MOST = {"lost": 0.05, "joined": 0.02, "doubled": 0.05, "shifted": 0.05}
-"""Largest share of splices that pass for data: what is left are digits lost or run together in a number, and
-a number that stands twice before numbers, up to the next free text."""
+MOST = {"lost": 0.05, "joined": 0.02, "doubled": 0.002, "shifted": 0.01}
+"""Largest share of splices that pass for data: what is left are digits lost or run together in a number."""
 
 
 @pytest.mark.parametrize("name", FORMATS)

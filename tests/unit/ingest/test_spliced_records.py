@@ -104,7 +104,9 @@ def test_sacct_records_that_ran_together_are_set_aside(tmp_path: Path, case: str
     assert len(reasons) == 1 and reasons[0] in {"joined_records", "shifted_fields", "not_a_time", "ambiguous_fields"}
 
 
-@pytest.mark.parametrize("name", ["a|b", "a|b|c", "2023-11-15T10:10:00", "a|2023-11-15", "n|5|6", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["a|b", "a|b|c", "2023-11-15T10:10:00", "a|2023-11-15", "x|COMPLETED", "n|5|6", "a\nb"]
+)
 def test_a_sacct_name_with_delimiters_and_dates_is_read_whole(tmp_path: Path, name: str) -> None:
     jobs, reasons = fates(tmp_path / "dump.txt", NAMES + sacct(5006) + sacct(5007, name) + sacct(5008))
     assert not reasons and [job["job_name"] for job in jobs] == ["relax", name, "relax"]
@@ -114,21 +116,19 @@ STATE_BEHIND = "JobID|JobName|User|Account|State|NCPUS|Start|End|Elapsed|Submit"
 NAME_LAST = "JobID|User|Submit|Start|End|State|NCPUS|Elapsed|Partition|JobName"
 NAME_FIRST = "JobID|JobName|Partition|Account|NCPUS|State|Elapsed|Start|End"
 SOUND = (
-    "a|b|c|d", "a|b|c|d|e|f|g", "|a|b|c|", "a|b|c|d|1|2|3", "||||", "x|x|x|x", "_|_|_|_", 
-    "5|6|7|8", "0|0|0|0", "n|1|2|3|4", "grid|0.5|1e-3|x|y",
-    "run|v|x|y|2023-11-15", "acc1|acc2|normal|gpu", "4000M|4|cpu=4", "x=1|y=2|z=3|w=4", "None|Unknown|x",
-    "a|u7|acc", "state=COMPLETED|cpu=4", "a\nb|c", "a\n5008", "'a'|\"b\"",
-    "run|v|x|y|z", "relax|", "|relax", "relax|relax",
+    "a|b|c|d", "a|b|c|d|e|f|g", "|a|b|c|", "a|b|c|d|1|2|3", "||||", "x|x|x|x", "_|_|_|_", "FAILED|TIMEOUT",
+    "COMPLETED|x", "COMPLETED|y|z", "RUNNING|a|b|c", "5|6|7|8", "0|0|0|0", "n|1|2|3|4", "grid|0.5|1e-3|x|y",
+    "run|v|x|y|2023-11-15", "2023-11-15T10:10:00|x|y|z",
+    "acc1|acc2|normal|gpu", "4000M|4|cpu=4", "x=1|y=2|z=3|w=4", "None|Unknown|x",
+    "a|u7|acc", "CANCELLED by 123|x", "state=COMPLETED|cpu=4", "a\nb|c", "a\n5008", "a\nCOMPLETED\nb", "'a'|\"b\"",
+    "run|v|x|y|z", "relax|", "|relax", "relax|relax", "RUNNING|RUNNING",
 )  # fmt: skip
 AMBIGUOUS = {
     "a|b|c|COMPLETED": "joined_records",
-    "a|2023-11-15T10:10:00": "joined_records",
-    "x|COMPLETED": "joined_records",
-    "CANCELLED by 123|x": "joined_records",
-    "a\nRUNNING\nb": "joined_records",
+    "a|2023-11-15T10:10:00|2023-11-15T10:11:00": "joined_records",
     "a|u3|acc3|FAILED|2-00:00:00|09:22:31": "joined_records",
 }
-"""Names with a time or a state beside the delimiter or a line's end, as a record with a part of another in it has."""
+"""Names that a record with a part of another in it has just so."""
 
 
 def named(columns: str, job: int, name: str) -> str:
@@ -228,9 +228,14 @@ def told_twice(job: int, name: str = "relax", user: str = "", start: str = "10:1
 
 
 DAMAGED = {
-    "an account in the user's place": ("|u5|acc0|", "|acc0|acc0|acc0|"),
+    "a doubled user": ("|u5|", "|u5|u5|"),
+    "a doubled account": ("|acc0|", "|acc0|acc0|"),
     "a doubled state": ("|COMPLETED|", "|COMPLETED|COMPLETED|"),
+    "a field of another column before the account": ("|acc0|", "|/scratch/a|acc0|"),
     "a doubled number": ("|4|1|4000M|", "|4|4|1|4000M|"),
+    "a doubled size": ("|4000M|", "|4000M|4000M|"),
+    "a doubled group in an unknown user's place": ("|u5|acc0|", "|zed|acc0|acc0|"),
+    "a doubled id": ("40|40|", "40|40|40|"),
     "another id beside it": ("40|40", "40|41"),
     "two ids that ran together": ("40|40", "1000000001000041|40"),
     "other processors": ("cpu=4", "cpu=16"),
@@ -248,9 +253,11 @@ def test_a_sacct_record_whose_columns_contradict_each_other_is_set_aside(tmp_pat
     assert reasons == ["shifted_fields"]
 
 
-@pytest.mark.parametrize("name", ["a|b", "|", "a|", "|b", "n|5|6", "a\nb|c", "grid|2|2", "a|b|c|7"])
+@pytest.mark.parametrize("name", ["a|b", "|", "a|", "|b", "n|5|6", "x|COMPLETED", "a\nb|c", "grid|2|2", "a|b|c|7"])
 @pytest.mark.parametrize("user", ["u5", "zed", "cpu4"])
-def test_a_sacct_name_with_delimiters_is_read_among_columns_of_names(tmp_path: Path, name: str, user: str) -> None:
+def test_a_sacct_name_with_delimiters_is_read_beside_jobs_that_show_the_columns(
+    tmp_path: Path, name: str, user: str
+) -> None:
     own = told_twice(40, name, user).replace("acc1", "newacct").replace("00:10:00", "1-00:10:00")
     text = TWICE + "".join(map(told_twice, range(10, 40))) + own + told_twice(41)
     jobs, reasons = fates(tmp_path / "dump.txt", text)

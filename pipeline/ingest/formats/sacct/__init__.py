@@ -20,6 +20,7 @@ import numpy as np
 from pipeline.arrays import Bools, Ints
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.fold import fold
+from pipeline.ingest.formats.sacct.habits import Habits
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
@@ -38,15 +39,16 @@ MAX_HELD_BYTES = 1 << 22
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
-    held, layout = None, find_layout(start, settings, f"{printable(source.label)}, line 1")
+    habits, held = Habits(start), None
+    layout = find_layout(start, settings, f"{printable(source.label)}, line 1")
     for block in line_blocks(source, BLOCK_BYTES):
         joined = block if held is None else _together(held, block)
         cut = last_start(joined.data, layout)
         done, held = _split(joined, cut if len(joined.data) - cut <= MAX_HELD_BYTES else len(joined.data))
-        for chunk, named in _chunks(done, layout, context, start):
+        for chunk, named in _chunks(done, layout, context, habits):
             layout = named
             yield chunk
-    for chunk, _ in _chunks(held, layout, context, start):
+    for chunk, _ in _chunks(held, layout, context, habits):
         yield chunk
 
 
@@ -67,10 +69,10 @@ def _split(block: Block, cut: int) -> tuple[Block | None, Block | None]:
     )
 
 
-def _chunks(block: Block | None, layout: Layout, context: Context, start: bytes) -> Iterator[tuple[Chunk, Layout]]:
+def _chunks(block: Block | None, layout: Layout, context: Context, habits: Habits) -> Iterator[tuple[Chunk, Layout]]:
     """A block as chunks, one for each layout that a line in it names, and the layout that holds after it."""
     while block is not None:
-        scanned = scan_block(block.data, layout, block.n_lines, start)
+        scanned = scan_block(block.data, layout, block.n_lines, habits)
         rest = None
         if scanned.cut is not None:
             _, at, layout = scanned.cut

@@ -3,8 +3,7 @@
 A record is put together only where its columns can lie in one way: ids, times, durations, counts and states must stand
 where the layout says, and only free text (job name, comment, folder, submit line...) may take the surplus. Where the
 surplus could belong to several texts, those are left unknown if no other column depends on it; else the record is
-unreadable. So is one with a name (of a user, an account, ...) that other lines have in another column alone: its fields
-are shifted.
+unreadable.
 """
 
 import csv
@@ -13,13 +12,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
 
 from pipeline.ingest.formats.sacct.columns import REASONS, STAMP, STATES, Kind
 from pipeline.ingest.formats.sacct.layout import Layout, column_name
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
 MAX_SURPLUS = 100
-NEAR_IDS, LEAST_DIGITS = 1_000, 2
+NEAR_IDS, LEAST_DIGITS, RUN = 1_000, 2, 3
 MAX_LINES = 200
 OPTIONAL = ("work_dir", "comment", "admin_comment", "submit_line", "energy")
 """What may stay unknown in a record that is read."""
@@ -28,6 +28,9 @@ Cells = list[bytes | None]
 _SUBMIT_LINE = re.compile(rb"|(?:\S*/)?(?:sbatch|srun|salloc|scrontab)(?:\s[\s\S]*)?")
 _STATE = re.compile(rf"(?:{'|'.join(STATES)})(?: by \d+)?\+?".encode())
 _STAMP = re.compile(STAMP.encode())
+_PLAIN = re.compile(rb"-?\d{1,3}(?:\.\d+)?|[A-Za-z]\w*|")
+"""Small numbers and words, as names of a parameter study hold them: they tell of no other record."""
+_PARTS = b"\n"
 _LEADING_ID, _LAST_ID = re.compile(rb"\d{1,18}"), re.compile(rb"(\d{1,18})(?:_\d+)?(?:\+\d+)?(?:\.\w+)?$")
 
 
@@ -150,25 +153,6 @@ def solve(text: bytes, layout: Layout) -> Cells | Ambiguous | None:
     return _laid_out(tokens, layout) if 0 <= len(tokens) - len(layout.names) <= MAX_SURPLUS else None
 
 
-@lru_cache(maxsize=4)
-def known_values(start: bytes, layout: Layout) -> tuple[frozenset[bytes], ...]:
-    """What the whole lines of a source's first bytes hold in each column."""
-    lines = (line.removesuffix(b"\r").split(layout.delimiter) for line in start.split(b"\n")[:-1])
-    whole = [cells for cells in lines if len(cells) == layout.n_delimiters + 1]
-    return tuple(map(frozenset, zip(*whole, strict=True)))
-
-
-def is_shifted(text: bytes, cells: Cells, layout: Layout, known: Sequence[frozenset[bytes]]) -> bool:
-    """Whether a record that was put together has a name that other lines have in another column alone."""
-    surplus = text.count(layout.delimiter) - layout.n_delimiters
-    names = [
-        (cell, known[column]) for column, cell in enumerate(cells if known else ()) if layout.kinds[column] is Kind.NAME
-    ]
-    return surplus > 0 and any(
-        name and name not in own and any(name in other for other in known) for name, own in names
-    )
-
-
 def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
     """The cells of a record, maybe with surplus delimiters in its texts, as `solve` gives them."""
     ways = _ways(tokens, layout, Kind.FREE.pattern)
@@ -178,7 +162,7 @@ def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
         ways = _ways(tokens, layout, _SUBMIT_LINE) or ways
     if _holds_another(tokens, ways, layout):
         return Ambiguous("joined_records")
-    if _contradicts(tokens, ways, layout):
+    if _repeats(tokens, ways, layout) or _contradicts(tokens, ways, layout):
         return Ambiguous("shifted_fields")
     needed = {column for what, column in layout.sources.items() if what not in OPTIONAL}
     if any(len(ways[column]) > 1 for column in needed):
@@ -188,15 +172,20 @@ def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
 
 
 def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:
-    """Whether a text that holds the delimiter or a line's end holds a time or a state, too, or a record's beginning.
+    """Whether a text has taken in what looks like a part of a record.
 
-    A crash joins neighbours, whose ids are as long and differ by at most NEAR_IDS; shorter ids than LEAST_DIGITS tell
-    nothing.
+    That is two times, or a time and a state; RUN values that fit the columns behind the text or before it, one of which
+    no user would put into a name; or another record's beginning. A crash joins neighbours, whose ids are as long and
+    differ by at most NEAR_IDS; shorter ids than LEAST_DIGITS tell nothing.
     """
     wide = [tokens[low:high] for (low, high), *_ in ways if high > low + 1 or b"\n" in tokens[low]]
-    parts = (part for cell in wide for text in cell for part in text.split(b"\n"))
-    if any(_STAMP.fullmatch(part) or _STATE.fullmatch(part) for part in parts):
+    if any(_n_telling(_PARTS.join(cell).split(_PARTS)) > 1 for cell in wide):
         return True
+    kinds = layout.kinds
+    for column, ((low, high), *_) in enumerate(ways):
+        after, before = tokens[low + 1 : high], tokens[low : high - 1][::-1]
+        if high - low > RUN and (_is_run(kinds[column + 1 :], after) or _is_run(kinds[:column][::-1], before)):
+            return True
     surplus, place = len(tokens) - len(layout.names), layout.id_column
     own, other = _LEADING_ID.match(tokens[place]), _LAST_ID.search(tokens[surplus + place])
     if place + surplus == layout.raw_id_column and tokens[place] == tokens[place + surplus]:
@@ -207,6 +196,43 @@ def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layou
         return False
     columns = [column for column in range(1, len(layout.names)) if column != place]
     return all(_fits(layout.kinds[column], tokens[surplus + column]) for column in columns)
+
+
+def _n_telling(parts: list[bytes]) -> int:
+    """The times among the parts of a text, and one for any states: two records that ran together leave one state."""
+    n_states, n_stamps = (sum(one.fullmatch(part) is not None for part in parts) for one in (_STATE, _STAMP))
+    return n_stamps + min(n_states, 1)
+
+
+def _is_run(kinds: Sequence[Kind], cells: Sequence[bytes]) -> bool:
+    """Whether parts of a text begin with values of columns in a row, one of them a state of Slurm's or not plain."""
+
+    def fits(kind: Kind, cell: bytes) -> bool:
+        return _fits(kind, cell) and (kind is not Kind.STATE or _STATE.fullmatch(cell) is not None)
+
+    run = list(takewhile(lambda pair: fits(*pair), zip(kinds, cells, strict=False)))
+    tells = any(kind is Kind.STATE or not (kind.is_text or _PLAIN.fullmatch(cell)) for kind, cell in run)
+    return tells and len(run) >= RUN
+
+
+def _repeats(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:
+    """Whether a field beside a text was doubled: the text holds the delimiter, and begins or ends with its neighbour.
+
+    Numbers may stand twice, because a name can end with one, but for the job's own; and so may nothing, because a name
+    can end with the delimiter.
+    """
+    for column, ((low, high), *others) in enumerate(ways):
+        if high == low + 1 or others:
+            continue
+        is_own_id = layout.kinds[column - 1] is Kind.ID and len(tokens[low]) >= LEAST_DIGITS
+        before = low > 0 and tokens[low - 1] == tokens[low] and (is_own_id or _is_word(tokens[low]))
+        if before or (tokens[high - 1] in tokens[high : high + 1] and _is_word(tokens[high - 1])):
+            return True
+    return False
+
+
+def _is_word(cell: bytes) -> bool:
+    return bool(cell) and not cell.isdigit()
 
 
 def _contradicts(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.sacct.columns import Kind
-from pipeline.ingest.formats.sacct.irregular_lines import Cells, is_shifted, known_values, resolve, solve
+from pipeline.ingest.formats.sacct.habits import Habits, is_shifted
+from pipeline.ingest.formats.sacct.irregular_lines import Cells, resolve, solve
 from pipeline.ingest.formats.sacct.layout import Layout, header_layout, is_message
 from pipeline.ingest.values import Bytes, as_bytes
 from pipeline.kernels import uncounted
@@ -118,13 +119,13 @@ def last_start(data: bytes, layout: Layout) -> int:
     return int(rows.at[after[-1] + 1]) if len(after) else 0
 
 
-def scan_block(data: bytes, layout: Layout, n_lines: int, first_bytes: bytes) -> Scanned:
+def scan_block(data: bytes, layout: Layout, n_lines: int, habits: Habits) -> Scanned:
     """The records of so many lines, the last of which may lack its end."""
     rows, odd = _plain(data, layout, n_lines)
     cut = _other_header(data, odd, layout)
     if cut is not None:
-        return replace(scan_block(data[: cut[1]], layout, cut[0], first_bytes), cut=cut)
-    return _with_odd(data, layout, rows, odd, first_bytes) if len(odd) else Scanned(rows, [])
+        return replace(scan_block(data[: cut[1]], layout, cut[0], habits), cut=cut)
+    return _with_odd(data, layout, rows, odd, habits) if len(odd) else Scanned(rows, [])
 
 
 def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> tuple[Rows, Matrix]:
@@ -167,7 +168,7 @@ def _other_header(data: bytes, odd: Matrix, layout: Layout) -> tuple[int, int, L
     return None
 
 
-def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix, first_bytes: bytes) -> Scanned:
+def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix, habits: Habits) -> Scanned:
     """The rows, with those that odd lines make, and without those that odd lines go on with."""
     says = np.array([is_message(data[start : start + _MESSAGE_BYTES]) for start in odd[:, 1].tolist()], np.bool_)
     odd, is_kept = odd[~says], np.ones(len(rows), np.bool_)
@@ -183,11 +184,11 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix, first_bytes:
             lines.insert(0, (int(rows.line[after - 1]), first_byte, _line_end(data, first_byte)))
         found = resolve([data[start:end] for _, start, end in lines], layout)
         made = [(first, last, cells) for first, last, cells in found.records if not (leads and first == last == 0)]
-        for own in made.copy():
-            if is_shifted(data[lines[own[0]][1] : lines[own[1]][2]], own[2], layout, known_values(first_bytes, layout)):
-                made.remove(own)
-                found.unreadable.append((*own[:2], "shifted_fields"))
+        spans = [data[lines[first][1] : lines[last][2]] for first, last, _ in made]
+        shifted = [is_shifted(text, own[2], layout, habits) for text, own in zip(spans, made, strict=True)]
+        found.unreadable += [(*own[:2], "shifted_fields") for own, bad in zip(made, shifted, strict=True) if bad]
         found.unreadable.sort()
+        made = [own for own, bad in zip(made, shifted, strict=True) if not bad]
         if leads and any(first == 0 for first, *_ in (*made, *found.unreadable)):
             is_kept[after - 1] = False
         loose = [
