@@ -35,7 +35,11 @@ Jobs = dict[tuple[str, int], dict[str, Any]]
 
 def jobs_of(name: str, data: bytes, path: Path) -> Jobs:
     """The jobs of a log by id and line, its parts folded; none where the log is refused."""
-    reader, site, settings = FORMATS[name](), SiteSettings(name="fuzz"), IngestSettings.model_validate({"format": name})
+    reader, site, settings = (
+        FORMATS[name](),
+        SiteSettings(name="fuzz"),
+        IngestSettings.model_validate({"format": name, "max_damaged": 1.0}),
+    )
     path.write_bytes(data)
     try:
         chunks = list(chunks_of(reader, Source(path, path.name), site, settings))

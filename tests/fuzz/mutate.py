@@ -82,7 +82,9 @@ def read(name: str, data: bytes, path: Path) -> Counter[str]:
     path.write_bytes(data)
     began = time.monotonic()
     try:
-        jobs, unreadable, report = ingest([path], SITE, IngestSettings.model_validate({"format": name}))
+        jobs, unreadable, report = ingest(
+            [path], SITE, IngestSettings.model_validate({"format": name, "max_damaged": 1.0})
+        )
     except InputError:
         return Counter({"log refused": 1})
     report.check()
@@ -99,7 +101,7 @@ def read(name: str, data: bytes, path: Path) -> Counter[str]:
 def compile_kernels(name: str, log: Log, path: Path) -> None:
     """Read a log once: a reader whose kernels are not compiled yet is slow for minutes, and only then."""
     path.write_bytes(b"".join([*log.head, *log.lines[:100]]))
-    ingest([path], SITE, IngestSettings.model_validate({"format": name}))
+    ingest([path], SITE, IngestSettings.model_validate({"format": name, "max_damaged": 1.0}))
 
 
 def fuzzed(name: str, n_lines: int, seed: int, folder: Path) -> Iterator[Counter[str]]:

@@ -93,7 +93,7 @@ def of_jobs(name: str, log: Log) -> Log:
 def jobs_of(name: str, lines: list[Line], path: Path, asked: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The jobs of some lines of a log by line; `flagged` where cleaning sets one aside."""
     path.write_bytes(b"".join(lines))
-    jobs, *_ = ingest([path], SITE, IngestSettings.model_validate({"format": name}))
+    jobs, *_ = ingest([path], SITE, IngestSettings.model_validate({"format": name, "max_damaged": 1.0}))
     arrays = JobArrays(jobs, SITE)
     flagged = pa.array(np.logical_or.reduce([RULES[flag](arrays) for flag in SCREENS]))
     jobs = jobs.append_column("flagged", flagged).drop_columns(["restart"])
