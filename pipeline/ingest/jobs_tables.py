@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import replaced, tally_of, unknown
 from pipeline.errors import ConfigError, InputError, TableError, printable
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
-from pipeline.ingest.records import HOLD_BYTES, Records, with_sorted_categories
+from pipeline.ingest.records import HOLD_BYTES, Records, follows, with_sorted_categories
 from pipeline.ingest.sources import Source, is_table
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Fact, Report, Tally
@@ -84,26 +84,27 @@ def read_jobs_tables(
     _check_tables(sources, site)
     rows = Records({JOBS.name: JOBS.schema()}, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
     seen, kept, sites, submits_s = Tally(), Tally(), set[str](), list[int]()
+    last, is_in_order = JOBS.empty(), True
     for batch in (batch for source in sources for batch in _batches(source)):
         own = _as_read(batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name)))
         rows.add(JOBS.name, own)
+        is_in_order = is_in_order and follows(last, own)
+        last = own if own.num_rows else last
         seen, kept = seen + tally_of(batch), kept + tally_of(own)
         sites |= {str(name) for name in batch["site"].unique().to_pylist()}
         submits_s += [value for value in pc.min_max(own["submit_s"]).as_py().values() if value is not None]
     where = ", ".join(printable(source.label) for source in sources[:3])
     if not kept.rows:
         shown = printable(", ".join(sorted(sites)[:5]), 100)
-        found, do = (f"only jobs of {shown}", "set site.name to theirs") if sites else ("no job", "")
-        raise InputError(where, found, f"jobs of {printable(site.name, 60)}", do)
+        instead, do = (f"only jobs of {shown}", "set site.name to theirs") if sites else ("no job", "")
+        raise InputError(where, instead, f"jobs of {printable(site.name, 60)}", do)
     try:
         rows.check_key(JOBS)
-        if to is None:
-            (jobs,) = (with_sorted_categories(JOBS.check(table)) for table in rows.ordered(JOBS.name))
-        else:
-            jobs = StoredTable(to.write(to.jobs, map(JOBS.check, rows.ordered(JOBS.name)), JOBS, {}), JOBS)
+        found = map(JOBS.check, rows.tables(JOBS.name) if is_in_order else rows.ordered(JOBS.name))
+        jobs = StoredTable(to.write(to.jobs, found, JOBS, {}), JOBS) if to else with_sorted_categories(next(found))
     except TableError as error:
-        found = f"jobs that cannot stand in one table ({printable(str(error), 160).rstrip('.')})"
-        raise InputError(where, found, "each job once", "join the logs with walltime ingest") from None
+        instead = f"jobs that cannot stand in one table ({printable(str(error), 160).rstrip('.')})"
+        raise InputError(where, instead, "each job once", "join the logs with walltime ingest") from None
     other = Tally(seen.rows - kept.rows, seen.proc_s - kept.proc_s)
     facts: dict[str, Fact] = {
         "format": JOBS.name, "files": len(sources), "bytes": sum(source.path.stat().st_size for source in sources),

@@ -334,6 +334,7 @@ class Records:
         """No file is opened before there are many rows."""
         self.schemas, self.folder, self.hold_bytes = dict(schemas), folder, hold_bytes
         self.is_spilled = False
+        self._held_bytes = 0
         self._held: dict[str, list[pa.Table]] = {kind: [] for kind in schemas}
         self._files: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
         self._filled: dict[str, set[str]] = {kind: set() for kind in schemas}
@@ -348,8 +349,8 @@ class Records:
             self._files[kind].write_table(under_schema([table], self.schemas[kind]))
             return
         self._held[kind].append(_rare_as_texts(table.select(filled)))
-        held = [table for tables in self._held.values() for table in tables]
-        if self.folder and sum(table.nbytes for table in held) > self.hold_bytes:
+        self._held_bytes += self._held[kind][-1].nbytes
+        if self.folder and self._held_bytes > self.hold_bytes:
             self._spill(self.folder)
 
     def batches(self, kinds: Sequence[str]) -> Iterator[dict[str, pa.Table]]:
