@@ -15,7 +15,7 @@ import pyarrow as pa
 from flows.services.files.os_errors import read_text
 from flows.services.replaying import machine_size
 from flows.services.run.prepare import settings_and_logs
-from flows.services.series_files import read_series_and_applications
+from flows.services.series_files import read_runs
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
 from pipeline.clean import clean
 from pipeline.errors import InputError, printable
@@ -277,7 +277,7 @@ def read_moldable_log(given: Path, max_procs: int | None = None) -> MoldableLog:
 def true_curves(series: Path | None, laws: Path | None) -> TrueCurves:
     """The curves of a CSV of measured runs, else of a truth file; InputError for no curve."""
     if series is not None:
-        return measured_series_of(series, *read_series_and_applications(series))
+        return measured_series_of(series, *read_runs(series)[:2])
     assert laws is not None
     try:
         stated = json.loads(read_text(laws, TRUTH_FILE))

@@ -1,170 +1,213 @@
-"""Reads measured runtimes from CSV: procs, runtime_s; optionally application, problem_size, series, energy_j, unit.
+"""Reads measured runtimes as they come: a table of runs with a column that counts and one that tells how long.
 
-Runs over GPUs or nodes have a column gpus or nodes instead of procs, or say so in the column unit of each row.
+Columns are named as tables of jobs name them (processors, cores, nodes, GPUs; runtime, elapsed, time), in any case and
+with a unit, as in `time_min`. Separators, decimal commas and hh:mm:ss are read too. A run without a runtime failed, and
+is left out with a note. Optional columns: application, problem_size, series, energy_j, unit.
 """
 
+import csv
+import io
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
-from flows.services.files.table_files import csv_rows, write_any
+from flows.services.files.os_errors import read_text
+from flows.services.files.table_files import write_any
 from flows.services.quantities import chosen_names
-from pipeline.arrays import Floats
+from pipeline.arrays import texts
 from pipeline.axes import Axis
-from pipeline.errors import InputError, nearest_name, printable
+from pipeline.errors import InputError, printable
 from pipeline.group.observations import aggregate
+from pipeline.ingest.formats.table.guesses import guessed, units_of
+from pipeline.ingest.formats.table.values import durations, numbers
 from pipeline.report import Report
 from pipeline.scaling.fitted_series import compiling_for_many, predictions_at
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
-REQUIRED = ("procs", "runtime_s")
+STANDARD_INPUT = Path("-")
+COUNTS = tuple(str(axis) for axis in Axis)
 OPTIONAL = ("application", "problem_size", "series")
-ENERGY = "energy_j"
+OTHERS = (*OPTIONAL, "energy_j", "unit")
+TIMINGS = {
+    "time": "runtime", "wall": "runtime", "seconds": "runtime_s", "t": "runtime", "laufzeit": "runtime",
+    "zeit": "runtime", "ranks": "procs", "np": "procs", "p": "procs", "kerne": "procs",
+    "prozessoren": "procs", "knoten": "nodes",
+}  # fmt: skip
+"""Names in timings that a log has for something else, or not at all."""
+
+DELIMITERS = (";", "\t", "|", ",")
+FAILED = {"", "-", "nan", "na", "n/a", "null", "none", "failed", "fail", "error", "crashed", "killed", "timeout", "oom"}
+"""Runtimes of a run that has none; so are 0 and what is below it."""
+
 _MAX_PROCS = 2**40
 LEAST_S, MOST_S = 1e-9, 1e12
 """Bounds of plausible runtimes; values beyond them are typing errors or codes for "none"."""
-_RUNTIME = f"a runtime in seconds, from {LEAST_S:g} to {MOST_S:g}"
-_SEPARATORS = {";": ";", "\t": "tabs", "|": "|", " ": "blanks"}
+_RUNTIME = f"a runtime in seconds, from {LEAST_S:g} to {MOST_S:g}, or hh:mm:ss"
+_EXPECTED = "a table with a column of counts, such as procs, and one of runtimes, such as runtime_s"
+_DO = 'name them in the first line, as in "procs,runtime_s"'
+
+
+class MeasuredRuns(NamedTuple):
+    """OBSERVATIONS, the application of each group (the file's name where none is given), and what was assumed."""
+
+    observations: pa.Table
+    applications: dict[str, str]
+    notes: list[str]
 
 
 def read_series(path: Path) -> pa.Table:
-    """OBSERVATIONS with one group per application, problem size and series; rows with equal procs are repeated runs.
+    """OBSERVATIONS with one group per application, problem size and series; see `read_runs`."""
+    return read_runs(path).observations
 
-    A group's id lists these values. InputError names file, line, what was found and what was expected.
+
+def read_runs(path: Path) -> MeasuredRuns:
+    """The runs of a file, or of standard input where it is `-`; rows with equal counts are repeated runs.
+
+    A group's id lists its application, problem size and series. InputError names file, line, what was found and what
+    was expected.
     """
-    return read_series_and_applications(path)[0]
+    # 1. Its rows as texts, and what each column holds.
+    where, stem = ("standard input", "stdin") if path == STANDARD_INPUT else (printable(str(path)), path.stem)
+    notes: list[str] = []
+    names, lines, rows = _rows(where, path, notes)
+    columns, factor = _columns(where, names, notes)
+    counted = next(axis for axis in Axis if axis in columns)
+    cells = {target: [row[place] for row in rows] for target, place in columns.items()}
 
+    def check(target: str, is_good: Any, expected: str) -> None:
+        if not all(is_good):
+            place = int(np.argmin(is_good))
+            found = f"{printable(names[columns[target]], 40)} = {printable(cells[target][place], 60)!r}"
+            raise InputError(f"{where}, line {lines[place]}", found, expected)
 
-def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
-    """OBSERVATIONS as `read_series`, and the application of each group (the file's name where none is given)."""
-    frame = _read(path)
-    counted = count_column(frame.columns)
-    expected = f"a whole number of {Axis(counted).units}, 1 or more"
-    procs = _numbers(path, frame, counted, expected)
-    runtime_s = _numbers(path, frame, "runtime_s", _RUNTIME)
-    whole = (procs >= 1) & (procs <= _MAX_PROCS) & (procs == np.floor(procs))
-    _check(path, frame, counted, whole, expected)
-    _check(path, frame, "runtime_s", (runtime_s >= LEAST_S) & (runtime_s <= MOST_S), _RUNTIME)
-    names, codes = np.unique(_labels(path, frame), return_inverse=True)
-    unknown = np.full(len(frame), np.nan)
-    energy_j = _energy_j(path, frame)
-    series = codes.astype(np.int64), procs.astype(np.int64)
-    with compiling_for_many(len(frame)):
-        columns = aggregate(*series, runtime_s, unknown, unknown, energy_j=energy_j)
-    axes = _axes(path, frame, counted, codes)
-    of_group = columns.pop("group_code")
-    table = OBSERVATIONS.build(
-        group_id=[str(names[code]) for code in of_group], axis=[axes[code] for code in of_group], **columns
+    # 2. Counts, and the runtimes of the runs that did not fail.
+    procs = numbers(texts(_plain(cells[counted]))).floats()
+    check(
+        counted, (procs >= 1) & (procs <= _MAX_PROCS) & (procs == np.floor(procs)), f"a whole number of {counted.units}"
     )
-    words = _applications(path, frame)
-    return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
+    with compiling_for_many(len(rows)):
+        runtime_s = durations(texts(_plain(cells["runtime_s"])), factor).floats()
+    has_failed = np.array([cell.lower() in FAILED for cell in cells["runtime_s"]]) | (runtime_s <= 0)
+    check("runtime_s", has_failed | ((runtime_s >= LEAST_S) & (runtime_s <= MOST_S)), _RUNTIME)
+    ran = np.flatnonzero(~has_failed)
+    if not len(ran):
+        check("runtime_s", ~has_failed, _RUNTIME)
+    if len(ran) < len(rows):
+        left = ", ".join(str(lines[place]) for place in np.flatnonzero(has_failed)[:10])
+        notes.append(f"{len(rows) - len(ran)} of {len(rows)} runs have no runtime and are left out: line {left}.")
+    energy_j = np.full(len(rows), np.nan)
+    if "energy_j" in columns:
+        energy_j = numbers(texts(_plain(cells["energy_j"]))).floats()
+        is_empty = np.array([not cell for cell in cells["energy_j"]])
+        check("energy_j", is_empty | (np.isfinite(energy_j) & (energy_j >= 0)), "joules, 0 or more")
+
+    # 3. The series that they belong to, and what each counts.
+    given = [name for name in OPTIONAL if name in columns]
+    labels = [" ".join(f"{name}={cells[name][place]}" for name in given) or stem for place in range(len(rows))]
+    ids, code = np.unique(np.array(labels, object)[ran].astype(str), return_inverse=True)
+    axes = _axes(
+        where, [lines[place] for place in ran], [cells.get("unit", [""] * len(rows))[p] for p in ran], code, counted
+    )
+    unknown = np.full(len(ran), np.nan)
+    with compiling_for_many(len(ran)):
+        found = aggregate(
+            code.astype(np.int64), procs[ran].astype(np.int64), runtime_s[ran], unknown, unknown, energy_j=energy_j[ran]
+        )
+    of_group = found.pop("group_code")
+    table = OBSERVATIONS.build(
+        group_id=[str(ids[one]) for one in of_group], axis=[axes[one] for one in of_group], **found
+    )
+    words = cells.get("application", [stem] * len(rows))
+    return MeasuredRuns(table, {str(ids[one]): words[place] for one, place in zip(code, ran, strict=True)}, notes)
 
 
-def count_column(names: Sequence[str]) -> str:
-    """The column that counts what runs are over: procs, else nodes or gpus; procs where there is none of them."""
-    return next((axis.value for axis in Axis if axis.value in names), Axis.PROCS.value)
+def _rows(where: str, path: Path, notes: list[str]) -> tuple[list[str], list[int], list[list[str]]]:
+    """The names of a text's columns, and its rows with their line numbers; blank lines are left out."""
+    if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
+        raise InputError(where, "a spreadsheet's workbook", "its sheet as text", "save the sheet as CSV")
+    text = sys.stdin.read() if path == STANDARD_INPUT else read_text(path, _EXPECTED)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = next((one for one in DELIMITERS if one in first), None)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter or ",", skipinitialspace=True)
+    try:
+        every = [
+            (reader.line_num, [one.strip() for one in (row if delimiter else " ".join(row).split())]) for row in reader
+        ]
+    except csv.Error as error:
+        raise InputError(f"{where}, line {reader.line_num}", f"text that is no table ({error})", _EXPECTED) from None
+    rows = [(line, cells) for line, cells in every if any(cells)]
+    if not rows:
+        raise InputError(where, "an empty file", _EXPECTED)
+    names = ["procs", "runtime_s"]
+    if len(rows[0][1]) == len(names) and all(re.fullmatch(r"[\d.,:eE+-]*\d[\d.,:]*", cell) for cell in rows[0][1]):
+        notes.append("The first line has no names: its columns are taken for procs and runtime_s.")
+    else:
+        names = rows.pop(0)[1]
+    for line, cells in rows:
+        if any(cells[len(names) :]):
+            raise InputError(f"{where}, line {line}", f"{len(cells)} values", f"{len(names)}, as line 1 has columns")
+    if not rows:
+        raise InputError(where, "no rows below the header", "at least one row of a count and a runtime")
+    return names, [line for line, _ in rows], [(cells + [""] * len(names))[: len(names)] for _, cells in rows]
+
+
+def _columns(where: str, names: Sequence[str], notes: list[str]) -> tuple[dict[str, int], float]:
+    """The place of each column by what it holds, and the unit of the runtimes in seconds."""
+    line, listed = f"{where}, line 1", ", ".join(printable(name, 40) for name in names[:12])
+    words = []
+    for name in names:
+        head, _, rest = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_").partition("_")
+        words.append("_".join(filter(None, (TIMINGS.get(head, head), rest))))
+    mapped = guessed(words).columns
+    found = {name: words.index(name) for name in OTHERS if name in words}
+    found |= {name: words.index(mapped[name].column) for name in (*COUNTS, "runtime_s") if name in mapped}
+    if double := next((names[place] for place in found.values() if words.count(words[place]) > 1), None):
+        raise InputError(line, f"2 columns {printable(double.lower(), 40)}", "one", "rename one")
+    if "threads" in words and "procs" not in [name.lower() for name in names]:
+        do = "add a column procs with the processors of each run: its ranks times its threads"
+        raise InputError(line, f"the columns {listed}", "one column that counts what runs are over", do)
+    if "runtime_s" not in found or not found.keys() & set(COUNTS):
+        missing = "a column runtime_s" if found.keys() & set(COUNTS) else "a column procs and runtime_s"
+        raise InputError(line, f"the columns {listed}", missing, _DO)
+    unit = mapped["runtime_s"].unit or "s"
+    read = {name: names[place] for name, place in found.items() if names[place].strip().lower() != name}
+    if read:
+        said = ", ".join(
+            f"{printable(name, 40)} for {target}{f' in {unit}' if target == 'runtime_s' and unit != 's' else ''}"
+            for target, name in read.items()
+        )
+        notes.append(f"Columns are taken by their names: {said}.")
+    return found, units_of("runtime_s")[unit]
+
+
+def _plain(cells: Sequence[str]) -> list[str | None]:
+    """Texts of numbers with a decimal point and no thousands; None where a run has no value."""
+    commas = [cell for cell in cells if "," in cell]
+    is_decimal = bool(commas) and all(re.fullmatch(r"[\d.]*,\d+", cell) for cell in commas)
+    plain = [cell.replace(".", "").replace(",", ".") if is_decimal else cell.replace(",", "") for cell in cells]
+    return [None if cell.lower() in FAILED else cell for cell in plain]
 
 
 _UNITS = {"gpu": Axis.GPUS, "gpus": Axis.GPUS, "node": Axis.NODES, "nodes": Axis.NODES}
 """Words of the column unit; any other, as cores or ranks, is processors."""
 
 
-def _axes(path: Path, frame: pd.DataFrame, counted: str, codes: np.ndarray) -> dict[int, Axis]:
+def _axes(where: str, lines: Sequence[int], units: Sequence[str], codes: Any, counted: Axis) -> dict[int, Axis]:
     """The axis of each series; InputError where its rows count different things."""
-    if "unit" not in frame.columns:
-        return dict.fromkeys(codes.tolist(), Axis(counted))
-    units = frame["unit"].str.strip().str.lower()
     found: dict[int, Axis] = {}
-    for line, code, unit in zip(frame.index, codes.tolist(), units, strict=True):
-        axis = _UNITS.get(unit, Axis(counted))
+    for line, code, unit in zip(lines, codes.tolist(), units, strict=True):
+        axis = _UNITS.get(unit.lower(), counted)
         if found.setdefault(code, axis) is not axis:
-            where, expected = (
-                f"{printable(str(path))}, line {line}",
-                f"{found[code].units}, as in its series' first row",
-            )
-            raise InputError(where, f"a count of {axis.units}", expected, "give each unit a series of its own")
+            expected = f"{found[code].units}, as in its series' first row"
+            do = "give each unit a series of its own"
+            raise InputError(f"{where}, line {line}", f"a count of {axis.units}", expected, do)
     return found
-
-
-def _applications(path: Path, frame: pd.DataFrame) -> Any:
-    """The application of each row: the file's name where none is given."""
-    return frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
-
-
-def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
-    """Energy of each row, J; NaN where the cell is empty or the file has no such column."""
-    if ENERGY not in frame.columns:
-        return np.full(len(frame), np.nan)
-    energy_j: Floats = pd.to_numeric(frame[ENERGY], errors="coerce").to_numpy(np.float64)
-    is_good = (np.isfinite(energy_j) & (energy_j >= 0)) | (frame[ENERGY] == "").to_numpy()
-    _check(path, frame, ENERGY, is_good, "joules, 0 or more")
-    return energy_j
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """The rows as text, indexed by line number; blank lines are left out."""
-    where, expected = printable(str(path)), f"a CSV with the columns {', '.join(REQUIRED)}"
-    read = csv_rows(path, expected)
-    if not any(any(row) for _, row in read):
-        raise InputError(where, "an empty file", expected)
-    names = [name.lower() for name in read[0][1]]
-    _check_columns(where, names)
-    rows = [(line, row) for line, row in read[1:] if any(row)]
-    for line, row in rows:
-        if any(row[len(names) :]):
-            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, as line 1 has columns")
-    cells = [(row + [""] * len(names))[: len(names)] for _, row in rows]
-    return pd.DataFrame(cells, index=[line for line, _ in rows], columns=names, dtype=str)
-
-
-def _check_columns(where: str, names: list[str]) -> None:
-    given = (count_column(names), "runtime_s", *OPTIONAL, ENERGY, "unit")
-    repeated = [name for name in given if names.count(name) > 1]
-    if repeated:
-        raise InputError(f"{where}, line 1", f"{names.count(repeated[0])} columns {repeated[0]}", "one", "rename one")
-    missing = [name for name in (count_column(names), "runtime_s") if name not in names]
-    if missing:
-        _check_separator(where, names)
-        near = nearest_name(missing[0], names)
-        hint = f"rename {printable(near)} to {missing[0]}" if near is not None else "name it in the first line"
-        found = f"the columns {', '.join(printable(name, 40) for name in names[:12])}"
-        raise InputError(f"{where}, line 1", found, f"a column {' and '.join(missing)}", hint)
-
-
-def _check_separator(where: str, names: list[str]) -> None:
-    for separator, shown in _SEPARATORS.items():
-        if set(REQUIRED) <= {name.strip(' "') for name in ",".join(names).split(separator)}:
-            raise InputError(f"{where}, line 1", f"columns separated by {shown}", "commas", "replace them")
-
-
-def _numbers(path: Path, frame: pd.DataFrame, name: str, expected: str) -> np.ndarray:
-    if not len(frame):
-        raise InputError(printable(str(path)), "no rows below the header", "at least one row of procs and runtime_s")
-    values: Floats = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
-    _check(path, frame, name, np.isfinite(values), expected)
-    return values
-
-
-def _check(path: Path, frame: pd.DataFrame, name: str, is_good: np.ndarray, expected: str) -> None:
-    if not is_good.all():
-        place = int(np.argmin(is_good))
-        where, found = f"{printable(str(path))}, line {frame.index[place]}", printable(frame[name].iloc[place], 60)
-        raise InputError(where, f"{name} = {found!r}", expected)
-
-
-def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
-    """The id of each row's series: its optional columns as text, or the file's name where there are none."""
-    given = [name for name in OPTIONAL if name in frame.columns]
-    parts = [frame[name].map(lambda value, name=name: f"{name}={value}") for name in given]
-    if not parts:
-        return np.full(len(frame), path.stem, object)
-    labels: np.ndarray = parts[0].str.cat(parts[1:], sep=" ").to_numpy(object)
-    return labels
 
 
 def evaluate_files(paths: Sequence[Path], names: Sequence[str]) -> tuple[pa.Table, Report]:
@@ -189,7 +232,7 @@ def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:
     applications: dict[str, str] = {}
     field = OBSERVATIONS.schema().field("group_id")
     for place, path in enumerate(paths):
-        table, named = read_series_and_applications(path)
+        table, named, _ = read_runs(path)
         prefix = f"{place + 1} {path.stem}: " if len(paths) > 1 else ""
         ids = pa.array([prefix + group for group in table.column("group_id").to_pylist()])
         tables.append(table.set_column(0, field, ids.cast(field.type)))

@@ -20,7 +20,7 @@ from pipeline import arrays as buffers
 from pipeline.arrays import DAY_S, LATEST_S, Bools, Floats, Ints, arrow, nulls, offset_s, words_of
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.reader import by_word, categories
-from pipeline.kernels import uncounted
+from pipeline.kernels import called_kernel, uncounted_kernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -150,7 +150,7 @@ def last_letters(data: Bytes, start: Ints, end: Ints) -> npt.NDArray[Any]:
     return np.where(end > start, data[np.maximum(end - 1, 0)] | 32, 0) if len(data) else np.zeros(len(start))
 
 
-@uncounted
+@uncounted_kernel
 def _parse_integers(data: Bytes, start: Ints, end: Ints, values: Ints, kinds: Bytes) -> None:
     """Optional sign and up to 18 digits; empty is null."""
     for row in range(start.size):
@@ -171,7 +171,7 @@ def _parse_integers(data: Bytes, start: Ints, end: Ints, values: Ints, kinds: By
         values[row] = -value if negative else value
 
 
-@uncounted
+@called_kernel
 def _number(data: Bytes, at: int, stop: int) -> tuple[float, int, bool]:
     """An unsigned decimal number (NaN of none, or over 18, digits), the place after it, and whether it has no point."""
     digits, seen, divisor, is_whole = 0, 0, 1.0, True
@@ -190,7 +190,7 @@ def _number(data: Bytes, at: int, stop: int) -> tuple[float, int, bool]:
     return (digits / divisor if 0 < seen < 19 else np.nan), at, is_whole
 
 
-@uncounted
+@uncounted_kernel
 def _parse_durations(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
     """[days-][[hours:]minutes:]seconds[.fraction], or a number of seconds, maybe after a minus; words are INVALID."""
     for row in range(start.size):
@@ -221,7 +221,7 @@ def _parse_durations(data: Bytes, start: Ints, end: Ints, values: Floats, kinds:
             kinds[row] = OK
 
 
-@uncounted
+@uncounted_kernel
 def _parse_memory(
     data: Bytes, start: Ints, end: Ints, plain_kib: float, values: Floats, per: Bytes, kinds: Bytes
 ) -> None:
@@ -260,7 +260,7 @@ def _parse_memory(
         kinds[row] = OK
 
 
-@uncounted
+@called_kernel
 def _scale(letter: int) -> float:
     """KiB in a unit, by its small letter (k m g t p e); 0: no unit."""
     size = 1.0
@@ -445,7 +445,7 @@ def decoded(word: bytes) -> str:
     return word.decode("utf-8", "backslashreplace")
 
 
-@uncounted
+@uncounted_kernel
 def _gather(data: Bytes, start: Ints, end: Ints, offsets: npt.NDArray[np.int32], out: Bytes) -> bool:
     """The spans' bytes end to end, and where each begins; whether all are ASCII."""
     place, mixed = 0, np.uint8(0)

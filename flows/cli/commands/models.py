@@ -5,7 +5,7 @@ from typing import Literal
 
 from flows.cli import options as shared
 from flows.cli.options import argument, option
-from flows.pages.terminal.blocks import Answer, wrote
+from flows.pages.terminal.blocks import Answer, notes, wrote
 from flows.services.quantities import as_of_seconds, processor_counts, share
 from pipeline.errors import InputError
 
@@ -218,7 +218,9 @@ def predict_phases(
 
 def fit_series(
     file: Path = argument(
-        "FILE.csv", "Columns procs (or gpus, nodes), runtime_s; optionally application, problem_size, series, energy_j."
+        "FILE",
+        "A table of runs, - for standard input: a count (procs, cores, gpus, nodes), a runtime (runtime_s, time_min, "
+        "hh:mm:ss); optionally application, problem_size, series, energy_j.",
     ),
     predict: str | None = option("--predict 64,128", "Counts to predict: processors, or what the file counts."),
     max_procs: int | None = shared.MAX_PROCS,
@@ -251,7 +253,7 @@ def fit_series(
     """
     from flows.pages.answers.scaling import series_blocks, series_page, weak_blocks
     from flows.services.files.table_files import check_suffix, write_page
-    from flows.services.series_files import read_series, with_fitted, write_series
+    from flows.services.series_files import read_runs, with_fitted, write_series
     from pipeline.scaling.advice import CostSettings
     from pipeline.scaling.fitted_series import (
         compiling_for_many,
@@ -265,7 +267,7 @@ def fit_series(
     at = processor_counts(predict, "--predict")
     if out:
         check_suffix(out)
-    observations = read_series(file)
+    observations, _, remarks = read_runs(file)
     with compiling_for_many(observations.num_rows):
         tables = fit_and_predict(observations, at, max_procs, loss, is_screened=screen, procs_per_node=procs_per_node)
         series = with_answers(series_as_dicts(tables), tables, max_procs, CostSettings(procs_per_node, rate))
@@ -275,8 +277,13 @@ def fit_series(
     if report:
         write_page(report, series_page(file.stem, curves, weak=weak))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
-    blocks = (*series_blocks(shown, is_screened=screen, requested=at), *weak_blocks(weak), *wrote(written))
-    return Answer({"series": series, "weak_scaling": weak, "tables": written}, blocks)
+    blocks = (
+        *series_blocks(shown, is_screened=screen, requested=at),
+        *weak_blocks(weak),
+        *notes(remarks),
+        *wrote(written),
+    )
+    return Answer({"series": series, "weak_scaling": weak, "notes": remarks, "tables": written}, blocks)
 
 
 def evaluate_predictors(

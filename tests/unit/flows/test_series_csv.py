@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.series_files import read_series
+from flows.services.series_files import read_runs, read_series
 from pipeline.errors import InputError
 
 
@@ -35,7 +35,8 @@ def test_a_header_in_capitals_and_counts_as_a_spreadsheet_writes_them(tmp_path: 
     ("text", "sentence"),
     [
         ("", "an empty file"),
-        ("procs,runtime\n1,2\n", "line 1: .*rename runtime to runtime_s"),
+        ("procs,speed\n1,2\n", "line 1: found the columns procs, speed, expected a column runtime_s"),
+        ("nodes,ranks,threads,time_s\n1,4,8,9\n", "line 1: .*add a column procs with the processors of each run"),
         ("procs,runtime_s\n", "no rows below the header"),
         ("procs,runtime_s\n1,2\n\n2,x\n", "line 4: found runtime_s = 'x'"),
         ("procs,runtime_s\n1,2\n1.5,2\n", "line 3: found procs = '1.5', expected a whole number"),
@@ -52,8 +53,6 @@ def test_a_header_in_capitals_and_counts_as_a_spreadsheet_writes_them(tmp_path: 
         ("procs,runtime_s\n1\n", "line 2: found runtime_s = ''"),
         ("procs,runtime_s\n1,2,3\n", "line 2: found 3 values, expected 2"),
         ("procs,runtime_s\n1,2\n1,2,3\n", "line 3: found 3 values, expected 2, as line 1 has columns"),
-        ("procs;runtime_s\n1;2\n", "line 1: found columns separated by ;, expected commas"),
-        ("Procs\tRuntime_s\n1\t2\n", "line 1: found columns separated by tabs, expected commas"),
         ("procs,runtime_s,Procs\n1,2,3\n", "line 1: found 2 columns procs, expected one"),
         ("procs,runtime_s\n1,\x1b[31m\n", r"\\x1b"),
         (b"\x89PNG\xff\xfe\x00", "line 1: found bytes that are no UTF-8 .the first is 0x89."),
@@ -63,6 +62,34 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, 
     with pytest.raises(InputError, match=sentence) as caught:
         read_series(write(tmp_path, text))
     assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cores,time\n1,3600.5\n2,1875\n",
+        "procs\truntime_s\n1\t3600.5\n2\t1875\n",
+        "Kerne;Laufzeit (s)\n1;3.600,5\n2;1.875,0\n",
+        'procs,runtime_s\n1,"3,600.5"\n2,"1,875"\n',
+        "p  wall\n1  3600.5\n2  1875\n",
+        "ncpus,elapsed_min\n1,60.008333333\n2,31.25\n",
+        "processors|walltime\n1|1:00:00.5\n2|0:31:15\n",
+        "1,3600.5\n2,1875\n",
+        "np,time_s\n1,3600.5\n4,NaN\n2,1875\n8,failed\n16,0\n",
+    ],
+)
+def test_timings_are_read_as_they_come(tmp_path: Path, text: str) -> None:
+    found = read_runs(write(tmp_path, text))
+    rows = found.observations.to_pylist()
+    assert [row["procs"] for row in rows] == [1, 2]
+    assert [row["runtime_s_median"] for row in rows] == pytest.approx([3600.5, 1875], abs=0.51)
+    assert [note for note in found.notes if "line 3, 5, 6" in note] or "NaN" not in text
+
+
+def test_a_workbook_is_to_be_saved_as_text(tmp_path: Path) -> None:
+    (tmp_path / "runs.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match="save the sheet as CSV"):
+        read_series(tmp_path / "runs.xlsx")
 
 
 def test_missing_file(tmp_path: Path) -> None:
