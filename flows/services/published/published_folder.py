@@ -5,7 +5,6 @@ version has all tables of a run, and seven are kept: one every few minutes would
 State is a single table, which a pointer names. It counts only while the version it continues is the current one.
 """
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -97,15 +96,6 @@ def rows_where(path: Path, kind: TableKind, column: str, value: str, names: Sequ
                 runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1) if len(places) else []
                 parts += [group.slice(int(run[0]), len(run)) for run in runs]
         return pa.concat_tables(parts or [kind.empty().select(list(names))])
-
-
-def newest_of(path: Path, column: str) -> float:
-    """The largest value of a column by the statistics in the file; minus infinity where there is none."""
-    metadata = pq.read_metadata(path)
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    known = [c.statistics for c in chunks if c.path_in_schema == column and c.statistics is not None]
-    return max((float(one.max) for one in known if one.has_min_max), default=-math.inf)
 
 
 def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
