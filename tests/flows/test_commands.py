@@ -186,7 +186,7 @@ def test_what_cannot_be_opened_is_one_sentence(config: Path, tmp_path: Path, wal
         ("run", tmp_path): "found a folder, expected a TOML config",
         ("run", tmp_path / "latin.toml"): "latin.toml, line 1: found bytes that are no UTF-8",
         ("ingest", SAMPLES / "traps.swf", "--out", tmp_path / "afile/x.csv"): "afile: found a file where a folder",
-        ("scaling", "fit", tmp_path): "found a folder, expected a CSV",
+        ("scaling", "fit", tmp_path): "found a folder, expected a table with a column of counts",
     }
     for arguments, sentence in refused.items():
         shown = walltime(*arguments)

@@ -4,7 +4,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -54,7 +54,7 @@ def run(
     done: list[StageEvent] = []
     with (
         _failures_in(chosen),
-        nullcontext() if chosen.is_json else _showing_steps(config, out),
+        nullcontext() if chosen.is_json else _showing_steps(),
         also_listening(done.append),
     ):
         manifest = Path(_run(arguments, plain=plain, verbose=verbose))
@@ -129,21 +129,11 @@ def _failures_in(log: "RunLog") -> Iterator[None]:
             sys.exit(error.exit_code if isinstance(error, WalltimeError) else WalltimeError.exit_code)
 
 
-USUAL_S = {"learn": 60.0, "clean": 13.0, "ingest": 5.0, "patterns": 5.5}
-"""What the long steps of a first run take, beside a second or two of the others; seconds of SDSC-BLUE."""
-
-
-def _showing_steps(config: Path, out: str | None) -> AbstractContextManager[None]:
-    """Show the steps of a run as they end, weighed by the seconds that they took last time."""
-    from flows.services.files.os_errors import config_settings
-    from flows.services.run.run_record import read_last_run
+def _showing_steps() -> AbstractContextManager[None]:
+    """Show the steps of a run as they end."""
     from pipeline.run import STEPS
 
-    last = None
-    with suppress(InputError, OSError):
-        last = read_last_run(Path(out or config_settings(config).output_dir))
-    known_s = {name: one.seconds for name, one in last.steps.items() if not one.is_reused} if last else {}
-    return showing_stages(len(STEPS) + 1, {step.name: 1.5 for step in STEPS} | USUAL_S | known_s)
+    return showing_stages(len(STEPS) + 1)
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:
@@ -193,7 +183,7 @@ def rerun(
         "name": name, "changes": change or [], "begin": begin, "end": end, "logs": log or [], "site": site,
         "output_dir": out,
     }  # fmt: skip
-    with _showing_steps(config, out):
+    with _showing_steps():
         if plain:
             manifest = rerun_and_keep(Rerun(config, **arguments))
         else:

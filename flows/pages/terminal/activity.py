@@ -1,8 +1,7 @@
 """A line on stderr about a command that takes longer than two seconds: what it has done, and at which rate.
 
-On a terminal the line is written over, with a bar for a command that says how many stages it has. In a log a line
-follows after ten seconds, after twenty, after forty; of a command with stages, one after each stage. It also says how
-many kernels numba has compiled, which is what a first run waits for.
+On a terminal the line is written over, with the stages that are done of a command that says how many it has. In a log a
+line follows after ten seconds, after twenty, after forty; of a command with stages, one after each stage.
 """
 
 import os
@@ -10,12 +9,10 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
-from flows.pages.formats import span
 from flows.services.progress import StageEvent, listening
 from pipeline.report import counting
 
@@ -27,15 +24,8 @@ LOG_PATIENCE_S = 10.0
 
 REFRESH_S = 0.25
 
-LEFT_FROM_S = 10.0
-"""Time after which the time that is left is estimated, s."""
-
-BAR_CHARS = 20
-
 PACE_FROM_S = 0.1
 """Least time of a stage whose rate is stated, s; the rate of a shorter one is noise."""
-
-COMPILED = "functions compiled"
 
 
 class Activity:
@@ -45,12 +35,10 @@ class Activity:
         self.name = name
         self.is_terminal = is_terminal
         self.began = time.monotonic()
-        self.expected_s: Mapping[str, float] = {}
         self.n_stages = 0
-        self.done: list[str] = []
-        self.stages: dict[str, float] = {}
+        self.n_done = 0
+        self.stages: list[str] = []
         self.counts: dict[str, tuple[float, int]] = {}
-        self._listener: Any = None
         self._has_line = False
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)
@@ -69,33 +57,17 @@ class Activity:
     def enter(self, event: StageEvent) -> None:
         """Take in that a stage has started or ended."""
         if event.state == "started":
-            self.stages = self.stages | {event.stage: time.monotonic()}
+            self.stages = [*self.stages, event.stage]
             if self.n_stages:
                 # A stage has counts of its own.
-                self.counts = {unit: one for unit, one in self.counts.items() if unit == COMPILED}
+                self.counts = {}
         else:
-            self.stages = {name: began for name, began in self.stages.items() if name != event.stage}
-            self.done = [*self.done, event.stage]
+            self.stages = [name for name in self.stages if name != event.stage]
+            self.n_done += 1
 
-    def share_done(self) -> float:
-        """How much of the stages is done, weighed by their expected seconds; one that goes on is at most 95% done."""
-        usual_s = sum(self.expected_s.values()) / len(self.expected_s) if self.expected_s else 1.0
-        own_s = {name: self.expected_s.get(name, usual_s) for name in (*self.done, *self.stages)}
-        n_left = max(self.n_stages - len(own_s), 0)
-        later = [seconds for name, seconds in self.expected_s.items() if name not in own_s][:n_left]
-        total_s = sum(own_s.values()) + sum(later) + usual_s * (n_left - len(later))
-        now = time.monotonic()
-        going_s = sum(min(now - began, 0.95 * own_s[name]) for name, began in self.stages.items())
-        return (sum(own_s[name] for name in self.done) + going_s) / total_s if total_s else 0.0
-
-    def bar(self) -> str:
-        """The share of the stages that is done as a bar, and after LEFT_FROM_S what is left; empty without stages."""
-        if not self.n_stages:
-            return ""
-        share, spent_s = min(self.share_done(), 1.0), time.monotonic() - self.began
-        filled = round(share * BAR_CHARS)
-        left = f", about {span(spent_s * (1 - share) / share)} left" if spent_s >= LEFT_FROM_S and share > 0 else ""
-        return f"[{'#' * filled}{'.' * (BAR_CHARS - filled)}] {share:.0%}{left}"
+    def done(self) -> str:
+        """How many of the stages are done; empty without stages."""
+        return f"{min(self.n_done, self.n_stages)} of {self.n_stages} done" if self.n_stages else ""
 
     def rates(self) -> str:
         """What has been done and how fast, as in `12,241 lines, 23,540 a second`; empty where nothing is counted."""
@@ -116,38 +88,18 @@ class Activity:
         while not self._is_over.wait(wait_s):
             with self._lock:
                 if not self._is_over.is_set():
-                    self._listen_to_numba()
                     self._write_line()
             wait_s = REFRESH_S if self.is_terminal else time.monotonic() - self.began
 
-    def _listen_to_numba(self) -> None:
-        # A command that compiles nothing does not wait for numba's import.
-        if self._listener is None and "numba" in sys.modules:
-            self._listener = _numba_events().TimingListener()
-            self._listener.on_end = lambda _: self.count(COMPILED, 1)
-            _numba_events().register("numba:compile", self._listener)
-
-    def close(self) -> None:
-        """Show no line any more, and count no longer."""
-        self.end_line()
-        if self._listener is not None:
-            _numba_events().unregister("numba:compile", self._listener)
-
     def _write_line(self) -> None:
         spent = f"walltime {self.name}: {time.monotonic() - self.began:.0f} s"
-        line = "; ".join(part for part in (spent, self.bar(), ", ".join(self.stages), self.rates()) if part)
+        line = "; ".join(part for part in (spent, self.done(), ", ".join(self.stages), self.rates()) if part)
         if self.is_terminal:
             self._has_line = True
             sys.stderr.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
         else:
             sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
-
-
-def _numba_events() -> Any:
-    from numba.core import event  # noqa: PLC0415  (most commands compile nothing)
-
-    return event
 
 
 def _rate(unit: str, n: int, seconds: float) -> str:
@@ -177,22 +129,19 @@ def showing_activity(name: str, *, has_line: bool = True) -> Iterator[Activity]:
         with counting(activity.count), listening(activity.enter):
             yield activity
     finally:
-        activity.close()
+        activity.end_line()
         _current.reset(token)
 
 
 @contextmanager
-def showing_stages(n_stages: int, expected_s: Mapping[str, float] | None = None) -> Iterator[None]:
-    """Show the stages inside as they begin and end: on a terminal as a bar in the command's line, in a log one a line.
-
-    `expected_s`: the seconds that stages took last time, by name.
-    """
+def showing_stages(n_stages: int) -> Iterator[None]:
+    """Show the stages inside as they begin and end: on a terminal in the command's line, in a log one a line."""
     activity = _current.get()
     if activity is None:
         yield
         return
     if activity.is_terminal:
-        activity.n_stages, activity.expected_s = n_stages, expected_s or {}
+        activity.n_stages = n_stages
         activity.start()
         yield
         return

@@ -4,14 +4,12 @@ import io
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from numba import njit
 
 from flows.pages.terminal import activity as module
 from flows.pages.terminal.activity import Activity, showing_activity, showing_stages
 from flows.pages.terminal.render import console
-from flows.services.progress import StageEvent, running_stage
+from flows.services.progress import running_stage
 from pipeline.report import Report, Tally, count_done
 
 
@@ -74,29 +72,15 @@ def test_stages_stand_in_the_line_of_a_terminal_and_are_lines_of_a_log(
     monkeypatch.setattr(module, "REFRESH_S", 0.01)
     shown = Terminal() if is_terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
-    with showing_activity("run", has_line=False) as activity, showing_stages(2, {"fit": 100.0, "predict": 100.0}):
+    with showing_activity("run", has_line=False) as activity, showing_stages(2):
         with running_stage("fit") as stage:
             stage.report = Report("fit", "group", Tally(2), Tally(2))
         with running_stage("predict"):
-            while is_terminal and "; [##########..........] 50%; predict" not in shown.getvalue():
+            while is_terminal and "; 1 of 2 done; predict" not in shown.getvalue():
                 assert activity._thread.is_alive()
     if not is_terminal:
         assert [line.split()[0] for line in shown.getvalue().splitlines()] == ["fit", "predict"]
         assert "2 groups seen" in shown.getvalue()
-
-
-def test_the_bar_is_weighed_by_the_seconds_of_last_time(clock: SimpleNamespace) -> None:
-    activity = Activity("run", is_terminal=True)
-    activity.n_stages, activity.expected_s = 3, {"read": 10.0, "learn": 80.0, "publish": 10.0}
-    activity.enter(StageEvent("read", "started"))
-    clock.now = 9.0
-    activity.enter(StageEvent("read", "done", 9.0))
-    activity.enter(StageEvent("learn", "started"))
-    assert activity.bar() == "[##..................] 10%"
-    clock.now = 49.0
-    assert activity.bar() == "[##########..........] 50%, about 49 s left"
-    clock.now = 500.0  # slower than last time: it is not said to be over
-    assert activity.share_done() == pytest.approx(0.86)
 
 
 def test_a_short_command_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,18 +89,6 @@ def test_a_short_command_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with showing_activity("ingest"):
         count_done("lines", 30)
     assert shown.getvalue() == ""
-
-
-def test_what_numba_compiles_is_counted(clock: SimpleNamespace) -> None:
-    activity = Activity("run", is_terminal=False)
-    activity._listen_to_numba()
-    try:
-        njit(lambda values: values[0])(np.ones(3))
-    finally:
-        activity.close()
-    assert activity.rates().startswith(f"1 {module.COMPILED}")
-    njit(lambda values: values[1])(np.ones(3))
-    assert activity.rates().startswith("1 ")
 
 
 @pytest.mark.parametrize(
