@@ -28,7 +28,8 @@ delimiter, markup, a formula, quotes or signs that turn the direction of a line.
 ## Job names that hold inputs
 
 Names in `inputs.sacct.gz` such as `heat_n400_step100` hold a problem size and a number of steps. On p processors `heat`
-takes 30 + 4e-6 n^2 steps / p seconds and `lattice` 20 + 1.5e-7 n^3 steps^0.5 / p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
+takes 30 + 4e-6 n^2 steps / p seconds and `lattice` 20 + 1.5e-7 n^3 steps^0.5 / p^0.8, times lognormal noise of 0.05. A
+config reads the inputs by a rule:
 
     [[inputs.rules]]
     find = "[a-z]+_n(?P<n>[0-9]+)_step(?P<steps>[0-9]+)"
