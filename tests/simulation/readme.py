@@ -6,11 +6,8 @@ from typing import Any
 _PAGE = """\
 # Sample logs
 
-The logs are two in the Standard Workload Format 2.2, one day of a small cluster in three formats, one of `sacct` whose
-job names hold inputs, and one of jobs on GPUs. There are two small runs whose phases repeat, too. `tests/simulate.py`
-generates them from known laws and plants anomalies in the logs. The truth files describe them. No machine, site or
-person in them exists. You may use them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page
-is generated with them.
+`tests/simulate.py` generates these logs and this page from known laws, and plants anomalies, which the truth files
+list. No machine, site or person in them exists. You may use them under Apache-2.0 or CC0 1.0.
 
     python -m tests.simulate --out data_samples            # write them again, byte for byte
     python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
@@ -19,29 +16,27 @@ is generated with them.
 
 ## One day in four formats
 
-`millrace` is a day of a cluster of {day_procs} processors: {day_jobs} jobs in {day_attempts} attempts to run one. It
-stands here as SWF, as the output of `sacct -a -P -D`, as an accounting file of OpenPBS and as a CSV, so that
-each format can be tried without a cluster:
+`millrace` is a day of a cluster of {day_procs} processors: {day_jobs} jobs in {day_attempts} attempts to run one. Each
+of four formats can be tried without a cluster:
 
     walltime run configs/slurm.toml --plain
     walltime run configs/pbs.toml --plain
 
-The same jobs come out of all four. There are steps, two arrays, requeued jobs, names with an input (`heat-n512.sh`),
-and ten hostile names: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
-SWF has numbers for users and no job names.
+There are steps, two arrays, requeued jobs, names with an input (`heat-n512.sh`), and ten hostile names with the
+delimiter, markup, a formula, quotes or signs that turn the direction of a line. SWF has no job names.
 
 ## Job names that hold inputs
 
-`inputs.sacct.gz` has 800 jobs. Names such as `heat_n400_step100` hold a problem size and a number of steps, `shell`
-holds nothing. On p processors `heat` takes 30 + 4e-6 n^2 steps / p seconds and `lattice` 20 + 1.5e-7 n^3 steps^0.5 /
-p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
+Names in `inputs.sacct.gz` such as `heat_n400_step100` hold a problem size and a number of steps. On p processors `heat`
+takes 30 + 4e-6 n^2 steps / p seconds and `lattice` 20 + 1.5e-7 n^3 steps^0.5 / p^0.8, times lognormal noise of 0.05. A
+config reads the inputs by a rule:
 
     [[inputs.rules]]
     find = "[a-z]+_n(?P<n>[0-9]+)_step(?P<steps>[0-9]+)"
 
 ## Jobs on GPUs
 
-`gpus.sacct.gz` has 1,000 jobs on 1 to 32 GPUs or processors, with lognormal noise of 0.04:
+Jobs of `gpus.sacct.gz` run on 1 to 32 GPUs or processors, with lognormal noise of 0.04:
 
 | job | user | law | counted in | processors |
 | --- | --- | --- | --- | --- |
@@ -52,8 +47,8 @@ p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
 
 ## Runs over inputs
 
-`solves.csv` has 30 runs of a linear solver, with matrix order `n`, block size `nb` and a grid of `p` by `q` processors.
-The runtime has lognormal noise of 0.03 around
+Runs of `solves.csv` have a matrix order `n`, a block size `nb` and a grid of `p` by `q` processors. The runtime has
+lognormal noise of 0.03 around
 
     1 + 2e-9 n^3 / (p q) + 1e-6 n^2 / p + 2e-5 n q / nb seconds
 
@@ -61,22 +56,20 @@ The runtime has lognormal noise of 0.03 around
 
 `steps` is a program of 600 time steps on two ranks: each step exchanges halos, every tenth adds a coarse correction,
 and every fiftieth a checkpoint. `blocks` is a program of 160 intervals of 1,000 instructions: three of one kind and two
-of another in turn. `here` and `there` are two machines, of which `there` is slower, by another factor for each part.
+of another in turn. `here` and `there` are two machines, the second slower by another factor for each part.
 [The how-to](../docs/how-to/another-machine.md) predicts the runs there from a part of the times there.
 
 ## What is planted
 
-Records that are not ordinary runs. The flag is the reason of `pipeline/schema.py` for which cleaning should set
-them aside; *kept* marks unusual records that must be kept. `job_ids` in the truth files lists their numbers, one
-per record; the parts of a checkpointed job have the number of its summary.
+The flag is that with which cleaning should set records aside; *kept* marks unusual records that must be kept.
+`job_ids` in the truth files lists their numbers; the parts of a checkpointed job have the number of its summary.
 
 {kinds}
 
 ## Textual traps
 
-The lines of `traps.swf` end in CR LF. Most of its textual traps follow a comment that names the trap: tabs, decimals,
-too few or too many fields, a cut line, a false header. `textual_traps` in `traps.truth.json` has each line with how it
-should be read.
+The lines of `traps.swf` end in CR LF. Most of its textual traps follow a comment that names the trap.
+`textual_traps` in `traps.truth.json` has each line with how it should be read.
 
 ## How riverbend is made
 
