@@ -26,7 +26,7 @@ from pipeline.tables import BURSTS
 class ProbeRules:
     """Probes: many short jobs throughout the log with which staff or a monitor test whether the machine responds.
 
-    Each threshold, halved or raised by half, finds the same probes in NASA's log (see docs/decisions).
+    Each threshold, halved or raised by half, finds the same probes in NASA's log.
     """
 
     # Least number of jobs of one user, size and application.

@@ -162,7 +162,7 @@ class Finding:
         return f"{self.where}: found {self.found}, expected {self.expected}"
 
 
-# What each check lets pass; docs/decisions/tables-and-versions.md says on which nights these were tried.
+# What each check lets pass.
 ROWS_GONE = 0.5
 """Largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its export."""
 GROWTH = 2.0

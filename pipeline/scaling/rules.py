@@ -1,6 +1,6 @@
 """Thresholds and priors of laws, screens and predictions; a study passes others to the stages.
 
-docs/decisions says how they were chosen; ADEPT's own are those of its thesis (Deshmeh 2013).
+ADEPT's own are those of its thesis (Deshmeh 2013).
 """
 
 from dataclasses import dataclass
