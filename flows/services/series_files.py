@@ -26,8 +26,7 @@ from pipeline.group.observations import aggregate
 from pipeline.ingest.formats.table.guesses import guessed, units_of
 from pipeline.ingest.formats.table.values import durations, numbers
 from pipeline.report import Report
-from pipeline.scaling.fitted_series import compiling_for_many, predictions_at
-from pipeline.settings import SiteSettings
+from pipeline.scaling.fitted_series import compiling_for_many
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 STANDARD_INPUT = Path("-")
@@ -59,11 +58,6 @@ class MeasuredRuns(NamedTuple):
     observations: pa.Table
     applications: dict[str, str]
     notes: list[str]
-
-
-def read_series(path: Path) -> pa.Table:
-    """OBSERVATIONS with one group per application, problem size and series; see `read_runs`."""
-    return read_runs(path).observations
 
 
 def read_runs(path: Path) -> MeasuredRuns:
@@ -238,25 +232,6 @@ def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:
         tables.append(table.set_column(0, field, ids.cast(field.type)))
         applications |= {prefix + group: word for group, word in named.items()}
     return pa.concat_tables(tables), applications
-
-
-def with_fitted(
-    series: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, node: int | None
-) -> list[dict[str, Any]]:
-    """The series with `fitted`: predictions at the counts that ran, to stand beside the runs.
-
-    `node`: processors of a node, if known.
-    """
-    counts = sorted({row["procs"] for one in series for row in one["observations"]})
-    site = SiteSettings(max_procs=max_procs, procs_per_node=node)
-    fitted: dict[str, list[dict[str, Any]]] = {}
-    for row in predictions_at(tables, counts, site).to_pylist():
-        fitted.setdefault(row["group_id"], []).append(row)
-    ran = {one["series"]: {row["procs"] for row in one["observations"]} for one in series}
-    return [
-        {**one, "fitted": [row for row in fitted.get(one["series"], ()) if row["procs"] in ran[one["series"]]]}
-        for one in series
-    ]
 
 
 def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:

@@ -164,6 +164,18 @@ def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]
     return [one | {"curve": rows} for one, rows in zip(series, curves, strict=True)]
 
 
+def with_fitted(
+    series: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, node: int | None
+) -> list[dict[str, Any]]:
+    """The series with `fitted`: predictions at the counts that ran, to stand beside the runs.
+
+    `node`: processors of a node, if known.
+    """
+    ran = [[row["procs"] for row in one["observations"]] for one in series]
+    rows = _predicted(series, tables, ran, SiteSettings(max_procs=max_procs, procs_per_node=node))
+    return [{**one, "fitted": own} for one, own in zip(series, rows, strict=True)]
+
+
 def _predicted(
     series: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], counts: Sequence[Iterable[float]],
     site: SiteSettings,

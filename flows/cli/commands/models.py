@@ -253,7 +253,7 @@ def fit_series(
     """
     from flows.pages.answers.scaling import series_blocks, series_page, weak_blocks
     from flows.services.files.table_files import check_suffix, write_page
-    from flows.services.series_files import read_runs, with_fitted, write_series
+    from flows.services.series_files import read_runs, write_series
     from pipeline.scaling.advice import CostSettings
     from pipeline.scaling.fitted_series import (
         compiling_for_many,
@@ -262,6 +262,7 @@ def fit_series(
         weak_series,
         with_answers,
         with_curves,
+        with_fitted,
     )
 
     at = processor_counts(predict, "--predict")

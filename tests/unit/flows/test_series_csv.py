@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.series_files import read_runs, read_series
+from flows.services.series_files import read_runs
 from pipeline.errors import InputError
 
 
@@ -16,18 +16,18 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 def test_repeats_and_series(tmp_path: Path) -> None:
     text = "\ufeffprocs , runtime_s,application,problem_size\n4,10,LU,W\n4,30,LU,W\n\n2,50,LU,W\n4,7,LU,A\n"
-    rows = read_series(write(tmp_path, text)).to_pylist()
+    rows = read_runs(write(tmp_path, text)).observations.to_pylist()
     found = [(row["group_id"], row["procs"], row["n_jobs"], row["runtime_s_median"]) for row in rows]
     small, large = "application=LU problem_size=A", "application=LU problem_size=W"
     assert found == [(small, 4, 1, 7.0), (large, 2, 1, 50.0), (large, 4, 2, 20.0)]
 
 
 def test_without_names_the_file_names_the_series(tmp_path: Path) -> None:
-    assert read_series(write(tmp_path, "procs,runtime_s\n1,2\n")).column("group_id").to_pylist() == ["lu"]
+    assert read_runs(write(tmp_path, "procs,runtime_s\n1,2\n")).observations.column("group_id").to_pylist() == ["lu"]
 
 
 def test_a_header_in_capitals_and_counts_as_a_spreadsheet_writes_them(tmp_path: Path) -> None:
-    rows = read_series(write(tmp_path, "Procs,Runtime_S,\n1e3,2,\n4.0,3\n")).to_pylist()
+    rows = read_runs(write(tmp_path, "Procs,Runtime_S,\n1e3,2,\n4.0,3\n")).observations.to_pylist()
     assert [(row["procs"], row["runtime_s_median"]) for row in rows] == [(4, 3.0), (1000, 2.0)]
 
 
@@ -60,7 +60,7 @@ def test_a_header_in_capitals_and_counts_as_a_spreadsheet_writes_them(tmp_path: 
 )
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as caught:
-        read_series(write(tmp_path, text))
+        read_runs(write(tmp_path, text))
     assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value)
 
 
@@ -89,9 +89,9 @@ def test_timings_are_read_as_they_come(tmp_path: Path, text: str) -> None:
 def test_a_workbook_is_to_be_saved_as_text(tmp_path: Path) -> None:
     (tmp_path / "runs.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(InputError, match="save the sheet as CSV"):
-        read_series(tmp_path / "runs.xlsx")
+        read_runs(tmp_path / "runs.xlsx")
 
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        read_series(tmp_path / "none.csv")
+        read_runs(tmp_path / "none.csv")
