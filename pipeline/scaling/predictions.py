@@ -340,7 +340,7 @@ def judged(
     tails = (series.fits["status"] == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(series.fits["avg_parallelism"])
     is_open = np.isin(chosen["group_id"].astype(str), series.fits["group_id"][tails].astype(str))
     low, high = (values[rows] for values in _rival_parallelism(series.fits, series.chosen))
-    error, useful = _fit_error(series)[rows], chosen.largest_useful_procs()
+    error, useful = _fit_error(series)[rows], series.chosen.largest_useful_procs()[rows]
     is_useful = np.isfinite(useful) & (chosen["law"] != "constant")
     n_parameters = np.array([LAWS[law].n_parameters for law in chosen["law"]], np.float64)
     is_several, is_unbounded, is_wide = n_points > 1, np.zeros(len(rows), bool), np.zeros(len(rows), bool)
