@@ -22,7 +22,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Failed
 
 from flows.pages.markdown import changed_rows, checks_markdown, version_markdown
-from flows.prefect.session import artifact_key, nightly_run_name, site_tags, without_sigint
+from flows.prefect.session import artifact_key, nightly_run_name, site_and_zone, site_tags, without_sigint
 from flows.prefect.tasks import NightTasks
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import deny_world_writing
@@ -182,4 +182,4 @@ def _show_failure(error: Exception, sentence: str) -> None:
         key = artifact_key(error.site, "night-summary")
         create_markdown_artifact(checks_markdown(error.report), key, "The checks that blocked the version")
     if flow_run.flow_name == "nightly":
-        emit_failure(nightly_run_name(flow_run.parameters, flow_run.scheduled_start_time).rsplit(" ", 2)[0], sentence)
+        emit_failure(site_and_zone(flow_run.parameters)[0], sentence)

@@ -143,10 +143,15 @@ def nightly_run_name(parameters: Mapping[str, Any], scheduled: datetime) -> str:
 
     A config that cannot be read gives its file's name and the time in UTC; the run itself reports the fault.
     """
+    name, zone = site_and_zone(parameters)
+    return f"{printable(name)} {scheduled.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
+
+
+def site_and_zone(parameters: Mapping[str, Any]) -> tuple[str, str]:
+    """The name of a run's site, and its zone; the file's name and UTC of a config that cannot be read."""
     config = Path(str(parameters.get("config", "")))
     try:
         settings = run_settings(config, parameters.get("site"))
-        name, zone = settings.site.name, settings.site.timezone
     except (WalltimeError, OSError, ValueError):
-        name, zone = config.stem, "UTC"
-    return f"{printable(name)} {scheduled.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
+        return config.stem, "UTC"
+    return settings.site.name, settings.site.timezone
