@@ -56,7 +56,7 @@ BURSTS = TableKind(
         never_null=("burst_id",),
     ),
     ("burst_id",),
-    "Bursts of one user, set aside or only listed, with the figures that decide between the two.",
+    "Bursts of one user, set aside or only listed, and why.",
 )  # fmt: skip
 
 EFFECT = TableKind(
@@ -88,7 +88,7 @@ TEMPLATES = TableKind(
         never_null=("template",),
     ),
     ("template",),
-    "The templates compared by their error on the log's later jobs and the series they yield; best score first.",
+    "The templates, compared by their error on later jobs and their series; best score first.",
 )  # fmt: skip
 
 OBSERVATIONS = TableKind(
@@ -133,7 +133,7 @@ ACROSS = TableKind(
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
-    "Runtimes of a problem size, predicted from few points of its own and the series of another problem size.",
+    "Runtimes of a problem size with few processor counts, predicted from another problem size.",
 )  # fmt: skip
 
 PREDICTIONS = TableKind(
@@ -172,10 +172,9 @@ ESTIMATES = TableKind(
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type"),
     "Runtime quantiles to look up at a job's submit: the row of least chain_rank whose values are the job's or null. "
-    "Where the row has ratios and the job a request, multiply them, else take the seconds. Cut the median at the "
+    "Where the row has ratios and the job a request, multiply them, else take the seconds. The median is at most the "
     "request. A job without a requested runtime has requested_s 0.",
 )  # fmt: skip
-
 
 ADVICE = TableKind(
     "advice",
@@ -185,8 +184,8 @@ ADVICE = TableKind(
         never_null=("site", "procs", "requested_s", "recommended_s", "chance_longer"),
     ),
     ("site", "who", "what", "procs", "gpus", "gpu_type", "requested_s"),
-    "What to request: a time that about 3% of a kind's later jobs (user, application, size, request) run longer than, "
-    "beside what its jobs usually request. Kinds for which this cannot be said have no row.",
+    "What to request: a time that about 3% of later jobs of a user, application, processor count and request exceed. "
+    "Where it cannot be determined there is no row.",
 )  # fmt: skip
 
 MEMORY = TableKind(
@@ -198,8 +197,8 @@ MEMORY = TableKind(
         never_null=("site", "template", "recommended_mem_kib"),
     ),
     ("site", "template", "who", "what", "queue", "requested_mem_kib", "procs", "gpus", "gpu_type"),
-    "Memory to look up at a job's submit, per processor: the row of least chain_rank whose values are the job's or "
-    "null. A job without a requested memory has requested_mem_kib 0. Without rows where the log knows no job's memory.",
+    "Memory to look up at a job's submit, as in estimates. A job without a requested memory has requested_mem_kib 0. "
+    "Empty where the log records no used memory.",
 )  # fmt: skip
 
 WASTE = TableKind(
@@ -212,8 +211,8 @@ WASTE = TableKind(
         never_null=("site",),
     ),
     ("kind", "name"),
-    "What jobs held and did not use, by application, account and user, most unused processor-hours first, with what to "
-    "ask for instead. Held is allocated, for the runtime. `walltime show` leaves out rows of users without --users.",
+    "What jobs allocated and did not use, by application, account and user, and what to request instead; most unused "
+    "processor-hours first. `walltime show` leaves out rows of users without --users.",
 )  # fmt: skip
 
 STARTS = TableKind(
@@ -232,15 +231,14 @@ STATE = TableKind(
     "state",
     columns("array", "shape", "floats", "integers", "flags", "texts"),
     ("array",),
-    "What the estimator walltime has learnt from the log and answers from: one row per array.",
+    "The trained estimator walltime: one row per array.",
 )
 
 MEMORY_STATE = TableKind(
     "memory_state",
     STATE.columns,
     STATE.key,
-    "The same of memory, KiB per processor: what it calls a runtime is the memory used, a request the memory asked "
-    "for. Without rows where the log knows no job's memory.",
+    "The same for memory, in KiB per processor. Empty where the log records no used memory.",
 )
 
 SCALING_ERRORS = TableKind(
@@ -309,7 +307,7 @@ INPUT_MODELS = TableKind(
         never_null=("application",),
     ),
     ("application", "input_names"),
-    "Models of the runtime over the inputs that job names, comments or submit lines name, judged as of each submit.",
+    "Models of the runtime over inputs in job names, comments or submit lines, scored as of each submit.",
 )  # fmt: skip
 
 TABLES = {

@@ -24,21 +24,21 @@ class ExitCode:
 
 
 EXIT_CODES = (
-    ExitCode(0, "done", "all", "The command did what it was asked for; a note of `walltime doctor` is no failure."),
-    ExitCode(1, "output_closed", "all", "The program that read the output has gone, as `head` does."),
-    ExitCode(1, "round_failed", "guard --once", "The round failed; the sentence on stderr says why."),
-    ExitCode(1, "fault", "all", "A fault of Walltime; the traceback on stderr belongs into a report."),
-    ExitCode(2, "failure", "all", "An expected failure, as of an option, a config, a log or a disk; see its sentence."),
-    ExitCode(3, "warning", "doctor", "A check found something to look at; the tables are intact."),
-    ExitCode(3, "refused", "inputs predict", "The model refused every point; the output has the reason of each."),
-    ExitCode(4, "broken", "doctor", "A check found something broken, and says what to do."),
-    ExitCode(4, "blocked", "run, doctor --checks", "A check blocked the publication; the tables from before stay."),
-    ExitCode(4, "damaged", "all", "Too many records of a log look damaged in one way: see ingest.max_damaged."),
-    ExitCode(75, "busy", "run, rerun", "Another run publishes to the folder; a later try may succeed."),
-    ExitCode(129, "hangup", "all", "Ended by SIGHUP, 128 + 1; the terminal has gone."),
-    ExitCode(130, "interrupted", "all", "Ended by Ctrl-C, 128 + 2."),
-    ExitCode(137, "killed", "all", "Ended by SIGKILL, 128 + 9, as for want of memory; the next run goes on."),
-    ExitCode(143, "terminated", "all", "Ended by SIGTERM, 128 + 15, as by `systemctl stop`."),
+    ExitCode(0, "done", "all", "The command succeeded; `walltime doctor` may have notes."),
+    ExitCode(1, "output_closed", "all", "The program that read the output has ended, as `head` does."),
+    ExitCode(1, "round_failed", "guard --once", "The round failed; stderr has the reason."),
+    ExitCode(1, "fault", "all", "A fault of Walltime; please report the traceback on stderr."),
+    ExitCode(2, "failure", "all", "An error in an option, a config, a log or a disk; stderr names it."),
+    ExitCode(3, "warning", "doctor", "A check has a warning; the tables are intact."),
+    ExitCode(3, "refused", "inputs predict", "The model refused every point; the output has the reasons."),
+    ExitCode(4, "broken", "doctor", "A check found something broken, and names what to do."),
+    ExitCode(4, "blocked", "run, doctor --checks", "A check blocked the publication; the earlier tables stay."),
+    ExitCode(4, "damaged", "all", "Too many records of a log look damaged (ingest.max_damaged)."),
+    ExitCode(75, "busy", "run, rerun", "Another run publishes to the folder; try later."),
+    ExitCode(129, "hangup", "all", "Ended by SIGHUP: the terminal was closed."),
+    ExitCode(130, "interrupted", "all", "Ended by Ctrl-C."),
+    ExitCode(137, "killed", "all", "Ended by SIGKILL, often for lack of memory; the next run continues."),
+    ExitCode(143, "terminated", "all", "Ended by SIGTERM, as by `systemctl stop`."),
 )
 """Every exit code of every command; where a code has several meanings, the command decides."""
 
@@ -49,15 +49,22 @@ def commands() -> str:
     """Every command with its arguments, options and defaults, in the order of `walltime --help`."""
     found = _with_groups(typer.main.get_command(application()))
     intro = (
-        "`walltime COMMAND --help` prints the same with examples. `walltime --version` prints the version. "
-        "[Exit codes](../exit_codes.md) has what commands end with."
+        "`walltime COMMAND --help` prints the same with examples. [Exit codes](../exit_codes.md) has what commands end "
+        "with. Arguments in brackets may be left out."
     )
-    uses = Counter(row for one in found.values() for row in _rows(one))
+    has = {name: _rows(one) for name, one in found.items()}
+    uses = Counter(row for rows in has.values() for row in rows)
+    options = Counter(row[0] for row in uses.elements())
+    every = {row for row in uses if options[row[0]] == len(found)}
     # A name with several meanings is told here by the one that most commands have; the others stand at their commands.
     most = {row[0]: row for row, count in sorted(uses.items(), key=lambda one: one[1]) if count > 1}
-    shared = [row for row in uses if most.get(row[0]) == row]
-    parts = [part for name, one in found.items() for part in _command(name, one, set(shared))]
-    several = ["## Options of several commands", _listed(shared)]
+    shared = [row for row in uses if most.get(row[0]) == row and row not in every]
+    parts = [part for name, one in found.items() for part in _command(name, one, set(shared), every)]
+    of_every = [
+        row if most[row[0]] == row else (f"{row[0]} of {', '.join(one for one in has if row in has[one])}", *row[1:])
+        for row in sorted(every, key=lambda one: (one[0], -uses[one]))
+    ]
+    several = ["## Options of every command", _listed(of_every), "## Options of several commands", _listed(shared)]
     return page("Commands", intro, *several, *parts)
 
 
@@ -78,15 +85,16 @@ def _rows(command: Any) -> list[tuple[str, str, str, str]]:
     return [_row(one) for one in (*arguments, *options) if "--help" not in one.opts]
 
 
-def _command(name: str, command: Any, shared: set[tuple[str, str, str, str]]) -> list[str]:
-    """A command's call, text and own options; those it shares with others by name alone."""
+def _command(
+    name: str, command: Any, shared: set[tuple[str, str, str, str]], every: set[tuple[str, str, str, str]]
+) -> list[str]:
+    """A command's call, text and own options; those it shares with some others by name alone."""
     arguments = [_metavar(one) for one in command.params if one.param_type_name == "argument"]
-    shown = " ".join([f"walltime {name}", *arguments, "[OPTIONS]"])
     text = _prose(command.help or "")
-    rows = _rows(command)
+    rows = [row for row in _rows(command) if row not in every]
     own = [row for row in rows if row not in shared]
     also = ", ".join(row[0] for row in rows if row in shared)
-    parts = [f"## walltime {name}", f"    {shown}", *([text] if text else [])]
+    parts = [f"## {' '.join(['walltime', name, *arguments])}", *([text] if text else [])]
     parts += [_listed(own)] if own else []
     return [*parts, f"Also {also}."] if also else parts
 
@@ -128,7 +136,7 @@ def _metavar(argument: Any) -> str:
 def _default(one: Any, *, is_flag: bool) -> str:
     value = one.default
     if one.required:
-        return "required"
+        return "required" if one.param_type_name == "option" else ""
     if is_flag:
         return "on" if value is True and one.secondary_opts else ""
     # Functions would show what this machine gives; absolute paths would too.

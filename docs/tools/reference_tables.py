@@ -2,11 +2,12 @@
 
 import inspect
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from docs.tools.markdown_table import page, table
+from docs.tools.markdown_table import page
 from flows.services.published.browse import described_tables
 from pipeline.evaluate.methods import AT_MIDNIGHT, ESTIMATORS
 from pipeline.laws import AVERAGED, LAWS, Law, Parameter
@@ -54,7 +55,8 @@ def columns() -> str:
     """Every table with its columns; a column that several tables have alike is explained once, before them."""
     intro = (
         "The tables that a run publishes. `walltime show TABLE --columns` prints the columns of these and all others "
-        "in their order. Null is unknown. Columns of several tables come first."
+        "in their order, with types. Units are in parentheses unless the name ends with them; `s UTC` are seconds "
+        "since 1970-01-01 UTC. Null is unknown."
     )
     tables = {name: one for name, one in described_tables(None).items() if name in PUBLISHED}
     uses = Counter(_column(one) for described in tables.values() for one in described["columns"])
@@ -63,11 +65,11 @@ def columns() -> str:
     return page("Columns", intro, "## Columns of several tables", _listed(sorted(shared)), *parts)
 
 
-def _column(one: dict[str, Any]) -> tuple[str, str, str, str]:
-    return one["name"], one["type"], one["unit"] or "", one["meaning"]
+def _column(one: dict[str, Any]) -> tuple[str, str, str]:
+    return one["name"], one["unit"] or "", one["meaning"]
 
 
-def _table(name: str, described: dict[str, Any], shared: set[tuple[str, str, str, str]]) -> list[str]:
+def _table(name: str, described: dict[str, Any], shared: set[tuple[str, str, str]]) -> list[str]:
     """A table's heading, meaning, the columns that only it has, and the names of the others."""
     columns = described["columns"]
     own = [_column(one) for one in columns if _column(one) not in shared]
@@ -77,25 +79,41 @@ def _table(name: str, described: dict[str, Any], shared: set[tuple[str, str, str
             *([_listed(own)] if own else []), *([f"Also {also}."] if also else [])]  # fmt: skip
 
 
-def _listed(rows: Iterable[tuple[str, str, str, str]]) -> str:
-    """A line for each column: its name, its type with its unit, its meaning."""
-    return "\n".join(f"- `{name}` ({', '.join(filter(None, (kind, unit)))}): {told}" for name, kind, unit, told in rows)
+def _listed(rows: Iterable[tuple[str, str, str]]) -> str:
+    """A line for each column: its name, its unit, its meaning; columns that differ in a number are one line."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, unit, told in rows:
+        number = re.search(r"\d+", name)
+        same = number is not None and f"{number[0]}%" in told
+        line = told.replace(f"{number[0]}%", "N%") if number and same else told
+        known = (name.replace(number[0], "N", 1) if number and same else name, unit, line)
+        alike.setdefault(known, []).append(number[0] if number else "")
+    return "\n".join(_line(*known, numbers) for known, numbers in alike.items())
+
+
+def _line(name: str, unit: str, told: str, numbers: list[str]) -> str:
+    shown = "" if name.endswith(f"_{unit}") else unit.replace("s since 1970-01-01 UTC", "s UTC")
+    if len(numbers) == 1:
+        name, told = name.replace("N", numbers[0]), told.replace("N%", f"{numbers[0]}%")
+    else:
+        shown = "; ".join(filter(None, (shown, f"N: {', '.join(numbers)}")))
+    return f"- `{name}`{f' ({shown})' if shown else ''}: {told}"
 
 
 def flags() -> str:
     """Every flag with its meaning, in order of precedence."""
     intro = (
-        "A flag says why a job is set aside. Where several apply, a job gets the first of this table. "
+        "A flag says why a job is set aside. Where several apply, a job gets the first of this list. "
         "[Cleaning](../explanations/cleaning.md) explains the rules; `clean.flags_off` turns a flag off."
     )
-    return page("Flags", intro, table(("flag", "meaning"), [(f"`{one.value}`", one.meaning) for one in Flag]))
+    return page("Flags", intro, "\n".join(f"- `{one.value}`: {one.meaning}" for one in Flag))
 
 
 def laws() -> str:
     """The table of laws."""
     intro = (
         "A law is one declaration in `pipeline/laws.py`. `laws` under `[scaling]` may name any law of this "
-        "table that is fitted. "
+        "table that is fitted: exactly, or with a search of one parameter. "
         "[Laws and fits](../explanations/laws-and-fits.md) has the formulas of Downey's pieces."
     )
     return page("Laws", intro, laws_table())
@@ -104,14 +122,14 @@ def laws() -> str:
 def methods() -> str:
     """Every estimator, and the policies and estimates of a replay."""
     intro = "These methods estimate a job at its submit. `walltime backtest --methods A,B` scores some of them."
-    rows = [(f"`{name}`", _meaning(one), "yes" if name in AT_MIDNIGHT else "no") for name, one in ESTIMATORS.items()]
-    later = "The last column says whether a method can answer with what an earlier midnight knew (`--staleness`)."
+    listed = "\n".join(f"- `{name}`: {_meaning(one)}" for name, one in ESTIMATORS.items())
+    without = ", ".join(f"`{name}`" for name in ESTIMATORS if name not in AT_MIDNIGHT)
+    later = [f"Not for `--staleness`, the data of an earlier midnight: {without}."] if without else []
     policies = ", ".join(f"`{one.name.lower().replace('_', '-')}`" for one in Policy)
     estimates = ", ".join(f"`{one}`" for one in Estimates)
     replay = f"`walltime replay --policy` takes {policies}; `--estimates` takes {estimates}, and `soft`."
     source = "[Estimators](../explanations/estimators.md) and [replay](../explanations/replay.md) explain them."
-    head = ("method", "estimate", "at an earlier midnight")
-    return page("Methods", intro, table(head, rows), later, "## Replays", replay, source)
+    return page("Methods", intro, listed, *later, "## Replays", replay, source)
 
 
 def _meaning(function: Callable[..., Any]) -> str:
@@ -129,7 +147,7 @@ def functions() -> str:
     return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])
 
 
-_LAWS_HEAD = """| law | T(n) | parameters beside T(1) | fitted | prior weight in the average | source |
+_LAWS_HEAD = """| law | T(n) | parameters beside T(1) | fit | prior weight in the average | source |
 | --- | --- | --- | --- | --- | --- |"""
 
 _SYMBOLS = {
@@ -151,8 +169,8 @@ def laws_table() -> str:
 def _law_row(law: Law) -> str:
     bounds = ", ".join(_bounds(one) for one in law.parameters) or "none"
     is_searched = any(form.shape is not None for form in law.forms)
-    fitted = "no" if law.fitted == "no" else "by a search of its one shape" if is_searched else "exactly"
-    weight = f"{law.prior_weight:g}" if law.prior_weight else "not in it"
+    fitted = "no" if law.fitted == "no" else "search" if is_searched else "exact"
+    weight = f"{law.prior_weight:g}" if law.prior_weight else ""
     return f"| {law.name} | {law.equation} | {bounds} | {fitted} | {weight} | {law.source} |"
 
 

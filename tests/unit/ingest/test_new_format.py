@@ -1,4 +1,4 @@
-"""A new log format is one file and one line in the registry: CONTRIBUTING's example, run as it stands there."""
+"""A new log format is one file and one line in the registry: the example of CONTRIBUTING and docs/samples."""
 
 import importlib
 import re
@@ -13,8 +13,9 @@ from pipeline.ingest import FORMATS, ingest
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import row
 
-GUIDE = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
-EXAMPLE = GUIDE.split("## A worked example: a new log format\n")[1]
+ROOT = Path(__file__).parents[3]
+READER = (ROOT / "docs" / "samples" / "toy_format.py").read_text()
+EXAMPLE = (ROOT / "CONTRIBUTING.md").read_text().split("## A worked example: a new log format\n")[1]
 
 
 def block(language: str) -> str:
@@ -27,7 +28,7 @@ def block(language: str) -> str:
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The sample on disk, with the example's reader registered beside the others."""
-    (tmp_path / "toy_reader.py").write_text(block("python"))
+    (tmp_path / "toy_reader.py").write_text(READER)
     monkeypatch.syspath_prepend(str(tmp_path))
     toy = {"toy": lambda: importlib.import_module("toy_reader").TOY}
     monkeypatch.setattr("pipeline.ingest.FORMATS", {**FORMATS, **toy})
