@@ -17,6 +17,7 @@ OUTSIDE = (
     "CHANGELOG.md",
     *[f"benchmarks/{path.name}" for path in (ROOT / "benchmarks").glob("*.md")],
 )
+SETTINGS_PAGE = "docs/reference/settings.md"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source)[^>]+src=["']?https?:[^>]*>|<link[^>]+rel=["']?stylesheet[^>]+https?:[^>]*>"""
@@ -30,7 +31,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, name, content=(ROOT / name).read_text(encoding="utf-8")))
     every = (ROOT / "configs" / "all.toml").read_text(encoding="utf-8")
     text = f"# Settings\n\n`configs/all.toml` has every setting with its default.\n\n```toml\n{every}```\n"
-    files.append(File.generated(config, "reference/settings.md", content=text))
+    files.append(File.generated(config, SETTINGS_PAGE.removeprefix("docs/"), content=text))
     return files
 
 
@@ -43,6 +44,7 @@ def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str
     def replaced(found: re.Match[str]) -> str:
         picture, text, target, anchor = found[1], found[2], found[3], found[4] or ""
         path = posixpath.normpath(posixpath.join(folder, target))
+        path = SETTINGS_PAGE if path == "configs/all.toml" else path
         uri = path.removeprefix("docs/")
         if files.get_file_from_path(uri) is not None and (path in OUTSIDE or path.startswith("docs/")):
             return f"{picture}[{text}]({posixpath.relpath(uri, here or '.')}{anchor})"
