@@ -23,6 +23,8 @@ class FrameKind(StrEnum):
     PANDAS = "pandas"
     POLARS = "polars"
     ARROW = "arrow"
+    ARRAY = "array"
+    """One column of processor counts, without a name."""
 
 
 def arrow_of(frame: Any, what: str) -> tuple[pa.Table, FrameKind]:
@@ -81,9 +83,17 @@ def frame_of(table: pa.Table, kind: FrameKind) -> Any:
     return table
 
 
+def same_rows(table: pa.Table, kind: FrameKind, frame: Any) -> Any:
+    """A table that has a row for each row of the frame, as a frame of its kind and with its index."""
+    found = frame_of(table, kind)
+    if kind is FrameKind.PANDAS:
+        found.index = frame.index
+    return found
+
+
 def frame_kind(name: str) -> FrameKind:
     """The kind of this name; InputError for an unknown one."""
-    known = [str(kind) for kind in FrameKind]
+    known = [str(kind) for kind in FrameKind if kind is not FrameKind.ARRAY]
     if name not in known:
         raise InputError("frame", printable(repr(name)), f"one of {', '.join(known)}", did_you_mean(str(name), known))
     return FrameKind(name)

@@ -8,7 +8,7 @@ from pipeline import inputs
 from pipeline.errors import printable
 from pipeline.inputs import Cost, CostUnit, InputModel, LearnRules
 from pipeline.inputs.answers import ANSWERS, SUGGESTIONS
-from walltime.frames import arrow_of, frame_of, plain
+from walltime.frames import arrow_of, frame_of, plain, same_rows
 
 
 def learn(
@@ -88,7 +88,7 @@ def ask(model: InputModel, points: Any) -> Any:
     See `learn`.
     """
     table, kind = arrow_of(points, "ask")
-    return frame_of(plain(inputs.predict(model, table), ANSWERS), kind)
+    return same_rows(plain(inputs.predict(model, table), ANSWERS), kind, points)
 
 
 def suggest(

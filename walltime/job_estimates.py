@@ -1,6 +1,6 @@
 """Estimated runtimes of jobs that have not run, errors of every method on a log, and replays under other policies."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +9,25 @@ import pyarrow as pa
 
 from flows.services.quantities import chosen_names
 from flows.services.replaying import ReplayTask, chosen_cases, subject_of_jobs
-from pipeline.arrays import Floats, Ints, floats
+from pipeline.arrays import Bools, Floats, Ints, floats
 from pipeline.errors import InputError, printable
-from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
+from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s
 from pipeline.estimate.questions import completed, questions_of
 from pipeline.estimate.score import CALIBRATED, QUANTILES
-from pipeline.estimate.state import State, learn, walltime
 from pipeline.estimate.state import estimate as estimate_jobs
+from pipeline.estimate.state import learn, walltime
 from pipeline.evaluate import backtest as backtest_log
+from pipeline.evaluate.backtest import DAY_S
 from pipeline.evaluate.methods import METHODS, method_with_settings
+from pipeline.evaluate.methods import Estimator as BacktestMethod
 from pipeline.schedule.queues import queue_at
 from pipeline.schedule.starts import LEVELS, expected, queue_names, record_of_log
 from pipeline.schedule.starts import log_of as log_of_history
 from pipeline.schedule.what_if import what_if
 from pipeline.schedule.workload import Shakes
 from pipeline.tables import BACKTEST, JOBS, REPLAY
-from walltime.frames import FrameKind, arrow_of, frame_of, plain, require, with_column
+from walltime.estimator import MEDIAN, Estimator, interpolated, r_squared, wanted_quantiles, with_target, with_values
+from walltime.frames import FrameKind, arrow_of, frame_of, plain, require, same_rows
 from walltime.log_jobs import Site, converted, flagged, log_of, settings_for
 
 COUNTS = ("requested_s", "requested_mem_kib", "procs", "nodes", "gpus")
@@ -59,7 +62,7 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
     Raises
     ------
     WalltimeError
-        If a needed column is missing, or a submit is before the newest time of the log.
+        If a needed column is missing, or a submit is before the first end of a job of the log.
 
     Examples
     --------
@@ -71,20 +74,15 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
     >>> bool(answer["runtime_s_q50"].item() <= 3600.0)
     True
     """
-    table, kind, found = JobEstimator(site, config=config).fit(log)._answers(jobs)
-    for place, share in enumerate(QUANTILES):
-        table = _appended(table, f"runtime_s_q{round(100 * share)}", found[:, place])
-    return frame_of(table, kind)
+    return JobEstimator(site, config=config).fit(log).predict(jobs, quantiles=QUANTILES)
 
 
-INTERVALS = (80, 95)
-"""The central intervals that are calibrated, per cent."""
-
-PART_OF_95 = 0.46
-"""Where the quantile of 97.5% lies between those of 95 and 99%, in logs: as on a normal distribution."""
+KNOWN = tuple(sorted(CALIBRATED))
+"""The quantiles that are calibrated, in order."""
+IN_ORDER = [CALIBRATED.index(share) for share in KNOWN]
 
 
-class JobEstimator:
+class JobEstimator(Estimator):
     """Learns once from a log, and predicts runtimes of new jobs as often as asked: `fit`, `predict`, `score`, `plot`.
 
     Parameters
@@ -106,103 +104,88 @@ class JobEstimator:
 
     def __init__(self, site: Site = None, *, config: str | Path | None = None) -> None:
         self.site, self.config = site, config
-        self._state: State | None = None
 
-    def fit(self, jobs: Any) -> "JobEstimator":
-        """Learn from a log, as `estimate` takes it; returns the estimator itself."""
-        self._settings = settings_for(self.config, self.site)
-        past_jobs = flagged(log_of(jobs, "estimate, log", self._settings), self._settings)
-        past = history(past_jobs, self._settings.site.timezone)
-        until_s = newest_s(past_jobs, past.row)
-        if not np.isfinite(until_s) or not past.has_run.any():
+    def fit(self, jobs: Any, y: Any = None) -> "JobEstimator":
+        """Learn from a log, as `estimate` takes it, or with its runtimes (s) in `y`; returns the estimator itself."""
+        self.settings_ = settings_for(self.config, self.site)
+        table, _ = with_target(jobs, y, "runtime_s", "fit")
+        past_jobs = flagged(log_of(table, "estimate, log", self.settings_), self.settings_)
+        self.past_ = history(past_jobs, self.settings_.site.timezone)
+        until_s = newest_s(past_jobs, self.past_.row)
+        if not np.isfinite(until_s) or not self.past_.has_run.any():
             raise InputError("estimate, log", "no job that ended", "a log with jobs that ended")
-        self._state = learn(past, until_s)
+        self.state_ = learn(self.past_, until_s)
         return self
 
-    def predict(self, jobs: Any, levels: Sequence[int] = ()) -> Any:
-        """The frame with `runtime_s_q50`, and for each of `levels` (80, 95) `runtime_s_lo80`, `runtime_s_hi80`, s."""
-        if wrong := [one for one in levels if one not in INTERVALS]:
-            raise InputError("predict", f"the level {printable(repr(wrong[0]))}", "80 and 95, which are calibrated")
-        table, kind, found = self._answers(jobs)
-        table = _appended(table, "runtime_s_q50", found[:, QUANTILES.index(0.5)])
-        for name, values in _interval_ends(found).items():
-            if int(name[-2:]) in levels:
-                table = _appended(table, name, values)
-        return frame_of(table, kind)
+    def predict(self, jobs: Any, levels: Sequence[float] = (), quantiles: Sequence[float] = (MEDIAN,)) -> Any:
+        """The frame with a column for each of `quantiles`, and both ends of each interval of `levels` (per cent), in s.
 
-    def score(self, jobs: Any) -> float:
-        """The coefficient of determination (R squared) of log runtimes on jobs with their `runtime_s`; 1 is best."""
-        estimate_s, actual_s = self._compared(jobs)[1:]
-        logs = np.log(actual_s)
-        return float(1 - ((np.log(estimate_s) - logs) ** 2).sum() / ((logs - logs.mean()) ** 2).sum())
+        The quantiles 10, 50, 80, 90, 95 and 99% and the intervals 80 and 95% are calibrated; others are interpolated
+        between these. Where a job was submitted before the newest time of the log, all are estimated from what was
+        known at the earliest of their submits.
+        """
+        wanted = wanted_quantiles(levels, quantiles, KNOWN)
+        table, kind, found = self._answers(jobs)
+        for name, share in wanted.items():
+            table = with_values(table, name, interpolated(KNOWN, found, share))
+        return same_rows(table, kind, jobs)
+
+    def score(self, jobs: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The coefficient of determination (R squared) of log runtimes on jobs with their runtimes (s); 1 is best."""
+        found, actual_s, known = self._compared(with_target(jobs, y, "runtime_s", "score")[0])
+        weight = np.ones(len(actual_s)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        return r_squared(found[known, KNOWN.index(MEDIAN)], actual_s[known], weight[known])
 
     def plot(self, jobs: Any, axes: Any = None) -> Any:
         """Draw estimates with their 80% intervals over the runtimes of jobs that have them; returns the axes."""
-        found, estimate_s, actual_s = self._compared(jobs)
-        ends = _interval_ends(found)
-        axes = axes or _axes()
-        off_s = np.abs(np.stack([ends["runtime_s_lo80"], ends["runtime_s_hi80"]]) - estimate_s)
-        axes.errorbar(actual_s, estimate_s, off_s, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6)
+        import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra of the package)
+
+        found, actual_s, known = self._compared(jobs)
+        low_s, middle_s, high_s = (found[known, KNOWN.index(share)] for share in (0.1, MEDIAN, 0.9))
+        axes = axes or plt.subplots()[1]
+        off_s = np.abs(np.stack([low_s, high_s]) - middle_s)
+        axes.errorbar(actual_s[known], middle_s, off_s, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6)
         axes.axline((1, 1), slope=1, linewidth=0.8, linestyle="--")
         axes.set(xscale="log", yscale="log", xlabel="runtime, s", ylabel="estimate and 80% interval, s")
         return axes
 
-    def _compared(self, jobs: Any) -> tuple[Floats, Floats, Floats]:
-        """Quantiles, medians and runtimes, s, of the jobs that have a runtime."""
+    def _compared(self, jobs: Any) -> tuple[Floats, Floats, Bools]:
+        """Quantiles and runtimes, s, and which jobs have both."""
         table, _, found = self._answers(jobs)
         require(table, ["runtime_s"], "score")
         actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
-        known = (actual_s > 0) & np.isfinite(found[:, QUANTILES.index(0.5)])
-        return found[known], np.maximum(found[known, QUANTILES.index(0.5)], 1e-9), actual_s[known]
+        return found, actual_s, (actual_s > 0) & np.isfinite(found[:, KNOWN.index(MEDIAN)])
 
     def _answers(self, jobs: Any) -> tuple[pa.Table, FrameKind, Floats]:
-        """The frame as a table, its kind, and quantiles at CALIBRATED (jobs, 7) in s, in the order of the rows."""
-        if self._state is None:
-            raise InputError("JobEstimator", "no log learnt from", "a call of fit before")
+        """The frame as a table, its kind, and quantiles at KNOWN (jobs, 7) in s, in the order of the rows."""
+        self.checked_fitted()
         table, kind = arrow_of(jobs, "estimate, jobs")
-        submit_s = _submit_s(table, self._state.as_of_s)
+        submit_s = _submit_s(table, self.state_.as_of_s)
+        first_s = float(submit_s.min(initial=np.inf))
+        state = self.state_
+        if first_s < state.as_of_s:
+            past = self.past_.known_by(first_s)
+            if not past.has_run.any():
+                found, do = f"a submit at {first_s:.0f} s", "give a later submit_s, or leave the column out"
+                raise InputError("estimate, jobs", found, "none before the first end of a job of the log", do)
+            state = learn(past, first_s)
         order = np.argsort(submit_s, kind="stable")
         names = [name for name in ASKED if name in table.column_names]
         if not names:
             raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
         rows = pa.table(converted(table, JOBS, names, "estimate, jobs")).to_pylist()
-        site, own = self._settings.site, [rows[place] for place in order]
+        site, own = self.settings_.site, [rows[place] for place in order]
         questions = questions_of(own, submit_s[order], site.timezone, site.procs_per_node)
-        found = np.empty((len(rows), len(CALIBRATED)))
-        found[order] = estimate_jobs(self._state, completed(self._state, questions))
-        return table, kind, found
-
-
-def _interval_ends(quantiles_s: Floats) -> dict[str, Floats]:
-    """Ends, s, of the central intervals by column, from quantiles at CALIBRATED."""
-    lo80_s, _, _, hi80_s, q95_s, q99_s, lo95_s = quantiles_s.T
-    return {
-        "runtime_s_lo80": lo80_s, "runtime_s_hi80": hi80_s,
-        "runtime_s_lo95": lo95_s, "runtime_s_hi95": q95_s * (q99_s / q95_s) ** PART_OF_95,
-    }  # fmt: skip
-
-
-def _appended(table: pa.Table, name: str, values: Floats) -> pa.Table:
-    array = pa.array(values, mask=np.isnan(values))
-    return with_column(table, pa.field(name, array.type), array)
-
-
-def _axes() -> Any:
-    import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra of the package)
-
-    return plt.subplots()[1]
+        quantiles_s = np.empty((len(rows), len(KNOWN)))
+        quantiles_s[order] = estimate_jobs(state, completed(state, questions))[:, IN_ORDER]
+        return table, kind, quantiles_s
 
 
 def _submit_s(table: pa.Table, as_of_s: float) -> Floats:
     if "submit_s" not in table.column_names:
         return np.full(table.num_rows, as_of_s)
     values = converted(table, JOBS, ["submit_s"], "estimate, jobs")["submit_s"].to_pylist()
-    submit_s = np.array([as_of_s if value is None else value for value in values], np.float64)
-    if (submit_s < as_of_s).any():
-        found = f"a submit at {submit_s.min():.0f} s"
-        do = "give the log as it was at that time, or leave submit_s out"
-        raise InputError("estimate, jobs", found, f"none before the newest time of the log, {as_of_s:.0f} s", do)
-    return submit_s
+    return np.array([as_of_s if value is None else value for value in values], np.float64)
 
 
 def when(log: Any, at_s: float | None = None, site: Site = None, *, config: str | Path | None = None) -> Any:
@@ -272,9 +255,14 @@ def _placed(n: int, places: Ints, values: Floats) -> Floats:
     return found
 
 
+Method = Callable[[Any, Any], Any]
+"""A method of one's own: from the jobs that ended before a day and those submitted on it to runtimes of these, s."""
+
+
 def backtest(
-    log: Any, methods: Sequence[str] | None = None, site: Site = None, *, config: str | Path | None = None
-) -> Any:
+    log: Any, methods: Sequence[str | Method] | Method | str | None = None, site: Site = None, *,
+    config: str | Path | None = None,
+) -> Any:  # fmt: skip
     """The errors of each method on the later jobs of a log, each estimated from jobs that had ended by its submit.
 
     Parameters
@@ -282,8 +270,12 @@ def backtest(
     log : DataFrame
         Jobs as `read` or `clean` gives them. Needed: `submit_s`, `start_s`, `end_s` (s since 1970), `procs` and
         `runtime_s` (s). Without flags the log is cleaned first.
-    methods : sequence of str, optional
-        Names of methods, as in "walltime", "request" and "last_two"; by default those of the settings, else all.
+    methods : sequence of str or callable, optional
+        Names of methods, as in "walltime", "request" and "last_two"; by default those of the settings, else all. A
+        function of your own is called once for each day (UTC) as `method(known, new)`: with the jobs that had ended
+        when the day began, in order of end, and with the jobs submitted on it, as they were known at their submit. It
+        returns the median runtime of each new job in s, or its quantiles 10, 50, 80, 90, 95 and 99% as six columns;
+        NaN for no answer. Compare it with "table", which also knows what had ended by the last midnight.
     site : str or mapping, optional
         The site's name, or values of the section `[site]` of a config, such as `timezone`.
     config : str or Path, optional
@@ -304,16 +296,47 @@ def backtest(
     --------
     >>> import walltime as wt
     >>> log = wt.read("data_samples/traps.swf", site="oxbow")
-    >>> figures = wt.backtest(log, methods=["last_two", "request"])
+    >>> def mean(known, new):
+    ...     return [known["runtime_s"].mean()] * len(new)
+    >>> figures = wt.backtest(log, methods=["last_two", mean])
     >>> sorted(set(figures["estimator"]))
-    ['last_two', 'request']
+    ['last_two', 'mean']
     """
     settings = settings_for(config, site)
     given = log_of(log, "backtest", settings)
-    names = chosen_names([methods] if isinstance(methods, str) else methods or (), METHODS, "--methods")
+    jobs = flagged(given, settings)
+    listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods or ())
+    own = {getattr(one, "__name__", f"method {n}"): one for n, one in enumerate(listed, 1) if callable(one)}
+    named = [one for one in listed if isinstance(one, str)]
+    names = chosen_names(named, METHODS, "--methods") if named or not own else []
     estimators = {name: method_with_settings(name, settings) for name in names}
-    table, _ = backtest_log(flagged(given, settings), settings, estimators)
+    estimators |= {name: _daily(name, method, jobs, given.kind) for name, method in own.items()}
+    table, _ = backtest_log(jobs, settings, estimators)
     return frame_of(plain(table, BACKTEST), given.kind)
+
+
+def _daily(name: str, method: Method, jobs: pa.Table, kind: FrameKind) -> BacktestMethod:
+    """A method of one's own as one of a backtest: it sees no event after the midnight before a submit."""
+
+    def estimated(past: History) -> Floats:
+        every = plain(jobs, JOBS)
+        by_end = every.take(past.row[past.by_end])
+        submitted = every.select([*dict.fromkeys(("job_id", "submit_s", *ASKED))]).take(past.row)
+        days, first = np.unique(np.floor(past.submit_s / DAY_S), return_index=True)
+        n_known = np.searchsorted(past.end_s[past.by_end], days * DAY_S, side="right")
+        found = np.full((len(past), len(QUANTILES)), np.nan)
+        for ended, begin, end in zip(n_known, first, np.append(first[1:], len(past)), strict=True):
+            new = submitted.slice(begin, end - begin)
+            answer = np.asarray(method(frame_of(by_end.slice(0, ended), kind), frame_of(new, kind)), np.float64)
+            if answer.shape not in ((len(new),), (len(new), len(QUANTILES))):
+                expected = f"one median, or {len(QUANTILES)} quantiles, for each of {len(new)} jobs"
+                raise InputError(f"backtest, {printable(name)}", f"an answer of shape {answer.shape}", expected)
+            found[begin:end, [QUANTILES.index(MEDIAN)] if answer.ndim == 1 else slice(None)] = (
+                answer[:, None] if answer.ndim == 1 else answer
+            )
+        return found
+
+    return estimated
 
 
 def replay(

@@ -22,7 +22,7 @@ from pipeline.ingest import Source, ingest
 from pipeline.schema import INSTANT_UNIT, Column, TableKind, as_array
 from pipeline.settings import RunSettings
 from pipeline.tables import JOBS
-from walltime.frames import FrameKind, arrow_of, frame_kind, frame_of, plain, require, source_of, with_column
+from walltime.frames import FrameKind, arrow_of, frame_kind, frame_of, plain, require, same_rows, source_of, with_column
 
 Site = str | Mapping[str, Any] | None
 
@@ -135,7 +135,7 @@ def clean(jobs: Any, site: Site = None, *, config: str | Path | None = None) -> 
     settings = settings_for(config, site)
     given = log_of(jobs, "clean", settings)
     flagged = clean_jobs(given.jobs, settings.clean, settings.site)[0]
-    return frame_of(given.with_columns(flagged, SET), given.kind)
+    return same_rows(given.with_columns(flagged, SET), given.kind, jobs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,8 @@ def test_wrong_counts_are_refused(procs: list[int]) -> None:
 
 
 def test_a_model_shows_its_laws_and_escapes_names() -> None:
-    model = wt.fit(RUNS.assign(application="<script>alert(1)</script>"))
-    shown = model._repr_html_()
-    assert "<script>" not in shown and "&lt;script&gt;" in shown
-    assert repr(model).startswith("ScalingModel of 1 series")
+    shown = repr(wt.fit(RUNS.assign(application="a\x1b[31m")))
+    assert "\x1b" not in shown and shown.startswith("ScalingModel of 1 series, 1 with a chosen law\n  application=a")
 
 
 def test_estimates_keep_the_order_of_rows() -> None:
@@ -74,7 +72,7 @@ def test_estimates_keep_the_order_of_rows() -> None:
     alone = wt.estimate(log, pd.DataFrame({name: values[:1] for name, values in asked.items()}))
     assert found.loc[0, "runtime_s_q50"] == alone.loc[0, "runtime_s_q50"] <= 60.0
     assert found.loc[1, "runtime_s_q50"] <= 600.0
-    with pytest.raises(wt.WalltimeError, match="none before the newest time of the log"):
+    with pytest.raises(wt.WalltimeError, match="none before the first end of a job of the log"):
         wt.estimate(log, pd.DataFrame({"user": ["1"], "submit_s": [0]}))
 
 
@@ -94,8 +92,8 @@ def test_an_estimator_is_fitted_once_and_answers_as_the_function() -> None:
     later = log.assign(submit_s=log["end_s"].max() + 1)
     assert -1 < model.score(later) < 1
     assert model.plot(later).get_xlabel() == "runtime, s"
-    with pytest.raises(wt.WalltimeError, match="80 and 95"):
-        model.predict(asked, levels=[70])
+    with pytest.raises(wt.WalltimeError, match="levels up to 95"):
+        model.predict(asked, levels=[99])
 
 
 def test_a_scaling_model_scores_and_draws() -> None:
