@@ -290,6 +290,13 @@ def test_a_run_that_could_not_report_its_end_is_given_that_of_its_record(watch: 
         assert found.state_name == "Completed" and "could not report its end" in (found.state.message or "")
 
 
+def test_the_form_of_a_run_in_prefects_pages_says_what_each_parameter_means() -> None:
+    from flows.prefect.nightly import nightly, rerun
+
+    for flow in (nightly, rerun):
+        assert [name for name, one in flow.parameters.properties.items() if not one.get("description")] == []
+
+
 def test_automations_are_made_once_and_a_block_that_is_not_there_is_a_sentence(watch: Any) -> None:
     from prefect.client.orchestration import get_client
 
