@@ -58,9 +58,14 @@ def nightly(
 ) -> str:
     """Run every step over the config's logs and publish the tables; returns the path of the manifest.
 
-    `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. `page` is the
-    address of the site's page, to which the run links. An expected failure, as of a bad config, is a Failed run whose
-    message is one sentence.
+    An expected failure, as of a bad config, is a Failed run whose message is one sentence.
+
+    Args:
+        config: Path of the site's TOML file.
+        logs: Paths or globs that replace those of the config.
+        site: Name of the site that replaces that of the config.
+        output_dir: Folder that replaces that of the config.
+        page: Address of the site's page, to which the run links.
     """
 
     def publish() -> str:
@@ -86,8 +91,17 @@ def rerun(
 ) -> str:
     """Run every step over the jobs of a window with changed settings; returns the folder of the version `name`.
 
-    `changes` are settings as in group.template=user; `begin` and `end` are months, days or instants. The other
-    arguments are those of the nightly flow. An expected failure is a Failed run whose message is one sentence.
+    An expected failure is a Failed run whose message is one sentence.
+
+    Args:
+        config: Path of the site's TOML file.
+        name: Name of the version, as in try-7; no other version may have it.
+        changes: Settings for this rerun alone, as in group.template=user.
+        begin: First month, day or instant of the window, as in 2024-03 or 2024-03-01.
+        end: Last month or day of the window, which is included, or the instant before which it ends.
+        logs: Paths or globs that replace those of the config.
+        site: Name of the site that replaces that of the config.
+        output_dir: Folder that replaces that of the config.
     """
     asked = Rerun(Path(config), name, changes or (), begin, end, logs or (), site, output_dir)
 

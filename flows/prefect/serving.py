@@ -50,8 +50,8 @@ from flows.prefect.session import nightly_run_name, site_tags
 from flows.services.initialising import program, site_slug
 from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, RunState, read_last_run
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
-from pipeline.publish import load_manifest
 from pipeline.publish.store import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
+from pipeline.publish.versions import named_manifest
 from pipeline.report import parsed_json, read_dataclass
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
@@ -65,6 +65,8 @@ LOOK_BACK = timedelta(hours=12)
 """How long after its time a night is made up for, which nobody served."""
 GRACE = timedelta(seconds=45)
 """How long after its time a night may begin before the watch runs it, where the API does not answer."""
+MAKING_S = 30.0
+"""How long Prefect may take to make the scheduled flow runs of a deployment anew."""
 REPORT_S = 60.0
 """How long a run may take to report its end after its record has it."""
 LATE = timedelta(minutes=30)
@@ -108,9 +110,12 @@ def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
 
 
 def answers(address: str) -> bool:
-    """Whether a Prefect server answers there; Prefect's own client would ask one that hangs again for minutes."""
+    """Whether a Prefect server answers there; Prefect's own client would ask one that hangs again for minutes.
+
+    `/ready` asks the database too; `/health` is well while PostgreSQL is stopped.
+    """
     try:
-        return httpx.get(f"{address}/health", timeout=ANSWER_S).status_code < 500
+        return httpx.get(f"{address}/ready", timeout=ANSWER_S).status_code < 500
     except httpx.HTTPError:
         return False
 
@@ -153,6 +158,7 @@ def serve_site(
                     watch.report()
                     make_automations(served.name, settings.site.name, options.get("notify"))
                     deployments = deployments_of(served, settings, config, options.get("page"))
+                    time.sleep(until_due(served, datetime.now(UTC)))
                     serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
                     return
                 except WalltimeError:
@@ -167,6 +173,18 @@ def serve_site(
         finally:
             watch.end()
             thread.join(LONGEST_PAUSE_S)
+
+
+def until_due(served: Served, now: datetime) -> float:
+    """The seconds until a night that is due within MAKING_S, else 0.
+
+    Prefect drops the flow runs ahead when it serves a deployment, and makes them again seconds later: one that falls
+    due in between would never run. It keeps one that is late.
+    """
+    schedule = CronSchedule(cron=served.cron, timezone=served.timezone)
+    (due,) = asyncio.run(schedule.get_dates(n=1, start=now))
+    ahead_s = due.timestamp() - now.timestamp()
+    return ahead_s if ahead_s < MAKING_S else 0.0
 
 
 def _first(error: BaseException) -> str:
@@ -297,15 +315,20 @@ class Watch:
 
     def _run_plainly(self, due_s: float) -> None:
         self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")
-        nights, began_s = self._unreported(), time.time()
+        nights, own, began_s = self._unreported(), None, time.time()
         command = [*program(), "run", str(self.config.absolute()), "--plain", "--quiet"]
         with subprocess.Popen(command) as process:  # noqa: S603 # nosec B603 # a list of arguments, no shell
-            while process.poll() is None:
-                if self._ended.wait(0.2):
+            is_over = False
+            while not is_over:
+                is_over = process.poll() is not None
+                # A run that waits for this one may replace its record before the process has ended.
+                last = read_last_run(self.folder)
+                if last is not None and last.pid == process.pid and last.began_s >= began_s - 1:
+                    own = last
+                if not is_over and self._ended.wait(0.2):
                     process.terminate()
-        last = read_last_run(self.folder)
-        if last is not None and last.began_s >= began_s - 1:
-            self._keep([*nights, Night(due_s, last)])
+        if own is not None:
+            self._keep([*nights, Night(due_s, own)])
 
     def _unreported(self) -> list[Night]:
         """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
@@ -368,4 +391,5 @@ def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Nigh
         emit_failure(record.site, record.reason)
         return
     with suppress(WalltimeError):
-        emit_version(load_manifest(folder), record.began_s)
+        # Others may have been published since.
+        emit_version(named_manifest(folder, record.run_id), record.began_s)
