@@ -33,7 +33,6 @@ from flows.services.run.run_record import read_last_run
 from flows.services.run.running import rerun_and_keep, run_and_publish
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
-from pipeline.publish.manifest import load_version
 from pipeline.report import Report
 
 PUBLISHED = "walltime.version.published"
@@ -142,7 +141,7 @@ def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
     before = None
     for entry in manifest.previous[:1]:
         try:
-            before = load_version(manifest.root, entry.folder)
+            before = load_manifest(manifest.root, entry.folder)
         except InputError:
             get_run_logger().warning("the version before, %s, cannot be read", printable(entry.folder))
     link = page or manifest.place("predictions").parent.absolute().as_uri()

@@ -240,9 +240,9 @@ def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
       walltime versions unpin try-7
       walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.versions import unpin as release
+    from pipeline.publish.versions import pin as keep
 
-    found = release(published, version)
+    found = keep(published, version, None)
     return Answer({"unpinned": found.folder, "name": found.name}, [f"Version {found.folder} is no longer pinned."])
 
 

@@ -1,24 +1,24 @@
 """What stands between a run's steps and its tables: are they published already, the checks, and the publication."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from flows.services.progress import StageEvent, notify
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, WalltimeError, printable
-from pipeline.publish import Manifest, RunFacts, publish, reading
+from pipeline.publish import Manifest, publish, reading
 from pipeline.publish.checks import (
+    CHECKS,
     CheckResult,
     Night,
     check_night,
     failed,
     keep_blocked,
-    plain_results,
     version_before,
 )
-from pipeline.publish.manifest import entries_of, manifest_or_none
+from pipeline.publish.manifest import LogEntry, entries_of, manifest_or_none
 from pipeline.publish.mirror import mirror
 from pipeline.publish.versions import RETENTION
 from pipeline.report import Report, Tally
@@ -58,7 +58,7 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
     report = checks_report(results)
     made = replace(made, reports=(*made.reports, report.as_dict()))
     if failed(results, blocking=True):
-        raise BlockedVersionError(results, keep_blocked(staged, made, results), report, made.site)
+        raise BlockedVersionError(results, keep_blocked(staged, made), report, made.site)
     kept = replace(RETENTION, newest=settings.publish.keep_versions)
     return publish(staged, made, kept)
 
@@ -83,8 +83,9 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
     with reading(folder) as manifest:
         before, reason = version_before(manifest, manifest.site, published=True)
         files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
-        # A run of a release without checks has recorded no settings of them.
-        settings = parse_settings({"checks": manifest.settings.get("checks", {})}, printable(str(manifest.root)))
+        # A run of another release has recorded no settings of checks, or those of others.
+        known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in CHECKS}
+        settings = parse_settings({"checks": known}, printable(str(manifest.root)))
         made = replace(manifest, tables=entries_of(files))
         results = check_night(Night(made, files, now_s, settings.checks, before.tables if before else None, reason))
     return {
@@ -94,7 +95,7 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
         "compared_with": before.run_id if before else None,
         "not_compared": reason or None,
         "passed": not failed(results, blocking=True),
-        "checks": plain_results(results),
+        "checks": [asdict(one) for one in results],
     }
 
 
@@ -119,17 +120,18 @@ def _findings_text(results: Sequence[CheckResult]) -> str:
     return ". ".join(parts)
 
 
-def run_facts(run: Run, name: str = "") -> RunFacts:
+def run_facts(run: Run, name: str = "") -> dict[str, Any]:
     """What the manifest says about a run; `name` is what a user called it."""
-    return RunFacts(
-        run_id=run.run_id,
-        site=run.settings.site.name,
-        settings=run.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir", "run"}),
-        logs=list(zip(run.log_labels, run.log_digests, strict=True)),
-        code=code_version(),
-        name=name,
-        window_s=run.window_s,
-    )
+    return {
+        "run_id": run.run_id,
+        "site": run.settings.site.name,
+        "settings": run.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir", "run"}),
+        "logs": tuple(map(LogEntry, run.log_labels, run.log_digests)),
+        "code": code_version(),
+        "name": name,
+        "from_s": run.window_s[0],
+        "to_s": run.window_s[1],
+    }
 
 
 def published_run(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]] | None:

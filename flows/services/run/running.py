@@ -140,7 +140,7 @@ def folders_of_steps(run: Run, work: Path) -> dict[str, Path]:
 def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepResult[Path]:
     """The result of a step on the tables of the steps before it; its folder is reused where it is there already."""
     began, step = time.monotonic(), STEPS_BY_NAME[name]
-    result = find_step(folder, step.writes)
+    result = find_step(folder)
     if result is None:
         paths = {table: upstream[WRITER[table]].tables[table] for table in step.reads}
         inputs = [

@@ -7,10 +7,10 @@ import pytest
 
 from flows.services.run.prepare import prepare
 from flows.services.run.running import run_and_publish
-from pipeline.publish import Retention, RunFacts, load_manifest
+from pipeline.publish import Retention, load_manifest
 from pipeline.storage import write_table
 from pipeline.tables import TEMPLATES
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 
 TRAPS = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 
@@ -55,7 +55,7 @@ def test_a_damaged_table_of_templates_is_no_previous_choice(config: Path) -> Non
         template=["user", "account"], is_chosen=[True, False], is_previous=[False, False], n_groups=[3, 3]
     )
     staged = {"templates": write_table(config.parent / "staged/templates.parquet", table, TEMPLATES)}
-    facts = RunFacts("run", prepare(config).settings.site.name, {}, [("old.swf", "00")], "code")
+    facts = facts_of("run", prepare(config).settings.site.name, {}, [("old.swf", "00")], "code")
     publish(staged, [], facts, output_dir=config.parent / "out", created_s=0, retention=Retention(newest=2))
     assert prepare(config).previous_template == "user"
     path = load_manifest(config.parent / "out").path("templates")
