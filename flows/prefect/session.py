@@ -22,8 +22,8 @@ from pipeline.publish.store import WORK
 
 _HOME = "PREFECT_HOME"
 _DEFAULTS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # for the temporary server that is started here
+    "DO_NOT_TRACK": "1",  # for this client, also of a server that reports its use
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
 }

@@ -209,7 +209,7 @@ def rollback(published: Path = shared.FROM) -> Answer:
 
 def _now_published(manifest: Any, *more: str) -> Answer:
     from flows.pages.terminal.view_run import named_version
-    from flows.services.run.publishing import mirror_failure
+    from flows.services.run.running import mirror_failure
 
     facts = {"published": manifest.folder, "name": manifest.name}
     failure = mirror_failure(manifest.root, manifest.settings.get("publish", {}).get("mirror"))
