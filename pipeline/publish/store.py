@@ -73,7 +73,7 @@ def check_no_link(path: Path, expected: str, do: str) -> Path:
     return path
 
 
-def acquire(folder: Path, *, waits: bool = False) -> BinaryIO | None:
+def acquire(folder: Path) -> BinaryIO | None:
     """The lock of a folder, which is made where it is missing, until the handle is closed; None where another holds it.
 
     InputError where the folder cannot be made. A holder may remove the file, or the folder, between any two calls here.
@@ -84,7 +84,7 @@ def acquire(folder: Path, *, waits: bool = False) -> BinaryIO | None:
             # A holder writes into the file, and a link would lead it elsewhere.
             path = check_no_link(folder / LOCK, "a file", "remove it if no run is in progress")
             handle = path.open("ab")
-            if locks(handle, path, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if locks(handle, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 _sign(handle)
                 return handle
             was_replaced = not _is_at(handle, path)
@@ -95,13 +95,9 @@ def acquire(folder: Path, *, waits: bool = False) -> BinaryIO | None:
     raise InputError(printable(str(folder)), found, "a writable folder", "choose another output folder")
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of the folder, after waiting for it."""
-    handle = acquire(folder, waits=True)
-    assert handle is not None  # nosec B101 # for the type checker
-    with handle:
-        yield
+def locked(folder: Path) -> BinaryIO:
+    """The lock of a folder, held until the handle is closed; this waits for it."""
+    return take_run_lock(folder, lambda _: None)
 
 
 def locks(handle: BinaryIO, path: Path, how: int) -> bool:

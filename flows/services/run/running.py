@@ -29,7 +29,7 @@ from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest, load_manifest, publish, reading
 from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, keep_blocked, version_before
-from pipeline.publish.manifest import LogEntry, entries_of, made_manifest, manifest_or_none
+from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
 from pipeline.publish.mirror import mirror
 from pipeline.publish.store import find_step, keep_step, keep_steps, step_folders, work_folder
 from pipeline.publish.versions import RETENTION, check_name_free, keep_unpublished
@@ -255,8 +255,7 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
         # A run of another release has recorded no settings of checks, or those of others.
         known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in CHECKS}
         settings = parse_settings({"checks": known}, printable(str(manifest.root)))
-        made = replace(manifest, tables=entries_of(files))
-        results = check_night(Night(made, files, now_s, settings.checks, before.tables if before else None, reason))
+        results = check_night(Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason))
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
