@@ -24,17 +24,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect import serve
 from prefect.automations import Automation
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.deployments.runner import RunnerDeployment
 from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
 from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
@@ -194,7 +193,7 @@ def _first(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {error}".splitlines()[0], 200)
 
 
-def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[RunnerDeployment]:
+def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[Any]:
     """The nightly run on its schedule, and the rerun, which is started from Prefect's pages with its parameters."""
     site, path = settings.site.name, str(config.absolute())
     common: dict[str, Any] = {"tags": site_tags(site), "entrypoint_type": EntrypointType.MODULE_PATH}
@@ -202,11 +201,8 @@ def deployments_of(served: Served, settings: RunSettings, config: Path, page: st
     schedule = Cron(served.cron, timezone=served.timezone)
     given = {"config": path, "page": page}
     return [
-        cast(RunnerDeployment, one)  # called outside of a loop, it is no coroutine
-        for one in (
-            nightly.to_deployment(served.name, schedule=schedule, parameters=given, description=night, **common),
-            rerun.to_deployment(f"{served.name}-rerun", parameters={"config": path}, description=again, **common),
-        )
+        nightly.to_deployment(served.name, schedule=schedule, parameters=given, description=night, **common),
+        rerun.to_deployment(f"{served.name}-rerun", parameters={"config": path}, description=again, **common),
     ]
 
 
@@ -371,12 +367,13 @@ def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Nigh
         if run.state and run.state.is_final() and (run.state.is_completed() or record.state != RunState.SUCCEEDED):
             return
     else:
-        due, of_deployment = datetime.fromtimestamp(night.due_s, UTC), {"id": {"any_": [deployment.id]}}
-        found = client.read_flow_runs(
-            flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}}),
-            deployment_filter=DeploymentFilter.model_validate(of_deployment),
-        )
-        waiting = [one for one in found if one.expected_start_time == due]
+        due = datetime.fromtimestamp(night.due_s, UTC)
+        asked = {
+            "state": {"type": {"any_": ["SCHEDULED"]}},
+            "deployment_id": {"any_": [deployment.id]},
+            "expected_start_time": {"after_": due, "before_": due},
+        }
+        waiting = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked))
         run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
         client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
         client.set_flow_run_state(run.id, Running(), force=True)

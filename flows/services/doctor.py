@@ -40,10 +40,10 @@ from pipeline.publish.store import (
     LOCK,
     WORK,
     damage,
+    find_step,
     holder_name,
     holder_of,
     is_held,
-    is_step_intact,
     kept_table,
     leftovers,
     step_folders,
@@ -352,7 +352,7 @@ def check_work(store: Store) -> Iterator[Finding]:
     if is_held(work) or not work.is_dir():
         return
     for name in sorted(step_folders(work)):
-        if not is_step_intact(work / name):
+        if find_step(work / name) is None:
             found = "a finished step whose files are damaged"
             yield finding(Level.NOTE, work / name, found, "nothing: the next run computes it again")
 

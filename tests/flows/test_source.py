@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.services.logs.ingesting import accumulated_jobs
-from flows.services.run.prepare import prepare, resolve, run_settings
+from flows.services.run.prepare import prepare_run, resolve, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings
@@ -205,7 +205,7 @@ def test_a_run_over_sacct_publishes_and_a_second_one_is_the_same_run(
     assert walltime("run", config, "--plain", "--quiet").err == ""
     first = load_manifest(tmp_path / "out")
     assert first.tables["jobs"].rows == 8
-    run = prepare(config)
+    run = prepare_run(*resolve(config))
     assert run.run_id == first.run_id
     assert walltime("ingest", "--live", "--config", config, "--out", tmp_path / "jobs.parquet").code == 0
     assert sacct.windows[-1][0] == "2026-01-01T00:00:00"

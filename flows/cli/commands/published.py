@@ -209,7 +209,7 @@ def rollback(published: Path = shared.FROM) -> Answer:
 
 def _now_published(manifest: Any, *more: str) -> Answer:
     from flows.pages.terminal.view_run import named_version
-    from flows.services.run.publishing import mirror_failure
+    from flows.services.run.running import mirror_failure
 
     facts = {"published": manifest.folder, "name": manifest.name}
     failure = mirror_failure(manifest.root, manifest.settings.get("publish", {}).get("mirror"))
@@ -240,9 +240,9 @@ def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
       walltime versions unpin try-7
       walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.versions import unpin as release
+    from pipeline.publish.versions import pin as keep
 
-    found = release(published, version)
+    found = keep(published, version, None)
     return Answer({"unpinned": found.folder, "name": found.name}, [f"Version {found.folder} is no longer pinned."])
 
 

@@ -176,7 +176,7 @@ def rerun(
     from flows.services.run.prepare import Rerun, check_rerun
     from flows.services.run.running import rerun_and_keep
     from flows.services.site_facts import summarize_version
-    from pipeline.publish.manifest import load_version
+    from pipeline.publish import load_manifest
 
     began = time.monotonic()
     arguments: dict[str, Any] = {
@@ -189,7 +189,7 @@ def rerun(
         else:
             settings = check_rerun(Rerun(config, **arguments))
             version = _run_flow("rerun", settings, {"config": str(config)} | arguments, verbose=verbose)
-            manifest = load_version(Path(settings.output_dir), version)
+            manifest = load_manifest(Path(settings.output_dir), version)
     summary: dict[str, Any] = summarize_version(manifest)
     facts = {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began}
     return Answer(summary | facts, view_rerun(manifest, summary))

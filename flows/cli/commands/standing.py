@@ -151,7 +151,8 @@ def _diagnose(target: Path, max_age: str, *, is_deep: bool) -> Answer:
 
 def _check(published: Path) -> Answer:
     from flows.pages.terminal.view_run import view_checks
-    from flows.services.run.publishing import BLOCKED_EXIT_CODE, check_published
+    from flows.services.run.run_record import BLOCKED_EXIT_CODE
+    from flows.services.run.running import check_published
 
     found = check_published(published, time.time())
     return Answer(found, view_checks(found), exit_code=0 if found["passed"] else BLOCKED_EXIT_CODE)
