@@ -5,7 +5,6 @@ Names come from logs and are escaped.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,6 @@ REQUESTS = ("name", "application", "requested_s", "procs", "gpus", "n_jobs", "re
 MEMORY_PEOPLE = ("name", "n_jobs", "requested_gib", "used_gib", "recommended_gib", "n_under", "share_within")
 MEMORY_KINDS = ("name", "application", "requested_mem_kib", "procs", "gpus", "n_jobs", "recommended_mem_kib")
 LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
-MOST_AGE_DAYS = 365.0
-
-
-@dataclass(frozen=True, slots=True)
-class LimitLog:
-    """A log whose limits are recommended: its name and its jobs in order of submit."""
-
-    name: str
-    past: History
 
 
 def promise_of(text: str) -> float:
@@ -53,14 +43,17 @@ def promise_of(text: str) -> float:
     return share(text, "--promise", LEAST_PROMISE, MOST_PROMISE)
 
 
-def limit_log(given: Path) -> LimitLog:
-    """The jobs of a config's logs, a log or a table of jobs; InputError where none has a request and a runtime."""
+def limit_log(given: Path) -> tuple[str, History]:
+    """The name of a config's logs, a log or a table of jobs, and its jobs in order of submit.
+
+    InputError where none of them has a request and a runtime.
+    """
     name, settings, jobs = _named_jobs(given)
     past = past_of(jobs, settings)
     if not (past.has_run & (past.requested_s > 0)).any():
         expected = "jobs with a runtime and a requested time"
         raise InputError(printable(str(given)), f"{jobs.num_rows} jobs, none with both", expected)
-    return LimitLog(name, past)
+    return name, past
 
 
 def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
@@ -72,10 +65,11 @@ def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
     return name, settings, jobs
 
 
-def advise(log: LimitLog, by: str) -> dict[str, Any]:
+def advise(given: Path, by: str) -> dict[str, Any]:
     """Per user or account its unused hours and what to request, and how the advice did on the log's later half."""
+    name, past = limit_log(given)
     with running_stage("recommend requests"):
-        return {"log": log.name} | recommended_requests(log.past, by)
+        return {"log": name} | recommended_requests(past, by)
 
 
 def limit_status(given: Path) -> dict[str, Any]:
@@ -175,21 +169,22 @@ def _sizes(kinds: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{cell:>{width}}" for cell in cells]
 
 
-def memory_log(given: Path) -> LimitLog:
-    """The jobs of a config's logs, a log or a table of jobs; InputError where no job's used memory is known."""
+def memory_log(given: Path) -> tuple[str, History]:
+    """The same, where some job's used memory is known; else InputError."""
     name, settings, jobs = _named_jobs(given)
     past = memory_history(jobs, settings.site.timezone)
     if not past.has_run.any():
         found = f"{jobs.num_rows} jobs, none with the memory it used"
         do = "for sacct, ask for MaxRSS and NTasks (or TRESUsageInTot) with the steps"
         raise InputError(printable(str(given)), found, "a log that records used memory", do)
-    return LimitLog(name, past)
+    return name, past
 
 
-def advise_memory(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
+def advise_memory(given: Path, by: str, promise: float) -> dict[str, Any]:
     """The figures of the log's later third, and per user or account its memory and what to ask for."""
+    name, past = memory_log(given)
     with running_stage("recommend memory"):
-        return {"log": log.name} | recommended_memory(log.past, by, promise)
+        return {"log": name} | recommended_memory(past, by, promise)
 
 
 def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:

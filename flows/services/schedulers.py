@@ -11,14 +11,13 @@ A user's variables can make qstat's JSON invalid or misleading. OpenPBS 23.06 (p
 every backslash, and writes a value that strtod accepts without quotes. So `qsub -v 'A":""}},"9.pbs":{"job_state":"Q'`
 adds a job to the JSON, and a backslash in a variable makes all of it invalid. But each key stands on a line of its own,
 with an indentation that says where it belongs, and no value has a newline. A variable's name might have one and add
-lines, so that a job described twice is to be left alone. Other releases, with another layout, escape properly: their
-output is read as JSON.
+lines, and describe a job that waits a second time. Other releases, with another layout, escape properly: their output
+is read as JSON.
 """
 
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,42 +28,13 @@ from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
 from pipeline.ingest.limit_comment import asked_s_of, has_opted_out, set_s_of
 from pipeline.ingest.live import run
+from pipeline.limits.plan import Change, PendingJob, Reservation
 
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
 
 _DO = "check that it works in a terminal"
 _KIB_PER_MIB = 1024.0
-
-
-@dataclass(frozen=True, slots=True)
-class PendingJob:
-    """A job that waits or runs: its id as the scheduler's programs take it, and its values by columns of JOBS."""
-
-    job_id: str
-    values: Mapping[str, Value]
-    submit_s: float | None
-    asked_s: float | None
-    """The time that the user asked for (s); None: unknown or unlimited."""
-    planned_s: float | None
-    """The time that the scheduler plans with now (s)."""
-    comment: str = ""
-    """Slurm's AdminComment."""
-    n_tasks: int = 1
-    """Of an array the tasks that wait, which may all fail."""
-    fault: str = ""
-    """Why the job is to keep its request; empty where nothing says so."""
-    end_s: float = math.nan
-    """When the scheduler would end a running job at its limit; time that it was suspended is in it."""
-    raw_id: int = 0
-    """The number in the accounting, in Slurm."""
-    start_s: float | None = None
-    """When the job started, NaN where that is unknown; None: it waits."""
-    held: str = ""
-    """Why the job waits for more than processors, so that its start is not expected; empty where it does not."""
-    priority: float = math.nan
-    nodes: tuple[str, ...] = ()
-    """The names of the nodes that the job runs on."""
 
 
 class Node(NamedTuple):
@@ -75,15 +45,6 @@ class Node(NamedTuple):
     procs: int
     is_up: bool
     """Whether jobs may start on it."""
-
-
-class Change(NamedTuple):
-    """A job's new limit (s), the reason, and its new AdminComment; None: as it is."""
-
-    job: PendingJob
-    to_s: float
-    why: str
-    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +303,8 @@ class Controller(NamedTuple):
     """For how long jobs may run on past their limits, s."""
     conf: str
     """The path of slurm.conf; empty where it is not said."""
+    cluster: str
+    """The name of the cluster; empty likewise."""
 
 
 def controller(environment: Mapping[str, str]) -> Controller:
@@ -352,15 +315,8 @@ def controller(environment: Mapping[str, str]) -> Controller:
     clock = re.search(r"(?m)^Configuration data as of ([0-9T:-]{19})$", said)
     over = values.get("OverTimeLimit", "")
     over_s = 60.0 * float(over) if over.isdecimal() else math.inf if over == "UNLIMITED" else 0.0
-    return Controller(_utc_s(clock[1]) if clock else math.nan, over_s, values.get("SLURM_CONF", ""))
-
-
-class Reservation(NamedTuple):
-    """When a reservation begins and ends, s since 1970, and its nodes."""
-
-    start_s: float
-    end_s: float
-    nodes: frozenset[str]
+    clock_s = _utc_s(clock[1]) if clock else math.nan
+    return Controller(clock_s, over_s, values.get("SLURM_CONF", ""), values.get("ClusterName", ""))
 
 
 def reservations(environment: Mapping[str, str]) -> list[Reservation]:
@@ -394,20 +350,17 @@ _STEP = 4
 _JOBS = '    "Jobs":{'
 _LINE = re.compile(r'( *)"(.*?)":(.*?),?')
 _STATES = ("Q", "H", "W", "R", "S")
-_NESTED = ("Resource_List", "Variable_List")
 _NO_PROJECT = "_pbs_project_default"
-_PBS_ID = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9][A-Za-z0-9._-]*)?")
 
 
 def _pbs_jobs(said: str) -> list[PendingJob]:
     """The jobs that wait, are held or run, arrays without a started task included."""
-    jobs = list(_described(said))
-    times = Counter(name for name, _ in jobs)
-    return [_pbs_job(name, job, times[name]) for name, job in jobs if job.get("job_state") in _STATES]
+    # A job's attributes stand behind its id.
+    return [_pbs_job(name, job) for name, job in list(_described(said)) if job.get("job_state") in _STATES]
 
 
 def _described(said: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Job ids with attributes, numbers as texts, of nested ones those of _NESTED; ValueError for other output."""
+    """Job ids with attributes, numbers as texts, of nested ones those of Resource_List; ValueError for other output."""
     lines = said.split("\n")
     if _JOBS in lines:
         yield from _described_by_lines(lines[lines.index(_JOBS) + 1 :])
@@ -434,7 +387,7 @@ def _described_by_lines(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]
         elif depth == 3:
             inner = key if value == "{" else ""
             job[key] = {} if inner else _unquoted(value)
-        elif depth == 4 and inner in _NESTED:
+        elif depth == 4 and inner == "Resource_List":
             job[inner][key] = _unquoted(value)
 
 
@@ -448,7 +401,7 @@ def _unquoted(value: str) -> str:
         return value[1:-1]
 
 
-def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
+def _pbs_job(name: str, job: Mapping[str, Any]) -> PendingJob:
     asked: Mapping[str, Any] = job.get("Resource_List") or {}
     walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
     procs = int(asked["ncpus"]) if str(asked.get("ncpus", "")).isdecimal() else None
@@ -464,13 +417,12 @@ def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
     }  # fmt: skip
     planned_s = walltime_s if soft_s is None else soft_s
     n_tasks = _n_tasks(_text(job.get("array_indices_remaining")) or "")
-    fault = _pbs_fault(name, job, asked, times)
     state = str(job.get("job_state"))
     waits = state in _PBS_HELD
     # The job that others wait for has `before:` and their ids.
     others = [one for one in str(job.get("depend") or "").split(",") if one and not one.startswith("before")]
     return PendingJob(
-        name, values, _instant_s(job.get("qtime")), walltime_s, planned_s, n_tasks=n_tasks, fault=fault,
+        name, values, _instant_s(job.get("qtime")), walltime_s, planned_s, n_tasks=n_tasks,
         start_s=None if waits else _instant_s(job.get("stime")) or math.nan,
         held="it waits for another job" if state == "H" and others else _PBS_HELD.get(state, ""),
         nodes=tuple(re.findall(r"\(([^:)]+)", _text(job.get("exec_vnode")) or "")),
@@ -499,20 +451,6 @@ def _pbs_nodes(said: str) -> list[Node]:
 
 def _is_pbs_up(node: Mapping[str, Any]) -> bool:
     return not {"down", "offline", "state-unknown", "unresolvable"} & set(re.split(r"[, ]+", str(node.get("state"))))
-
-
-def _pbs_fault(name: str, job: Mapping[str, Any], asked: Mapping[str, Any], times: int) -> str:
-    variables: Mapping[str, Any] = job.get("Variable_List") or {}
-    reasons = {
-        "its id is none": not _PBS_ID.fullmatch(name),
-        "it is described twice": times > 1,
-        "its user wants no limit of ours": variables.get("WALLTIME") == "off",
-        # OpenPBS refuses a soft_walltime for such a job.
-        "a range of walltimes": "min_walltime" in asked or "max_walltime" in asked,
-        "it is interactive": str(job.get("interactive", "")) in ("1", "True"),
-        "it was requeued": str(job.get("run_count", "0")) not in ("0", ""),
-    }
-    return next((reason for reason, is_so in reasons.items() if is_so), "")
 
 
 def _time_s(value: Any) -> float | None:

@@ -130,13 +130,17 @@ def report(
       walltime report --user 3 --json
     """
     from flows.pages.html.application_pages import write_pages
+    from flows.pages.terminal.view_published import view_user_jobs
     from flows.services.published.advice import cost_of_run
+    from flows.services.published.browse import user_jobs
     from flows.services.site_facts import site_facts
     from pipeline.axes import plural
     from pipeline.publish import reading
 
     if user is not None:
-        return _your_jobs(published, user, as_of)
+        with reading(published, as_of_seconds(as_of)) as manifest:
+            usual = user_jobs(manifest, user)
+        return Answer(usual, view_user_jobs(usual))
     if out is None:
         raise InputError("report", "no --out", "a folder for the pages, or --user NAME")
     with reading(published, as_of_seconds(as_of)) as manifest:
@@ -144,16 +148,6 @@ def report(
         index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
     said = [Exact(f"Wrote {len(pages)} {plural('page', len(pages))}, listed in {index}"), Exact(f"Wrote {site}")]
     return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)
-
-
-def _your_jobs(published: Path, user: str, as_of: str | None) -> Answer:
-    from flows.pages.terminal.view_published import view_user_jobs
-    from flows.services.published.browse import user_jobs
-    from pipeline.publish import reading
-
-    with reading(published, as_of_seconds(as_of)) as manifest:
-        facts = user_jobs(manifest, user)
-    return Answer(facts, view_user_jobs(facts))
 
 
 def list_versions(published: Path = shared.FROM) -> Answer:

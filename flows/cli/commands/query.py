@@ -70,7 +70,11 @@ def query(
     check_mode(ctx, "--platform", is_on=platform is not None, own=(), shared=("--from", "--application", "--procs"))
     check_mode(ctx, "--batch", is_on=batch is not None, own=("--out",), shared=("--from", "--key-file", "--as-of"))
     if platform is not None:
-        return _of_platform(published, platform, application, procs)
+        from flows.pages.answers.phases import view_prediction
+        from flows.services.phase_folder import platform_answer
+
+        found = platform_answer(published, platform, application, procs)
+        return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
     if batch is not None:
         return _of_batch(published, batch, out, key_file, as_of, as_json=json)
     if memory is not None and mem_per_cpu is not None:
@@ -85,14 +89,6 @@ def query(
     job = job_of({name: str(text) for name, text in given.items() if text is not None})
     found = answer(published, job, key_file, as_of_seconds(as_of))
     return Answer(found, view_answer(found))
-
-
-def _of_platform(published: Path, platform: str, application: str | None, procs: int | None) -> Answer:
-    from flows.pages.answers.phases import view_prediction
-    from flows.services.phase_folder import platform_answer
-
-    found = platform_answer(published, platform, application, procs)
-    return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
 
 
 def _of_batch(

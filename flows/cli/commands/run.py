@@ -46,6 +46,8 @@ def run(
     """
     from flows.pages.terminal.view_run import view_nothing_new, view_summary
     from flows.services.progress import also_listening
+    from flows.services.site_facts import summarize_version
+    from pipeline.publish import load_manifest
 
     began = time.monotonic()
     chosen = _run_log(config, log_format, verbose=verbose)
@@ -62,7 +64,14 @@ def run(
         return None
     # Where no step was done, nothing is new.
     is_new = any(event.state == "done" and event.stage != "publish" for event in done)
-    summary = _summary(manifest, began) | {"config": str(config), "nothing_new": not is_new}
+    published = load_manifest(manifest.parent)
+    summary = summarize_version(published) | {
+        "manifest": str(manifest), "output_dir": str(manifest.parent),
+        "folder": str(published.place("predictions").parent), "created_s": published.created_s,
+        "seconds": time.monotonic() - began,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "config": str(config), "nothing_new": not is_new,
+    }  # fmt: skip
     return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
 
 
@@ -134,21 +143,6 @@ def _showing_steps() -> AbstractContextManager[None]:
     from pipeline.run import STEPS
 
     return showing_stages(len(STEPS) + 1)
-
-
-def _summary(manifest: Path, began: float) -> dict[str, Any]:
-    from flows.services.site_facts import summarize_version
-    from pipeline.publish import load_manifest
-
-    published = load_manifest(manifest.parent)
-    return summarize_version(published) | {
-        "manifest": str(manifest),
-        "output_dir": str(manifest.parent),
-        "folder": str(published.place("predictions").parent),
-        "created_s": published.created_s,
-        "seconds": time.monotonic() - began,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
 
 
 def rerun(

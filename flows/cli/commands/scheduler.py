@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,7 @@ from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
     from flows.services.guard import Guard
+    from flows.services.watching import Watch
 
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
@@ -89,15 +90,10 @@ def limits(
         return Answer(facts, view.view_limit_status(facts))
     share = advice.promise_of(promise)
     advice.check_folder(out)
-    found = (
-        advice.advise_memory(advice.memory_log(given), by, share)
-        if memory
-        else advice.advise(advice.limit_log(given), by)
-    )
+    found = advice.advise_memory(given, by, share) if memory else advice.advise(given, by)
     written = {} if out is None else advice.write_advice(out, found)
-    return Answer(
-        found | {"written": written}, (view.view_memory_advice if memory else view.view_limits)(found, written)
-    )
+    blocks = view.view_memory_advice(found, written) if memory else view.view_limits(found, written)
+    return Answer(found | {"written": written}, blocks)
 
 
 def guard(
@@ -129,14 +125,14 @@ def guard(
     from flows.services.files.os_errors import os_failure
     from flows.services.guard import Guard
     from flows.services.run.prepare import run_settings
-    from flows.services.watching import FOLLOWED, watching_alone
+    from flows.services.watching import FOLLOWED, Watch, watching_alone
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")
     end_activity_line()
     settings = run_settings(config)
     is_followed = settings.source.kind in FOLLOWED and not (dry_run or withdraw)
-    watcher = _learner(config, 0.0 if once else LEARN_S) if is_followed else None
+    watch = Watch(settings, config, settings.guard.scheduler, os.environ) if is_followed else None
     # With OpenPBS the accounting alone is followed, and a guard is refused.
     has_rounds = settings.guard.scheduler == "slurm" or dry_run or withdraw
     guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if has_rounds else None
@@ -147,10 +143,10 @@ def guard(
             except OSError as error:
                 # Two guards do no harm, but none does.
                 print_failure(str(os_failure(error)), 0.0)
-        if once and watcher:
-            watcher()
-        elif watcher:
-            threading.Thread(target=_learn, args=(watcher, asked), daemon=True).start()
+        if watch and once:
+            _learn(watch)
+        elif watch:
+            threading.Thread(target=_learn, args=(watch, asked), daemon=True).start()
         is_well = _rounds(guards, asked, once=once or dry_run or withdraw, as_json=json)
     if not is_well:
         raise typer.Exit(FAILED)
@@ -197,34 +193,19 @@ def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = Fal
     return not found.refused
 
 
-def _learner(config: Path, wait_s: float) -> "Callable[[], None]":
-    """What reads the accounting's news once, and prints where it fails, with the time until it is called again."""
+def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
+    """Read what the accounting has new: once, or again and again beside the rounds, which wait for nothing of it."""
     from flows.pages.terminal.view_scheduler import print_failure
-    from flows.services.run.prepare import run_settings
-    from flows.services.watching import Watch
+    from flows.services.files.os_errors import os_failure
 
-    watch: Watch | None = None
-
-    def learn() -> None:
-        nonlocal watch
+    while True:
         try:
-            if watch is None:
-                settings = run_settings(config)
-                watch = Watch(settings, config, settings.guard.scheduler, os.environ)
-            failure = watch.run_round(int(time.time())).failure
+            watch.run_round(int(time.time()))
         except (WalltimeError, OSError) as error:
-            failure = str(error)
-        if failure:
-            print_failure(failure, wait_s)
-
-    return learn
-
-
-def _learn(learn: Callable[[], None], asked: threading.Event) -> None:
-    """Learn again and again, beside the rounds: they wait for nothing of it."""
-    while not asked.is_set():
-        learn()
-        asked.wait(LEARN_S)
+            failure = os_failure(error) if isinstance(error, OSError) else error
+            print_failure(str(failure), LEARN_S if asked else 0.0)
+        if asked is None or asked.wait(LEARN_S):
+            return
 
 
 @contextmanager

@@ -125,44 +125,29 @@ def doctor(
       walltime doctor --checks --from my-site-tables --json
       walltime doctor --metrics /var/lib/node_exporter/walltime.prom
     """
+    from flows.pages.terminal.view_run import diagnosis_facts, view_checks, view_diagnosis
     from flows.services.published.published_folder import published_folder
 
     check_mode(ctx, "--checks", is_on=checks, own=(), shared=("--from",))
     check_mode(ctx, "--metrics", is_on=metrics is not None, own=(), shared=("--from",))
     if checks:
-        return _check(published_folder(target))
+        from flows.services.run.publishing import BLOCKED_EXIT_CODE, check_published
+
+        outcome = check_published(published_folder(target), time.time())
+        return Answer(outcome, view_checks(outcome), exit_code=0 if outcome["passed"] else BLOCKED_EXIT_CODE)
     if metrics is not None:
-        _write_metrics(published_folder(target), metrics)
+        from flows.services.files.table_files import write_page
+        from flows.services.metrics import folder_metrics
+
+        text = folder_metrics(published_folder(target), time.time())
+        if str(metrics) == "-":
+            sys.stdout.write(text)
+        else:
+            write_page(metrics, text)
         return None
-    return _diagnose(target or published_folder(None), max_age, is_deep=deep)
-
-
-def _diagnose(target: Path, max_age: str, *, is_deep: bool) -> Answer:
-    from flows.pages.terminal.view_run import diagnosis_facts, view_diagnosis
     from flows.services.doctor import Level, diagnose
 
-    found = diagnose(target, int(time.time()), int(seconds(max_age, "--max-age")), os.environ, is_deep=is_deep)
-    return Answer(
-        diagnosis_facts(found),
-        view_diagnosis(found),
-        exit_code=ERROR_EXIT if found.worst is Level.ERROR else WARNING_EXIT if found.worst is Level.WARNING else 0,
-    )
-
-
-def _check(published: Path) -> Answer:
-    from flows.pages.terminal.view_run import view_checks
-    from flows.services.run.publishing import BLOCKED_EXIT_CODE, check_published
-
-    found = check_published(published, time.time())
-    return Answer(found, view_checks(found), exit_code=0 if found["passed"] else BLOCKED_EXIT_CODE)
-
-
-def _write_metrics(published: Path, file: Path) -> None:
-    from flows.services.files.table_files import write_page
-    from flows.services.metrics import folder_metrics
-
-    text = folder_metrics(published, time.time())
-    if str(file) == "-":
-        sys.stdout.write(text)
-    else:
-        write_page(file, text)
+    oldest_s = int(seconds(max_age, "--max-age"))
+    found = diagnose(target or published_folder(None), int(time.time()), oldest_s, os.environ, is_deep=deep)
+    code = {Level.WARNING: WARNING_EXIT, Level.ERROR: ERROR_EXIT}.get(found.worst or Level.NOTE, 0)
+    return Answer(diagnosis_facts(found), view_diagnosis(found), exit_code=code)

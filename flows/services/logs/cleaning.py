@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
-from flows.services.files.spill_folders import spill_folder
-from flows.services.files.table_files import check_suffix, write_any, write_any_batches, write_page
+from flows.services.files.table_files import check_suffix, scratch_folder, write_any, write_any_batches, write_page
 from flows.services.progress import running_stage
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.errors import InputError, TableError, printable
@@ -147,7 +146,7 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
     tables = {BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
     paths = _paths(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with naming_path(out), unwinding_on_signals(), spill_folder(out.parent) as scratch:
+    with naming_path(out), unwinding_on_signals(), scratch_folder(out) as scratch:
         staged = [write_any_batches(scratch / out.name, _flagged(cleaned), JOBS, _own_metadata(cleaned.source))]
         staged += [write_any(scratch / paths[kind.name].name, table, kind) for kind, table in tables.items()]
         if page is not None and report is not None:
