@@ -163,7 +163,7 @@ def _bytes(path: Path) -> bytes | None:
 def of_error(error: InputError, level: Level = Level.ERROR) -> Found:
     """A finding made of an error's parts."""
     found = f"{error.found}, expected {error.expected}" if error.expected else error.found
-    return level, error.where, found, error.do or "see the sentence"
+    return level, error.where, found, error.do or "correct what was found"
 
 
 def duration(seconds: int) -> str:
@@ -294,8 +294,10 @@ def check_reruns(store: Store) -> Iterator[Found]:
         if rerun is None or store.manifest is None or one.place is not None or rerun.to_s is None:
             continue
         if _is_like(rerun, store.manifest) and (n_differing := _n_differing(rerun, store.manifest)):
-            found = f"a rerun of which {n_differing:,} jobs are not as the published version has them in its window"
-            do = "see whether the logs were written anew, and rerun under another name"
+            found = (
+                f"a rerun in which {n_differing:,} jobs differ from those of the published version in the same window"
+            )
+            do = "see whether the logs were rewritten, and rerun under another name"
             yield Level.WARNING, store.root / VERSIONS / one.folder, found, do
 
 
@@ -334,7 +336,7 @@ def check_leftovers(store: Store) -> Iterator[Found]:
     known = {LOCK, *(path.name for path in leftovers(store.root / VERSIONS))}
     for path in sorted((store.root / VERSIONS).glob(".*")):
         if path.name not in known:
-            yield Level.NOTE, path, "a hidden entry that no run of Walltime makes", "remove it if nobody uses it"
+            yield Level.NOTE, path, "a hidden file or folder that Walltime did not make", "remove it if nobody uses it"
 
 
 def check_work(store: Store) -> Iterator[Found]:
@@ -354,7 +356,7 @@ def check_lock(store: Store) -> Iterator[Found]:
     holder = holder_of(work)
     if not is_held(work):
         if holder is None and _bytes(work / LOCK):
-            found = "a lock file with content that no run wrote, which no process holds"
+            found = "a lock file with unknown content, which no process holds"
             yield Level.NOTE, work / LOCK, found, "nothing: the next run overwrites it"
         return
     age_s = store.now_s - holder.since_s if holder else 0
@@ -377,7 +379,7 @@ def check_last_run(store: Store) -> Iterator[Found]:
     reasons: dict[str, tuple[str, str]] = {
         Reason.BLOCKED: ("a check blocked its version", "see `doctor --checks`; mend the log or [checks], run again"),
         Reason.CONFIG: ("the config is wrong", f"{run}: it says which setting"),
-        Reason.FAULT: ("by a fault of Walltime", f"{run}, and report what it says"),
+        Reason.FAULT: ("because of a fault in Walltime", f"{run}, and report what it says"),
         Reason.SIGNAL: (f"it was {last.state}", "run again; if it is killed again, give it more memory"),
     }
     why, do = reasons.get(last.reason, (f"reason {printable(last.reason)}", f"{run}: it says why"))
@@ -539,7 +541,7 @@ def check_names(store: Store) -> Iterator[Found]:
                 f"export.{setting} names {printable(', '.join(unknown), 400)}, and no job of the log has such a name"
             )
             where = store.config or store.root / MANIFEST
-            yield Level.WARNING, where, found, "correct the name, or leave it where such jobs are to come"
+            yield Level.WARNING, where, found, "correct the name, or leave it if such jobs are expected later"
 
 
 def _values(manifest: Manifest, columns: Sequence[str]) -> set[str]:

@@ -196,6 +196,11 @@ def config_text(machine: Machine, tables: Path) -> str:
     for key, value in machine.keys.items():
         source += [f"# {_SOURCE_COMMENTS[key]}"] if key in _SOURCE_COMMENTS else []
         source.append(f"{key} = {quoted(value)}")
+    procs = {node.name: node.procs for node in machine.nodes}
+    # The size as the scheduler tells it, else as comments to fill in.
+    size = "# max_procs = 512\n# procs_per_node = 24"
+    if procs:
+        size = f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
     text = template(
         "site.toml",
         seen="".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen),
@@ -204,17 +209,9 @@ def config_text(machine: Machine, tables: Path) -> str:
         source="\n".join(source) + "\n\n" if machine.keys else "",
         name=quoted(machine.name),
         timezone=quoted(machine.timezone),
-        size=_size(machine.nodes),
+        size=size,
     )
     return text + (template("checks.toml") if machine.keys else "")
-
-
-def _size(nodes: Sequence[Node]) -> str:
-    """The lines on the machine's size: as its scheduler tells it, else as comments to fill in."""
-    procs = {node.name: node.procs for node in nodes}
-    if not procs:
-        return "# max_procs = 512\n# procs_per_node = 24"
-    return f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
 
 
 def quoted(text: str) -> str:

@@ -105,8 +105,10 @@ def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
     # Where nothing can be said there is no letter.
     told = [row for row in found["rows"] if row["kinds"]]
     kinds = ({"name": row["name"]} | one for row in told for one in row["kinds"])
+    # The number makes a file's name unique; of the person's the part stands in it that any file system takes.
     letters = {
-        folder / "mail" / f"{n:04}-{_safe(row['name'])}.txt": text_of(row, found) for n, row in enumerate(told, 1)
+        folder / "mail" / f"{n:04}-{re.sub(r'[^A-Za-z0-9_-]+', '_', row['name'])[:40]}.txt": text_of(row, found)
+        for n, row in enumerate(told, 1)
     }
     tables = {paths["people"]: as_csv(people_columns, found["rows"]), paths[name]: as_csv(columns, kinds)}
     for path, text in (tables | letters).items():
@@ -125,15 +127,10 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return csv_text(columns, ([cell(row[name]) for name in columns] for row in rows), "\n")
 
 
-def _safe(name: str) -> str:
-    """The part of a name that any file system takes; the number before it makes the file's name unique."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:40]
-
-
 def _opened(row: Mapping[str, Any], found: Mapping[str, Any], which: str) -> list[str]:
     """The first lines of a letter."""
     days = [str(instant(int(found[name])))[:10] for name in ("from_s", "until_s")]
-    jobs = f"From {days[0]} to {days[1]} {row['n_jobs']:,} jobs of yours {which} ({printable(found['log'])})."
+    jobs = f"Between {days[0]} and {days[1]}, {row['n_jobs']:,} of your jobs {which} ({printable(found['log'])})."
     return [f"Hello {printable(row['name'])},", "", jobs]
 
 
@@ -154,9 +151,9 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
             for one, size in zip(row["kinds"], sizes[1:], strict=True)
         ),
         "",
-        f"About {found['chance']:.0%} of your earlier jobs of that kind ran longer than that.",
-        f"Of {found['n_told']:,} jobs here that would have had such advice, {found['n_longer']:,} ran longer.",
-        "A job is stopped at the time it requests: request more where you know better.",
+        f"About {found['chance']:.0%} of your earlier jobs of the same kind ran longer than the recommended time.",
+        f"Of {found['n_told']:,} jobs of all users that would have had such advice, {found['n_longer']:,} ran longer.",
+        "A job is stopped at the time it requests: request more if you know better.",
         "",
     ])  # fmt: skip
 
@@ -192,15 +189,15 @@ def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     sizes = _sizes(row["kinds"])
     asked = "no memory" if row["requested_gib"] is None else f"{memory_gib(row['requested_gib'])} a job"
     return "\n".join([
-        *_opened(row, found, "ended whose memory is known"),
-        f"In the mean they asked for {asked} and used {memory_gib(row['used_gib'])}.",
+        *_opened(row, found, "with known memory use ended"),
+        f"On average they asked for {asked} and used {memory_gib(row['used_gib'])}.",
         "Jobs that ask for less memory can start earlier, because they fit beside others.", "",
         "What to ask for, per processor and for the whole job:", "",
         f"{'application':<24} {sizes[0]} {'jobs':>8} {'you ask':>12} {'ask for':>12} {'whole job':>12}",
         *map(_kind, row["kinds"], sizes[1:]), "",
-        f"Amounts are recommended so that {found['promise']:.1%} of all jobs stay under them. Those of the time would",
-        f"have been too little for {row['n_under']:,} of your jobs. A job that needs more than it asked for is",
-        "stopped: ask for more where you know better.",
+        f"Amounts are recommended so that {found['promise']:.1%} of all jobs stay within them. What was recommended",
+        f"before each of your jobs would have been too small for {row['n_under']:,} of them. A job that needs more",
+        "memory than it asked for is stopped: ask for more if you know better.",
         "",
     ])  # fmt: skip
 

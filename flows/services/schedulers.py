@@ -62,8 +62,7 @@ class Scheduler:
 
     def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
         """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
-        said = run(self.ask, _plain(environment), PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
-        return self.jobs_in(said, self.ask[0])
+        return self.jobs_in(_said(self.ask, environment), self.ask[0])
 
     def jobs_in(self, said: str, where: str) -> list[PendingJob]:
         """The jobs in an output; InputError, which names where it is from, for other output."""
@@ -76,18 +75,20 @@ class Scheduler:
     def nodes(self, environment: Mapping[str, str]) -> list[Node]:
         """The nodes; none where the scheduler's program fails or says something else: then a queue is simulated on the
         processors that past jobs held at most."""
-        known = {name: value for name, value in environment.items() if not name.startswith("SINFO_")}
         try:
-            said = run(self.ask_nodes, known | {"LC_ALL": "C.UTF-8"}, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
-            return self.nodes_of(said)
+            return self.nodes_of(_said(self.ask_nodes, environment))
         except (InputError, ValueError, KeyError, TypeError, AttributeError):
             return []
 
 
-def _plain(environment: Mapping[str, str]) -> dict[str, str]:
-    """Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC."""
-    known = {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
-    return known | {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a scheduler's program prints; InputError where it fails.
+
+    Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC.
+    """
+    known = {name: value for name, value in environment.items() if not name.startswith(("SQUEUE_", "SINFO_"))}
+    pinned = {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+    return run(command, known | pinned, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
 
 
 def _text(value: Any) -> str | None:
@@ -284,9 +285,8 @@ def limits_s(environment: Mapping[str, str]) -> dict[str, float]:
 
     A tenth of the time that squeue takes to say all of a job. InputError where it fails.
     """
-    said = run(("squeue", "--all", "--noheader", "--format=%i %l"), _plain(environment), PROGRAM_TIMEOUT_S, _DO)
     found = dict[str, float]()
-    for line in said.decode("utf-8", "replace").splitlines():
+    for line in _said(("squeue", "--all", "--noheader", "--format=%i %l"), environment).splitlines():
         job_id, _, limit = line.partition(" ")
         known = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit.strip())
         days, hours, minutes, seconds = (int(part or 0) for part in known.groups()) if known else (0, 0, 0, math.inf)
@@ -309,8 +309,7 @@ class Controller(NamedTuple):
 
 def controller(environment: Mapping[str, str]) -> Controller:
     """What `scontrol show config` says; InputError where it fails, as while slurmctld is away."""
-    known = dict(environment) | {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-    said = run(("scontrol", "show", "config"), known, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+    said = _said(("scontrol", "show", "config"), environment)
     values = dict(re.findall(r"(?m)^(\w+) *= *(\S+)", said))
     clock = re.search(r"(?m)^Configuration data as of ([0-9T:-]{19})$", said)
     over = values.get("OverTimeLimit", "")
@@ -321,8 +320,7 @@ def controller(environment: Mapping[str, str]) -> Controller:
 
 def reservations(environment: Mapping[str, str]) -> list[Reservation]:
     """The reservations of Slurm, present and to come; InputError where scontrol fails."""
-    known = dict(environment) | {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-    said = run(("scontrol", "show", "reservation", "--oneliner"), known, PROGRAM_TIMEOUT_S, _DO).decode()
+    said = _said(("scontrol", "show", "reservation", "--oneliner"), environment)
     rows = re.findall(r"(?m)^ReservationName=.*? StartTime=(\S+) EndTime=(\S+) .*?\bNodes=(\S+)", said)
     return [Reservation(_utc_s(start), _utc_s(end), frozenset(_node_names(nodes))) for start, end, nodes in rows]
 
@@ -337,8 +335,8 @@ def signalling(raw_ids: Sequence[int], environment: Mapping[str, str]) -> dict[i
     A submit line may hold anything, also what looks like a row: then the job that it names keeps its request.
     """
     command = ("sacct", "--allusers", "--allocations", "--noheader", "--parsable2", "--format=JobIDRaw,SubmitLine")
-    said = run((*command, f"--jobs={','.join(map(str, raw_ids))}"), environment, PROGRAM_TIMEOUT_S, _DO)
-    rows = [line.partition("|") for line in said.decode("utf-8", "replace").splitlines()]
+    said = _said((*command, f"--jobs={','.join(map(str, raw_ids))}"), environment)
+    rows = [line.partition("|") for line in said.splitlines()]
     found = dict[int, bool]()
     for one, _, line in rows:
         if one.isdecimal() and one.isascii():
@@ -442,15 +440,11 @@ def _instant_s(value: Any) -> float | None:
 
 
 def _pbs_nodes(said: str) -> list[Node]:
-    nodes = json.loads(said)["nodes"]
-    return [
-        Node(name, str(node.get("queue", "")), int(node["resources_available"].get("ncpus", 0)), _is_pbs_up(node))
-        for name, node in nodes.items()
-    ]
-
-
-def _is_pbs_up(node: Mapping[str, Any]) -> bool:
-    return not {"down", "offline", "state-unknown", "unresolvable"} & set(re.split(r"[, ]+", str(node.get("state"))))
+    found, down = list[Node](), {"down", "offline", "state-unknown", "unresolvable"}
+    for name, node in json.loads(said)["nodes"].items():
+        is_up = not down & set(re.split(r"[, ]+", str(node.get("state"))))
+        found.append(Node(name, str(node.get("queue", "")), int(node["resources_available"].get("ncpus", 0)), is_up))
+    return found
 
 
 def _time_s(value: Any) -> float | None:

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.limits import limit_facts
 from flows.services.published.advice import advice_of_groups, cost_of_run
-from flows.services.published.browse import plain_rows
+from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import (
     compared_templates,
     rows_of_groups,
@@ -56,10 +55,12 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "groups": manifest.tables["groups"].rows,
         "series_3_sizes": len(fits.filter(pc.greater_equal(fits.column("n_points"), 3)).column("group_id").unique()),
         "fits": fits_by_law_and_status(fits),
-        "patterns": _rows(manifest, _PATTERNS_SQL, PATTERNS.name, GROUPS.name),
+        "patterns": queried_rows(manifest, _PATTERNS_SQL, PATTERNS.name, GROUPS.name),
         "predictions": manifest.tables["predictions"].rows,
         "predictions_ok": predict.facts["predictions_ok"],
-        "predictions_ok_jobs": _rows(manifest, _RELIABLE_SQL, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)[0]["n"],
+        "predictions_ok_jobs": queried_rows(manifest, _RELIABLE_SQL, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)[
+            0
+        ]["n"],
         **{f"predictions_{name}": predict.facts[name] for name in ("in_80_later", "in_95_later")},
         "reliability": {
             name.removeprefix("predictions_"): n for name, n in predict.facts.items() if name.startswith("predictions_")
@@ -103,18 +104,15 @@ def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
     tables = (GROUPS, OBSERVATIONS, PREDICTIONS)
     own = {kind.name: rows_of_groups(manifest, kind, [group_id]).get(group_id, []) for kind in tables}
     observed = {row["procs"]: row for row in own[OBSERVATIONS.name]}
-    rows = _thinned(own[PREDICTIONS.name])
+    every = own[PREDICTIONS.name]
+    places = np.unique(np.linspace(0, len(every) - 1, min(SAMPLE_ROWS, len(every))).round().astype(int))
+    rows = [every[place] for place in places]
     for row in rows:
         found = observed.get(row["procs"], {})
         row |= {"n_jobs": found.get("n_jobs", 0), "observed_s": found.get("runtime_s_median")}
     facts = {name: best[name] for name in ("law", "status", "t1_s", "avg_parallelism", "sigma", "n_points", "n_jobs")}
     group = {name: own[GROUPS.name][0][name] for name in ("label", "axis")}
     return {"group_id": group_id, **group, **facts, "predictions": rows}
-
-
-def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    places = np.unique(np.linspace(0, len(rows) - 1, min(SAMPLE_ROWS, len(rows))).round().astype(int))
-    return [rows[place] for place in places]
 
 
 LISTED = 2_000
@@ -203,7 +201,7 @@ def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
     None without kept jobs. `advice` and `best_procs` are what `walltime scaling advise` answers for the largest
     group of the application; they are given for the first LISTED rows and None elsewhere.
     """
-    found = _rows(manifest, _APPLICATIONS_SQL, JOBS.name, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)
+    found = queried_rows(manifest, _APPLICATIONS_SQL, JOBS.name, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)
     ids = [row.pop("group_id") for row in found]
     ids[LISTED:] = [None] * len(ids[LISTED:])
     advised = advice_of_groups(manifest, [one for one in ids if one is not None], cost_of_run(manifest))
@@ -217,12 +215,6 @@ def _advice(group: dict[str, Any] | None) -> dict[str, Any]:
         "advice": next(iter(group["answer"]), None) if group else None,
         **{f"best_{name}": best[name] if best else None for name in ("procs", "why", "reliability")},
     }
-
-
-def _rows(manifest: Manifest, sql: str, *tables: str) -> list[dict[str, Any]]:
-    paths = {name: str(manifest.path(name)) for name in tables}
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        return plain_rows(database.execute(sql, paths))
 
 
 NIGHTS = 30
@@ -245,10 +237,12 @@ def site_facts(
         "grouping": template_sentences(compared_templates(manifest)),
         "doubt": unreliability_note(manifest),
         "applications": applications,
-        "user_queues": _rows(manifest, _USERS_SQL, JOBS.name) if not any(row["name"] for row in applications) else [],
-        "queues": _rows(manifest, _QUEUES_SQL, JOBS.name),
+        "user_queues": queried_rows(manifest, _USERS_SQL, JOBS.name)
+        if not any(row["name"] for row in applications)
+        else [],
+        "queues": queried_rows(manifest, _QUEUES_SQL, JOBS.name),
         "starts": read_starts(output_dir).to_pylist(),
-        "days": _rows(manifest, _DAYS_SQL, JOBS.name),
+        "days": queried_rows(manifest, _DAYS_SQL, JOBS.name),
         "mode": manifest.settings.get("export", {}).get("mode", "dry_run"),
         **estimate_facts(manifest),
         "waste": waste_rows(manifest, applications, carbon, users=users),

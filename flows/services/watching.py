@@ -85,7 +85,11 @@ class Watch:
         before, settings = self._seen, self.settings
         if settings.source.kind == "sacct":
             table = self._seen = accumulated_jobs(settings, now_s)
-            return _later(table, first_s) if is_forced or table != before else None
+            if table == before and not is_forced:
+                return None
+            parts = parts_of(StoredTable(table, JOBS))
+            later = [part.filter(pc.greater_equal(part["submit_s"], first_s)) for part in parts]
+            return pa.concat_tables(later).unify_dictionaries()
         listed = listed_paths(settings, self.config) or []
         paths = [path for path in listed if path.stat().st_mtime >= first_s]
         # A file that grows has another size, whatever its clock says.
@@ -108,13 +112,6 @@ class Watch:
             write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
         self._state = state
         return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open")}
-
-
-def _later(table: Path, first_s: int) -> pa.Table:
-    parts = parts_of(StoredTable(table, JOBS))
-    return pa.concat_tables(
-        [part.filter(pc.greater_equal(part["submit_s"], first_s)) for part in parts]
-    ).unify_dictionaries()
 
 
 @contextmanager

@@ -348,13 +348,10 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
     with suppress(InputError):
         earlier = read_starts(output_dir)
     rows = _with_earlier(fresh, earlier.to_pylist(), now)
-    columns = {column.name: [_whole(row.get(column.name)) for row in rows] for column in STARTS.columns}
+    rows = [{name: int(one) if isinstance(one, float) else one for name, one in row.items()} for row in rows]
+    columns = {column.name: [row.get(column.name) for row in rows] for column in STARTS.columns}
     with new_table(live_pointer(output_dir, STARTS.name)) as draft:
         write_table(draft, STARTS.build(**columns), STARTS)
-
-
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) else value
 
 
 def _with_earlier(fresh: list[dict[str, Any]], earlier: list[dict[str, Any]], now: Now) -> list[dict[str, Any]]:

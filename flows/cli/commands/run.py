@@ -29,7 +29,7 @@ def run(
     plain: bool = PLAIN,
     verbose: bool = SHOW_PREFECT,
     wait: bool = option(
-        "--wait", "Wait where another run publishes to the same folder; default: end with exit code 75.", False
+        "--wait", "Wait if another run publishes to the same folder; default: end with exit code 75.", False
     ),
     log_format: Literal["text", "json"] | None = option(
         "--log-format", "json: each event is one line of JSON on stderr; default: the config's."
@@ -157,10 +157,10 @@ def rerun(
     plain: bool = PLAIN,
     verbose: bool = SHOW_PREFECT,
 ) -> Answer:
-    """Run over the jobs of a window with changed settings, into a version of its own that is not published.
+    """Run over the jobs of a time window with changed settings, into a separate version that is not published.
 
     `walltime versions compare` scores it beside another version, `walltime versions promote` publishes it. The template
-    is chosen from the jobs of the window alone.
+    is chosen only from the jobs of the window.
 
     \b
     Examples:

@@ -40,7 +40,7 @@ def export(
 ) -> Answer:
     """Write the published estimates for a scheduler that looks them up at each submit, or as a table.
 
-    The settings are those of the run, or of --config. Each file is put in place in one step. Nothing is installed:
+    The settings are those of the run, or of --config. Each file is replaced in one step. Nothing is installed:
     INSTALL.txt says how, and is printed.
 
     \b
@@ -67,14 +67,14 @@ def limits(
         False,
     ),
     memory: bool = option("--memory", "Recommend memory to ask for instead of times.", False),
-    promise: str = option("--promise SHARE", "With --memory: share of all jobs that shall stay under it.", "97%"),
+    promise: str = option("--promise SHARE", "With --memory: the share of all jobs that should stay within it.", "97%"),
 ) -> Answer:
     """Recommend what to request, with unused hours, per user or account; or show what shorter limits have done.
 
-    A request is recommended for a kind of job (user, application, size, request) where about 3% of its jobs ran longer
-    than what was recommended before, and where it is much below what they request. Other kinds get no letter.
+    A request is recommended for a kind of job (same user, application, processors and request) if about 3% of its jobs
+    ran longer than what was recommended before, and if it is much below what they request. Other kinds get no letter.
 
-    --memory: the memory that the promised share of jobs stay under, measured on the later third of the log.
+    --memory: the memory within which the promised share of jobs stays, measured on the later third of the log.
 
     \b
     Examples:
@@ -98,19 +98,19 @@ def limits(
 
 def guard(
     config: Path = CONFIG,
-    once: bool = option("--once", "One round, for a trial; exit code 1 where it fails or a change is refused.", False),
-    dry_run: bool = option("--dry-run", "One round that changes nothing, and says what would be changed.", False),
-    withdraw: bool = option("--withdraw", "Give every job its request back, and end.", False),
+    once: bool = option("--once", "One round, for a trial; exit code 1 if it fails or a change is refused.", False),
+    dry_run: bool = option("--dry-run", "One round that changes nothing, and prints what would be changed.", False),
+    withdraw: bool = option("--withdraw", "Give every job its requested limit back, and exit.", False),
     json: bool = JSON,
 ) -> None:
-    """Keep jobs from ending by limits of ours: raise the limits of running jobs before they are reached.
+    """Raise the limits that Walltime has set before running jobs reach them, so that no job is ended by one.
 
     A loop of rounds every 30 s, for systemd. A running job that is near its limit gets a longer one, at most its
     request. Waiting jobs get the limits that the plug-in would set. The plug-in sets limits only while the guard runs.
     A round that fails is tried again after 5 s. SIGTERM and SIGINT give every job its request back.
 
-    With a [source] of kind sacct or folder the guard also reads every 5 minutes what the accounting has new, and notes
-    when waiting jobs are expected to start. With guard.scheduler = "pbs" it does this alone: OpenPBS extends
+    With a [source] of kind sacct or folder the guard also reads new accounting records every 5 minutes, and writes down
+    when waiting jobs are expected to start. With guard.scheduler = "pbs" it does only this: OpenPBS extends
     soft_walltime by itself.
 
     \b

@@ -76,19 +76,15 @@ def time_window(since: str | None, until: str | None, settings: RunSettings, now
     """
     zone = settings.site.timezone
     until_s = instant_s("--until", until, zone) if until else now_s
+    usual = settings.source.since
     if since:
         return Window(instant_s("--since", since, zone), until_s)
-    return Window(_first_s(settings, until_s), until_s)
-
-
-def _first_s(settings: RunSettings, until_s: int) -> int:
-    since = settings.source.since
-    if since is None:
-        return until_s - LIVE_DAYS * _DAY_S
+    if usual is None:
+        return Window(until_s - LIVE_DAYS * _DAY_S, until_s)
     try:
-        return until_s - int(seconds(since, "source.since"))
+        return Window(until_s - int(seconds(usual, "source.since")), until_s)
     except InputError:
-        return instant_s("source.since", since, settings.site.timezone)
+        return Window(instant_s("source.since", usual, zone), until_s)
 
 
 def settings_of(

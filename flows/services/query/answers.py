@@ -275,19 +275,16 @@ def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], ques
     per_node = manifest.settings.get("site", {}).get("procs_per_node")
     asked_kib, share = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
     numbers = (one.tolist() for one in (questions.procs, quantiles_kib, asked_kib, share))
-    return [
-        {f"used_mem_kib_q{100 * share:.0f}": kib for share, kib in zip(QUANTILES, own, strict=True)}
-        | {"recommended_mem_kib": promised, "recommended_share": kept, "memory_nodes": _nodes(job, procs, per_node)}
-        | facts
-        for job, procs, own, promised, kept in zip(jobs, *numbers, strict=True)
-    ]
-
-
-def _nodes(job: Mapping[str, Value], procs: float, per_node: float | None) -> int | None:
-    """The nodes that were asked for, else as many as the processors fill; None where neither is known."""
-    if nodes := job.get("nodes"):
-        return int(float(nodes))
-    return math.ceil(procs / per_node) if per_node else None
+    rows = []
+    for job, procs, own, promised, kept in zip(jobs, *numbers, strict=True):
+        # As many nodes as the processors fill, where none were asked for.
+        filled = math.ceil(procs / per_node) if per_node else None
+        nodes = int(float(job["nodes"] or 0)) if job.get("nodes") else filled
+        by_share = {f"used_mem_kib_q{100 * share:.0f}": kib for share, kib in zip(QUANTILES, own, strict=True)}
+        rows.append(
+            by_share | {"recommended_mem_kib": promised, "recommended_share": kept, "memory_nodes": nodes} | facts
+        )
+    return rows
 
 
 PROGRAMS = ("application", "job_name")
