@@ -112,9 +112,7 @@ def backtest(
     errors: Path | None = option(
         "--errors FILE", "Write each scored job's estimates by each method beside its runtime: .csv or .parquet."
     ),
-    check_leaks: bool = option(
-        "--check-leaks", "First check that no method uses what was not yet known at the submit.", False
-    ),
+    check_leaks: bool = option("--check-leaks", "First check that no method uses what came after the submit.", False),
     staleness: str | None = option(
         "--staleness AGE,...",
         "Estimate from what was known at the last midnight (UTC) that is at least this long before the submit, "
@@ -188,9 +186,7 @@ def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path
 
 
 def replay(
-    given: list[Path] = argument(
-        "CONFIG|LOG...", "A TOML file, as for walltime run, or logs, each replayed separately."
-    ),
+    given: list[Path] = argument("CONFIG|LOG...", "A TOML file, as for walltime run, or logs, each replayed alone."),
     policy: str = option(
         "--policy A,B", "fcfs, easy, easy-sjbf, conservative, each compared with EASY with requests.", "easy,easy-sjbf"
     ),

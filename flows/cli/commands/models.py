@@ -31,12 +31,8 @@ def learn(
     procs: str | None = option(
         "--procs COLUMN", "Column of processors, or their formula, as in P*Q; for costs of runs."
     ),
-    batch: str | None = option(
-        "--batch COLUMN", "Column that names the batch of each run; cross-validation keeps batches whole."
-    ),
-    time: str | None = option(
-        "--time COLUMN", "Column of times, as numbers; without a batch, cross-validation goes by time."
-    ),
+    batch: str | None = option("--batch COLUMN", "Column of batches of runs; cross-validation keeps them whole."),
+    time: str | None = option("--time COLUMN", "Column of times, as numbers; splits the runs without a batch."),
     censored: str | None = option("--censored COLUMN", "Column that is true if a run was stopped before its end."),
     method: Literal["auto", "gp"] = option(
         "--method",
@@ -205,9 +201,7 @@ def time_phases(
 def predict_phases(
     folder: Path = FOLDER,
     platform: str = PLATFORM,
-    publish: Path | None = option(
-        "--publish DIR", "Also write the prediction to this folder, for walltime query --from DIR."
-    ),
+    publish: Path | None = option("--publish DIR", "Also write it to this folder, for walltime query --from DIR."),
 ) -> Answer:
     """Predict the runtime on another machine, with intervals, the time spent measuring, and two controls.
 

@@ -43,9 +43,7 @@ def query(
         "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
     ),
     mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
-    at: str | None = option(
-        "--at TIME", "Submit time (ISO), or `later`: at any time in the next seven days; default: the log's end."
-    ),
+    at: str | None = option("--at TIME", "Submit time (ISO), or `later`: in the next week; default: the log's end."),
     batch: Path | None = option(
         "--batch FILE.csv", "A file of jobs, one per line, with columns named like the options."
     ),
@@ -124,15 +122,11 @@ def when(
     ctx: typer.Context,
     published: Path = shared.FROM,
     job: str | None = option("--job ID", "Only these jobs, with commas between them; default: all that wait or run."),
-    scheduler: Literal["slurm", "pbs"] = option(
-        "--for", "The scheduler whose programs list the queue and the nodes.", "slurm"
-    ),
+    scheduler: Literal["slurm", "pbs"] = option("--for", "The scheduler that lists queue and nodes.", "slurm"),
     queue_file: Path | None = option(
         "--queue-file FILE", "The output of squeue --json or qstat -f -F json, instead of running it."
     ),
-    at: str | None = option(
-        "--at TIME", "The time of that output (ISO); default: as stated in the file, and without a file now."
-    ),
+    at: str | None = option("--at TIME", "The time of that output (ISO); default: as written, and without a file now."),
     procs: int | None = option("--procs", "Instead: predict for a job that would request these processors now.", min=1),
     requested: str | None = shared.REQUESTED,
     user: str | None = shared.USER,
