@@ -11,7 +11,7 @@ import pytest
 
 from flows.services.metrics import folder_metrics
 from flows.services.schedulers import SLURM
-from flows.services.starts_table import note_starts, read_starts, start_errors
+from flows.services.when import note_starts, read_starts, start_errors
 from pipeline.estimate.stage import learn_state
 from pipeline.publish import Retention
 from pipeline.settings import RunSettings, SiteSettings

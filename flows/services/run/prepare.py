@@ -75,7 +75,7 @@ def settings_and_logs(given: Path) -> tuple[str, RunSettings, list[Path]]:
 
 def sacct_table(settings: RunSettings) -> Path:
     """The table of all jobs that sacct has recorded so far; the records since the last reading are added to it."""
-    return accumulated_jobs(settings, int(time.time())).table
+    return accumulated_jobs(settings, int(time.time()))
 
 
 def run_settings(config: Path, site: str | None = None, out: str | None = None) -> RunSettings:

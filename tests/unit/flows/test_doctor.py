@@ -127,10 +127,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, Level, str, str]] = {
         lambda s: (s / "versions/.draft-c-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
     ),
     "a hidden folder of another program": (
-        lambda s: (s / "versions/.tmp-c").mkdir(), "leftovers", Level.NOTE, "no run of Walltime makes", "remove it"
+        lambda s: (s / "versions/.tmp-c").mkdir(), "leftovers", Level.NOTE, "Walltime did not make", "remove it"
     ),
     "a lock with rubbish": (
-        lambda s: (s / "work/.lock").write_text("rubbish"), "lock", Level.NOTE, "no run wrote", "overwrites it"
+        lambda s: (s / "work/.lock").write_text("rubbish"), "lock", Level.NOTE, "unknown content", "overwrites it"
     ),
     "a draft of a step": (
         lambda s: (s / "work/.draft-fit-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
@@ -262,7 +262,7 @@ def test_a_rerun_whose_jobs_are_others_in_its_window_is_found(
     keep_unpublished({"jobs": files["try"]}, made_manifest({"jobs": files["try"]}, [], rerun, out, NOW_S))
     found = diagnose(out, NOW_S, 48 * HOUR_S, is_deep=True).findings
     assert [one.check for one in found] == ["reruns"] * bool(n_differing)
-    assert all(f"rerun of which {n_differing} jobs" in one.found for one in found)
+    assert all(f"rerun in which {n_differing} jobs" in one.found for one in found)
 
 
 def test_a_store_that_is_not_there_yet_is_an_error_of_the_manifest_alone(tmp_path: Path) -> None:
