@@ -49,8 +49,9 @@ from flows.prefect.session import nightly_run_name, site_tags
 from flows.services.initialising import program, site_slug
 from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, RunState, read_last_run
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
+from pipeline.publish import load_manifest
 from pipeline.publish.store import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
-from pipeline.publish.versions import named_manifest
+from pipeline.publish.versions import find_version
 from pipeline.report import parsed_json, read_dataclass
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
@@ -389,4 +390,4 @@ def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Nigh
         return
     with suppress(WalltimeError):
         # Others may have been published since.
-        emit_version(named_manifest(folder, record.run_id), record.began_s)
+        emit_version(load_manifest(folder, find_version(folder, record.run_id).folder), record.began_s)
