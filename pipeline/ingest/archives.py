@@ -12,13 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.sources import ARROW, DAMAGED, PARQUET, Reading, Source, head, text_of, unpacked, unreadable
+from pipeline.ingest.sources import ARROW, DAMAGED, PARQUET, ReadOnce, Source, head, text_of, unpacked, unreadable
 
 BLOCKSIZE = tarfile.BLOCKSIZE
 """The first bytes of a file, by which a tar is known."""
-
-AGAIN_BYTES = 1 << 20
-"""Of a member of a tar: what is kept, so that its format can be told and it can be read from its beginning again."""
 
 MOST_MEMBERS = 100_000
 MOST_RATIO, LEAST_BYTES = 1_000, 1 << 26
@@ -134,6 +131,7 @@ class _Tar:
     def __init__(self, path: Path) -> None:
         self._path, self._at = path, -1
         self._stream: BinaryIO | None = None
+        self._member: ReadOnce | None = None
         self._begin()
 
     def __del__(self) -> None:
@@ -142,7 +140,7 @@ class _Tar:
 
     def _begin(self) -> None:
         self.__del__()
-        self._at, self._is_past, self._stream = -1, True, unpacked(self._path)
+        self._at, self._member, self._stream = -1, None, unpacked(self._path)
         self._tar = tarfile.open(fileobj=self._stream, mode="r|", bufsize=1 << 18, tarinfo=_Header)  # noqa: SIM115
         self._infos = (info for info in self._tar if not info.isdir())
 
@@ -153,21 +151,11 @@ class _Tar:
 
     def open(self, number: int) -> BinaryIO:
         """The member's bytes, decompressed where it is itself packed."""
-        if number < self._at or (number == self._at and self._is_past):
+        if number < self._at or (number == self._at and (self._member is None or self._member.is_past)):
             self._begin()
         if self._at < number:
             for _ in range(number - self._at):
                 info = next(self._infos)
-            self._at, self._is_past, self._start = number, False, bytearray()
-            self._file = cast(BinaryIO, self._tar.extractfile(info))
-        return unpacked(io.BufferedReader(Reading(self.read)))
-
-    def read(self, at: int, n_bytes: int) -> bytes:
-        """Bytes of the member that was opened last."""
-        if at < len(self._start):
-            return bytes(self._start[at : at + n_bytes])
-        data = self._file.read(n_bytes)
-        self._is_past = self._is_past or len(self._start) + len(data) > AGAIN_BYTES
-        if not self._is_past:
-            self._start += data
-        return data
+            self._at, self._member = number, ReadOnce(cast(BinaryIO, self._tar.extractfile(info)))
+        assert self._member is not None  # nosec B101 # for the type checker
+        return unpacked(io.BufferedReader(self._member.view()))

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.sources import Reading, Source
+from pipeline.ingest.sources import ReadOnce, Source
 from pipeline.settings import IngestSettings, SiteSettings
 
 SACCT_TIMEOUT_S = 900.0
@@ -70,16 +71,17 @@ def live(
     known = {name: value for name, value in environment.items() if name not in _UNSET} | _PINNED
     delimiter = "\x1f" + token.hex()
     command = (settings.sacct_command, *_arguments(offered(settings, known), window, delimiter, cluster))
-    output = Output(command, known, SACCT_TIMEOUT_S, _DO)
+    program = Program(command, known, SACCT_TIMEOUT_S, _DO)
+    records = ReadOnce(BufferedReader(program))
     reading = {"format": "sacct", "delimiter": delimiter}
     try:
         yield Live(
-            Source(Path("sacct"), "sacct", opened=lambda: cast(BinaryIO, output.view())),
+            Source(Path("sacct"), "sacct", opened=lambda: cast(BinaryIO, records.view())),
             site.model_copy(update={"timezone": "UTC"}),
             settings.model_copy(update=reading),
         )
     finally:
-        output.stop()
+        program.close()
 
 
 def offered(settings: IngestSettings, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -119,108 +121,66 @@ def _instant(epoch_s: int) -> str:
 def run(
     command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str, given: str | None = None
 ) -> bytes:
-    """All a short-spoken program says, which reads `given`, or nothing; InputError as `Output` raises it."""
-    output = Output(command, environment, timeout_s, do, given)
-    try:
-        return output.view().readall()
-    finally:
-        output.stop()
+    """All a short-spoken program says, which reads `given`, or nothing; InputError as `Program` raises it."""
+    with Program(command, environment, timeout_s, do, given) as program:
+        return program.readall()
 
 
-class Output:
-    """A program's standard output. It is started by the first reading, and read blockwise from a pipe.
+class Program(RawIOBase):
+    """A program's standard output as a stream. Its first reading starts it, and `close` ends it, whatever it does then.
 
-    Its first REPLAY_BYTES stay in memory: every view gets them, and the first that asks for more goes on with the
-    program. One that comes after has the program run anew. InputError where the program is not there, ends with another
-    code than 0, or says nothing for `timeout_s`; `do` is what the sentence advises.
+    InputError where the program is not there, ends with another code than 0, or says nothing for `timeout_s`; `do` is
+    what the sentence advises. Of its standard error the first bytes go into that sentence.
     """
-
-    REPLAY_BYTES = 1 << 17
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str,
         given: str | None = None,
     ) -> None:  # fmt: skip
         self._command, self._environment, self._timeout_s, self._do = command, environment, timeout_s, do
-        self._given = given
+        self._given, self._said, self._is_over = given or "", b"", False
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
-        self._start_bytes, self._n_read = b"", 0
-        self._said, self._is_over = b"", False
-        self._others: list[Output] = []
 
-    def view(self) -> Reading:
-        """The output from its first byte on; closing it leaves the program alone."""
-        output = self
+    def readable(self) -> bool:
+        return True
 
-        def read(place: int, size: int) -> bytes:
-            nonlocal output
-            data = output.bytes_at(place, size)
-            if data is None:
-                output = output.anew(place)
-                data = output.bytes_at(place, size)
-            return data or b""
-
-        return Reading(read)
-
-    def bytes_at(self, place: int, size: int) -> bytes | None:
-        """Up to `size` bytes from `place`, fewer only at the end; None where these are read and gone."""
-        kept = self._start_bytes[place : place + size]
-        if len(kept) == size:
-            return kept
-        if place + len(kept) != self._n_read:
-            return kept or None
-        fresh = self._fresh(size - len(kept))
-        room = self.REPLAY_BYTES - self._n_read
-        self._start_bytes += fresh[: max(0, room)]
-        self._n_read += len(fresh)
-        return kept + fresh
-
-    def anew(self, place: int) -> "Output":
-        """Another run of the same program, read up to `place`; it stops with this one."""
-        other = Output(self._command, self._environment, self._timeout_s, self._do, self._given)
-        self._others.append(other)
-        while place and (passed := other.bytes_at(other._n_read, min(place, _PIPE_BYTES))):
-            place -= len(passed)
-        return other
-
-    def stop(self) -> None:
-        """End the program, where it still runs, and what it has started."""
-        for other in self._others:
-            other.stop()
-        process, self._process, self._is_over = self._process, None, True
-        self._selector.close()
-        if process is None:
-            return
-        # Its group, because sacct may be a script that has started the real one; gone already is as good.
-        if process.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        for pipe in (process.stdout, process.stderr):
-            assert pipe is not None  # nosec B101 # for the type checker
-            pipe.close()
-
-    def _fresh(self, size: int) -> bytes:
-        process = self._process or self._start()
-        parts: list[bytes] = []
-        while size > 0 and not self._is_over:
+    def readinto(self, buffer: Any) -> int:
+        """Waits for the next output, up to the buffer's size; 0 only where the program has ended well."""
+        data = b"" if self._is_over else None
+        while data is None:
+            process = self._process or self._start()
             ready = self._selector.select(self._timeout_s)
             if not ready:
                 raise self._failed(f"no output for {self._timeout_s:g} s")
             for key, _ in ready:
-                data = os.read(key.fd, min(max(size, 1), _PIPE_BYTES))
-                if key.data == "err":
-                    self._said = (self._said + data)[:_SAID_BYTES]
-                    if not data:
-                        self._selector.unregister(key.fileobj)
-                elif data:
-                    parts.append(data)
-                    size -= len(data)
-                else:
-                    self._check_end(process)
-                    self._is_over = True
-        return b"".join(parts)
+                found = os.read(key.fd, min(len(buffer), _PIPE_BYTES))
+                if key.data == "out":
+                    data = found
+                    continue
+                self._said = (self._said + found)[:_SAID_BYTES]
+                if not found:
+                    self._selector.unregister(key.fileobj)
+            if data == b"":
+                self._check_end(process)
+                self._is_over = True
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """End the program, where it still runs, and what it has started."""
+        process, self._process, self._is_over = self._process, None, True
+        self._selector.close()
+        if process is not None:
+            # Its group, because sacct may be a script that has started the real one; gone already is as good.
+            if process.poll() is None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for pipe in (process.stdout, process.stderr):
+                assert pipe is not None  # nosec B101 # for the type checker
+                pipe.close()
+        super().close()
 
     def _start(self) -> "subprocess.Popen[bytes]":
         # A list of arguments and no shell: what runs is the command the site has set.
@@ -228,7 +188,7 @@ class Output:
         try:
             # In memory, so that a full disk stops no change of jobs.
             with _memory_file() as given:
-                given.write((self._given or "").encode())
+                given.write(self._given.encode())
                 given.seek(0)
                 process = subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
                     list(self._command), stdin=given, stdout=pipe, stderr=pipe, bufsize=0,

@@ -123,6 +123,38 @@ class Reading(RawIOBase):
         return len(data)
 
 
+class ReadOnce:
+    """A stream that is read once, and may be looked at before: every view sees its first bytes.
+
+    The one view that asks for more than these goes on with the stream. Another that does is an error of the caller.
+    """
+
+    AGAIN_BYTES = 1 << 20
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._start, self._n_read = stream, bytearray(), 0
+
+    @property
+    def is_past(self) -> bool:
+        """Whether bytes have been read that no other view will see."""
+        return self._n_read > len(self._start)
+
+    def view(self) -> Reading:
+        """The bytes from the first on; closing it leaves the stream alone."""
+        return Reading(self._bytes_at)
+
+    def _bytes_at(self, place: int, size: int) -> bytes:
+        kept = bytes(self._start[place : place + size])
+        if len(kept) < size:
+            if place + len(kept) != self._n_read:
+                raise ValueError("a stream that is read once was read twice")
+            fresh = self._stream.read(size - len(kept))
+            self._start += fresh[: max(0, self.AGAIN_BYTES - self._n_read)]
+            self._n_read += len(fresh)
+            kept += fresh
+        return kept
+
+
 def empty_source(source: Source) -> InputError:
     """The error for a source without a byte."""
     return InputError(f"{printable(source.label)}, line 1", "an empty file", "a log", "check that the export ran")
