@@ -23,7 +23,7 @@ from benchmarks.bench_lua import table_of
 from flows.services.schedulers import SLURM, limits_s
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import LOOKUP_FILE
-from pipeline.ingest.limit_comment import limit_comment
+from pipeline.ingest.slurm_texts import limit_comment
 from pipeline.limits.plan import PendingJob
 from pipeline.settings import ExportSettings, RunSettings
 

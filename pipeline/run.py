@@ -32,9 +32,8 @@ from pipeline.group import (
 )
 from pipeline.ingest import OnDisk, Window, ingest
 from pipeline.ingest.jobs_tables import names_key
-from pipeline.ingest.log_files import check_unchanged, first_bytes_of, sha256_of_first
 from pipeline.ingest.privacy import with_hashed_names
-from pipeline.ingest.sources import find_sources
+from pipeline.ingest.sources import check_unchanged, find_sources, first_bytes_of, sha256_of_first
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.limits.advice import advise

@@ -33,7 +33,7 @@ from pipeline.arrays import Value
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import DAY_S, HEARTBEAT_FILE, LOOKUP_FILE
-from pipeline.ingest.limit_comment import set_s_of
+from pipeline.ingest.slurm_texts import set_s_of
 from pipeline.limits.plan import Change, PendingJob, Reservation, Seen, names_of, plan_round
 from pipeline.limits.soft import MINUTE_S, SOFT_RULES, SoftRules, margin_of, waits_too_long
 from pipeline.settings import ExportSettings, RunSettings

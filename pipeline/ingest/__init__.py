@@ -112,7 +112,7 @@ def ingest(
     settings : IngestSettings
         Format, rules and privacy.
     earlier : Path, optional
-        JOBS table that is brought up to date (update.py).
+        JOBS table that is brought up to date.
     to : OnDisk, optional
         Where the tables are written, with a bounded part of the rows in memory; by default they stay there.
     window_s : Window, optional

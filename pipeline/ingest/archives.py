@@ -12,10 +12,18 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.sources import ARROW, DAMAGED, PARQUET, ReadOnce, Source, head, text_of, unpacked, unreadable
-
-BLOCKSIZE = tarfile.BLOCKSIZE
-"""The first bytes of a file, by which a tar is known."""
+from pipeline.ingest.sources import (
+    ARROW,
+    DAMAGED,
+    PARQUET,
+    ReadOnce,
+    Source,
+    head,
+    kind_of,
+    text_of,
+    unpacked,
+    unreadable,
+)
 
 MOST_MEMBERS = 100_000
 MOST_RATIO, LEAST_BYTES = 1_000, 1 << 26
@@ -79,17 +87,6 @@ def _no_log(start: bytes) -> str:
     if start.startswith((PARQUET, ARROW)):
         return "a binary table in an archive"
     return f"a {kind_of(start)} archive in an archive" if kind_of(start) else ""
-
-
-def kind_of(start: bytes) -> str:
-    """Whether decompressed bytes begin an archive: tar, zip or nothing."""
-    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"
-    try:
-        tarfile.TarInfo.frombuf(start[:BLOCKSIZE], "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return ""
-    return "tar"
 
 
 class _Zip:

@@ -1,7 +1,8 @@
 """Reads every log of a run once, and makes one table of jobs of them: the one way that a line of a log walks.
 
 each chunk of a reader -> derive.py, privacy.py -> rows in memory or in files (records.py)
-rows of whole job ids -> the reader's fold and settle -> each record once (records.py) -> an earlier table (update.py)
+rows of whole job ids -> the reader's fold and settle -> each record once (records.py)
+    -> an earlier table (jobs_tables.py)
 all of them in order (records.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
 """
 
@@ -15,7 +16,7 @@ from pipeline.errors import ConservationError, InputError, printable
 from pipeline.ingest.archives import with_members
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, check_account, report
-from pipeline.ingest.jobs_tables import OnDisk
+from pipeline.ingest.jobs_tables import EarlierTable, OnDisk
 from pipeline.ingest.reader import EXTRAS, Reader, Remarks, chunks_of
 from pipeline.ingest.records import (
     FOUND,
@@ -28,7 +29,6 @@ from pipeline.ingest.records import (
     with_sorted_categories,
 )
 from pipeline.ingest.sources import ARROW, PARQUET, Source, check_is_text, head
-from pipeline.ingest.update import EarlierTable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, count_done
 from pipeline.settings import IngestSettings, SiteSettings

@@ -2,21 +2,24 @@
 
 import bz2
 import gzip
+import hashlib
 import lzma
 import tarfile
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from glob import glob
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from pipeline.errors import InputError, printable
+from pipeline.storage import FileStamp, file_stamp
 
 BLOCK_BYTES = 1 << 22
 """Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""
@@ -300,6 +303,17 @@ def compression_of(source: Source) -> str:
         raise unreadable(source, 1, error) from None
 
 
+def kind_of(start: bytes) -> str:
+    """Whether decompressed bytes begin an archive: tar, zip or nothing."""
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    try:
+        tarfile.TarInfo.frombuf(start[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return ""
+    return "tar"
+
+
 def is_table(source: Source) -> bool:
     """Whether a source is a Parquet table that Walltime wrote; one of others is a log."""
     from pipeline.storage import read_metadata  # noqa: PLC0415  (pyarrow.parquet, which logs of text do without)
@@ -380,3 +394,74 @@ def _distinct_labels(relative: dict[Path, Path]) -> dict[Path, str]:
 def text_of(name: str) -> str:
     """A file name as text, also where its bytes are no UTF-8."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# ---------------- logs that grow
+# Reads a log as it was when its digest was taken, and detects one that changed meanwhile.
+
+_DIGEST_BYTES = 1 << 20
+_DO = "run again when its writer is done, or give the run a copy of it"
+
+
+def sha256_of_first(path: Path, n_bytes: int) -> str:
+    """SHA-256 of the first bytes of a file, or of all where it is shorter."""
+    digest, left = hashlib.sha256(), n_bytes
+    with path.open("rb") as file:
+        while left > 0 and (block := file.read(min(left, _DIGEST_BYTES))):
+            digest.update(block)
+            left -= len(block)
+    return digest.hexdigest()
+
+
+class _FirstBytes(FileIO):
+    """The first bytes of a file, whatever is added to it meanwhile."""
+
+    def __init__(self, path: Path, n_bytes: int) -> None:
+        super().__init__(path)
+        self._n_left = n_bytes
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes: fewer than asked for only at the end."""
+        wanted = self._n_left if size is None or size < 0 else min(size, self._n_left)
+        data = super().read(wanted) or b""
+        self._n_left -= len(data)
+        return data
+
+
+def first_bytes_of(source: Source, n_bytes: int) -> Source:
+    """The log without what is added to it later; a packed log or a table stays as it is, and has to stay whole."""
+    if source.opened or not _may_grow(source.path):
+        return source
+    return replace(source, opened=partial(_FirstBytes, source.path, n_bytes))
+
+
+def _may_grow(path: Path) -> bool:
+    """Whether a file is plain text, to whose end a scheduler adds lines."""
+    with path.open("rb") as file:
+        start = file.read(tarfile.BLOCKSIZE)
+    is_text = not start.startswith((PARQUET, ARROW)) and not kind_of(start)
+    return is_text and compression_of(Source(path, path.name)) == "plain"
+
+
+def check_unchanged(path: Path, label: str, before: FileStamp, sha256: str) -> None:
+    """InputError where what the file was is no longer its beginning, or where it is gone.
+
+    A text may grow: a scheduler adds to its accounting file all day, and the next run reads the rest. `before` has to
+    be taken before the digest of its bytes. The digest is taken again only where the state differs.
+    """
+    try:
+        now = file_stamp(path)
+        is_long = now.bytes == before.bytes or (now.bytes > before.bytes and _may_grow(path))
+        if now == before or (is_long and sha256_of_first(path, before.bytes) == sha256):
+            return
+    except FileNotFoundError:
+        found = "a file that was removed while it was read"
+    else:
+        found = f"a file that {_change(path, before.bytes, now.bytes)} while it was read"
+    raise InputError(printable(label), found, "a log that stays as it is during a run", _DO) from None
+
+
+def _change(path: Path, before: int, now: int) -> str:
+    if now < before or (now > before and not _may_grow(path)):
+        return f"{'shrank' if now < before else 'grew'} from {before:,} to {now:,} bytes"
+    return f"got other content in its first {before:,} bytes"

@@ -18,7 +18,7 @@ from flows.services.run.prepare import run_settings
 from flows.services.schedulers import SLURM
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
-from pipeline.ingest.limit_comment import asked_s_of, limit_comment, set_s_of
+from pipeline.ingest.slurm_texts import asked_s_of, limit_comment, set_s_of
 from pipeline.publish.store import new_table
 from pipeline.storage import write_table
 from pipeline.tables import STARTS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.ingest.limit_comment import limit_comment
+from pipeline.ingest.slurm_texts import limit_comment
 from tests.flows.fake_programs import Sacct, job
 from tests.flows.support import Outcome
 from tests.flows.test_guard import Site, guarded, running, slurm_job

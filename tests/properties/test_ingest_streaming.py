@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.ingest import OnDisk, ingest, records
-from pipeline.ingest import update as earlier_table
+from pipeline.ingest import jobs_tables as earlier_table
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table, write_table

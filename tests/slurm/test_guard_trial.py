@@ -35,7 +35,7 @@ import pytest
 from flows.services.schedulers import controller
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE, PLUGIN_FILE, plugin
-from pipeline.ingest.limit_comment import asked_s_of, set_s_of
+from pipeline.ingest.slurm_texts import asked_s_of, set_s_of
 from pipeline.limits.soft import planned_limits
 from pipeline.settings import QUANTILES, ExportSettings, Whose
 from tests.slurm.commands import ENDED, call, queue_and_log, states, submit, wait_for

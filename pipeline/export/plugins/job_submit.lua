@@ -509,7 +509,7 @@ local function adjust(job, parts)
   local limit = answer and is_new and is_ours and not crosses_reservation(asked * 60)
     and planned_min(asked, answer.quantiles[SETTINGS.quantile_place]) or nil
   if limit and SETTINGS.mode == "limit" and not is_guarded() then limit = nil end
-  -- Ingest and the guard read this (pipeline/ingest/limit_comment.py): Slurm itself forgets what was asked for, and the
+  -- Ingest and the guard read this (pipeline/ingest/slurm_texts.py): Slurm itself forgets what was asked for, and the
   -- guard, which does not see the script, leaves a job alone whose limit_min is "keep".
   local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%s limit_min=%s asked_min=%s"):format(
     SETTINGS.mode, stamp, answer and answer.rank or "none", (answer or memory).n_jobs,

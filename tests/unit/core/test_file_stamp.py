@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest.log_files import check_unchanged, sha256_of_first
+from pipeline.ingest.sources import check_unchanged, sha256_of_first
 from pipeline.run import STEPS, Run, start_run
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import file_stamp

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.export import scheduler_files
-from pipeline.ingest.limit_comment import asked_s_of, has_opted_out, may_be_set, set_s_of
+from pipeline.ingest.slurm_texts import asked_s_of, has_opted_out, may_be_set, set_s_of
 from pipeline.limits.soft import SoftRules, planned_limits
 from tests.unit.export.lua_runner import INTERPRETERS, submitted
 from tests.unit.export.slurm_plugin import INFINITE, NO_VAL, PARTS, each_lua, needs_lua, of_user, one

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.ingest import ingest
-from pipeline.ingest.limit_comment import asked_s_of, limit_comment, noted_by_of, noted_s_of, set_s_of
+from pipeline.ingest.slurm_texts import asked_s_of, limit_comment, noted_by_of, noted_s_of, set_s_of
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.test_sacct import NAMES, changed
 from tests.unit.ingest.test_sacct_json import document, old_job

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.ingest.formats.sacct.json_elements import Element, Progress, elements
 from pipeline.ingest.formats.sacct.json_reader import (
     SACCT_JSON,
     BadValueError,
+    Element,
+    Progress,
+    elements,
     exit_code,
     job_id,
     looks_right,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.ingest.limit_comment import asked_s_of, limit_comment, set_s_of
+from pipeline.ingest.slurm_texts import asked_s_of, limit_comment, set_s_of
 from pipeline.limits.plan import PendingJob, Planned, Reservation, Seen, plan_round
 from pipeline.limits.soft import SoftRules
 from pipeline.settings import ExportSettings, Whose

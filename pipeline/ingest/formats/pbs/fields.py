@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats, Ints, arrow
 from pipeline.ingest import values
 from pipeline.ingest.formats.pbs import records
-from pipeline.ingest.formats.pbs.find_values import LOOSE, REPEATED, value_spans
 from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
-from pipeline.ingest.formats.pbs.scan import DATE_BYTES, REASONS, Scanned
+from pipeline.ingest.formats.pbs.scan import DATE_BYTES, LOOSE, REASONS, REPEATED, Scanned, value_spans
 from pipeline.ingest.reader import JOB, NODE, Remarks, categories, constant, requested_memory
 from pipeline.ingest.values import Bytes, Typed
 from pipeline.tables import JOBS

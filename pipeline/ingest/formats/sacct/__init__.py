@@ -19,9 +19,9 @@ import numpy as np
 
 from pipeline.arrays import Bools, Ints
 from pipeline.errors import printable
+from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.fold import fold
-from pipeline.ingest.formats.sacct.habits import Habits
-from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
+from pipeline.ingest.formats.sacct.irregular_lines import Habits
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, unreadable_row, unreadable_table

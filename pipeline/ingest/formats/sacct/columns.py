@@ -5,10 +5,16 @@ and data_parser/v0.0.39 to 46 (23.02 to 26), whose tables of fields, PARSER_ARRA
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+
+from pipeline.errors import InputError, printable
+from pipeline.ingest.reader import Layout as Columns
+from pipeline.ingest.sources import Source, head
+from pipeline.settings import IngestSettings, SiteSettings
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 """A time as Slurm writes it, which is no name of a user, an account, a partition or a quality of service."""
@@ -150,3 +156,231 @@ REASONS = {
 def kind_of(name: str) -> Kind:
     """What may stand in the column of this name (small letters); OTHER where the name is not Slurm's."""
     return _KINDS.get(name, Kind.TRES if name.startswith("tresusage") else Kind.OTHER)
+
+
+# ---------------- a dump's own columns
+# Which columns a dump of sacct has, and what separates them.
+
+EXPECTS = "sacct: columns named in a first line as by `sacct -P`, or in ingest.fields"
+_NAME = re.compile(rb"[A-Za-z]\w*(?:%-?\d+)?")
+_MESSAGE = re.compile(rb"(?:sacct|slurmdbd): [a-z]")
+_WIDTH = re.compile(r"%-?\d+$")
+_DELIMITERS = (b"|", b"\x1f", b"^|^", b"\t", b";", b",")
+_IDS = COLUMNS["id"].names
+_RAW_IDS = ("jobidraw", "job_id_raw")
+_TELLING = re.compile(rb"(?:^|[^\w])(?:JobID(?:Raw)?|job_id)(?:[^\w]|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of a dump, in order, in small letters.
+
+    is_trailing: every line ends with the delimiter. has_quotes: the names stand in double quotes.
+    """
+
+    names: tuple[str, ...]
+    delimiter: bytes
+    is_trailing: bool = False
+    has_header: bool = True
+    has_quotes: bool = False
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What may stand in each column."""
+        return tuple(kind_of(name) for name in self.names)
+
+    @cached_property
+    def sources(self) -> dict[str, int]:
+        """The column that tells each thing, for what some column tells."""
+        place = {name: column for column, name in reversed(list(enumerate(self.names)))}
+        found = {what: [place[name] for name in column.names if name in place] for what, column in COLUMNS.items()}
+        return {what: places[0] for what, places in found.items() if places}
+
+    @property
+    def id_column(self) -> int:
+        """The column of the job's id."""
+        return self.sources["id"]
+
+    @property
+    def raw_id_column(self) -> int:
+        """The column that repeats the id of a job that is in no array and no heterogeneous job; -1 without one."""
+        places = [place for place, name in enumerate(self.names) if name in _RAW_IDS and place != self.id_column]
+        return places[0] if places else -1
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether values may stand in double quotes: the way of spreadsheets' exports, not of sacct."""
+        return self.delimiter == b"," or self.has_quotes
+
+    @property
+    def n_delimiters(self) -> int:
+        """Delimiters in a line without surplus."""
+        return len(self.names) - (not self.is_trailing)
+
+
+def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
+    """The layout of a dump from its first bytes; InputError where it cannot be told, or names no job id."""
+    first = first_line(head)
+    asked = settings.delimiter.encode() if settings.delimiter else None
+    layout = header_layout(first, asked)
+    if layout is not None:
+        return layout
+    if _is_fixed_width(head):
+        found = "columns of fixed width, which cut job names and ids"
+        raise InputError(where, found, "columns with a delimiter", "export again with `sacct --parsable2`")
+    if not settings.fields and _names_no_id(first):
+        found = f"columns without a job id in '{printable(first.decode('utf-8', 'backslashreplace'), 60)}'"
+        raise InputError(where, found, "JobID or JobIDRaw among them", "export again with JobID")
+    lines = _whole_lines(head)
+    if settings.fields:
+        return _told(settings.fields, asked, lines)
+    if asked in (None, b"|") and lines and all(_fits_xdmod(line) for line in lines[:100]):
+        return Layout(tuple(name.lower() for name in XDMOD), b"|", is_trailing=False, has_header=False)
+    found = f"no column names in '{printable(first.decode('utf-8', 'backslashreplace'), 60)}'"
+    raise InputError(where, found, EXPECTS, "set ingest.fields to the fields of the dump, in its order")
+
+
+def inspected_columns(source: Source, _site: SiteSettings, settings: IngestSettings) -> Columns:
+    """For `walltime ingest --dry-run`: the columns of a dump that are read, that are missing and that are ignored."""
+    layout = find_layout(head(source), settings, "the dump")
+    used = {layout.names[column] for column in layout.sources.values()}
+    delimiter = repr(layout.delimiter.decode("utf-8", "backslashreplace"))
+    given_by = "the first line" if layout.has_header else "ingest.fields or a known layout"
+    return Columns(
+        tuple(name for name in layout.names if name in used),
+        tuple(column.names[0] for what, column in COLUMNS.items() if column.names and what not in layout.sources),
+        tuple(name for name in layout.names if name not in used),
+        (f"delimiter {delimiter}", f"columns told by {given_by}"),
+    )
+
+
+def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
+    """The layout a line of column names tells: a job id among them, and half of them known; else None."""
+    names = _NAME.findall(line) if _TELLING.search(line) else []
+    if len(names) < 2 or not _NAME.match(line.strip(b'" ')):
+        return None
+    between = delimiter or _between(line)
+    if between is None:
+        return None
+    is_trailing = line.endswith(between)
+    cells = line.removesuffix(between).split(between)
+    said = tuple(column_name(cell) for cell in cells)
+    n_known = _n_known(said)
+    if n_known < 2 or (2 * n_known < len(said) and not _has_core(said)) or not any(name in _IDS for name in said):
+        return None
+    return Layout(said, between, is_trailing, has_quotes=line.lstrip().startswith(b'"'))
+
+
+def _names_no_id(line: bytes) -> bool:
+    """Whether a line names columns of an accounting dump, and no job id among them."""
+    names = [name.decode().lower() for name in _NAME.findall(line)]
+    n_known = _n_known([_WIDTH.sub("", name) for name in names])
+    return not _TELLING.search(line) and len(names) > 2 and 2 * n_known > len(names) and _has_core(names)
+
+
+def _n_known(names: Sequence[str]) -> int:
+    return sum(kind_of(name) is not Kind.OTHER for name in names)
+
+
+def looks_right(head: bytes) -> bool:
+    """Whether a source's first bytes are a text dump: a line of column names, or delimited job records without one."""
+    first = first_line(head)
+    if header_layout(first) is not None or _names_no_id(first) or _is_fixed_width(head):
+        return True
+    lines = _whole_lines(head)[:20]
+    return bool(lines) and (all(map(_fits_xdmod, lines)) or sum(_is_record(line) for line in lines) * 2 > len(lines))
+
+
+def told(head: bytes) -> set[str]:
+    """What a dump's columns tell in whose cells most values are of the kind; nothing where no job id is named."""
+    layout, lines = header_layout(first_line(head)), _whole_lines(head)[1:100]
+    if layout is None:
+        return set()
+    rows = [line.removesuffix(layout.delimiter) if layout.is_trailing else line for line in lines]
+    cells = [row for row in (row.split(layout.delimiter) for row in rows) if len(row) == len(layout.names)]
+    return {
+        what
+        for what, place in layout.sources.items()
+        if 2 * sum(layout.kinds[place].fits(row[place].strip(b'"')) for row in cells) >= len(cells)
+    }
+
+
+def first_line(head: bytes) -> bytes:
+    """The first line that is neither blank nor a message of sacct."""
+    return next(iter(_lines(head)), b"").lstrip(b" ")
+
+
+def is_message(line: bytes) -> bool:
+    """Whether a line is what sacct says on stderr, as `sacct: error: slurmdbd: ...`: never a job's first column."""
+    return _MESSAGE.match(line) is not None
+
+
+def column_name(cell: bytes) -> str:
+    """The name in a header's cell, in small letters, without quotes and width."""
+    return _WIDTH.sub("", cell.decode("utf-8", "backslashreplace").strip().strip('"')).lower()
+
+
+def _has_core(names: Sequence[str]) -> bool:
+    """Whether a mostly unknown set of columns still is an accounting dump's."""
+    core = ("state", "submit_s", "runtime_s", "end_s")
+    return sum(any(name in names for name in COLUMNS[what].names) for what in core) >= 2
+
+
+def _between(line: bytes) -> bytes | None:
+    """What stands between most names of a header; None where that is nothing but blanks."""
+    gaps = re.findall(rb"(?<=[A-Za-z0-9_])[^A-Za-z0-9_%]+(?=[A-Za-z])", line)
+    if not gaps:
+        return None
+    gap: bytes = Counter(gaps).most_common(1)[0][0]
+    if gap.strip(b" ") == b"":
+        return None
+    return gap.strip(b'"') if gap.strip(b'"') == b"," or line.lstrip().startswith(b'"') else gap
+
+
+def _is_fixed_width(head: bytes) -> bool:
+    """A line of names with blanks between, a line of dashes under it."""
+    lines = [line for line in head.split(b"\n", 4) if line.strip()][:2]
+    is_ruled = len(lines) == 2 and re.fullmatch(rb"(?:-+ +)*-+ *\r?", lines[1]) is not None
+    return is_ruled and _TELLING.search(lines[0]) is not None
+
+
+def _told(fields: Sequence[str], asked: bytes | None, lines: Sequence[bytes]) -> Layout:
+    """The layout the settings name; the delimiter and whether it trails by what most lines show."""
+    names = tuple(_WIDTH.sub("", field.strip()).lower() for field in fields)
+    if not any(name in _IDS for name in names):
+        raise InputError("ingest.fields", ", ".join(map(printable, fields)), "JobID among them", "add it")
+
+    def fitting(delimiter: bytes, n: int) -> int:
+        return sum(line.count(delimiter) == n for line in lines)
+
+    n = len(names)
+    delimiter = asked or max(_DELIMITERS, key=lambda d: max(fitting(d, n - 1), fitting(d, n)))
+    trailing = sum(line.count(delimiter) == n and line.endswith(delimiter) for line in lines)
+    return Layout(names, delimiter, trailing > fitting(delimiter, n - 1), has_header=False)
+
+
+def _whole_lines(head: bytes) -> list[bytes]:
+    return _lines(head[: head.rfind(b"\n") + 1] or head)
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines that are neither blank nor a message of sacct."""
+    return [line.rstrip(b"\r") for line in text.split(b"\n") if line.strip() and not is_message(line)]
+
+
+def _fits_xdmod(line: bytes) -> bool:
+    """Whether a line holds the columns of XDMOD, telling kinds of values where they belong."""
+    cells = line.split(b"|", len(XDMOD) - 1)
+    kinds = [kind_of(name.lower()) for name in XDMOD]
+    return len(cells) == len(XDMOD) and all(kind.fits(cell) for kind, cell in zip(kinds, cells, strict=True))
+
+
+_STATE = re.compile(rb"[A-Z_]{4,}(?: by \d+)?")
+_CLOCK = re.compile(rb"(?:\d+-)?\d+:\d\d(?::\d\d)?(?:\.\d+)?|\d{4}-\d\d-\d\d[T ][\d:]+")
+
+
+def _is_record(line: bytes) -> bool:
+    """Whether a delimited line has the look of a job: an id, a state, and a time or duration."""
+    delimiter = next((d for d in _DELIMITERS if line.count(d) >= 3), None)
+    cells = line.split(delimiter) if delimiter else []
+    return all(any(map(matches, cells)) for matches in (Kind.ID.fits, _STATE.fullmatch, _CLOCK.fullmatch))

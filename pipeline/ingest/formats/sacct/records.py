@@ -15,7 +15,6 @@ from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.fold import fold_beside
 from pipeline.ingest.formats.sacct.scan import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, Rows, identify
-from pipeline.ingest.limit_comment import asked_s_of, noted_by_of, noted_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import (
     NODE,
@@ -31,8 +30,19 @@ from pipeline.ingest.reader import (
     requested_memory,
     whole,
 )
+from pipeline.ingest.slurm_texts import (
+    CPUS,
+    NO_COUNT,
+    NODES,
+    asked_s_of,
+    counted,
+    exit_code,
+    gpu_type,
+    gpus_of,
+    noted_by_of,
+    noted_s_of,
+)
 from pipeline.ingest.sources import Source
-from pipeline.ingest.tres import CPUS, NO_COUNT, NODES, counted, exit_code, gpu_type, gpus_of
 from pipeline.ingest.values import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
 

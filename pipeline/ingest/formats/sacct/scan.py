@@ -12,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import Bools, Ints
-from pipeline.ingest.formats.sacct.columns import Kind
-from pipeline.ingest.formats.sacct.habits import Habits, is_shifted
-from pipeline.ingest.formats.sacct.irregular_lines import Cells, resolve, solve
-from pipeline.ingest.formats.sacct.layout import Layout, header_layout, is_message
+from pipeline.ingest.formats.sacct.columns import Kind, Layout, header_layout, is_message
+from pipeline.ingest.formats.sacct.irregular_lines import Cells, Habits, is_shifted, resolve, solve
 from pipeline.ingest.values import Bytes, as_bytes
 from pipeline.kernels import uncounted
 

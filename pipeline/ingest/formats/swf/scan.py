@@ -31,7 +31,7 @@ REASONS = (
     "too_many_fields", "joined_ids",
 )  # fmt: skip
 (
-    _NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG, NUL_BYTES, NO_LINE_END, _TOO_MANY, JOINED_IDS,
+    _NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG, NUL_BYTES, OPEN_LINE, _TOO_MANY, JOINED_IDS,
 ) = range(1, len(REASONS) + 1)  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]

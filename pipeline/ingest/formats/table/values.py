@@ -16,7 +16,7 @@ from pipeline.arrays import Ints, arrow, floats_of, integers, nulls, words_of
 from pipeline.errors import InputError
 from pipeline.ingest import values as text_values
 from pipeline.ingest.reader import by_word
-from pipeline.ingest.tres import exit_code, gpus_of, resource
+from pipeline.ingest.slurm_texts import exit_code, gpus_of, resource
 from pipeline.ingest.values import Bytes, Memory, Typed, truths, utc_of_local
 
 MAX_TEXT_BYTES = 1 << 29
