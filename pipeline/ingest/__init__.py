@@ -1,4 +1,4 @@
-"""Reads raw logs into JOBS. A new format is one file that makes a Reader (reader.py) and one line in FORMATS.
+"""Reads raw logs into JOBS. A new format is one file that makes a Reader, and one line in FORMATS (reader.py).
 
 sources.py finds and opens the logs; formats/ holds one folder a log format, which turns bytes into typed rows with
 values.py; privacy.py hashes what names a person.
@@ -7,8 +7,8 @@ values.py; privacy.py hashes what names a person.
           tables of jobs -> jobs_tables.py -> the same
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from pipeline.errors import InputError
 from pipeline.ingest.jobs_tables import OnDisk, read_jobs_tables
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
 from pipeline.ingest.read_sources import read_logs
-from pipeline.ingest.reader import Chunk, Reader
+from pipeline.ingest.reader import FORMATS, Chunk, Reader
 from pipeline.ingest.records import with_sorted_categories
 from pipeline.ingest.sources import Source, find_sources, is_table
 from pipeline.large_tables import LargeTable, parts_of, stored
@@ -33,45 +33,6 @@ from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
 
 __all__ = ["FORMATS", "OPEN", "Chunk", "OnDisk", "Reader", "Source", "Window", "ingest"]
-
-# A format is imported when it is asked for: another one's kernels take half a second to wake up.
-
-
-def _swf() -> Reader:
-    from pipeline.ingest.formats.swf import SWF  # noqa: PLC0415
-
-    return SWF
-
-
-def _pbs() -> Reader:
-    from pipeline.ingest.formats.pbs import PBS  # noqa: PLC0415
-
-    return PBS
-
-
-def _sacct() -> Reader:
-    from pipeline.ingest.formats.sacct import SACCT  # noqa: PLC0415
-
-    return SACCT
-
-
-def _sacct_json() -> Reader:
-    from pipeline.ingest.formats.sacct.json_reader import SACCT_JSON  # noqa: PLC0415
-
-    return SACCT_JSON
-
-
-def _table() -> Reader:
-    from pipeline.ingest.formats.table import TABLE  # noqa: PLC0415
-
-    return TABLE
-
-
-FORMATS: Mapping[str, Callable[[], Reader]] = {
-    "swf": _swf, "pbs": _pbs, "sacct_json": _sacct_json, "table": _table, "sacct": _sacct,
-}  # fmt: skip
-"""By the name that `ingest.format` gives it (LOG_FORMATS of the settings), how each format's Reader is imported; `auto`
-asks them in this order."""
 
 Window = tuple[int | None, int | None]
 """Begin and end, UTC epoch seconds; None: open."""
@@ -140,35 +101,22 @@ def ingest(
     >>> jobs.num_rows == report.kept.rows, unreadable.num_rows == tables["unreadable"].num_rows
     (True, True)
     """
-    with _discreet(site), _with_scratch(to) as place:
-        sources = find_sources(paths)
-        if any(map(is_table, sources)) and not earlier:
-            found = read_jobs_tables(sources, site, place)
-        else:
-            if earlier:
-                check_same_names(earlier, hasher_of(site))
-            found = read_logs(sources, FORMATS, site, settings, earlier, place)
-        return within_window(*found, window_s, to.jobs if to else None)
-
-
-@contextmanager
-def _with_scratch(to: OnDisk | None) -> Iterator[OnDisk | None]:
-    if to is None or to.scratch is not None:
-        yield to
-        return
-    with TemporaryDirectory(prefix=".spill.", dir=to.jobs.parent) as scratch:
-        yield replace(to, scratch=Path(scratch))
-
-
-@contextmanager
-def _discreet(site: SiteSettings) -> Iterator[None]:
-    """Where the site anonymises, an error that leaves here quotes nothing of a log."""
-    try:
-        yield
-    except InputError as error:
-        if not site.anonymise:
-            raise
-        raise discreet(error) from None
+    is_own = to is not None and to.scratch is None
+    folder = TemporaryDirectory(prefix=".spill.", dir=to.jobs.parent) if to and is_own else nullcontext()
+    with folder as scratch:
+        place = replace(to, scratch=Path(scratch)) if to and scratch else to
+        try:
+            sources = find_sources(paths)
+            if any(map(is_table, sources)) and not earlier:
+                found = read_jobs_tables(sources, site, place)
+            else:
+                if earlier:
+                    check_same_names(earlier, hasher_of(site))
+                found = read_logs(sources, site, settings, earlier, place)
+            return within_window(*found, window_s, to.jobs if to else None)
+        except InputError as error:
+            # Where the site anonymises, an error that leaves here quotes nothing of a log.
+            raise discreet(error) if site.anonymise else error from None
 
 
 def within_window(

@@ -10,7 +10,6 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest import FORMATS
 from pipeline.ingest.archives import with_members
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import unquoted
@@ -86,13 +85,13 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
     try:
         if is_table(source):
             raise InputError(printable(source.label), "a table of Walltime, not a log", "a log", OWN_TABLE)
-        reader = reader_of(replace(source, is_named=True), candidates_of(FORMATS, settings))
+        reader = reader_of(replace(source, is_named=True), candidates_of(settings))
         assert reader is not None  # nosec B101 # for the type checker
         shown, is_whole = (source, True) if is_all else _bounded(source, settings)
         layout = reader.layout(shown, site, settings) if reader.layout else Layout()
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
         alone = settings.model_copy(update={"format": reader.name, "max_damaged": settings.max_damaged and 1.0})
-        jobs, unreadable, report = read_logs([shown], FORMATS, site, alone, None, None)
+        jobs, unreadable, report = read_logs([shown], site, alone, None, None)
         lines = rows_of(unreadable)
         if not is_whole:
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))

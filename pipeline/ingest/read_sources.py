@@ -6,7 +6,7 @@ rows of whole job ids -> the reader's fold and settle -> each record once (recor
 all of them in order (records.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pipeline.ingest.archives import with_members
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, check_account, report
 from pipeline.ingest.jobs_tables import EarlierTable, OnDisk
-from pipeline.ingest.reader import EXTRAS, Reader, Remarks, chunks_of
+from pipeline.ingest.reader import EXTRAS, FORMATS, Reader, Remarks, chunks_of, reader_named
 from pipeline.ingest.records import (
     FOUND,
     HOLD_BYTES,
@@ -35,9 +35,6 @@ from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import row_groups
 from pipeline.tables import JOBS, UNREADABLE
 
-Formats = Mapping[str, Callable[[], Reader]]
-"""By name, how the Reader of a format is imported."""
-
 EARLIER = "earlier"
 FOUND_JOBS = "found"
 """Kinds of rows beside those of the readers and UNREADABLE."""
@@ -45,7 +42,6 @@ FOUND_JOBS = "found"
 
 def read_logs(
     sources: Sequence[Source],
-    formats: Formats,
     site: SiteSettings,
     settings: IngestSettings,
     earlier: Path | None,
@@ -54,11 +50,14 @@ def read_logs(
     """JOBS, UNREADABLE and the report of some logs, as `ingest` gives them; to: with a scratch folder."""
     account, deriver = Account(site), ColumnDeriver(site, settings)
     sources, account.passed_over = with_members(sources)
-    known = with_readers(sources, candidates_of(formats, settings), account)
-    by_name = {reader.name: reader for _, reader in known}
-    account.readers |= {name: by_name[name] for name in formats if name in by_name}
-    rows = Records(_schemas(account.readers.values()), to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
-    same_record = [reader.same_record for reader in account.readers.values()]
+    known = _with_readers(sources, candidates_of(settings), account)
+    account.readers |= {name: reader_named(name) for name in FORMATS if any(reader.name == name for _, reader in known)}
+    readers, of_jobs = account.readers.values(), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS]))
+    schemas = {EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND}
+    schemas |= {_jobs(reader): of_jobs for reader in readers}
+    schemas |= {_parts(reader): finished_schema(reader.parts) for reader in readers if reader.parts is not None}
+    rows = Records(schemas, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
+    same_record = [reader.same_record for reader in readers]
     # The lines of every source become typed rows of jobs and of parts of jobs, or are unreadable.
     ids = [texts([])]
     for source, reader in known:
@@ -122,14 +121,6 @@ def _stored_lines(rows: Records, account: Account, to: OnDisk | None) -> LargeTa
     return UNREADABLE.check(pa.concat_tables([*lines, UNREADABLE.empty()]))
 
 
-def _schemas(readers: Iterable[Reader]) -> dict[str, pa.Schema]:
-    """The columns of every kind of rows: what readers hand over, an earlier table, what is found."""
-    jobs = finished_schema(pa.schema([*JOBS.schema(), *EXTRAS]))
-    schemas = {_jobs(reader): jobs for reader in readers}
-    schemas |= {_parts(reader): finished_schema(reader.parts) for reader in readers if reader.parts is not None}
-    return schemas | {EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND}
-
-
 def _jobs(reader: Reader) -> str:
     return f"{reader.name} jobs"
 
@@ -159,16 +150,16 @@ def _settled(
     return settled[0] if len(settled) == 1 else pa.concat_tables(settled).unify_dictionaries()
 
 
-def candidates_of(formats: Formats, settings: IngestSettings) -> Sequence[Callable[[], Reader]]:
+def candidates_of(settings: IngestSettings) -> Sequence[str]:
     """The formats that a source may be of; columns named by the settings are those of a table."""
     if settings.format != "auto":
-        return [formats[settings.format]]
+        return [settings.format]
     is_table = any(not isinstance(said, int) for said in settings.columns.values())
-    return [formats["table"]] if is_table else list(formats.values())
+    return ["table"] if is_table else list(FORMATS)
 
 
-def with_readers(
-    sources: Sequence[Source], candidates: Sequence[Callable[[], Reader]], account: Account
+def _with_readers(
+    sources: Sequence[Source], candidates: Sequence[str], account: Account
 ) -> list[tuple[Source, Reader]]:
     """The sources a reader knows, each with its reader."""
     known = []
@@ -180,7 +171,8 @@ def with_readers(
             account.passed_over.append(f"{printable(source.label)} is no log of a known format and is passed over")
     if not known:
         where = ", ".join(printable(source.label) for source in sources[:3])
-        raise InputError(where, "no file of a known format", _expected(candidates), "check the path")
+        expected = "; or ".join(reader_named(name).expects for name in candidates)
+        raise InputError(where, "no file of a known format", expected, "check the path")
     return known
 
 
@@ -188,7 +180,7 @@ _MAIN = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "procs", "reques
 """What a format has to tell of a job: of two that first bytes may be of, the one that tells more of it is theirs."""
 
 
-def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Reader | None:
+def reader_of(source: Source, candidates: Sequence[str]) -> Reader | None:
     """The reader whose format a source's first bytes show; for a named source with one candidate, that one.
 
     A named source goes to the only candidate unseen, because a reader says best what is wrong with its own format.
@@ -197,9 +189,9 @@ def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Rea
     if source.is_named and not start.startswith((PARQUET, ARROW)):
         check_is_text(source, start)
     if source.is_named and len(candidates) == 1:
-        return candidates[0]()
+        return reader_named(candidates[0])
     reader, most = None, -1
-    for other in (load() for load in candidates if start):
+    for other in map(reader_named, candidates if start else ()):
         if other.looks_right(start):
             told = other.told(start) if other.told else None
             if told is None and reader is None:
@@ -207,14 +199,12 @@ def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Rea
             n_told = len(_MAIN.intersection(told or ()))
             reader, most = (other, n_told) if n_told >= most else (reader, most)
     if reader is None and source.is_named:
-        for other in (load() for load in candidates):
+        readers = [reader_named(name) for name in candidates]
+        for other in readers:
             if other.refusal and (refused := other.refusal(source, start)):
                 raise refused
         first = printable(start.lstrip().split(b"\n")[0].decode("utf-8", "backslashreplace"), 60)
         do = "if it is a table with a row for each job, --format table says what it lacks"
-        raise InputError(f"{printable(source.label)}, line 1", f"'{first}'", _expected(candidates), do)
+        expected = "; or ".join(other.expects for other in readers)
+        raise InputError(f"{printable(source.label)}, line 1", f"'{first}'", expected, do)
     return reader
-
-
-def _expected(candidates: Sequence[Callable[[], Reader]]) -> str:
-    return "; or ".join(load().expects for load in candidates)

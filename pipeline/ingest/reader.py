@@ -15,6 +15,7 @@ schema of its own that has a job_id, and puts them together in `fold`.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,24 @@ class Reader:
     refusal: Callable[[Source, bytes], InputError | None] | None = None
     told: Callable[[bytes], Collection[str] | None] | None = None
     advice: Mapping[str, str] = field(default_factory=dict)
+
+
+FORMATS = {
+    "swf": "pipeline.ingest.formats.swf:SWF",
+    "pbs": "pipeline.ingest.formats.pbs:PBS",
+    "sacct_json": "pipeline.ingest.formats.sacct.json_reader:SACCT_JSON",
+    "table": "pipeline.ingest.formats.table:TABLE",
+    "sacct": "pipeline.ingest.formats.sacct:SACCT",
+}
+"""By the name that `ingest.format` gives it (LOG_FORMATS of the settings), where each format's Reader stands, in the
+order in which `auto` asks. It is imported when it is asked for: the kernels of another take half a second to wake up.
+"""
+
+
+def reader_named(name: str) -> Reader:
+    """The Reader of a format."""
+    found: Reader = resolve_name(FORMATS[name])
+    return found
 
 
 def as_whole(jobs: pa.Table, _remarks: Remarks, _settings: IngestSettings) -> pa.Table:

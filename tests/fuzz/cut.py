@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.ingest import FORMATS
-from pipeline.ingest.reader import chunks_of, jobs_table
+from pipeline.ingest.reader import chunks_of, jobs_table, reader_named
 from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.fuzz.logs import FORMATS as NAMES
@@ -36,7 +35,7 @@ Jobs = dict[tuple[str, int], dict[str, Any]]
 def jobs_of(name: str, data: bytes, path: Path) -> Jobs:
     """The jobs of a log by id and line, its parts folded; none where the log is refused."""
     reader, site, settings = (
-        FORMATS[name](),
+        reader_named(name),
         SiteSettings(name="fuzz"),
         IngestSettings.model_validate({"format": name, "max_damaged": 1.0}),
     )
