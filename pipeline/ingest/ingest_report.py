@@ -69,11 +69,21 @@ class Account:
         self.n_lines += chunk.n_lines
         self.n_bytes += chunk.n_bytes
         for name, value in chunk.header.items():
-            self._add_header(name, value)
+            # The largest of a size, and of anything else the first said.
+            if name not in _COUNTED:
+                self.header.setdefault(name, value)
+            elif number := _NUMBER.search(value):
+                self.header[name] = str(max(int(number[0]), int(self.header.get(name, 0))))
         n_records = chunk.n_lines - sum(chunk.lines.get(name, 0) for name in NO_RECORD)
         for label in (source.label, ALL):
             self.records[label, reader.name] += n_records
-        self._add_unreadable(source, reader, unreadable)
+        for row, reason in enumerate(unreadable.column("reason").cast(pa.string()).to_pylist()):
+            key = (reader.name, reason)
+            if key not in self.unreadable:
+                self.first_unreadable[key] = unreadable.slice(row, 1).to_pylist()[0]
+            self.unreadable[key] += 1
+            for label in (source.label, ALL):
+                self.damaged[label, *key] += 1
 
     def fold(self, reader: Reader, folded: Folded) -> None:
         """Take in what became of the partial records of some ids."""
@@ -84,22 +94,15 @@ class Account:
         """Take in jobs, all of an id together, and records of which another reading was kept."""
         self.n_jobs += jobs.num_rows
         self.n_superseded += superseded.num_rows
-        self.n_reused_ids += _n_reused(jobs, self.site.name)
+        # Of several whole jobs of the site with one id the second has restart 1.
+        seconds = jobs.select(["site", "state"]).filter(arrow(integers(jobs["restart"])[0] == 1)).to_pylist()
+        self.n_reused_ids += sum(job["site"] == self.site.name and job["state"] != PARTIAL for job in seconds)
         self.n_indistinct += _indistinct(jobs, superseded)
         self.proc_s += exact_sum(proc_seconds(jobs))
         self.superseded_proc_s += exact_sum(proc_seconds(superseded))
         known = [self.first_submit_s, self.last_submit_s, *pc.min_max(jobs["submit_s"]).as_py().values()]
         self.first_submit_s = min((t for t in known if t is not None), default=None)
         self.last_submit_s = max((t for t in known if t is not None), default=None)
-
-    def _add_unreadable(self, source: Source, reader: Reader, unreadable: pa.Table) -> None:
-        for row, reason in enumerate(unreadable.column("reason").cast(pa.string()).to_pylist()):
-            key = (reader.name, reason)
-            if key not in self.unreadable:
-                self.first_unreadable[key] = unreadable.slice(row, 1).to_pylist()[0]
-            self.unreadable[key] += 1
-            for label in (source.label, ALL):
-                self.damaged[label, *key] += 1
 
     def most_damaged(self, key: tuple[str, str], least: int = 1) -> tuple[str, float]:
         """Of one way of damage the log that has the largest share of its records so (or all logs), and that share.
@@ -113,13 +116,6 @@ class Account:
         ]
         share, label = max(shares, default=(0.0, ALL))
         return label, share
-
-    def _add_header(self, name: str, value: str) -> None:
-        """The largest of a size, and of anything else the first said."""
-        if name not in _COUNTED:
-            self.header.setdefault(name, value)
-        elif number := _NUMBER.search(value):
-            self.header[name] = str(max(int(number[0]), int(self.header.get(name, 0))))
 
 
 class DamagedError(InputError):
@@ -200,19 +196,17 @@ def _facts(account: Account) -> dict[str, Fact]:
 
 
 def _notes(account: Account, settings: IngestSettings) -> Sequence[str]:
-    said = [note for name, reader in account.readers.items() for note in reader.notes(account.remarks[name], settings)]
+    told = [(name, reader.notes) for name, reader in account.readers.items() if reader.notes]
+    said = [note for name, notes in told for note in notes(account.remarks[name], settings)]
+    lacking = f"column{'s' if len(account.earlier_lacks) > 1 else ''} {', '.join(account.earlier_lacks)}"
+    unknown = f"the earlier table lacks {lacking}: unknown for its jobs that are not in these logs"
     return (
         *(_unreadable_note(account, key) for key in _reasons(account)),
         *_record_notes(account),
         *(map(unquoted, said) if account.site.anonymise else said),
         *account.passed_over,
-        *([_earlier_note(account.earlier_lacks)] if account.earlier_lacks else ()),
+        *([unknown] if account.earlier_lacks else ()),
     )
-
-
-def _earlier_note(lacking: Sequence[str]) -> str:
-    columns = f"column{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
-    return f"the earlier table lacks {columns}: unknown for its jobs that are not in these logs"
 
 
 def _unreadable_note(account: Account, key: tuple[str, str]) -> str:
@@ -232,12 +226,6 @@ def explained(row: Mapping[str, object]) -> str:
     """Where an unreadable line stands and what was found there."""
     where = f"{printable(str(row['source_file']))}, line {row['source_line']}"
     return f"{where}: found {str(row['reason']).replace('_', ' ')} in '{printable(str(row['raw']), 60)}'"
-
-
-def _n_reused(jobs: pa.Table, site: str) -> int:
-    """How many ids several whole jobs of the site bear: the second one of each has restart 1."""
-    seconds = jobs.select(["site", "state"]).filter(arrow(integers(jobs["restart"])[0] == 1)).to_pylist()
-    return sum(job["site"] == site and job["state"] != PARTIAL for job in seconds)
 
 
 def _indistinct(jobs: pa.Table, superseded: pa.Table) -> int:

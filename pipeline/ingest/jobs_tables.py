@@ -42,11 +42,6 @@ OTHER_SITE = "other_site"
 OWN_TABLE = "walltime run, backtest and clean take a table of jobs that walltime ingest wrote"
 
 
-def _write_between_steps(path: Path, batches: Iterable[pa.Table], kind: TableKind, _facts: Mapping[str, str]) -> Path:
-    """Tables between the steps of a run say only which code wrote them."""
-    return write_batches(path, batches, kind, {"code": code_version()})
-
-
 @dataclass(frozen=True, slots=True)
 class OnDisk:
     """The files in which ingest writes its tables, each replaced in one step.
@@ -64,8 +59,12 @@ class OnDisk:
 
     @classmethod
     def between_steps(cls, folder: Path) -> "OnDisk":
-        """The file of a run's jobs in the folder of its large tables."""
-        return cls(folder / "jobs_read.parquet", write=_write_between_steps)
+        """The file of a run's jobs in the folder of its large tables, which say only which code wrote them."""
+
+        def write(path: Path, batches: Iterable[pa.Table], kind: TableKind, _facts: Mapping[str, str]) -> Path:
+            return write_batches(path, batches, kind, {"code": code_version()})
+
+        return cls(folder / "jobs_read.parquet", write=write)
 
 
 def names_key(sources: Sequence[Source], site: SiteSettings) -> str:
@@ -96,12 +95,17 @@ def read_jobs_tables(
     The jobs are as ingest wrote them: what cleaning and grouping have set is unknown again. InputError where a file is
     no table of jobs, where two tables have the same job, or where there is no job of the site.
     """
-    _check_tables(sources, site)
+    if log := next((source for source in sources if not is_table(source)), None):
+        beside = f"a log beside {printable(next(s.label for s in sources if is_table(s)))}, a table of jobs"
+        raise InputError(printable(log.label), beside, "logs or tables", "add it with walltime ingest --update")
+    names_key(sources, site)
     rows = Records({JOBS.name: JOBS.schema()}, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
     seen, kept, sites, submits_s = Tally(), Tally(), set[str](), list[int]()
     last, is_in_order = JOBS.empty(), True
     for batch in (batch for source in sources for batch in _batches(source)):
-        own = _as_read(batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name)))
+        own = batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name))
+        for name in SET_LATER:
+            own = replaced(own, name, unknown(own.num_rows, JOBS.schema().field(name).type))
         rows.add(JOBS.name, own)
         is_in_order = is_in_order and follows(last, own)
         last = own if own.num_rows else last
@@ -127,16 +131,10 @@ def read_jobs_tables(
         "last_submit_s": max(submits_s, default=None),
     }  # fmt: skip
     report = Report("ingest", "job", seen, kept, {OTHER_SITE: other} if other.rows else {}, facts).check()
-    return jobs, _unreadable(sources), report
-
-
-def _check_tables(sources: Sequence[Source], site: SiteSettings) -> None:
-    """InputError where a source is a log, ConfigError where names are hashed otherwise than the site says."""
-    logs = [source for source in sources if not is_table(source)]
-    if logs:
-        found = f"a log beside {printable(next(s.label for s in sources if is_table(s)))}, a table of jobs"
-        raise InputError(printable(logs[0].label), found, "logs or tables", "add it with walltime ingest --update")
-    names_key(sources, site)
+    # What could not be read of the logs stands beside the tables of their jobs.
+    paths = [source.path.with_name(f"{source.path.stem}.{UNREADABLE.name}{source.path.suffix}") for source in sources]
+    lines = [read_table(path, UNREADABLE) for path in paths if path.is_file()]
+    return jobs, UNREADABLE.check(pa.concat_tables([UNREADABLE.empty(), *lines])), report
 
 
 def _batches(source: Source) -> Iterator[pa.Table]:
@@ -145,20 +143,6 @@ def _batches(source: Source) -> Iterator[pa.Table]:
         found = f"{printable(named, 40)} table"
         raise InputError(printable(source.label), found, "a table of jobs, as walltime ingest writes it", OWN_TABLE)
     return read_older_batches(source.path, JOBS)
-
-
-def _as_read(jobs: pa.Table) -> pa.Table:
-    """The jobs without what later steps have set."""
-    for name in SET_LATER:
-        jobs = replaced(jobs, name, unknown(jobs.num_rows, JOBS.schema().field(name).type))
-    return jobs
-
-
-def _unreadable(sources: Sequence[Source]) -> pa.Table:
-    """What could not be read of the logs, from the tables that stand beside those of the jobs."""
-    beside = [path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}") for path in (s.path for s in sources)]
-    found = [read_table(path, UNREADABLE) for path in beside if path.is_file()]
-    return UNREADABLE.check(pa.concat_tables([UNREADABLE.empty(), *found]))
 
 
 # ---------------- an earlier table

@@ -186,8 +186,9 @@ class Program(RawIOBase):
         # A list of arguments and no shell: what runs is the command the site has set.
         pipe = subprocess.PIPE
         try:
-            # In memory, so that a full disk stops no change of jobs.
-            with _memory_file() as given:
+            # In memory where the system has such files, so that a full disk stops no change of jobs.
+            memory = os.fdopen(os.memfd_create("given"), "w+b") if hasattr(os, "memfd_create") else None
+            with memory or tempfile.TemporaryFile() as given:
                 given.write(self._given.encode())
                 given.seek(0)
                 process = subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
@@ -219,10 +220,3 @@ class Program(RawIOBase):
         said = printable(" ".join(self._said.decode("utf-8", "replace").split()), 300)
         found = f"{found} and '{said}'" if said else found
         return InputError(printable(self._command[0]), found, "records and exit code 0", self._do)
-
-
-def _memory_file() -> BinaryIO:
-    """An open file of no disk, where the system has such files."""
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("given"), "w+b")
-    return cast(BinaryIO, tempfile.TemporaryFile())

@@ -145,8 +145,11 @@ def _settled(
                 raise ConservationError(f"reader {reader.name}: found {n_out} records after folding, expected {n_in}.")
             account.fold(reader, folded)
             jobs = folded.jobs
-        jobs = reader.settle(jobs.select(JOBS.schema().names), remarks[reader.name], settings)
-        settled.append(marked(jobs, format=place, is_new=True))
+        jobs, marks = jobs.select(JOBS.schema().names), {"format": place, "is_new": True}
+        if reader.settle:
+            settled.append(marked(reader.settle(jobs, remarks[reader.name], settings), **marks))
+        else:
+            settled.append(marked(jobs, part=0, **marks))
     return settled[0] if len(settled) == 1 else pa.concat_tables(settled).unify_dictionaries()
 
 

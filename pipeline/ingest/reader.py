@@ -128,8 +128,9 @@ class Reader:
     ids, whatever file they came from, in any order, and some twice where logs overlap, which must not change the job.
     parts: the schema of `Chunk.parts`; it needs a job_id (string, never null); a column named as in JOBS or RAW holds
     what that one holds and is finished the same way, and no other column may hold text of a user's making.
-    settle: a table of jobs finished with what only the whole input tells (its summed remarks), row by row, with the
-    PART column. notes: sentences on the dialect; they may quote the log only where nothing of it is personal.
+    notes: sentences on the dialect; they may quote the log only where nothing of it is personal. settle: a table of
+    jobs finished with what only the whole input tells (its summed remarks), row by row, with the PART column; None
+    where rows are final as read, each a whole job's.
     reasons: why a line may be unreadable, in the report's order. same_record: columns that, equal for one job_id, make
     two records the same one read twice (of two in the same logs, the later-ending is kept, then the one with the longer
     runtime; of two final ones in an earlier table and in the logs, that of the logs).
@@ -145,8 +146,8 @@ class Reader:
     same_record: tuple[str, ...]
     looks_right: Callable[[bytes], bool]
     read: Callable[[Source, SiteSettings, IngestSettings], Iterator[Chunk]]
-    settle: Callable[[pa.Table, Remarks, IngestSettings], pa.Table]
-    notes: Callable[[Remarks, IngestSettings], list[str]]
+    notes: Callable[[Remarks, IngestSettings], list[str]] | None = None
+    settle: Callable[[pa.Table, Remarks, IngestSettings], pa.Table] | None = None
     parts: pa.Schema | None = None
     fold: Callable[[pa.Table, pa.Table, SiteSettings, IngestSettings], Folded] | None = None
     layout: Callable[[Source, SiteSettings, IngestSettings], Layout] | None = None
@@ -173,17 +174,13 @@ def reader_named(name: str) -> Reader:
     return found
 
 
-def as_whole(jobs: pa.Table, _remarks: Remarks, _settings: IngestSettings) -> pa.Table:
-    """A `settle` for formats whose rows are final as read: every record is a whole job's."""
-    return jobs.append_column(PART, arrow(np.zeros(jobs.num_rows, np.int32)))
-
-
 def jobs_table(n_rows: int, **values: pa.Array) -> pa.Table:
     """A JOBS table of typed Arrow arrays, unchecked: ingest checks once, when all chunks are together.
 
-    EXTRAS that are given come last.
+    Columns that are not given are null, but `restart` is 0. EXTRAS that are given come last.
     """
     schema = JOBS.schema()
+    values = {"restart": arrow(np.zeros(n_rows, np.int64)), **values}
     for extra in EXTRAS:
         if extra.name in values:
             schema = schema.append(extra)

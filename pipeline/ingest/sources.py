@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from glob import glob
@@ -250,49 +251,37 @@ def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
             while data := stream.read(size):
                 yield data
     except DAMAGED as error:
-        raise unreadable(source, _line_reached(source), error) from None
+        # The line in which reading fails is found by reading again in small steps.
+        line = 1
+        with suppress(*DAMAGED), _opened(source) as stream:
+            while data := stream.read(_STEP_BYTES):
+                line += data.count(b"\n")
+        raise unreadable(source, line, error) from None
 
 
 def _opened(source: Source) -> BinaryIO:
     return source.opened() if source.opened else unpacked(source.path)
 
 
-def _line_reached(source: Source) -> int:
-    """The line in which reading fails, found by reading again in small steps."""
-    n_lines = 1
-    try:
-        with _opened(source) as stream:
-            while data := stream.read(_STEP_BYTES):
-                n_lines += data.count(b"\n")
-    except DAMAGED:
-        pass
-    return n_lines
-
-
 def unreadable(source: Source, line: int, error: Exception) -> InputError:
-    """The error for a source whose reading fails in this line."""
-    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-        return _unopened(source, error)
-    where = f"{printable(source.label)}, line {line}"
+    """The error for a source whose reading fails in this line, or of which not even the first line was seen."""
+    label, expected = printable(source.label), "a log that can be read"
+    match error:
+        case PermissionError():
+            do = f"ask for permission to read {printable(str(source.path), 1000)}"
+            return InputError(label, "a file that you may not read", expected, do)
+        case FileNotFoundError():
+            do = "see that nothing moves or deletes a log while it is read"
+            return InputError(label, "a file that is gone", expected, do)
+        case IsADirectoryError():
+            return InputError(label, "a folder that has taken a file's place", expected, "check the path")
+    where = f"{label}, line {line}"
     said = ("ended before", "Truncated", "unexpected end")
     if isinstance(error, EOFError) or any(words in str(error) for words in said):
         found = "a compressed file that ends in the middle"
     else:
         found = f"compressed data that is damaged ({printable(str(error))})"
     return InputError(where, found, "a whole file", "copy or export the log again")
-
-
-def _unopened(source: Source, error: OSError) -> InputError:
-    """The error for a source of which not even the first line was seen."""
-    match error:
-        case PermissionError():
-            where = printable(str(source.path), 1000)
-            found, do = "a file that you may not read", f"ask for permission to read {where}"
-        case FileNotFoundError():
-            found, do = "a file that is gone", "see that nothing moves or deletes a log while it is read"
-        case _:
-            found, do = "a folder that has taken a file's place", "check the path"
-    return InputError(printable(source.label), found, "a log that can be read", do)
 
 
 def compression_of(source: Source) -> str:
@@ -352,7 +341,11 @@ def _expand(given: Path) -> Iterator[tuple[Path, Path, bool]]:
     if is_file:
         yield given, Path(given.name), True
     elif is_folder:
-        yield from ((path, path.relative_to(given), False) for path in _files_in(given))
+        found = [(path, path.relative_to(given)) for path in sorted(given.rglob("*"))]
+        found = [own for own in found if not any(part.startswith(".") for part in own[1].parts) and own[0].is_file()]
+        if not found:
+            raise InputError(shown, "a folder without a file", "a folder that holds logs", "check the path")
+        yield from ((*own, False) for own in found)
     elif given.exists():
         raise InputError(shown, "a path that is neither a file nor a folder", "a log, a folder or a glob")
     else:
@@ -363,15 +356,6 @@ def _expand(given: Path) -> Iterator[tuple[Path, Path, bool]]:
             raise InputError(shown, "no such file or folder", "a log, a folder or a glob", "check the path")
         for match in map(Path, matches):
             yield from ((p, rel, False) for p, rel, _ in _expand(match))
-
-
-def _files_in(folder: Path) -> list[Path]:
-    files = [p for p in folder.rglob("*") if not any(part.startswith(".") for part in p.relative_to(folder).parts)]
-    files = sorted(p for p in files if p.is_file())
-    if not files:
-        shown = printable(str(folder))
-        raise InputError(shown, "a folder without a file", "a folder that holds logs", "check the path")
-    return files
 
 
 def _distinct_labels(relative: dict[Path, Path]) -> dict[Path, str]:

@@ -35,7 +35,6 @@ from pipeline.ingest.reader import (
     Layout,
     Reader,
     Remarks,
-    as_whole,
     jobs_table,
     unreadable_row,
     unreadable_table,
@@ -175,5 +174,5 @@ def layout(source: Source, _site: SiteSettings, _settings: IngestSettings) -> La
 
 
 PBS = Reader(
-    "pbs", EXPECTS, REASONS, ("submit_s", "start_s"), looks_right, read, as_whole, notes, PARTS, fold, layout
+    "pbs", EXPECTS, REASONS, ("submit_s", "start_s"), looks_right, read, notes, parts=PARTS, fold=fold, layout=layout
 )  # fmt: skip

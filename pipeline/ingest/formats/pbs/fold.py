@@ -70,8 +70,7 @@ def fold(_jobs: pa.Table, parts: pa.Table, site: SiteSettings, _settings: Ingest
     n_rows = len(rows.best)
     own = [name for name in parts.column_names if name in JOBS.schema().names]
     columns = {name: _filled(parts[name], rows) for name in own} | _times(parts, rows, events)
-    columns |= {"site": constant(site.name, n_rows), "restart": arrow(np.zeros(n_rows, np.int64))}
-    return Folded(jobs_table(n_rows, **columns), lines)
+    return Folded(jobs_table(n_rows, site=constant(site.name, n_rows), **columns), lines)
 
 
 def _jobs_of(parts: pa.Table, record_s: Ints) -> tuple[Ints, int]:

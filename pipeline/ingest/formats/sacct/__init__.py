@@ -24,7 +24,7 @@ from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.irregular_lines import Habits
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
-from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, unreadable_row, unreadable_table
+from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.ingest.values import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
@@ -226,6 +226,6 @@ _ADVICE = {
 
 
 SACCT = Reader(
-    "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, parts=STEPS, fold=fold,
+    "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, parts=STEPS, fold=fold,
     layout=inspected_columns, advice=_ADVICE, told=told,
 )  # fmt: skip

@@ -32,7 +32,6 @@ from pipeline.ingest.reader import (
     Reader,
     Remarks,
     RepeatedKeyError,
-    as_whole,
     unique_keys,
     unreadable_row,
     unreadable_table,
@@ -500,4 +499,4 @@ def _has(job: Json, path: str) -> bool:
         return False
 
 
-SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout)
+SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, layout=layout)

@@ -221,7 +221,6 @@ def _jobs(fields: Fields, ends: Matrix, _kinds: Bytes) -> pa.Table:
     typed |= {
         "site": constant(context.site.name, n),
         "job_id": values.texts(fields.rows.data, start, job_end),
-        "restart": arrow(np.zeros(n, np.int64)),
         "array_id": values.category(fields.rows.data, start, np.where(array_end < 0, start, array_end)),
         "het_id": values.category(fields.rows.data, start, np.where(het_end < 0, start, het_end)),
         "state": _states(fields),

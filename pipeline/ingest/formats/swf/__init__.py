@@ -252,7 +252,6 @@ def _jobs(
         **(reals | counts | plain | named | given),
         site=constant(site.name, n_rows),
         job_id=fields.text("job_id"),
-        restart=arrow(np.zeros(n_rows, np.int64)),
         submit_s=fields.instant(zero_s, "submit_s"),
         start_s=fields.instant(zero_s, "submit_s", "wait_s"),
         end_s=fields.instant(zero_s, "submit_s", "wait_s", "runtime_s"),
@@ -443,4 +442,4 @@ def _dialect_note(dialect: Dialect, remarks: Remarks) -> str:
     )
 
 
-SWF = Reader("swf", EXPECTS, REASONS, ("submit_s", "start_s", "user"), looks_right, read, settle, notes)
+SWF = Reader("swf", EXPECTS, REASONS, ("submit_s", "start_s", "user"), looks_right, read, notes, settle)

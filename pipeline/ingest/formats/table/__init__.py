@@ -29,7 +29,6 @@ from pipeline.ingest.reader import (
     Layout,
     Reader,
     Remarks,
-    as_whole,
     categories,
     constant,
     jobs_table,
@@ -348,7 +347,6 @@ def jobs_of_rows(rows: Rows, source: Source, line: Ints) -> pa.Table:
         typed["energy_j"] = real(rows.floats("energy_j"))
     typed |= {
         "site": constant(rows.site.name, n),
-        "restart": arrow(np.zeros(n, np.int64)),
         "source_file": constant(source.label, n),
         "source_line": arrow(line),
     }
@@ -454,6 +452,6 @@ def _first_known(*told: Floats) -> Floats:
 
 
 TABLE = Reader(
-    "table", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout, refusal=refusal,
+    "table", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, layout=layout, refusal=refusal,
     told=told,
 )  # fmt: skip
