@@ -8,7 +8,7 @@ the records of an array as a whole (`170[].server`): its jobs are `170[0].server
 What is read although the guides do not say so: values with blanks, quotes, `=` and `;` in account, project and job
 name, and blanks in names of users, groups and queues, as PBS writes them without escapes; records that were wrapped
 over several lines (a line without a date that starts with `key=`); CRLF; blank lines. What is set aside although it is
-a record: one that a crash has cut, or that is still being written (records.py).
+a record: one that a crash has cut, or that is still being written (damage.py).
 
 A job's id keeps its server (`1.pbshead`): two servers' logs in one folder give different jobs, and the id is what qstat
 takes. Instants are the record's own epoch seconds; its date, which is local time (`site.timezone`), counts only where
@@ -17,16 +17,14 @@ hosts of exec_host. A project stands in for an account that is missing, unless i
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints, arrow, integers
-from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, TypedRecords, typed
+from pipeline.arrays import Bools, Ints
+from pipeline.ingest.formats.pbs.damage import DoubtfulRecords
+from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, typed
 from pipeline.ingest.formats.pbs.fold import fold, pruned
-from pipeline.ingest.formats.pbs.records import N_SIGNS, NAMED, TOLD, RareSigns
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
 from pipeline.ingest.reader import (
     NO_LINE_END,
@@ -45,8 +43,7 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 BLOCK_BYTES = 1 << 23
-MOST_DOUBTFUL = 10_000
-"""Of one file: what more records have is no sign of damage."""
+
 
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
@@ -60,7 +57,7 @@ def looks_right(head: bytes) -> bool:
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A file's records as `parts`; InputError where it is no accounting file, or damaged, or no line may be."""
-    doubtful = _Doubtful()
+    doubtful = DoubtfulRecords()
     for block in line_blocks(source, BLOCK_BYTES, _last_record):
         scanned = scan(block.data, block.n_lines)
         records = typed(
@@ -70,7 +67,13 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         unreadable = _rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")])
         records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
         records.remarks["joined"] += scanned.n_joined
-        sure = doubtful.hold(records, source, block)
+
+        def cut_short(chosen: Bools, place: Ints = records.place, block: Block = block) -> list[dict[str, object]]:
+            place = place[chosen]
+            place[:, 3] = REASONS.index("cut_short") + 1
+            return _rows(source, block, place)
+
+        sure = doubtful.hold(records.parts, records.could, records.odd, cut_short)
         parts, told_elsewhere = pruned(sure)
         yield Chunk(
             jobs_table(0),
@@ -83,45 +86,6 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         )
     if doubtful.rows:
         yield doubtful.chunk()
-
-
-class _Doubtful:
-    """Records with a sign of damage, until the whole file tells whether it is rare."""
-
-    def __init__(self) -> None:
-        self._signs = RareSigns()
-        self._parts, self.rows = list[pa.Table](), list[dict[str, object]]()
-        self._odd = np.zeros((N_SIGNS, 0), np.bool_)
-
-    def hold(self, records: TypedRecords, source: Source, block: Block) -> pa.Table:
-        """Take the doubtful ones of some records; the others."""
-        self._signs.count(integers(records.parts["kind"])[0], records.could, records.odd)
-        is_held: Bools = np.logical_or.reduce(records.odd)
-        if not is_held.any() or len(self.rows) > MOST_DOUBTFUL:
-            return records.parts
-        self._parts.append(records.parts.filter(arrow(is_held)))
-        self._odd = np.concatenate([self._odd, records.odd[:, is_held]], axis=1)
-        place = records.place[is_held]
-        place[:, 3] = REASONS.index("cut_short") + 1
-        self.rows += _rows(source, block, place)
-        return records.parts.filter(arrow(~is_held))
-
-    def chunk(self) -> Chunk:
-        """The records held, and those of them that are damaged."""
-        parts = pa.concat_tables(self._parts)
-        for sign, column in enumerate(NAMED.values(), len(TOLD)):
-            # Two records do not run together in the same bytes: a name that comes again is a name.
-            odd = self._odd[sign]
-            names = parts[column].cast(pa.string()).filter(arrow(odd)).to_pylist()
-            n_times = Counter(names)
-            odd[odd] = [n_times[name] == 1 for name in names]
-        bad = self._signs.are_damaged(integers(parts["kind"])[0], self._odd)
-        if len(self.rows) > MOST_DOUBTFUL:
-            bad[:] = False
-        rows = [self.rows[row] for row in np.flatnonzero(bad)]
-        return Chunk(
-            jobs_table(0), unreadable_table(rows), {}, len(self.rows), 0, parts=parts.filter(arrow(~bad))
-        )  # fmt: skip
 
 
 def _last_record(data: bytes) -> int:

@@ -1,18 +1,19 @@
 """PBS records as typed columns: which key fills which column, and which of two ways to say a thing counts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, arrow
 from pipeline.ingest import values
-from pipeline.ingest.formats.pbs import records
+from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
 from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
-from pipeline.ingest.formats.pbs.scan import DATE_BYTES, LOOSE, REASONS, REPEATED, Scanned, value_spans
+from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, value_spans
 from pipeline.ingest.reader import JOB, NODE, Remarks, categories, constant, requested_memory
 from pipeline.ingest.values import Bytes, Typed
 from pipeline.tables import JOBS
@@ -99,7 +100,7 @@ PARTS = pa.schema(
     ]
 )
 """One record a row. kind: its type, an index into scan.KINDS; record_s: when it was written, by its own date;
-state_code: an index into records.STATES."""
+state_code: an index into STATES."""
 
 DEFAULT_PROJECT = "_pbs_project_default"
 _NEEDED = ("ctime", "start", "end", "Exit_status")
@@ -116,7 +117,7 @@ class TypedRecords:
     """parts: the records that can be read. bad: the others, (n, 4): line, start, end, reason (1 + index into REASONS).
 
     remarks: values left unknown, records whose date is not their instant (by a quarter of an hour and more).
-    could, odd: which records of `parts` could have each sign of damage, and which have it (records.signs_of_damage);
+    could, odd: which records of `parts` could have each sign of damage, and which have it (damage.py);
     place: where each stands, as in `bad`.
     """
 
@@ -135,26 +136,26 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     """
     said = _Said(scanned)
     written = values.instants(_iso_dates(scanned), timezone)
-    reason = records.damage_of(scanned, said.values, said.span, _NEEDED, takes_last=takes_last)
+    reason = damage_of(scanned, said.values, said.span, _NEEDED, takes_last=takes_last)
     reason[written.invalid] = REASONS.index("bad_date") + 1
     for code, name in ((REPEATED, "repeated_key"), (LOOSE, "word_without_key")):
         reason[(said.broken == code) & (reason == 0)] = REASONS.index(name) + 1
     is_bad = reason > 0
-    dates_s, remarks = records.record_dates(written, scanned.kind, said.values, ~is_bad)
+    dates_s, remarks = record_dates(written, scanned.kind, said.values, ~is_bad)
     n_rows = len(scanned.line)
     columns = {
         "kind": arrow(scanned.kind.astype(np.int8)),
         "record_s": arrow(dates_s),
-        "state_code": arrow(records.state_codes(scanned.kind, said.values, said.is_torque())),
+        "state_code": arrow(state_codes(scanned.kind, said.values, said.is_torque())),
         "source_file": constant(label, n_rows),
         "source_line": arrow(scanned.line + first_line),
         **said.columns(),
     }
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
-    remarks += records.record_remarks(scanned.kind, dates_s, said.values, ~is_bad)
+    remarks += record_remarks(scanned.kind, dates_s, said.values, ~is_bad)
     remarks["odd_values"] += said.n_odd()
     place = np.column_stack([scanned.line, scanned.start, scanned.end, reason])
-    could, odd = records.signs_of_damage(scanned, said.values, said.span)
+    could, odd = signs_of_damage(scanned, said.values, said.span)
     good = parts.filter(arrow(~is_bad)) if is_bad.any() else parts
     return TypedRecords(good, place[is_bad], remarks, could[:, ~is_bad], odd[:, ~is_bad], place[~is_bad])
 
@@ -279,3 +280,72 @@ def _array_ids(job_id: pa.StringArray) -> pa.Array:
     array = pc.replace_substring_regex(job_id, _SUBJOB, r"\1[]")
     is_in_one = pc.match_substring_regex(job_id, _SUBJOB)
     return pc.if_else(is_in_one, array, pa.scalar(None, pa.string())).dictionary_encode()
+
+
+# ---------------- a record as a whole: when it was written, what its type and status mean
+
+_S, _R, _E = (KINDS.index(letter) for letter in "SRE")
+OFF_S = 900.0
+"""A record is written when its event happens, give or take the time that a job's epilogue takes."""
+
+
+def record_dates(written: values.Instants, kind: Ints, said: Said, good: Bools) -> tuple[Ints, Remarks]:
+    """UTC seconds of each record's date, and how many doubtful ones stand for an instant that the record lacks.
+
+    A date that came twice is the reading within OFF_S of the record's own instant. The rerun of a job without
+    an end is the reading that is the walltime used after its start.
+    """
+    ends = np.isin(kind, [_E, _R])
+    start, end, created, used = (said[key] for key in ("start", "end", "ctime", "resources_used.walltime"))
+    event_s = np.select([ends, kind == _S], [end.values, start.values], created.values)
+    lacks = np.select([ends, kind == _S], [end.missing, start.missing], created.missing)
+    by_walltime = lacks & ends & ~start.missing
+    base_s, has_none = np.where(by_walltime, start.values, event_s), lacks & ~by_walltime
+    # An instant of the record is no local time, and never came twice.
+    base = replace(written, values=base_s, missing=has_none, repeat_s=np.zeros_like(event_s))
+    used_s = np.where(used.missing, np.nan, used.values)
+    _, dates_s, is_settled = values.settled(base, written, np.where(by_walltime, used_s, 0.0), OFF_S)
+    is_doubtful = good & lacks & (written.repeat_s > 0)
+    n_settled, n_doubtful = (int(np.count_nonzero(is_doubtful & own)) for own in (is_settled, ~is_settled))
+    return dates_s, Remarks(settled_times=n_settled, ambiguous_times=n_doubtful)
+
+
+def record_remarks(kind: Ints, dates_s: Ints, said: Said, good: Bools) -> Remarks:
+    """How many records have an instant, and how many of those have another date."""
+    start, end = said["start"], said["end"]
+    event_s = np.where(end.missing, start.values, end.values)
+    dated = good & ~(end.missing & start.missing) & np.isin(kind, [_S, _E])
+    off = dated & (np.abs(dates_s - event_s) >= OFF_S)
+    return Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))
+
+
+STATES = (
+    "CANCELLED", "COMPLETED", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED",
+    "TIMEOUT",
+)  # fmt: skip
+CODE = {name: np.int8(place) for place, name in enumerate(STATES)}
+UNKNOWN = np.int8(-1)
+_OF_KIND = {
+    "Q": "PENDING", "S": "RUNNING", "R": "REQUEUED", "D": "CANCELLED", "A": "CANCELLED", "z": "SUSPENDED",
+}  # fmt: skip
+_BOTH_STATES = {-4: "NODE_FAIL", -5: "NODE_FAIL", -6: "NODE_FAIL"}
+_PBS_STATES = {-29: "TIMEOUT", -26: "OUT_OF_MEMORY", -27: "OUT_OF_MEMORY", -20: "NODE_FAIL"}
+_TORQUE_STATES = {-11: "TIMEOUT", -10: "OUT_OF_MEMORY"}
+_OVERLIMIT = -10
+
+
+def state_codes(kind: Ints, said: Said, is_torque: Bools) -> npt.NDArray[np.int8]:
+    """Index into STATES of each record's state, -1 where an E record has no exit status.
+
+    TORQUE's status for a broken limit is that of time where more walltime was used than asked for.
+    """
+    status, used, asked = (said[key] for key in ("Exit_status", "resources_used.walltime", "Resource_List.walltime"))
+    state = np.array([CODE[_OF_KIND[letter]] if letter in _OF_KIND else UNKNOWN for letter in KINDS])[kind]
+    ended = (kind == _E) & ~status.missing
+    state[ended] = np.where(status.values[ended] == 0, CODE["COMPLETED"], CODE["FAILED"])
+    for known, where in ((_BOTH_STATES, ended), (_PBS_STATES, ended & ~is_torque), (_TORQUE_STATES, ended & is_torque)):
+        for number, name in known.items():
+            state[where & (status.values == number)] = CODE[name]
+    is_over = ~used.missing & ~asked.missing & (used.values > asked.values)
+    state[ended & is_torque & (status.values == _OVERLIMIT) & is_over] = CODE["TIMEOUT"]
+    return state

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats_of, integers, nulls, one_piece, texts
-from pipeline.ingest.formats.pbs.records import CODE, STATES
+from pipeline.ingest.formats.pbs.fields import CODE, STATES
 from pipeline.ingest.formats.pbs.scan import KINDS
 from pipeline.ingest.reader import Folded, constant, jobs_table
 from pipeline.ingest.records import ranked

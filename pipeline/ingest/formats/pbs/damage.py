@@ -1,28 +1,24 @@
-"""What a PBS record is as a whole: whether it is damaged, when it was written, and what its type and status mean."""
+"""Tells which PBS records are damaged: by themselves, or by a sign that is rare among the records of their file."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints, arrow, integers
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
-from pipeline.ingest.reader import Remarks, by_word
-from pipeline.ingest.values import Instants, settled
+from pipeline.ingest.reader import Chunk, by_word, jobs_table, unreadable_table
 
 _CUT_SHORT, _BAD_NUMBER, _NUL_BYTES, _NO_LINE_END = (
     REASONS.index(name) + 1 for name in ("cut_short", "bad_number", "nul_bytes", "no_line_end")
 )
 _DURATIONS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
 _CLOCK_BYTES = len("0:00:00")
-_S, _R, _E = (KINDS.index(letter) for letter in "SRE")
+_S, _E = (KINDS.index(letter) for letter in "SE")
 
-OFF_S = 900.0
-"""A record is written when its event happens, give or take the time that a job's epilogue takes."""
 
 Said = Mapping[str, Any]
 """Each key's values: Typed numbers, or an Arrow array of texts."""
@@ -86,7 +82,8 @@ def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]
 
     The signs are: to lack a key of TOLD beside one that is written with it, a name of NAMED with what stands between
     other parts, a last value that ends within a time as in 00:1, a list of chunks without its last bracket. Each of
-    them is also the way of some server or site, so that only RareSigns, who has seen the whole file, calls it damage.
+    them is also the way of some server or site, so that only DoubtfulRecords, which sees the whole file, calls it
+    damage.
     """
     has = np.array([span_of(key)[1] > 0 for key in TOLD])
     is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])[_GROUP]
@@ -104,27 +101,6 @@ def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]
 def _matches(names: pa.DictionaryArray, sign: str) -> Floats:
     found: Callable[[str], float] = lambda name: float(re.search(sign, name) is not None)  # noqa: E731
     return by_word(names, found)
-
-
-class RareSigns:
-    """How many starts and ends of a file have each sign of damage: what many have is no damage."""
-
-    def __init__(self) -> None:
-        # By other record and end: how many could have each sign, and how many have it.
-        self._counts = np.zeros((2, 2, N_SIGNS), np.int64)
-
-    def count(self, kind: Ints, could: Bools, odd: Bools) -> None:
-        """Take in some records."""
-        for counts, own in zip(self._counts, (kind != _E, kind == _E), strict=True):
-            counts += [np.count_nonzero(one & own, axis=1) for one in (could, odd)]
-
-    def are_damaged(self, kind: Ints, odd: Bools) -> Bools:
-        """Which records have a sign that is rare: a part of such a record was lost, and the rest ran together."""
-        n_odd = self._counts[:, 1]
-        n_plain = self._counts[:, 0] - n_odd
-        is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD))
-        are: Bools = (odd & is_rare[(kind == _E).astype(np.int64)].T).any(axis=0)
-        return are
 
 
 def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
@@ -156,63 +132,54 @@ def _has_zeros(scanned: Scanned) -> Bools:
     return has
 
 
-def record_dates(written: Instants, kind: Ints, said: Said, good: Bools) -> tuple[Ints, Remarks]:
-    """UTC seconds of each record's date, and how many doubtful ones stand for an instant that the record lacks.
-
-    A date that came twice is the reading within OFF_S of the record's own instant. The rerun of a job without
-    an end is the reading that is the walltime used after its start.
-    """
-    ends = np.isin(kind, [_E, _R])
-    start, end, created, used = (said[key] for key in ("start", "end", "ctime", "resources_used.walltime"))
-    event_s = np.select([ends, kind == _S], [end.values, start.values], created.values)
-    lacks = np.select([ends, kind == _S], [end.missing, start.missing], created.missing)
-    by_walltime = lacks & ends & ~start.missing
-    base_s, has_none = np.where(by_walltime, start.values, event_s), lacks & ~by_walltime
-    # An instant of the record is no local time, and never came twice.
-    base = replace(written, values=base_s, missing=has_none, repeat_s=np.zeros_like(event_s))
-    used_s = np.where(used.missing, np.nan, used.values)
-    _, dates_s, is_settled = settled(base, written, np.where(by_walltime, used_s, 0.0), OFF_S)
-    is_doubtful = good & lacks & (written.repeat_s > 0)
-    n_settled, n_doubtful = (int(np.count_nonzero(is_doubtful & own)) for own in (is_settled, ~is_settled))
-    return dates_s, Remarks(settled_times=n_settled, ambiguous_times=n_doubtful)
+MOST_DOUBTFUL = 10_000
+"""Of one file: what more records have is no sign of damage."""
 
 
-def record_remarks(kind: Ints, dates_s: Ints, said: Said, good: Bools) -> Remarks:
-    """How many records have an instant, and how many of those have another date."""
-    start, end = said["start"], said["end"]
-    event_s = np.where(end.missing, start.values, end.values)
-    dated = good & ~(end.missing & start.missing) & np.isin(kind, [_S, _E])
-    off = dated & (np.abs(dates_s - event_s) >= OFF_S)
-    return Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))
+class DoubtfulRecords:
+    """Records with a sign of damage, until the whole file tells whether it is rare."""
 
+    def __init__(self) -> None:
+        # By other record and end: how many could have each sign, and how many have it.
+        self._counts = np.zeros((2, 2, N_SIGNS), np.int64)
+        self._parts, self.rows = list[pa.Table](), list[dict[str, object]]()
+        self._odd = np.zeros((N_SIGNS, 0), np.bool_)
 
-STATES = (
-    "CANCELLED", "COMPLETED", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED",
-    "TIMEOUT",
-)  # fmt: skip
-CODE = {name: np.int8(place) for place, name in enumerate(STATES)}
-UNKNOWN = np.int8(-1)
-_OF_KIND = {
-    "Q": "PENDING", "S": "RUNNING", "R": "REQUEUED", "D": "CANCELLED", "A": "CANCELLED", "z": "SUSPENDED",
-}  # fmt: skip
-_BOTH = {-4: "NODE_FAIL", -5: "NODE_FAIL", -6: "NODE_FAIL"}
-_PBS_ONLY = {-29: "TIMEOUT", -26: "OUT_OF_MEMORY", -27: "OUT_OF_MEMORY", -20: "NODE_FAIL"}
-_TORQUE_ONLY = {-11: "TIMEOUT", -10: "OUT_OF_MEMORY"}
-_OVERLIMIT = -10
+    def hold(
+        self, parts: pa.Table, could: Bools, odd: Bools, rows_of: Callable[[Bools], list[dict[str, object]]]
+    ) -> pa.Table:
+        """Take the doubtful ones of some records; the others.
 
+        could, odd: as `signs_of_damage` gives them; rows_of: rows of UNREADABLE for some of the records.
+        """
+        kind = integers(parts["kind"])[0]
+        for counts, own in zip(self._counts, (kind != _E, kind == _E), strict=True):
+            counts += [np.count_nonzero(one & own, axis=1) for one in (could, odd)]
+        is_held: Bools = np.logical_or.reduce(odd)
+        if not is_held.any() or len(self.rows) > MOST_DOUBTFUL:
+            return parts
+        self._parts.append(parts.filter(arrow(is_held)))
+        self._odd = np.concatenate([self._odd, odd[:, is_held]], axis=1)
+        self.rows += rows_of(is_held)
+        return parts.filter(arrow(~is_held))
 
-def state_codes(kind: Ints, said: Said, is_torque: Bools) -> npt.NDArray[np.int8]:
-    """Index into STATES of each record's state, -1 where an E record has no exit status.
-
-    TORQUE's status for a broken limit is that of time where more walltime was used than asked for.
-    """
-    status, used, asked = (said[key] for key in ("Exit_status", "resources_used.walltime", "Resource_List.walltime"))
-    state = np.array([CODE[_OF_KIND[letter]] if letter in _OF_KIND else UNKNOWN for letter in KINDS])[kind]
-    ended = (kind == _E) & ~status.missing
-    state[ended] = np.where(status.values[ended] == 0, CODE["COMPLETED"], CODE["FAILED"])
-    for known, where in ((_BOTH, ended), (_PBS_ONLY, ended & ~is_torque), (_TORQUE_ONLY, ended & is_torque)):
-        for number, name in known.items():
-            state[where & (status.values == number)] = CODE[name]
-    is_over = ~used.missing & ~asked.missing & (used.values > asked.values)
-    state[ended & is_torque & (status.values == _OVERLIMIT) & is_over] = CODE["TIMEOUT"]
-    return state
+    def chunk(self) -> Chunk:
+        """The records held, and those of them that are damaged."""
+        parts = pa.concat_tables(self._parts)
+        for sign, column in enumerate(NAMED.values(), len(TOLD)):
+            # Two records do not run together in the same bytes: a name that comes again is a name.
+            odd = self._odd[sign]
+            names = parts[column].cast(pa.string()).filter(arrow(odd)).to_pylist()
+            n_times = Counter(names)
+            odd[odd] = [n_times[name] == 1 for name in names]
+        # A part of a record with a rare sign was lost, and the rest ran together.
+        n_odd = self._counts[:, 1]
+        n_plain = self._counts[:, 0] - n_odd
+        is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD))
+        bad = (self._odd & is_rare[(integers(parts["kind"])[0] == _E).astype(np.int64)].T).any(axis=0)
+        if len(self.rows) > MOST_DOUBTFUL:
+            bad[:] = False
+        rows = [self.rows[row] for row in np.flatnonzero(bad)]
+        return Chunk(
+            jobs_table(0), unreadable_table(rows), {}, len(self.rows), 0, parts=parts.filter(arrow(~bad))
+        )  # fmt: skip
