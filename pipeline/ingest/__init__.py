@@ -213,7 +213,7 @@ def read_logs(
 def _stored_lines(rows: Records, account: Account, to: OnDisk | None) -> LargeTable:
     """UNREADABLE in its file, if it has one and any row, else in memory."""
     lines = rows.tables(UNREADABLE.name)
-    if to and to.unreadable and account.unreadable:
+    if to and to.unreadable and account.first_unreadable:
         checked = map(UNREADABLE.check, row_groups(lines))
         return StoredTable(to.write(to.unreadable, checked, UNREADABLE, {}), UNREADABLE)
     if to and to.unreadable:
@@ -340,7 +340,9 @@ def within_window(
     if not kept.num_rows:
         if out:
             out.unlink()
-        begin, end = (_utc(value) for value in window_s)
+        begin, end = (
+            "any time" if s is None else f"{datetime.fromtimestamp(s, UTC):%Y-%m-%dT%H:%MZ}" for s in window_s
+        )
         found = f"{n_jobs:,} jobs, none of them submitted and ended from {begin} to {end}"
         raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
     outside = total(left_out)
@@ -371,7 +373,3 @@ def in_window(jobs: LargeTable, window_s: Window) -> Iterator[tuple[pa.Table, Bo
             chosen &= np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s)) < end_s
             chosen &= ~np.isnan(submit_s)
         yield part, chosen
-
-
-def _utc(seconds: int | None) -> str:
-    return "any time" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%MZ}"

@@ -48,7 +48,6 @@ class Account:
     n_bytes: int = 0
     n_earlier: int = 0
     earlier_lacks: tuple[str, ...] = ()
-    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
     records: Counter[tuple[str, str]] = field(default_factory=Counter)
     damaged: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     first_unreadable: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
@@ -79,9 +78,8 @@ class Account:
             self.records[label, reader.name] += n_records
         for row, reason in enumerate(unreadable.column("reason").cast(pa.string()).to_pylist()):
             key = (reader.name, reason)
-            if key not in self.unreadable:
+            if key not in self.first_unreadable:
                 self.first_unreadable[key] = unreadable.slice(row, 1).to_pylist()[0]
-            self.unreadable[key] += 1
             for label in (source.label, ALL):
                 self.damaged[label, *key] += 1
 
@@ -132,7 +130,7 @@ def check_account(account: Account, most: float) -> None:
     if not account.n_jobs + account.n_earlier:
         where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
         found, do = f"no job in {account.n_lines} lines", "check that the export ran"
-        if any(reason == "no_line_end" for _, reason in account.unreadable):
+        if any(reason == "no_line_end" for _, reason in account.first_unreadable):
             found += ", and a last line without a line end"
             do = READ_AGAIN
         raise InputError(where, found, "; or ".join(reader.expects for reader in account.readers.values()), do)
@@ -157,7 +155,7 @@ def report(
     set_aside = {name: Tally(n) for name, n in sorted(account.lines.items())}
     set_aside["superseded"] = Tally(account.n_superseded, float(account.superseded_proc_s))
     for _, reason in _reasons(account):
-        n_lines = sum(n for (_, named), n in account.unreadable.items() if named == reason)
+        n_lines = sum(n for (label, _, named), n in account.damaged.items() if label == ALL and named == reason)
         set_aside[reason] = Tally(n_lines)
     return Report(
         "ingest",
@@ -173,7 +171,9 @@ def report(
 def _reasons(account: Account) -> list[tuple[str, str]]:
     """Format and reason of what was unreadable, in the formats' order, then the reader's order of reasons."""
     known = [(name, reason) for name, reader in account.readers.items() for reason in reader.reasons]
-    return [key for key in dict.fromkeys([*known, *sorted(account.unreadable)]) if account.unreadable[key]]
+    return [
+        key for key in dict.fromkeys([*known, *sorted(account.first_unreadable)]) if key in account.first_unreadable
+    ]
 
 
 def _facts(account: Account) -> dict[str, Fact]:
@@ -211,7 +211,7 @@ def _notes(account: Account, settings: IngestSettings) -> Sequence[str]:
 
 def _unreadable_note(account: Account, key: tuple[str, str]) -> str:
     """How many lines have this reason, and the first place where it was met."""
-    n_lines = "1 line is" if account.unreadable[key] == 1 else f"{account.unreadable[key]} lines are"
+    n_lines = "1 line is" if account.damaged[ALL, *key] == 1 else f"{account.damaged[ALL, *key]} lines are"
     first, expected = explained(account.first_unreadable[key]), account.readers[key[0]].expects
     said = f"{n_lines} set aside as unreadable, the first at {first}, expected {expected}"
     label, share = account.most_damaged(key)

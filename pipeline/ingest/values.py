@@ -437,7 +437,12 @@ def texts(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
     array = pa.StringArray.from_buffers(
         len(start), pa.py_buffer(offsets), pa.py_buffer(out), arrow(~empty).buffers()[1], int(empty.sum())
     )
-    return array if is_ascii or _is_utf8(array) else _escaped(out.tobytes(), offsets, empty)
+    if not is_ascii:
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            return _escaped(out.tobytes(), offsets, empty)
+    return array
 
 
 def decoded(word: bytes) -> str:
@@ -457,14 +462,6 @@ def _gather(data: Bytes, start: Ints, end: Ints, offsets: npt.NDArray[np.int32],
             place += 1
         offsets[row + 1] = place
     return bool(mixed < 128)
-
-
-def _is_utf8(array: pa.Array) -> bool:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _escaped(data: bytes, offsets: npt.NDArray[np.int32], empty: Bools) -> pa.StringArray:

@@ -162,11 +162,6 @@ class Fields:
         self.mark(np.isnan(code) & (end > start), "not_an_exit_code")
         return code
 
-    def check_same(self, one: Floats, other: Floats) -> None:
-        """Mark the records of a text of which two columns tell different numbers of what Slurm writes from one."""
-        if self.context.is_text:
-            self.mark(~np.isnan(one) & ~np.isnan(other) & (one != other), "shifted_fields")
-
     def mark(self, invalid: Bools, reason: str) -> None:
         """Set records aside that have no reason yet."""
         if invalid.any():
@@ -308,7 +303,10 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         of_job, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
     allocated, largest_kib = fields.category("alloc_tres"), fields.memory("max_rss", 1 / 1024)[0]
     for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
-        fields.check_same(by_word(allocated, partial(counted, pattern)), number[name])
+        # In a text, where two columns tell different numbers of what Slurm writes from one, fields are shifted.
+        other = by_word(allocated, partial(counted, pattern))
+        is_other = ~np.isnan(other) & ~np.isnan(number[name]) & (other != number[name])
+        fields.mark(is_other & fields.context.is_text, "shifted_fields")
     listed = by_word(allocated, gpus_of)
     gpus = np.where(np.isnan(listed), fields.by_word("req_tres", gpus_of), listed)
     return typed | {

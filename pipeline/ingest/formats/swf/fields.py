@@ -11,7 +11,8 @@ names the fields): GPUs of the job, the soft walltime, and a descriptor of requi
 `8 3600 all:excl:2x4`, where 2x4 asks for two nodes. Field 6 repeats the runtime there, and is left unknown."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -314,13 +315,8 @@ def short_names(said: dict[int, str]) -> dict[int, str]:
     """
     cut = {number: " ".join(text.split(" (")[0].split()) for number, text in said.items()}
     named = {number: name for number, name in cut.items() if name and not name.lstrip("-").isdigit()}
-    shared = _repeated(named.values())
-    return {number: f"{name} #{number}" if name in shared else name for number, name in named.items()}
-
-
-def _repeated(names: Iterable[str]) -> set[str]:
-    seen: set[str] = set()
-    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
+    n_times = Counter(named.values())
+    return {number: f"{name} #{number}" if n_times[name] > 1 else name for number, name in named.items()}
 
 
 def _key(text: bytes) -> re.Match[str] | None:

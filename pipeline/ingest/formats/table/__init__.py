@@ -175,17 +175,14 @@ def read_parts(source: Source, names: Sequence[str], used: Sequence[str], settin
 def _opened(source: Source, start: bytes) -> Any:
     try:
         if start.startswith(PARQUET):
-            return _parquet(source)
+            # Texts stay dictionaries, so that one that repeats is in memory once.
+            schema = pq.read_schema(source.path)
+            are_texts = (pa.types.is_string, pa.types.is_large_string)
+            texts = [field.name for field in schema if any(is_text(field.type) for is_text in are_texts)]
+            return parquet_file(source.path, read_dictionary=texts)
         return pa.ipc.open_file(source.opened() if source.opened else pa.memory_map(str(source.path)))
     except (pa.ArrowException, OSError) as error:
         raise _damaged(source, error) from None
-
-
-def _parquet(source: Source) -> pq.ParquetFile:
-    """A file whose texts stay dictionaries, so that one that repeats is in memory once."""
-    schema = pq.read_schema(source.path)
-    texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    return parquet_file(source.path, read_dictionary=texts)
 
 
 def _damaged(source: Source, error: Exception) -> InputError:
@@ -413,7 +410,8 @@ def _texts(rows: Rows, source: Source, line: Ints) -> dict[str, pa.Array]:
     found: dict[str, pa.Array] = {}
     for name in (name for name in guesses.CATEGORIES if rows.has(name) and name != "state"):
         # ClusterCockpit and slurmdbd give a job that is in no array the array 0.
-        found[name] = categories(values.as_texts(rows.array(name)), _array_of if name == "array_id" else str)
+        words = values.as_texts(rows.array(name))
+        found[name] = categories(pc.if_else(pc.equal(words, "0"), None, words) if name == "array_id" else words, str)
     for name in (name for name in guesses.TEXTS if rows.has(name)):
         found[name] = values.as_texts(rows.array(name))
     if rows.has("state"):
@@ -438,10 +436,6 @@ def _states(array: pa.Array, *, are_slurms: bool) -> pa.Array:
         return known.get(found.lower().replace(" ", "_"), found)
 
     return categories(values.as_texts(array), term)
-
-
-def _array_of(word: str) -> str | None:
-    return None if word == "0" else word
 
 
 def _first_known(*told: Floats) -> Floats:
