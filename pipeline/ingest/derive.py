@@ -42,7 +42,10 @@ def inputs_column(table: pa.Table, rules: Sequence[InputRule], *, only_numbers: 
     found: pa.Array | None = None
     for rule in rules:
         if rule.text in table.column_names:
-            own = _by_rule(table.column(rule.text), rule, only_numbers=only_numbers)
+            encoded = one_piece(table.column(rule.text).cast(pa.string())).dictionary_encode()
+            words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_INPUT_CHARACTERS)
+            matches = pc.extract_regex(words, whole_text_pattern(rule.find)).to_pylist()
+            own = texts([_json(match, only_numbers) for match in matches]).take(encoded.indices)
             found = own if found is None else pc.coalesce(found, own)
     return found
 
@@ -51,13 +54,6 @@ def inputs_of(said: Mapping[str, str], rules: Sequence[InputRule], *, only_numbe
     """What the rules read from one job's texts, given by column of the log; rules of texts not given are not asked."""
     found = inputs_column(pa.table({name: [text] for name, text in said.items()}), rules, only_numbers=only_numbers)
     return None if found is None else found[0].as_py()
-
-
-def _by_rule(column: pa.ChunkedArray, rule: InputRule, *, only_numbers: bool) -> pa.Array:
-    encoded = one_piece(column.cast(pa.string())).dictionary_encode()
-    words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_INPUT_CHARACTERS)
-    matches = pc.extract_regex(words, whole_text_pattern(rule.find)).to_pylist()
-    return texts([_json(match, only_numbers) for match in matches]).take(encoded.indices)
 
 
 def _json(match: dict[str, str] | None, only_numbers: bool) -> str | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -99,10 +100,18 @@ def read_jobs_tables(
         beside = f"a log beside {printable(next(s.label for s in sources if is_table(s)))}, a table of jobs"
         raise InputError(printable(log.label), beside, "logs or tables", "add it with walltime ingest --update")
     names_key(sources, site)
+
+    def batches(source: Source) -> Iterator[pa.Table]:
+        named = read_metadata(source.path).get("table", "another")
+        if named != JOBS.name:
+            expected = "a table of jobs, as walltime ingest writes it"
+            raise InputError(printable(source.label), f"{printable(named, 40)} table", expected, OWN_TABLE)
+        return read_older_batches(source.path, JOBS)
+
     rows = Records({JOBS.name: JOBS.schema()}, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
     seen, kept, sites, submits_s = Tally(), Tally(), set[str](), list[int]()
     last, is_in_order = JOBS.empty(), True
-    for batch in (batch for source in sources for batch in _batches(source)):
+    for batch in chain.from_iterable(map(batches, sources)):
         own = batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name))
         for name in SET_LATER:
             own = replaced(own, name, unknown(own.num_rows, JOBS.schema().field(name).type))
@@ -137,14 +146,6 @@ def read_jobs_tables(
     return jobs, UNREADABLE.check(pa.concat_tables([UNREADABLE.empty(), *lines])), report
 
 
-def _batches(source: Source) -> Iterator[pa.Table]:
-    named = read_metadata(source.path).get("table", "another")
-    if named != JOBS.name:
-        found = f"{printable(named, 40)} table"
-        raise InputError(printable(source.label), found, "a table of jobs, as walltime ingest writes it", OWN_TABLE)
-    return read_older_batches(source.path, JOBS)
-
-
 # ---------------- an earlier table
 # Brings an earlier JOBS table up to date with new records.
 
@@ -159,23 +160,14 @@ class EarlierTable:
     """
 
     def __init__(self, path: Path, new_ids: pa.Array, site: str) -> None:
-        """new_ids: what the ids of the new records begin with."""
+        """new_ids: what the ids of the new records begin with. n_rows: all rows; lacks: columns it does not have."""
         self.path, self.site, self.is_in_order = path, site, True
+        self.n_rows, there = StoredTable(path, JOBS).num_rows, schema_names(path, JOBS)
+        self.lacks = tuple(name for name in JOBS.schema().names if name not in there)
         self.counts, self.first_ids = Counter[str](), dict[str, list[str]]()
         self._new_ids = new_ids
         self._submits_s: list[int] = []
         self._ends_s: list[int] = []
-
-    @property
-    def n_rows(self) -> int:
-        """All rows."""
-        return StoredTable(self.path, JOBS).num_rows
-
-    @property
-    def lacks(self) -> tuple[str, ...]:
-        """Columns of JOBS that the table does not have."""
-        there = schema_names(self.path, JOBS)
-        return tuple(name for name in JOBS.schema().names if name not in there)
 
     def changing(self) -> Iterator[pa.Table]:
         """The rows of the new records' jobs; all rows, where the table is not in the order in which it is written."""
@@ -261,15 +253,13 @@ class EarlierTable:
             "vanished": "should be in these logs and are not; they stay",
             "other_sites": f"are of other sites than {printable(self.site, 60)}, and stay as they are",
         }
-        return [
-            f"{self.counts[name]} jobs of the earlier table {told}: {self._shown(name)}"
-            for name, told in said.items()
-            if self.counts[name]
-        ]
-
-    def _shown(self, name: str) -> str:
-        more = ", ..." if self.counts[name] > len(self.first_ids[name]) else ""
-        return ", ".join(printable(job_id, 60) for job_id in self.first_ids[name]) + more
+        found = []
+        for name, told in said.items():
+            if n := self.counts[name]:
+                shown = ", ".join(printable(job_id, 60) for job_id in self.first_ids[name])
+                more = ", ..." if n > len(self.first_ids[name]) else ""
+                found.append(f"{n} jobs of the earlier table {told}: {shown}{more}")
+        return found
 
 
 def _is_part(jobs: pa.Table) -> Bools:

@@ -286,6 +286,13 @@ class Guesses:
         reasons, objections = (*old.reasons, *filter(None, [reason])), (*old.objections, *filter(None, [objection]))
         self.columns[target] = replace(old, reasons=reasons, objections=objections, **changes)  # type: ignore[arg-type]
 
+    def set_unit(self, target: str, unit: str, evidence: str) -> None:
+        """Read the numbers of a column in a unit, where nothing says theirs, and say so with what speaks for it."""
+        if self.columns[target].is_number(self.rows):
+            self.change(target, factor=TIME_UNITS[unit], unit=unit)
+            tail = f", in which {evidence}" if evidence else ""
+            self.said.append(f"{self.columns[target].shown} is read in {unit}{tail}; {_how(target)}")
+
     def reject(self, target: str, why: str) -> None:
         """Take no column for this target."""
         column = self.columns.pop(target)
@@ -426,10 +433,7 @@ def _set_span(found: Guesses, target: str, span_s: Floats | None, span: str) -> 
         return
     reason = f"it is {span} in {n_same:,} of {n_known:,} rows" if n_known else "no other column confirms it"
     found.change(target, *((reason,) if is_confirmed else ("", f"{reason} only")))
-    if column.is_number(found.rows):
-        found.change(target, factor=TIME_UNITS[unit], unit=unit)
-        tail = f", in which it is {span}" if n_known and is_confirmed else ""
-        found.said.append(f"{column.shown} is read in {unit}{tail}; {_how(target)}")
+    found.set_unit(target, unit, f"it is {span}" if n_known and is_confirmed else "")
 
 
 def _same(took_s: Floats, span_s: Floats) -> Bools:
@@ -466,10 +470,7 @@ def _set_limit(found: Guesses, ran_s: Floats | None) -> None:
             found.reject("requested_s", f"it is the runtime in {n_same:,} of {int(known.sum()):,} rows, and no limit")
             return
     found.change("requested_s", *(("", f"only {why}") if share < _ENOUGH else (why,)))
-    if column.is_number(found.rows):
-        found.change("requested_s", factor=TIME_UNITS[unit], unit=unit)
-        tail = f", in which {why}" if share >= _ENOUGH else ""
-        found.said.append(f"{column.shown} is read in {unit}{tail}; {_how('requested_s')}")
+    found.set_unit("requested_s", unit, why if share >= _ENOUGH else "")
 
 
 def _limit_unit(column: Column, rows: pa.Table, ran_s: Floats | None) -> tuple[str, float]:
