@@ -32,54 +32,28 @@ from pipeline.settings import IngestSettings, SiteSettings
 BLOCK_BYTES = 1 << 22
 """Read at a time: what a block's spans and values take is some times that, and stays in the processor's reach."""
 
-MAX_HELD_BYTES = 1 << 22
-"""How much of a block waits for the next one, so that a record that goes on there is read whole."""
-
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
-    habits, held = Habits(start), None
-    layout = find_layout(start, settings, f"{printable(source.label)}, line 1")
-    for block in line_blocks(source, BLOCK_BYTES):
-        joined = block if held is None else _together(held, block)
-        cut = last_start(joined.data, layout)
-        done, held = _split(joined, cut if len(joined.data) - cut <= MAX_HELD_BYTES else len(joined.data))
-        for chunk, named in _chunks(done, layout, context, habits):
-            layout = named
-            yield chunk
-    for chunk, _ in _chunks(held, layout, context, habits):
-        yield chunk
+    habits, layouts = Habits(start), [find_layout(start, settings, f"{printable(source.label)}, line 1")]
+    # What follows the last sure start of a record waits for the next block, so that a record that goes on is whole.
+    for block in line_blocks(source, BLOCK_BYTES, lambda data: last_start(data, layouts[-1])):
+        yield from _chunks(block, layouts, context, habits)
 
 
-def _together(one: Block, other: Block) -> Block:
-    return Block(one.data + other.data, one.line, one.offset, one.n_lines + other.n_lines)
-
-
-def _split(block: Block, cut: int) -> tuple[Block | None, Block | None]:
-    """A block's lines before a byte, and those from it on; None where there are none."""
-    if cut in (0, len(block.data)):
-        return (None, block) if cut == 0 else (block, None)
-    after = block.data[cut:]
-    n_after = after.count(b"\n") + (not after.endswith(b"\n"))
-    n_before = block.n_lines - n_after
-    return (
-        Block(block.data[:cut], block.line, block.offset, n_before),
-        Block(after, block.line + n_before, block.offset + cut, n_after),
-    )
-
-
-def _chunks(block: Block | None, layout: Layout, context: Context, habits: Habits) -> Iterator[tuple[Chunk, Layout]]:
-    """A block as chunks, one for each layout that a line in it names, and the layout that holds after it."""
-    while block is not None:
-        scanned = scan_block(block.data, layout, block.n_lines, habits)
-        rest = None
-        if scanned.cut is not None:
-            _, at, layout = scanned.cut
-            block, rest = _split(block, at)
-        if block is not None:
-            yield _chunk(scanned, block, context), layout
-        block = rest
+def _chunks(block: Block, layouts: list[Layout], context: Context, habits: Habits) -> Iterator[Chunk]:
+    """A block as chunks, one for each layout that a line in it names; `layouts` takes these in."""
+    while True:
+        scanned = scan_block(block.data, layouts[-1], block.n_lines, habits)
+        if scanned.cut is None:
+            yield _chunk(scanned, block, context)
+            return
+        n_lines, at, other = scanned.cut
+        layouts.append(other)
+        if at:
+            yield _chunk(scanned, Block(block.data[:at], block.line, block.offset, n_lines), context)
+        block = Block(block.data[at:], block.line + n_lines, block.offset + at, block.n_lines - n_lines)
 
 
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
