@@ -13,7 +13,7 @@ schema of its own that has a job_id, and puts them together in `fold`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any
@@ -23,9 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Floats, arrow, floats_of, integers, nulls, texts, unknown
+from pipeline.arrays import CATEGORY, Floats, Ints, arrow, floats_of, integers, nulls, texts, unknown
 from pipeline.errors import InputError, printable
-from pipeline.ingest.sources import Source, empty_source
+from pipeline.ingest.sources import Block, Source, empty_source
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS, UNREADABLE
 
@@ -194,6 +194,16 @@ def unreadable_row(source: Source, line: int, offset: int, reason: str, raw: byt
     text = raw[: 4 * RAW_CHARACTERS].decode("utf-8", "backslashreplace")[:RAW_CHARACTERS]
     where = {"source_file": source.label, "source_line": line, "byte_offset": float(offset)}
     return where | {"reason": reason, "raw": text}
+
+
+def unreadable_rows(source: Source, block: Block, bad: Ints, reasons: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of UNREADABLE of lines of a block: line (from 0), start and end byte, and 1 + the reason's place."""
+    return [
+        unreadable_row(
+            source, block.line + line, block.offset + start, reasons[reason - 1], block.data[start:end].rstrip(b"\r")
+        )
+        for line, start, end, reason in bad.tolist()
+    ]  # fmt: skip
 
 
 def unreadable_table(rows: list[dict[str, Any]]) -> pa.Table:

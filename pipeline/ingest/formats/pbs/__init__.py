@@ -28,13 +28,12 @@ from pipeline.ingest.formats.pbs.fold import fold, pruned
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
 from pipeline.ingest.reader import (
     NO_LINE_END,
-    RAW_CHARACTERS,
     Chunk,
     Layout,
     Reader,
     Remarks,
     jobs_table,
-    unreadable_row,
+    unreadable_rows,
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, head, line_blocks
@@ -64,14 +63,14 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             scanned, source.label, block.line, site.timezone, takes_last=settings.last_line == "take"
         )  # fmt: skip
         bad = np.concatenate([scanned.bad, records.bad])
-        unreadable = _rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")])
+        unreadable = unreadable_rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")], REASONS)
         records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
         records.remarks["joined"] += scanned.n_joined
 
         def cut_short(chosen: Bools, place: Ints = records.place, block: Block = block) -> list[dict[str, object]]:
             place = place[chosen]
             place[:, 3] = REASONS.index("cut_short") + 1
-            return _rows(source, block, place)
+            return unreadable_rows(source, block, place, REASONS)
 
         sure = doubtful.hold(records.parts, records.could, records.odd, cut_short)
         parts, told_elsewhere = pruned(sure)
@@ -97,16 +96,6 @@ def _last_record(data: bytes) -> int:
             return 0
         if _DATED.match(data, at + 1):
             return at + 1
-
-
-def _rows(source: Source, block: Block, bad: Ints) -> list[dict[str, object]]:
-    return [
-        unreadable_row(
-            source, block.line + line, block.offset + start, REASONS[reason - 1],
-            block.data[start : min(end, start + 4 * RAW_CHARACTERS)].rstrip(b"\r"),
-        )
-        for line, start, end, reason in bad.tolist()
-    ]  # fmt: skip
 
 
 _SENTENCES = {

@@ -111,60 +111,37 @@ class Progress:
 
 def elements(blocks: Iterator[bytes], progress: Progress) -> Iterator[Element]:
     """Every element of the "jobs" arrays of the document (or documents, one after the other) that the blocks make."""
-    window = _Window(progress)
+    data, line, offset, is_inside = b"", 1, 0, False
+    begins: re.Pattern[bytes] | None = None
     for block in blocks:
-        yield from window.take(block)
-    yield from window.end()
-
-
-class _Window:
-    """The bytes not yet handed out, which start with an element where `is_inside`; where they stand in the document."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._data, self._line, self._offset = b"", 1, 0
-        self._begins: re.Pattern[bytes] | None = None
-        self._is_inside = False
-
-    def take(self, block: bytes) -> Iterator[Element]:
-        self._progress.n_bytes += len(block)
-        self._data += block
-        starts = self._starts()
-        if starts:
-            yield from self._between(starts)
-        elif self._is_inside and len(self._data) > MAX_ELEMENT_BYTES:
-            yield Element(None, TOO_LONG, self._line, self._offset, self._data[:_RAW_BYTES])
-            self._is_inside = False
-        if not self._is_inside:
-            n_bytes = max(0, len(self._data) - _OVERLAP_BYTES)
-            self._line += self._data.count(b"\n", 0, n_bytes)
-            self._offset += n_bytes
-            self._data = self._data[n_bytes:]
-
-    def end(self) -> Iterator[Element]:
-        if self._is_inside:
-            yield from _parsed(self._data, self._line, self._offset, self._progress, is_last=True)
-        elif self._progress.has_array and b"]" not in self._data:
-            self._progress.is_cut = True
-
-    def _between(self, starts: list[int]) -> Iterator[Element]:
-        """The elements from each start to the next; what follows the last is kept."""
-        gone = 0
-        for start, stop in pairwise([0, *starts] if self._is_inside else starts):
-            self._line += self._data.count(b"\n", gone, start)
-            yield from _parsed(self._data[start:stop], self._line, self._offset + start, self._progress, is_last=False)
-            gone = start
-        self._line += self._data.count(b"\n", gone, starts[-1])
-        self._offset += starts[-1]
-        self._data, self._is_inside = self._data[starts[-1] :], True
-
-    def _starts(self) -> list[int]:
-        """Where elements start behind the one the window starts with."""
-        self._progress.has_array = self._progress.has_array or ARRAY.search(self._data) is not None
-        if self._begins is None and (first := _FIRST_KEY.search(self._data)):
+        # What is kept of the blocks before starts with an element where `is_inside`.
+        progress.n_bytes += len(block)
+        data += block
+        progress.has_array = progress.has_array or ARRAY.search(data) is not None
+        if begins is None and (first := _FIRST_KEY.search(data)):
             key = re.escape(first[1])
-            self._begins = re.compile(rb'(?:\}\s*,\s*|"jobs"\s*:\s*\[\s*)(?=\{\s*' + key + b")")
-        return [match.end() for match in self._begins.finditer(self._data)] if self._begins else []
+            begins = re.compile(rb'(?:\}\s*,\s*|"jobs"\s*:\s*\[\s*)(?=\{\s*' + key + b")")
+        starts = [match.end() for match in begins.finditer(data)] if begins else []
+        gone = 0
+        for start, stop in pairwise([0, *starts] if is_inside else starts):
+            line += data.count(b"\n", gone, start)
+            yield from _parsed(data[start:stop], line, offset + start, progress, is_last=False)
+            gone = start
+        if starts:
+            is_inside, last = True, starts[-1]
+        elif is_inside and len(data) > MAX_ELEMENT_BYTES:
+            yield Element(None, TOO_LONG, line, offset, data[:_RAW_BYTES])
+            is_inside = False
+        if not is_inside:
+            last = max(0, len(data) - _OVERLAP_BYTES)
+        elif not starts:
+            last = 0
+        line += data.count(b"\n", gone, last)
+        offset, data = offset + last, data[last:]
+    if is_inside:
+        yield from _parsed(data, line, offset, progress, is_last=True)
+    elif progress.has_array and b"]" not in data:
+        progress.is_cut = True
 
 
 def _parsed(data: bytes, line: int, offset: int, progress: Progress, *, is_last: bool) -> Iterator[Element]:

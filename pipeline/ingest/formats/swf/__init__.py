@@ -62,7 +62,7 @@ from pipeline.ingest.reader import (
     constant,
     jobs_table,
     requested_memory,
-    unreadable_row,
+    unreadable_rows,
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, line_blocks
@@ -94,7 +94,9 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         width = scanned.width
         extra.n_long += scanned.n_long
         has_18_fields = width == N_FIELDS
-        unreadable = _unreadable_rows(source, block, scanned)
+        has_nul = [b"\0" in block.data[start:end] for _, start, end, _ in scanned.bad.tolist()]
+        scanned.bad[has_nul, 3] = NUL_BYTES
+        unreadable = unreadable_rows(source, block, scanned.bad, REASONS)
         n_before = int(np.searchsorted(scanned.bad[:, 0], scanned.line[0])) if len(scanned.line) else len(unreadable)
         jobs = _typed(scanned, block, header, extra, source, site, remarks)
         last_submit = _remark(jobs, scanned, last_submit, remarks)
@@ -193,16 +195,6 @@ class _ExtraFields:
         remarks[f"dialect {self._dialect.name}"] += n_lines
         remarks["long_lines"] -= n_lines
         return {name: values for name, values in columns.items() if name not in self.moved}
-
-
-def _unreadable_rows(source: Source, block: Block, scanned: Scanned) -> list[dict[str, object]]:
-    return [
-        unreadable_row(
-            source, block.line + line, block.offset + start,
-            REASONS[(NUL_BYTES if b"\0" in block.data[start:end] else reason) - 1], block.data[start:end].rstrip(b"\r"),
-        )
-        for line, start, end, reason in scanned.bad.tolist()
-    ]  # fmt: skip
 
 
 def _typed(
