@@ -63,16 +63,15 @@ class Fields:
 
     def whole(self, name: str) -> pa.Array:
         """int64, floored."""
-        return self._null(pa.int64()) if name not in self.numbers else arrow(self._whole(name), self._missing(name))
+        return arrow(self._whole(name), self._missing(name))
 
     def real(self, name: str) -> pa.Array:
         """float64, with the fraction."""
-        return self._null(pa.float64()) if name not in self.numbers else arrow(self._real(name), self._missing(name))
+        return arrow(self._real(name), self._missing(name))
 
     def text(self, name: str) -> pa.Array:
         """The integer as text."""
-        whole = self.whole(name)
-        return self._null(pa.string()) if whole.null_count == len(whole) else whole.cast(pa.string())
+        return self.whole(name).cast(pa.string())
 
     def category(self, name: str, names: Mapping[int, str] | None = None) -> pa.DictionaryArray:
         """Categories: the header's name where it has one, else the number."""
@@ -81,8 +80,6 @@ class Fields:
 
     def instant(self, zero_s: int, *names: str) -> pa.Array:
         """int64, an instant and durations after it added up, floored, counted from `zero_s`; null where one is."""
-        if any(name not in self.numbers for name in names):
-            return self._null(pa.int64())
         missing = np.logical_or.reduce([self._missing(name) for name in names])
         total: Ints = np.add.reduce([self._whole(name) for name in names], dtype=np.int64) + np.int64(zero_s)
         fractions = [self._real(name) - self._whole(name) for name in names if self._has_fractions(name)]
@@ -92,7 +89,7 @@ class Fields:
 
     def submits(self) -> Ints:
         """Field 2 of the rows that have it, as it stands."""
-        return self._whole("submit_s")[~self._missing("submit_s")] if "submit_s" in self.numbers else np.empty(0, int)
+        return self._whole("submit_s")[~self._missing("submit_s")]
 
     def n_floored(self) -> int:
         """How many values lost a fraction because their column holds whole numbers."""
@@ -101,7 +98,8 @@ class Fields:
         return sum(int(np.count_nonzero(self.scanned.real[self.numbers[name] - 1][self.rows])) for name in names)
 
     def _whole(self, name: str) -> Ints:
-        return self.scanned.whole[self.numbers[name] - 1][self.rows]
+        number = self.numbers.get(name)
+        return self.scanned.whole[number - 1][self.rows] if number else np.full(self.rows.stop - self.rows.start, -1)
 
     def _real(self, name: str) -> Floats:
         values = self._whole(name).astype(np.float64)
@@ -118,10 +116,7 @@ class Fields:
         return missing
 
     def _has_fractions(self, name: str) -> bool:
-        return bool(self.scanned.fractional[self.numbers[name] - 1])
-
-    def _null(self, kind: pa.DataType) -> pa.Array:
-        return pa.nulls(len(self.scanned.line[self.rows]), kind)
+        return name in self.numbers and bool(self.scanned.fractional[self.numbers[name] - 1])
 
 
 N_EXTENDED, _PROCS = 21, 4

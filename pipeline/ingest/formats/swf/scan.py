@@ -164,7 +164,18 @@ def _line_bounds(text: Bytes) -> tuple[Ints, Ints]:
 def _together(parts: Sequence[Scanned]) -> Scanned:
     """Parts of one block, of which each has its own lines, in order of line."""
     filled = [part for part in parts if len(part.line)]
-    rows = filled[0] if len(filled) == 1 else _rows_together(filled)
+    rows = filled[0]
+    if len(filled) > 1:
+        line = np.concatenate([part.line for part in filled])
+        order = np.argsort(line, kind="stable")
+        fractional: Bools = np.logical_or.reduce([part.fractional for part in filled])
+        real = [
+            np.concatenate([p.real[k] if p.fractional[k] else np.zeros(len(p.line)) for p in filled])[order]
+            if fractional[k] else np.empty(0)
+            for k in range(N_FIELDS)
+        ]  # fmt: skip
+        whole = [np.concatenate([part.whole[k] for part in filled])[order] for k in range(N_FIELDS)]
+        rows = replace(rows, whole=whole, real=real, fractional=fractional, line=line[order])
     comments = np.concatenate([part.comments for part in parts])
     comments[:, 0] = np.searchsorted(rows.line, comments[:, 1])
     n_blank, n_long, n_short = (
@@ -174,19 +185,6 @@ def _together(parts: Sequence[Scanned]) -> Scanned:
     return replace(
         rows, bad=bad, comments=comments, width=width, n_blank=n_blank, n_long=n_long, n_short=n_short
     )  # fmt: skip
-
-
-def _rows_together(parts: Sequence[Scanned]) -> Scanned:
-    line = np.concatenate([part.line for part in parts])
-    order = np.argsort(line, kind="stable")
-    fractional: Bools = np.logical_or.reduce([part.fractional for part in parts])
-    real = [
-        np.concatenate([p.real[k] if p.fractional[k] else np.zeros(len(p.line)) for p in parts])[order]
-        if fractional[k] else np.empty(0)
-        for k in range(N_FIELDS)
-    ]  # fmt: skip
-    whole = [np.concatenate([part.whole[k] for part in parts])[order] for k in range(N_FIELDS)]
-    return replace(parts[0], whole=whole, real=real, fractional=fractional, line=line[order])
 
 
 def scan_lines(data: bytes, width: int) -> Scanned:
