@@ -45,15 +45,6 @@ class Window:
     until_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
-    """A source, and the settings to read it under: its delimiter, and UTC whatever the site's zone."""
-
-    source: Source
-    site: SiteSettings
-    settings: IngestSettings
-
-
 @contextmanager
 def live(
     site: SiteSettings,
@@ -62,9 +53,10 @@ def live(
     environment: Mapping[str, str],
     token: bytes,
     cluster: str | None = None,
-) -> Iterator[Live]:
-    """sacct's records of a window; sacct is started when they are first read, and ended at the latest here.
+) -> Iterator[tuple[Source, SiteSettings, IngestSettings]]:
+    """sacct's records of a window, and what to read them under: its delimiter, and UTC whatever the site's zone.
 
+    sacct is started when they are first read, and ended at the latest here.
     environment: sacct's, with PATH; `token`: at least 4 random bytes; `cluster`: by default sacct's own. InputError
     where sacct is not there, fails, or is silent for longer than SACCT_TIMEOUT_S.
     """
@@ -75,7 +67,7 @@ def live(
     records = ReadOnce(BufferedReader(program))
     reading = {"format": "sacct", "delimiter": delimiter}
     try:
-        yield Live(
+        yield (
             Source(Path("sacct"), "sacct", opened=lambda: cast(BinaryIO, records.view())),
             site.model_copy(update={"timezone": "UTC"}),
             settings.model_copy(update=reading),

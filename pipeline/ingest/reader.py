@@ -70,6 +70,11 @@ Remarks = Counter[str]
 """A reader's own tallies, which add up over chunks and files."""
 
 
+def named(remarks: Remarks, prefix: str) -> dict[str, int]:
+    """The tallies whose names begin so, by the rest of the name, in its order."""
+    return {name.removeprefix(prefix): n for name, n in sorted(remarks.items()) if name.startswith(prefix) and n}
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A part of one source.

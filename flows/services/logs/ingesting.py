@@ -64,8 +64,8 @@ def log_sources(
 def sacct_records(settings: RunSettings, window: Window) -> Iterator[Reading]:
     """sacct's records of a window, with the settings under which ingest reads them."""
     token, cluster = os.urandom(_TOKEN_BYTES), settings.source.cluster
-    with live(settings.site, settings.ingest, window, os.environ, token, cluster) as found:
-        yield [found.source], found.site, found.settings
+    with live(settings.site, settings.ingest, window, os.environ, token, cluster) as (source, site, read_under):
+        yield [source], site, read_under
 
 
 def time_window(since: str | None, until: str | None, settings: RunSettings, now_s: int) -> Window:

@@ -72,15 +72,15 @@ def fake(tmp_path: Path) -> Fake:
 
 
 def output_of(settings: IngestSettings) -> bytes:
-    with live(SITE, settings, WINDOW, os.environ, TOKEN) as found:
-        return b"".join(block.data for block in line_blocks(found.source))
+    with live(SITE, settings, WINDOW, os.environ, TOKEN) as (source, *_):
+        return b"".join(block.data for block in line_blocks(source))
 
 
 def read(settings: IngestSettings):
     if "sacct" not in FORMATS:
         pytest.skip("no reader of sacct's text yet")
-    with live(SITE, settings, WINDOW, os.environ, TOKEN) as found:
-        return ingest([found.source], found.site, found.settings)
+    with live(SITE, settings, WINDOW, os.environ, TOKEN) as (source, site, read_under):
+        return ingest([source], site, read_under)
 
 
 def rows(*jobs: dict[str, str]) -> str:
@@ -124,8 +124,8 @@ def test_a_field_that_this_sacct_lacks_is_not_asked_for(fake: Fake) -> None:
 
 
 def test_the_sites_own_format_is_no_part_of_the_environment(fake: Fake, tmp_path: Path) -> None:
-    with live(SITE, fake(), WINDOW, dict(os.environ) | {"SACCT_FORMAT": "jobid"}, TOKEN) as found:
-        head(found.source)
+    with live(SITE, fake(), WINDOW, dict(os.environ) | {"SACCT_FORMAT": "jobid"}, TOKEN) as (source, *_):
+        head(source)
     assert "SACCT_FORMAT" not in (tmp_path / "log").read_text()
 
 
@@ -140,27 +140,27 @@ def test_hostile_names_come_through(fake: Fake) -> None:
 
 
 def test_it_is_asked_once_though_its_start_is_looked_at_first(fake: Fake, tmp_path: Path) -> None:
-    with live(SITE, fake(rows(*[JOB] * 5000)), WINDOW, os.environ, TOKEN) as found:
-        start = head(found.source)
-        whole = b"".join(block.data for block in line_blocks(found.source))
+    with live(SITE, fake(rows(*[JOB] * 5000)), WINDOW, os.environ, TOKEN) as (source, *_):
+        start = head(source)
+        whole = b"".join(block.data for block in line_blocks(source))
     assert whole.startswith(start)
     assert whole.count(b"\n") == 5001
     assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
 def test_it_is_read_once(fake: Fake, tmp_path: Path) -> None:
-    with live(SITE, fake(rows(*[JOB] * 20_000)), WINDOW, os.environ, TOKEN) as found:
-        assert sum(block.n_lines for block in line_blocks(found.source)) == 20_001
+    with live(SITE, fake(rows(*[JOB] * 20_000)), WINDOW, os.environ, TOKEN) as (source, *_):
+        assert sum(block.n_lines for block in line_blocks(source)) == 20_001
         with pytest.raises(ValueError, match="read once"):
-            list(line_blocks(found.source))
+            list(line_blocks(source))
     assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
 def test_a_look_at_the_start_leaves_a_reading_alone(fake: Fake) -> None:
-    with live(SITE, fake(rows(*[JOB] * 5000)), WINDOW, os.environ, TOKEN) as found:
-        blocks = line_blocks(found.source, 200_000)
+    with live(SITE, fake(rows(*[JOB] * 5000)), WINDOW, os.environ, TOKEN) as (source, *_):
+        blocks = line_blocks(source, 200_000)
         first = next(blocks)
-        assert first.data.startswith(head(found.source))
+        assert first.data.startswith(head(source))
         assert (first.data + b"".join(block.data for block in blocks)).count(b"\n") == 5001
 
 

@@ -39,12 +39,8 @@ class _Rows:
     is_last: Bools
 
 
-@dataclass(frozen=True, slots=True)
-class _Events:
-    """Per job, when it was first and last deleted, and first and last suspended (first after last: never)."""
-
-    deleted: tuple[Ints, Ints]
-    suspended: tuple[Ints, Ints]
+Spans = tuple[Ints, Ints]
+"""By job, the first and the last instant of its records of some kinds; (2^62, -1) where it has none."""
 
 
 def fold(_jobs: pa.Table, parts: pa.Table, site: SiteSettings, _settings: IngestSettings) -> Folded:
@@ -63,13 +59,13 @@ def fold(_jobs: pa.Table, parts: pa.Table, site: SiteSettings, _settings: Ingest
     job, n_jobs = _jobs_of(parts, record_s)
     order = _ordered(parts, [job, key, kind, record_s])
     rows = _rows(order, kind, key, has_no_start, job, n_jobs)
-    events = _Events(_spans(kind, (_D, _A), record_s, job, n_jobs), _spans(kind, (_Z,), record_s, job, n_jobs))
+    deleted, suspended = (_spans(kind, kinds, record_s, job, n_jobs) for kinds in ((_D, _A), (_Z,)))
     made = np.bincount(kind[rows.best], minlength=len(KINDS))
     left = np.bincount(kind, minlength=len(KINDS)) - made
     lines = {f"event_{letter}": int(n) for letter, n in zip(KINDS, left, strict=True) if n}
     n_rows = len(rows.best)
     own = [name for name in parts.column_names if name in JOBS.schema().names]
-    columns = {name: _filled(parts[name], rows) for name in own} | _times(parts, rows, events)
+    columns = {name: _filled(parts[name], rows) for name in own} | _times(parts, rows, deleted, suspended)
     return Folded(jobs_table(n_rows, site=constant(site.name, n_rows), **columns), lines)
 
 
@@ -135,8 +131,8 @@ def _rows(order: Ints, kind: Ints, key: Ints, has_no_start: Bools, job: Ints, n_
     return _Rows(np.append(best, lone), np.append(second, np.full(len(lone), -1, np.int64)), jobs, is_last)
 
 
-def _spans(kind: Ints, kinds: tuple[int, ...], record_s: Ints, job: Ints, n_jobs: int) -> tuple[Ints, Ints]:
-    """By job, the first and the last instant of its records of these kinds; (2^62, -1) where it has none."""
+def _spans(kind: Ints, kinds: tuple[int, ...], record_s: Ints, job: Ints, n_jobs: int) -> Spans:
+    """When the records of these kinds were written."""
     first, last = np.full(n_jobs, 1 << 62, np.int64), np.full(n_jobs, -1, np.int64)
     rows = np.flatnonzero(np.isin(kind, kinds))
     np.minimum.at(first, job[rows], record_s[rows])
@@ -144,7 +140,7 @@ def _spans(kind: Ints, kinds: tuple[int, ...], record_s: Ints, job: Ints, n_jobs
     return first, last
 
 
-def _times(parts: pa.Table, rows: _Rows, events: _Events) -> dict[str, pa.Array]:
+def _times(parts: pa.Table, rows: _Rows, deletions: Spans, suspensions: Spans) -> dict[str, pa.Array]:
     """The columns that more than one record has a say in."""
     kind, record_s = integers(parts["kind"])[0][rows.best], integers(parts["record_s"])[0][rows.best]
     is_run, is_ended = np.isin(kind, (_S, _R, _E)), np.isin(kind, (_R, _E))
@@ -153,7 +149,7 @@ def _times(parts: pa.Table, rows: _Rows, events: _Events) -> dict[str, pa.Array]
     no_start = ~is_run | (no_start & (kind != _S))
     end, no_end = integers(_filled(parts["end_s"], rows))
     end = np.where(no_end, record_s, end)
-    deleted, is_deleted = events.deleted[1][rows.job], events.deleted[1][rows.job] >= 0
+    deleted, is_deleted = deletions[1][rows.job], deletions[1][rows.job] >= 0
     is_cut = (kind == _S) & rows.is_last & is_deleted
     is_gone = ~is_run & is_deleted
     end = np.where(is_cut | is_gone, deleted, end)
@@ -161,11 +157,11 @@ def _times(parts: pa.Table, rows: _Rows, events: _Events) -> dict[str, pa.Array]
     runtime = floats_of(_filled(parts["runtime_s"], rows))
     elapsed = np.where(no_start | no_end | ~is_run | (end < start), np.nan, (end - start).astype(np.float64))
     runtime = np.where(is_ended, np.where(np.isnan(runtime), elapsed, runtime), np.where(is_cut, elapsed, np.nan))
-    inside = _is_inside(events.suspended, rows.job, start, end) & is_ended & ~no_start
+    inside = _is_inside(suspensions, rows.job, start, end) & is_ended & ~no_start
     suspended = np.where(inside, np.maximum(elapsed - runtime, 0.0), np.nan)
     submit, no_submit = integers(_filled(parts["submit_s"], rows))
     is_waiting = no_submit & (kind == _Q)
-    was_deleted = is_ended & (kind == _E) & _is_inside(events.deleted, rows.job, start, end) & ~no_start
+    was_deleted = is_ended & (kind == _E) & _is_inside(deletions, rows.job, start, end) & ~no_start
     return {
         "submit_s": arrow(np.where(is_waiting, record_s, submit), no_submit & ~is_waiting),
         "start_s": arrow(start, no_start),
@@ -176,7 +172,7 @@ def _times(parts: pa.Table, rows: _Rows, events: _Events) -> dict[str, pa.Array]
     }
 
 
-def _is_inside(span: tuple[Ints, Ints], job: Ints, start: Ints, end: Ints) -> Bools:
+def _is_inside(span: Spans, job: Ints, start: Ints, end: Ints) -> Bools:
     """Whether the first or the last of a job's events lies between start and end."""
     inside: Bools = np.zeros(len(job), np.bool_)
     for instants in span:

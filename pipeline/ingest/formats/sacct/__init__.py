@@ -24,7 +24,7 @@ from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.irregular_lines import Habits
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
-from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, unreadable_row, unreadable_table
+from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.ingest.values import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
@@ -163,9 +163,6 @@ def missing_columns(sources: Collection[str], n_jobs: int) -> Remarks:
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times, states and sizes."""
 
-    def named(prefix: str) -> dict[str, int]:
-        return {name.removeprefix(prefix): n for name, n in sorted(remarks.items()) if name.startswith(prefix) and n}
-
     order = "day" if settings.day_first else "month"
     found = [
         sentence.format(n=remarks[name], s=_plural(remarks[name]), order=order)
@@ -175,14 +172,16 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     for what, (column, cost) in _COSTS.items():
         if n := remarks[f"{_MISSING}{what}"]:
             found.append(f"{n} job{_plural(n)} come from a dump with no {column} column: {cost}")
-    found += [f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in named(ZONE)]
-    if len(clusters := named(CLUSTER)) > 1:
+    found += [
+        f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in named(remarks, ZONE)
+    ]
+    if len(clusters := named(remarks, CLUSTER)) > 1:
         listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(clusters.items())[:8])
         found.append(
             f"jobs of {len(clusters)} clusters are told apart by the column cluster and learnt from as those of one "
             f"site: {listed}"
         )
-    if strange := named(STATE):
+    if strange := named(remarks, STATE):
         listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(strange.items())[:8])
         found.append(f"states that Slurm's manual does not name are kept as they are: {listed}")
     return found

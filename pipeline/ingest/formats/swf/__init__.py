@@ -61,6 +61,7 @@ from pipeline.ingest.reader import (
     categories,
     constant,
     jobs_table,
+    named,
     requested_memory,
     unreadable_rows,
     unreadable_table,
@@ -329,14 +330,14 @@ def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """How field 11 was read where that was decided by its values, and which lines disagree with that."""
     if settings.swf_status != "auto":
         return []
-    with_outside = _labels(remarks, _OUTSIDE)
+    with_outside = list(named(remarks, _OUTSIDE + _SEPARATOR))
     codes = [label for label in with_outside if _holds_exit_codes(label, remarks)]
     notes = [_exit_code_note(codes, remarks)] if codes else []
     others = [label for label in with_outside if label not in codes]
     notes += [_standard_note(label, remarks) for label in others[:_SHOWN_FILES]]
     if len(others) > _SHOWN_FILES:
         notes.append(f"{len(others) - _SHOWN_FILES} more files hold status values outside -1 to 5")
-    known = {*_labels(remarks, _ZERO), *_labels(remarks, _ONE), *_labels(remarks, _OTHER)}
+    known = {label for name in (_ZERO, _ONE, _OTHER) for label in named(remarks, name + _SEPARATOR)}
     if codes and known - set(codes):
         notes.append(
             f"status is read as an exit code in {len(codes)} files and as the standard status in "
@@ -354,7 +355,7 @@ def _rows_of_exit_codes(jobs: pa.Table, remarks: Remarks, settings: IngestSettin
     """Which rows come from a file whose field 11 holds exit codes."""
     if settings.swf_status != "auto":
         return np.full(jobs.num_rows, settings.swf_status == "exit_code")
-    labels = [label for label in _labels(remarks, _OUTSIDE) if _holds_exit_codes(label, remarks)]
+    labels = [label for label in list(named(remarks, _OUTSIDE + _SEPARATOR)) if _holds_exit_codes(label, remarks)]
     if not labels:
         return np.zeros(jobs.num_rows, np.bool_)
     is_in = pc.is_in(jobs["source_file"].cast(pa.string()), value_set=pa.array(labels, pa.string()))
@@ -380,11 +381,6 @@ def _standard_note(label: str, remarks: Remarks) -> str:
         f"{', '.join(map(str, shown))}); the other lines say that the field is the standard status "
         '(swf_status = "exit_code" overrules)'
     )
-
-
-def _labels(remarks: Remarks, name: str) -> list[str]:
-    prefix = name + _SEPARATOR
-    return sorted(key.removeprefix(prefix) for key in remarks if key.startswith(prefix))
 
 
 def _key(*parts: str) -> str:

@@ -32,6 +32,7 @@ from pipeline.ingest.reader import (
     categories,
     constant,
     jobs_table,
+    named,
     positive,
     real,
     requested_memory,
@@ -229,18 +230,18 @@ _SIZE_NOTES = {
 def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
     """What was assumed of units, zones and sizes, a sentence each."""
 
-    def named(prefix: str) -> list[str]:
-        return [name.removeprefix(prefix) for name, n in sorted(remarks.items()) if name.startswith(prefix) and n]
-
-    said = [f"the columns are those of a public set of jobs: {name}" for name in named(_SET)]
-    said += named(_ASSUMED)
-    said += [_SIZE_NOTES[name].format(f"{remarks[SIZES + name]:,}") for name in named(SIZES)]
-    said += [f"{remarks[PARTS + name]:,} values of {name} have a fraction and are rounded up" for name in named(PARTS)]
+    said = [f"the columns are those of a public set of jobs: {name}" for name in named(remarks, _SET)]
+    said += list(named(remarks, _ASSUMED))
+    said += [_SIZE_NOTES[name].format(f"{remarks[SIZES + name]:,}") for name in named(remarks, SIZES)]
+    said += [
+        f"{remarks[PARTS + name]:,} values of {name} have a fraction and are rounded up"
+        for name in named(remarks, PARTS)
+    ]
     said += [
         f"times without a zone are read as of {printable(zone, 60)} (site.timezone, or timezone of ingest.columns)"
-        for zone in named(f"{LOCAL} ")
+        for zone in named(remarks, f"{LOCAL} ")
     ]
-    return said + [COSTS[name] for name in named(MISSING)]
+    return said + [COSTS[name] for name in named(remarks, MISSING)]
 
 
 # ---------------- jobs of rows
