@@ -21,7 +21,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.pbs.damage import DoubtfulRecords
 from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, typed
 from pipeline.ingest.formats.pbs.fold import fold, pruned
@@ -36,13 +35,12 @@ from pipeline.ingest.reader import (
     unreadable_rows,
     unreadable_table,
 )
-from pipeline.ingest.sources import Block, Source, head, line_blocks
+from pipeline.ingest.sources import Source, head, line_blocks
 from pipeline.ingest.values import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 BLOCK_BYTES = 1 << 23
-
 
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
@@ -66,13 +64,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         unreadable = unreadable_rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")], REASONS)
         records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
         records.remarks["joined"] += scanned.n_joined
-
-        def cut_short(chosen: Bools, place: Ints = records.place, block: Block = block) -> list[dict[str, object]]:
-            place = place[chosen]
-            place[:, 3] = REASONS.index("cut_short") + 1
-            return unreadable_rows(source, block, place, REASONS)
-
-        sure = doubtful.hold(records.parts, records.could, records.odd, cut_short)
+        sure = doubtful.hold(records.parts, records.could, records.odd, records.place, source, block)
         parts, told_elsewhere = pruned(sure)
         yield Chunk(
             jobs_table(0),

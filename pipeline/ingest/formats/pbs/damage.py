@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, arrow, integers
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
-from pipeline.ingest.reader import Chunk, by_word, jobs_table, unreadable_table
+from pipeline.ingest.reader import Chunk, by_word, jobs_table, unreadable_rows, unreadable_table
+from pipeline.ingest.sources import Block, Source
 
 _CUT_SHORT, _BAD_NUMBER, _NUL_BYTES, _NO_LINE_END = (
     REASONS.index(name) + 1 for name in ("cut_short", "bad_number", "nul_bytes", "no_line_end")
@@ -145,12 +146,10 @@ class DoubtfulRecords:
         self._parts, self.rows = list[pa.Table](), list[dict[str, object]]()
         self._odd = np.zeros((N_SIGNS, 0), np.bool_)
 
-    def hold(
-        self, parts: pa.Table, could: Bools, odd: Bools, rows_of: Callable[[Bools], list[dict[str, object]]]
-    ) -> pa.Table:
+    def hold(self, parts: pa.Table, could: Bools, odd: Bools, place: Ints, source: Source, block: Block) -> pa.Table:
         """Take the doubtful ones of some records; the others.
 
-        could, odd: as `signs_of_damage` gives them; rows_of: rows of UNREADABLE for some of the records.
+        could, odd: as `signs_of_damage` gives them; place: line, start and end of each record, and a reason.
         """
         kind = integers(parts["kind"])[0]
         for counts, own in zip(self._counts, (kind != _E, kind == _E), strict=True):
@@ -160,7 +159,9 @@ class DoubtfulRecords:
             return parts
         self._parts.append(parts.filter(arrow(is_held)))
         self._odd = np.concatenate([self._odd, odd[:, is_held]], axis=1)
-        self.rows += rows_of(is_held)
+        place = place[is_held]
+        place[:, 3] = _CUT_SHORT
+        self.rows += unreadable_rows(source, block, place, REASONS)
         return parts.filter(arrow(~is_held))
 
     def chunk(self) -> Chunk:
