@@ -1,4 +1,4 @@
-"""Reads tables JOBS that walltime ingest has written, as if their logs were read."""
+"""Reads tables JOBS that walltime ingest has written: as if their logs were read, or to bring one up to date."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Reads Slurm's words for resources and exit codes: TRES and GRES strings, `code:signal`."""
+"""Reads what Slurm writes as one text: resources (TRES, GRES), `code:signal`, and our comment about a limit."""
 
 import re
 

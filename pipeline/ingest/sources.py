@@ -1,4 +1,7 @@
-"""Finds and opens logs (files, folders, globs; plain or compressed) and reads them in blocks of whole lines."""
+"""Finds and opens logs (files, folders, globs; plain or compressed), and reads them in blocks of whole lines.
+
+A log that a run reads is read as it was when its digest was taken, and one that changed meanwhile is an error.
+"""
 
 import bz2
 import gzip

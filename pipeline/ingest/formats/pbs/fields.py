@@ -1,4 +1,5 @@
-"""PBS records as typed columns: which key fills which column, and which of two ways to say a thing counts."""
+"""PBS records as typed columns: which key fills which column, which of two ways to say a thing counts, and what a
+record's date, type and status mean."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,5 @@
-"""Declares sacct's columns: what each tells, its names in text, what may stand in it, and where it is in the JSON.
+"""Declares sacct's columns: what each tells, its names in text, what may stand in it, and where it is in the JSON; and
+finds which of them a dump has.
 
 Source: man sacct (Slurm 18.08 to 25.05), and of the paths the plugins openapi/dbv0.0.37 and 38 (Slurm 21.08 and 22.05)
 and data_parser/v0.0.39 to 46 (23.02 to 26), whose tables of fields, PARSER_ARRAY(JOB), name each.

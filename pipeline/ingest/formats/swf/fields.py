@@ -1,4 +1,4 @@
-"""Which SWF field holds what: numbers of fields as typed JOBS columns, and the dialects of 21 fields.
+"""Which SWF field holds what: numbers of fields as typed JOBS columns, the dialects of 21 fields, and the comments.
 
 -1 is null in every field. Any other negative number stays as it is (a runtime of -40 is the log's word, and for clean
 to flag). Durations, memory and CPU time keep their fraction; instants, counts and ids are floored.
