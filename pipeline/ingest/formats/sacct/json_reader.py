@@ -25,7 +25,7 @@ from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind, first_line, is_message
 from pipeline.ingest.formats.sacct.records import Context, typed_records
-from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
+from pipeline.ingest.formats.sacct.scan import RawTable, end_to_end
 from pipeline.ingest.reader import (
     Chunk,
     Layout,
@@ -442,12 +442,12 @@ class _Batch:
         n_records = jobs.num_rows + sum(lines.values()) + unreadable.num_rows
         return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks)
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> RawTable:
         slot = {what: place for place, what in enumerate(COLUMNS)}
         cells = [[encoded(own.get(what, "")) for own in self.cells] for what in COLUMNS]
         data, start, end = end_to_end(cells, 0)
         line = np.array([element.line for element in self.element_of], np.int64)
-        return Rows(as_bytes(data), slot, start, end, np.arange(len(line)), line, line, np.ones_like(line))
+        return RawTable(as_bytes(data), slot, start, end, np.arange(len(line)), line, line, np.ones_like(line))
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:

@@ -14,7 +14,7 @@ from pipeline.ingest import values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.fold import fold_beside
-from pipeline.ingest.formats.sacct.scan import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, Rows, identify
+from pipeline.ingest.formats.sacct.scan import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, RawTable, identify
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import (
     NODE,
@@ -78,7 +78,7 @@ class Fields:
     bad: 0, or the code of the first reason met.
     """
 
-    rows: Rows
+    rows: RawTable
     context: Context
     remarks: Remarks
     bad: Bytes
@@ -182,7 +182,7 @@ _AS_THEY_ARE = (
 """Columns of JOBS and EXTRAS that hold what one column of sacct does."""
 
 
-def typed_records(rows: Rows, context: Context, remarks: Remarks, bad: Bytes) -> tuple[pa.Table, pa.Table, int]:
+def typed_records(rows: RawTable, context: Context, remarks: Remarks, bad: Bytes) -> tuple[pa.Table, pa.Table, int]:
     """Jobs, with what the steps beside them tell; the STEPS that are then left; how many are not.
 
     Jobs have the columns of JOBS and EXTRAS. Records that cannot be typed are in neither table, and marked in `bad`.

@@ -39,8 +39,8 @@ MAX_LOOSE = 8
 
 
 @dataclass(slots=True)
-class Rows:
-    """Records of a block in order of line.
+class RawTable:
+    """Records as texts by what they tell (COLUMNS), in order of line, whether they come from a text dump or from JSON.
 
     data: the block's bytes and those of records put together; start, end: a row for each of `slot`, what columns tell,
     a column for each line taken as it stands and each record put together; place: the columns of the records, in order;
@@ -67,10 +67,10 @@ class Rows:
         slot = self.slot[what]
         return self.start[slot][self.place], self.end[slot][self.place]
 
-    def take(self, rows: Ints) -> "Rows":
+    def take(self, rows: Ints) -> "RawTable":
         """Some of the records."""
         chosen = (self.place[rows], self.line[rows], self.at[rows], self.n_lines[rows])
-        return Rows(self.data, self.slot, self.start, self.end, *chosen)
+        return RawTable(self.data, self.slot, self.start, self.end, *chosen)
 
 
 class Unreadable(NamedTuple):
@@ -90,7 +90,7 @@ class Scanned:
     cut: line and byte of a header that names other columns, if there is one: nothing from it on has been read.
     """
 
-    rows: Rows
+    rows: RawTable
     unreadable: list[Unreadable]
     n_headers: int = 0
     n_blank: int = 0
@@ -126,7 +126,7 @@ def scan_block(data: bytes, layout: Layout, n_lines: int, habits: Habits) -> Sca
     return _with_odd(data, layout, rows, odd, habits) if len(odd) else Scanned(rows, [])
 
 
-def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> tuple[Rows, Matrix]:
+def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> tuple[RawTable, Matrix]:
     """The lines that are a record as they stand, with room for all that can be put together of the others; those."""
     # A record put together takes an odd line at least, so it finds room too. More room than lines would cost: large
     # arrays come in huge pages, which are cleared whole where only a row's beginning is written.
@@ -141,7 +141,7 @@ def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> tuple[Row
         layout.id_column, layout.raw_id_column, ord('"') if layout.is_quoted else -1, slots, _starts_well(layout),
         start, end, line, at, odd,
     )  # fmt: skip
-    return Rows(as_bytes(data), slot, start, end, np.arange(n), line[:n], at[:n], np.ones(n, np.int64)), odd[:n_odd]
+    return RawTable(as_bytes(data), slot, start, end, np.arange(n), line[:n], at[:n], np.ones(n, np.int64)), odd[:n_odd]
 
 
 def _starts_well(layout: Layout) -> Bytes:
@@ -166,7 +166,7 @@ def _other_header(data: bytes, odd: Matrix, layout: Layout) -> tuple[int, int, L
     return None
 
 
-def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix, habits: Habits) -> Scanned:
+def _with_odd(data: bytes, layout: Layout, rows: RawTable, odd: Matrix, habits: Habits) -> Scanned:
     """The rows, with those that odd lines make, and without those that odd lines go on with."""
     says = np.array([is_message(data[start : start + _MESSAGE_BYTES]) for start in odd[:, 1].tolist()], np.bool_)
     odd, is_kept = odd[~says], np.ones(len(rows), np.bool_)
@@ -240,8 +240,8 @@ def _begun(
 
 
 def _joined(
-    data: bytes, layout: Layout, rows: Rows, is_kept: Bools, records: Sequence[tuple[int, int, int, Cells]]
-) -> Rows:
+    data: bytes, layout: Layout, rows: RawTable, is_kept: Bools, records: Sequence[tuple[int, int, int, Cells]]
+) -> RawTable:
     """The kept rows and the records put together, in order of line."""
     if not records and is_kept.all():
         return rows
@@ -255,7 +255,7 @@ def _joined(
     place = place[np.argsort(line[place], kind="stable")]
     at, n_lines = np.concatenate([rows.at, facts[:, 1]]), np.concatenate([rows.n_lines, facts[:, 2]])
     whole = as_bytes(data + added)
-    return Rows(whole, rows.slot, rows.start, rows.end, place, line[place], at[place], n_lines[place])
+    return RawTable(whole, rows.slot, rows.start, rows.end, place, line[place], at[place], n_lines[place])
 
 
 def end_to_end(cells: Sequence[Sequence[bytes]], at: int) -> tuple[bytes, Matrix, Matrix]:
