@@ -70,7 +70,7 @@ def read(*logs: bytes, block_bytes: int = 1 << 22) -> tuple[pa.Table, pa.Table, 
         paths = [Path(folder) / f"{number}.txt" for number in range(len(logs))]
         for path, log in zip(paths, logs, strict=True):
             path.write_bytes(log)
-        with patch.object(sacct, "line_blocks", lambda source, _: line_blocks(source, block_bytes)):
+        with patch.object(sacct, "line_blocks", lambda source, _, end: line_blocks(source, block_bytes, end)):
             return ingest(paths, SiteSettings(), IngestSettings(format="sacct"))
 
 

@@ -63,7 +63,7 @@ def read_paths(
     assert parts.num_rows == folded.jobs.num_rows + sum(folded.lines.values())
     assert n_lines == folded.jobs.num_rows + unreadable.num_rows + sum(lines.values())
     remarks = sum((chunk.remarks for chunk in chunks), Remarks())
-    found, _ = distinct(marked(PBS.settle(folded.jobs, remarks, settings), format=0, is_new=True), [PBS.same_record])
+    found, _ = distinct(marked(folded.jobs, part=0, format=0, is_new=True), [PBS.same_record])
     jobs = JOBS.check(in_order(found).select(JOBS.schema().names))
     return Outcome(_plain(jobs), _plain(unreadable), lines, remarks, n_lines)
 
