@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipeline.ingest.reader import Chunk, Reader, as_whole, constant, jobs_table, unreadable_table
+from pipeline.ingest.reader import Chunk, Reader, constant, jobs_table, unreadable_table
 from pipeline.ingest.sources import Block, Source, line_blocks
 from pipeline.schema import as_array
 from pipeline.settings import IngestSettings, SiteSettings
@@ -19,7 +19,6 @@ def read(source: Source, site: SiteSettings, _settings: IngestSettings) -> Itera
             len(jobs),
             site=constant(site.name, len(jobs)),
             source_file=constant(source.label, len(jobs)),
-            restart=as_array([0] * len(jobs), JOBS.schema().field("restart").type),
             **{
                 name: as_array([job[i] for job in jobs], JOBS.schema().field(name).type)
                 for i, name in enumerate(COLUMNS)
@@ -55,6 +54,4 @@ TOY = Reader(
     same_record=("submit_s",),
     looks_right=lambda head: head.startswith(b"#toy\n"),
     read=read,
-    settle=as_whole,
-    notes=lambda _remarks, _settings: [],
 )
