@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
-from pipeline.ingest.slurm_texts import asked_s_of, has_opted_out, set_s_of
 from pipeline.ingest.live import run
+from pipeline.ingest.slurm_texts import asked_s_of, has_opted_out, set_s_of
 from pipeline.limits.plan import Change, PendingJob, Reservation
 
 PROGRAM_TIMEOUT_S = 60.0

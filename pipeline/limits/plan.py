@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.arrays import Value
-from pipeline.ingest.limit_comment import limit_comment, may_be_set, set_s_of, without_ours
+from pipeline.ingest.slurm_texts import limit_comment, may_be_set, set_s_of, without_ours
 from pipeline.limits.soft import (
     MINUTE_S,
     SOFT_RULES,
