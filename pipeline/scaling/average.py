@@ -21,8 +21,7 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
 from pipeline.scaling.fit import fit_law
-from pipeline.scaling.rules import PredictRules
-from pipeline.scaling.series import SeriesBatch, median_variance
+from pipeline.scaling.series import PredictRules, SeriesBatch, median_variance
 
 FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""
@@ -102,18 +101,11 @@ class Kindred(NamedTuple):
     n_informative: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Averaged:
-    """Per target: mean and standard deviation of log runtime; `split`, how far the surviving shapes disagree there.
-
-    Split is the variance between shapes over the variance within one: what a run there would tell. Per series,
-    `log_bayes`: log of the likelihood under the siblings' mean posterior over that under the general prior; 0 without.
-    """
+class Averaged(NamedTuple):
+    """Per target: mean and standard deviation of log runtime."""
 
     log_s: Floats
     log_sd: Floats
-    split: Floats
-    log_bayes: Floats
 
 
 class _Workspace(NamedTuple):
@@ -172,21 +164,20 @@ def average(
     """
     order = np.argsort(series, kind="stable")
     starts = np.searchsorted(series[order], np.arange(sizes.n_series + 1)).astype(np.int64)
-    found, log_bayes = np.full((3, series.size), np.nan), np.zeros(sizes.n_series)
+    found = np.full((2, series.size), np.nan)
     kin, shapes = kin or kin_of(sizes, np.full(sizes.n_series, -1)), shapes or shape_grid()
     at = sizes.log2_from_least(series, procs)[order]
-    _fill_averages(sizes, shapes, kin, starts, at, found, log_bayes, _workspace(sizes, shapes))
+    _fill_averages(sizes, shapes, kin, starts, at, found, _workspace(sizes, shapes))
     found[:, order] = found.copy()
     is_exact, curve = exact_log_s(sizes, series, procs)
-    return Averaged(np.where(is_exact, curve, found[0]), np.sqrt(found[1] + found[2]), found[1] / found[2], log_bayes)
+    return Averaged(np.where(is_exact, curve, found[0]), np.sqrt(found[1]))
 
 
 @entry_kernel
 def _fill_averages(
-    sizes: Sizes, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, log_bayes: Floats,
-    work: _Workspace,
-) -> None:  # fmt: skip
-    """Fills log_bayes[series] and, per target, found: mean of log s, variance between shapes, variance within one.
+    sizes: Sizes, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, work: _Workspace
+) -> None:
+    """Fills found, per target: mean and variance of log s.
 
     The targets of series i are starts[i]:starts[i + 1].
     """
@@ -196,7 +187,7 @@ def _fill_averages(
             continue
         # 1. The weights of hypotheses and shapes, from the series alone, then as its siblings inform them.
         n_hypotheses = _weigh(i, N_HYPOTHESES, sizes, shapes, work)
-        log_bayes[i] = _inform(i, n_hypotheses, shapes.prior, kin, work)
+        _inform(i, n_hypotheses, shapes.prior, kin, work)
         log2_x, m = work.log2_x[a:b], b - a
         for t in range(starts[i], starts[i + 1]):
             _fill_log_shape(at[t], shapes, work.curve)
@@ -225,7 +216,7 @@ def _fill_averages(
                 for g in range(place.size):
                     place[g] *= place[g]
                 second += total(weight, place)
-            found[0, t], found[1, t], found[2, t] = centre + first, max(second - first * first, 0.0), within
+            found[0, t], found[1, t] = centre + first, max(second - first * first, 0.0) + within
 
 
 # Not inlined: two kernels call it once a series, and either would compile it again.
@@ -353,8 +344,8 @@ def _fill_gain(h: int, at: float, log2_x: Floats, rate: float, work: _Workspace)
 
 
 @kernel
-def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Workspace) -> float:
-    """Moves the weights of series i to those under the prior that its siblings inform; their log Bayes factor.
+def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Workspace) -> None:
+    """Moves the weights of series i to those under the prior that its siblings inform.
 
     `kin.posterior_sums` adds n_informative posteriors, the series' own among them where it is informative.
     """
@@ -362,7 +353,7 @@ def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Works
     own = 1.0 if kin.is_informative[i] else 0.0
     n_others = kin.n_informative[of] - own if of >= 0 else 0.0
     if n_others <= 0.0:
-        return 0.0
+        return
     share, likelihood = n_others * SIBLING_WEIGHT / (1.0 + n_others * SIBLING_WEIGHT), 0.0
     for g in range(prior.size):
         here = 0.0
@@ -373,7 +364,6 @@ def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Works
     for h in range(n_hypotheses):
         for g in range(prior.size):
             work.weight[h, g] *= (1.0 - share + share * odds[g]) / (1.0 - share + share * likelihood)
-    return float(np.log(max(likelihood, 1e-300)))
 
 
 @kernel

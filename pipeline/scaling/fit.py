@@ -8,7 +8,7 @@ a grid with both ends of its range and all bends, then by golden section between
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.laws import COLUMNS, LAWS, FitStatus, Form, Law, Parameter
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.downey import fit_exactly
-from pipeline.scaling.rules import FitRules
 from pipeline.scaling.series import (
     STATUS,
     ObservedSizes,
@@ -65,6 +64,20 @@ RICHER = 1e-12
 
 # An end of the shape is taken where it leaves more by at most this share, likewise: residuals are no more precise.
 TIE = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class FitRules:
+    """Which laws are fitted, and how one is chosen."""
+
+    # The laws that are fitted to each group, by the names on the page of laws.
+    laws: tuple[str, ...] = ("constant", "amdahl", "downey_low", "downey_high")
+    # Errors whose squares are summed: log errors, or relative errors as in ADEPT's WSSRE.
+    loss: Literal["log", "relative"] = "log"
+    # Lower bound of a size's error, however many jobs it has (log s).
+    noise_floor: float = 0.05
+    # A simpler law is chosen if its leave-one-out error is larger by at most this share.
+    choice_margin: float = 0.1
 
 
 def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:

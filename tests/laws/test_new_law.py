@@ -11,8 +11,7 @@ import pytest
 from docs.tools.reference_tables import laws_table
 from pipeline.laws import AVERAGED, LAWS, Law, Parameter, register
 from pipeline.scaling.average import Sizes, average, shape_grid
-from pipeline.scaling.fit import fit, fit_law
-from pipeline.scaling.rules import FitRules
+from pipeline.scaling.fit import FitRules, fit, fit_law
 from pipeline.scaling.series import SeriesBatch
 from tests.rows import curve, observations_of
 
