@@ -8,7 +8,7 @@ a grid with both ends of its range and all bends, then by golden section between
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
@@ -110,7 +110,7 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     observed = ObservedSizes.of(observations)
     spread, batch, offsets = repeat_spread(observed), observed.batch, observed.batch.offsets
     weights = precision_weights(batch, observed.n_runs, spread["core_log_sd"], rules.noise_floor)
-    batch = replace(batch, weights=weights * batch.weights)
+    batch = batch._replace(weights=weights * batch.weights)
     fits = {law: fit_batch(law, batch, rules.loss) for law in rules.laws}
     loo = np.column_stack([leave_one_out(law, batch, rules.loss) for law in rules.laws])
     answers = choose(fits, loo, batch, observed.n_runs, spread["core_log_sd"], rules)
@@ -176,7 +176,7 @@ def fit_batch(law: str, batch: SeriesBatch, loss: Loss) -> Fits:
         ratio = np.clip(np.where(np.isfinite(ratio), ratio, 1.0), 1e-6, 1e6)
         is_near = np.abs(ratio - 1) < 1e-6
         slope = np.where(is_near, 1.0, np.log(ratio) / (ratio * np.where(is_near, 1.0, ratio - 1)))
-        again = fit_law(law, replace(batch, weights=batch.weights * slope))
+        again = fit_law(law, batch._replace(weights=batch.weights * slope))
         reached = misfit(law, again, batch, loss)
         is_better = reached < least
         best[is_better], least = again[is_better], np.fmin(reached, least)

@@ -316,7 +316,7 @@ SENTENCES = {
 }
 """What is said of a row by its gravest code; `useful` and `few_sizes` also of rows without one."""
 
-OUTCOME = " The fits predict {time} s there ({hours} {unit}-hours); that run would decide between them."
+OUTCOME = " The fits predict {time} s there ({hours} {unit}-hours)."
 
 
 def judged(
@@ -425,8 +425,9 @@ def _rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:
 def _fit_error(series: FittedSeries) -> Floats:
     """Of each chosen law the largest relative error at a size of its fit, |1 - T/t| (Deshmeh 2013, Table 3)."""
     sizes, found = series.observed.sizes, np.zeros(len(series.chosen))
-    group = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
-    np.fmax.at(found, group, np.abs(1.0 - series.chosen.take(group).runtime_s(sizes.procs) / sizes.runtime_s))
+    np.fmax.at(
+        found, sizes.owner, np.abs(1.0 - series.chosen.take(sizes.owner).runtime_s(sizes.procs) / sizes.runtime_s)
+    )
     return found
 
 

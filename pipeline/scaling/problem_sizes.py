@@ -21,8 +21,8 @@ from pipeline.arrays import Array, Floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Shapes, Sizes, average, shape_grid, table_places, weights_of
-from pipeline.scaling.series import ObservedSizes, PredictRules
+from pipeline.scaling.average import Averaged, Shapes, average, shape_grid, table_places, weights_of
+from pipeline.scaling.series import ObservedSizes, SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 MIN_BASE_POINTS = 4
@@ -55,7 +55,7 @@ class AcrossRules:
     ratio_log_error: float = 0.25
 
 
-def across(base: Sizes, target: Sizes, procs: Floats, rules: AcrossRules) -> dict[str, Any]:
+def across(base: SeriesBatch, target: SeriesBatch, procs: Floats, rules: AcrossRules) -> dict[str, Any]:
     """The target on these counts, from its own points, one at least, and the base's, MIN_BASE_POINTS at least.
 
     These are columns of ACROSS: the prediction with its intervals, and how the two problem sizes are related. `ratio_s`
@@ -92,7 +92,7 @@ def across(base: Sizes, target: Sizes, procs: Floats, rules: AcrossRules) -> dic
     }  # fmt: skip
 
 
-def ratio_at_common(base: Sizes, target: Sizes) -> float:
+def ratio_at_common(base: SeriesBatch, target: SeriesBatch) -> float:
     """Target over base at the smallest count both ran on; at the target's smallest where they share none."""
     common = np.intersect1d(base.procs, target.procs)
     if not len(common):
@@ -100,13 +100,12 @@ def ratio_at_common(base: Sizes, target: Sizes) -> float:
     return float(target.runtime_s[target.procs == common[0]][0] / base.runtime_s[base.procs == common[0]][0])
 
 
-def one_series(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> Sizes:
+def one_series(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> SeriesBatch:
     """Runtimes (s) of one problem size, by rising processor counts, as the average reads them."""
-    variance = np.full(procs.size, rules.run_log_sd**2)
-    return Sizes(np.array([0, procs.size]), procs, runtime_s, variance, np.array([PredictRules().drift_log_sd ** 2]))
+    return SeriesBatch(np.array([0, procs.size]), procs, runtime_s, np.full(procs.size, rules.run_log_sd**-2))
 
 
-def _at(sizes: Sizes, procs: Floats, shapes: Shapes | None = None) -> Averaged:
+def _at(sizes: SeriesBatch, procs: Floats, shapes: Shapes | None = None) -> Averaged:
     return average(sizes, np.zeros(procs.size, np.int64), procs, shapes=shapes)
 
 
@@ -129,7 +128,7 @@ LEAST_PARALLEL = 0.3
 """A curve is at most 1 / 0.3 times as fast as linear speed-up allows."""
 
 
-def _joint_shapes(base: Sizes, target: Sizes, log_ratio: float, rules: AcrossRules) -> Shapes:
+def _joint_shapes(base: SeriesBatch, target: SeriesBatch, log_ratio: float, rules: AcrossRules) -> Shapes:
     """The shapes of all laws, then the base's and the base's rescaled; x counts in the target's smallest size."""
     procs = table_places() * target.procs[0]
     x, beyond = procs / base.procs[0], np.maximum(procs / target.procs[-1], 1.0)
@@ -182,7 +181,9 @@ def predict_across(
     """
     own = ObservedSizes.of(observations)
     columns = (np.split(column, own.batch.offsets[1:-1]) for column in (own.batch.procs, own.batch.runtime_s))
-    series = {name: one_series(*one, rules) for name, *one in zip(own.ids, *columns, strict=False)}
+    series = {
+        name: one_series(procs, runtime_s, rules) for name, procs, runtime_s in zip(own.ids, *columns, strict=False)
+    }
 
     # 1. The base of each application, and the groups that it is to tell something of, in order of these.
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()
@@ -266,7 +267,7 @@ def weak_scaling(
 ) -> dict[str, Any] | None:
     """The longest series whose problem size is proportional to its processors; None where none has three counts.
 
-    Of equally long ones, that of least work per processor. Sizes that are not positive numbers are left out.
+    Of equally long ones, that of least work per processor. SeriesBatch that are not positive numbers are left out.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ machine's size is in processors.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +35,6 @@ class PredictRules:
     measured_log_sd: float = 0.02
     # Spread of repeats where too few groups of the log have repeats (log s; 0.02 is 2%).
     run_log_sd: float = 0.02
-    # Deviation of runtimes from any law per doubling, where the log does not determine it (log s).
-    drift_log_sd: float = 0.07
     # Largest spread of repeats; a wider group has no common runtime (log s).
     wide_log_sd: float = 0.7
     # Least distance of a law from the runs of a size that it is said to miss (log s).
@@ -45,27 +43,18 @@ class PredictRules:
     high_error: float = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesBatch:
+class SeriesBatch(NamedTuple):
     """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the three columns.
 
     procs rise strictly within a series and are at least 1; runtime_s (seconds) and weights are positive. A series
-    that breaks this is fitted to status bad_values; ValueError where the arrays themselves do not fit together.
+    that breaks this is fitted to status bad_values. A weight is relative in a fit; in the model average it is one over
+    the variance by which log runtime may lie off the curve.
     """
 
     offsets: Ints
     procs: Floats
     runtime_s: Floats
     weights: Floats
-
-    def __post_init__(self) -> None:
-        """Refuse arrays that do not describe k slices of equally long float64 columns."""
-        columns = (self.procs, self.runtime_s, self.weights)
-        if any(c.dtype != np.float64 or c.shape != self.procs.shape or c.ndim != 1 for c in columns):
-            raise ValueError("found columns of other types or lengths, expected three float64 arrays of one length")
-        o, size = self.offsets, self.procs.size
-        if o.dtype != np.int64 or o.ndim != 1 or o.size == 0 or o[0] != 0 or o[-1] != size or (np.diff(o) < 0).any():
-            raise ValueError(f"found offsets {o!r}, expected int64 rising from 0 to {size}")
 
     @property
     def n_series(self) -> int:
@@ -87,6 +76,12 @@ class SeriesBatch:
         n_points = self.n_points[series]
         ends = np.cumsum(n_points)
         return np.arange(n_points.sum()) + np.repeat(self.offsets[series] + n_points - ends, n_points)
+
+    def log2_from_least(self, series: Ints, procs: Floats) -> Floats:
+        """Doublings of procs over the smallest size of their series; NaN where it has none."""
+        least = np.append(self.procs, np.nan)[np.where(self.n_points > 0, self.offsets[:-1], -1)]
+        logs: Floats = np.log2(procs / least[series])
+        return logs
 
     def take(self, series: Ints) -> "SeriesBatch":
         """Some of the series, repeated as asked."""

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pipeline.scaling.advice import fit_and_predict
-from pipeline.scaling.average import Sizes
 from pipeline.scaling.problem_sizes import AcrossRules, across, one_series, predict_across, ratio_at_common
+from pipeline.scaling.series import SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 SETTINGS = AcrossRules()
@@ -20,12 +20,14 @@ def curve(work_s: float, overhead_s: float, procs: np.ndarray = PROCS) -> np.nda
     return work_s / procs + overhead_s * np.log2(2 * procs)
 
 
-def pair(target_s: np.ndarray, base_s: np.ndarray | None = None, n_given: int = 2) -> tuple[Sizes, Sizes]:
+def pair(target_s: np.ndarray, base_s: np.ndarray | None = None, n_given: int = 2) -> tuple[SeriesBatch, SeriesBatch]:
     base = one_series(PROCS, curve(100.0, 4.0) if base_s is None else base_s, SETTINGS)
     return base, one_series(PROCS[:n_given], target_s[:n_given], SETTINGS)
 
 
-def predicted(two: tuple[Sizes, Sizes], procs: np.ndarray, rules: AcrossRules = SETTINGS) -> SimpleNamespace:
+def predicted(
+    two: tuple[SeriesBatch, SeriesBatch], procs: np.ndarray, rules: AcrossRules = SETTINGS
+) -> SimpleNamespace:
     return SimpleNamespace(**across(*two, procs, rules))
 
 
