@@ -79,7 +79,7 @@ def test_it_takes_part_in_the_average_by_its_prior_weight(edge: Law) -> None:
     assert list(AVERAGED)[-1] == "edge"
     assert shares[-1] / shares[list(AVERAGED).index("constant")] == pytest.approx(2.0)
     n = np.array(SIZES, float)
-    t = edge.runtime_s({"t1_s": 1.0, "serial_fraction": 2.0**-6, "overhead_s": 2.0**-6}, n)
+    t = edge.runtime_s({"t1_s": 1.0, "serial_fraction": 2.0**-6, "overhead_s": 2.0**-5}, n)
     sizes = SeriesBatch(np.array([0, 6]), n[:6], t[:6], np.full(6, 0.01**-2))
     targets = np.zeros(2, np.int64), n[6:]
     own = np.abs(average(sizes, *targets).log_s - np.log(t[6:]))
