@@ -16,8 +16,7 @@ from benchmarks.bench_curves import question
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.evaluate.scaling_errors import PREDICTORS
 from pipeline.laws import LAWS
-from pipeline.scaling.adept import find
-from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.adept import AdeptRules, find
 from pipeline.scaling.series import SeriesBatch
 from tests.simulation.series import clean_series
 

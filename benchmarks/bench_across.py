@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.scaling_data import DATA, archer, by_size, more_codes, namd, npb
-from pipeline.scaling.problem_sizes import FACTORS, MIN_BASE_POINTS, SERVED, SizePair, across
-from pipeline.scaling.rules import AcrossRules
+from pipeline.scaling.problem_sizes import FACTORS, MIN_BASE_POINTS, SERVED, AcrossRules, across, one_series
 
 GIVEN = (1, 2, 3)
 REACH = 8 * 2**0.5
@@ -46,14 +45,14 @@ def scored(folder: Path, rules: AcrossRules) -> tuple[pd.DataFrame, pd.DataFrame
             asked = asked[asked.procs <= REACH * known.procs.max()]
             if not len(asked):
                 continue
-            columns = (one[name].to_numpy(float) for one in (base, known) for name in ("procs", "runtime_s"))
-            found = across(SizePair(*columns), asked.procs.to_numpy(float), rules)
-            truth_s, status = asked.runtime_s.to_numpy(), found.status
-            ways = {"published": found.runtime_s, "own": found.own_s, "ratio": found.ratio_s}
+            two = (one_series(*one[["procs", "runtime_s"]].to_numpy(float).T, rules) for one in (base, known))
+            found = across(*two, asked.procs.to_numpy(float), rules)
+            truth_s, status = asked.runtime_s.to_numpy(), found["status"]
+            ways = {"published": found["runtime_s"], "own": found["own_s"], "ratio": found["ratio_s"]}
             told = {"code": code, "pair": number, "given": given, "status": status}
             rows.append(told | {k: 100 * float(np.median(np.abs(v / truth_s - 1))) for k, v in ways.items()})
-            log_sd = np.log(found.runtime_s_hi80 / found.runtime_s_lo80) / (FACTORS[2] - FACTORS[1])
-            z = np.log(truth_s / found.runtime_s) / log_sd
+            log_sd = np.log(found["runtime_s_hi80"] / found["runtime_s_lo80"]) / (FACTORS[2] - FACTORS[1])
+            z = np.log(truth_s / found["runtime_s"]) / log_sd
             points += [told | {"z": one, "log_sd": sd} for one, sd in zip(z, log_sd, strict=True)]
     found_points = pd.DataFrame(points)
     return pd.DataFrame(rows), found_points[found_points.status.isin(SERVED)].reset_index(drop=True)

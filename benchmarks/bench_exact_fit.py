@@ -23,9 +23,8 @@ import numpy as np  # noqa: E402
 from scipy.optimize import OptimizeWarning, curve_fit  # noqa: E402
 
 from pipeline.laws import LAWS  # noqa: E402
-from pipeline.scaling.adept import find  # noqa: E402
+from pipeline.scaling.adept import AdeptRules, find  # noqa: E402
 from pipeline.scaling.fit import fit_law  # noqa: E402
-from pipeline.scaling.rules import AdeptRules  # noqa: E402
 from pipeline.scaling.series import SeriesBatch  # noqa: E402
 
 FLOOR_SERIES_PER_S = 100_000

@@ -24,7 +24,8 @@ import numpy as np  # noqa: E402
 from scipy.optimize import curve_fit  # noqa: E402
 
 from pipeline.arrays import Floats, Ints  # noqa: E402
-from pipeline.scaling.average import Sizes, average, kin_of  # noqa: E402
+from pipeline.scaling.average import average, kin_of  # noqa: E402
+from pipeline.scaling.series import SeriesBatch  # noqa: E402
 
 FLOOR_TIMES_CURVE_FIT = 45.0
 N_CURVE_FIT = 100
@@ -33,7 +34,7 @@ SIBLINGS = 10
 ROUNDS = 5
 
 
-def made_series(n_series: int, seed: int) -> tuple[Sizes, Ints, Floats]:
+def made_series(n_series: int, seed: int) -> tuple[SeriesBatch, Ints, Floats]:
     """Series on curves with a serial share and an overhead, 5% noise; series and procs of the targets."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(3, 9, n_series)
@@ -44,7 +45,7 @@ def made_series(n_series: int, seed: int) -> tuple[Sizes, Ints, Floats]:
     scale = 10 ** rng.uniform(1, 5, n_series)
     curve_s = scale[series] * (serial[series] + (1 - serial[series]) / procs + overhead[series] * procs)
     runtime_s = curve_s * np.exp(0.05 * rng.standard_normal(procs.size))
-    sizes = Sizes(offsets, procs, runtime_s, np.full(procs.size, 0.05**2), np.full(n_series, 0.07**2))
+    sizes = SeriesBatch(offsets, procs, runtime_s, np.full(procs.size, 0.05**-2))
     largest, smallest = procs[offsets[1:] - 1], procs[offsets[:-1]]
     targets = np.column_stack([np.sqrt(largest * smallest), 2 * largest, 4 * largest, np.ones(n_series)])
     return sizes, np.repeat(np.arange(n_series), N_TARGETS), targets.ravel()
@@ -57,7 +58,7 @@ def seconds(call: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
-def curve_fits(sizes: Sizes, n_series: int) -> None:
+def curve_fits(sizes: SeriesBatch, n_series: int) -> None:
     """scipy's curve_fit of Amdahl's law to the log runtimes of the first series."""
 
     def amdahl(procs: Floats, t1_log: float, serial: float) -> Floats:

@@ -23,9 +23,9 @@ import pyarrow as pa  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.scaling.rules import ScreenRules  # noqa: E402
 from pipeline.scaling.screens import (  # noqa: E402
     CLASSES,
+    ScreenRules,
     find_patterns,
     screen,
 )

@@ -28,7 +28,7 @@ from pipeline.group.observations import aggregate
 from pipeline.large_tables import rows_of
 from pipeline.run import tables_of
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.series import PredictRules
 from pipeline.schedule.engine import ReplayOptions, Schedule, replay
 from pipeline.schedule.figures import metrics
 from pipeline.schedule.workload import Workload

@@ -39,13 +39,13 @@ from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.limits.advice import advise
 from pipeline.report import Report
 from pipeline.scaling.advice import scalability
-from pipeline.scaling.fit import fit
+from pipeline.scaling.fit import FitRules, fit
 from pipeline.scaling.group_runs import predict
 from pipeline.scaling.predictions import groups_by_application
 from pipeline.scaling.predictions import predict as predict_by_law
-from pipeline.scaling.problem_sizes import predict_across
-from pipeline.scaling.rules import AcrossRules, FitRules, PredictRules, ScreenRules
-from pipeline.scaling.screens import find_patterns, level, screen
+from pipeline.scaling.problem_sizes import AcrossRules, predict_across
+from pipeline.scaling.screens import ScreenRules, find_patterns, level, screen
+from pipeline.scaling.series import PredictRules
 from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats, Ints, floats, median
 from pipeline.laws import LAWS
 from pipeline.report import Report, Tally, count_done
-from pipeline.scaling.adept import find
+from pipeline.scaling.adept import AdeptRules, find
 from pipeline.scaling.average import ObservedSeries
 from pipeline.scaling.fit import fit_law
-from pipeline.scaling.rules import AdeptRules, PredictRules
-from pipeline.scaling.series import ObservedSizes, SeriesBatch, extra_runs, pooled, run_log_sd
+from pipeline.scaling.series import ObservedSizes, PredictRules, SeriesBatch, extra_runs, pooled, run_log_sd
 from pipeline.tables import SCALING_ERRORS
 
 SPLITS = ((3, "smallest"), (4, "smallest"), (5, "smallest"), (3, "spread"), (4, "spread"))

@@ -9,6 +9,7 @@ scales, and every instance of the second pass takes the scale that suits it best
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS, FitStatus
 from pipeline.scaling.downey import curve
-from pipeline.scaling.rules import AdeptRules
 from pipeline.scaling.series import SeriesBatch
 
 # Modes, as bits.
@@ -34,11 +34,25 @@ WINDOW = 0.15
 ROUNDING = 1e-12
 N_BRANCHES = 4
 LARGEST_SIGMA = 1e9
-# Times a bound that is met up to rounding.
-SAME = 1.0 + 1e-12
 
 # An instance, as the search finds it; a box of the envelope has the ends of the last three.
 ERROR, TAU, AVG, SIGMA, IS_HIGH = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class AdeptRules:
+    """How ADEPT (Deshmeh 2013) searches."""
+
+    # Scale of runtimes; "unit": in units where T(inf) = 1 (low mode), as in the thesis.
+    scale: Literal["free", "unit"] = "free"
+    # Initial relative half-width of the envelope, and the step by which it grows.
+    delta: float = 0.05
+    # Weight of an observation: q times the largest distance to the target, minus its own.
+    q: float = 2.0
+    # With a free scale, T(inf) is searched down to the shortest runtime divided by this.
+    reach: float = 64.0
+    # Ratio of neighbouring scales in the search.
+    scale_step: float = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,66 +268,3 @@ def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best
             # Of those near the least of the sums, whose last digits are lost, the residuals decide.
             if whole - tau * (2.0 * first - tau * second) < best[ERROR] + ROUNDING * whole:
                 offer(n, t, w, tau, A, sigma, is_high, best)
-
-
-# As the search: fewer leave every envelope open.
-MIN_POINTS = 3
-
-# Values of A, and of sigma, tried in each box.
-PER_SIDE = 25
-
-# Sizes whose pairs give boxes, evenly spread: a curve that holds at every size lies in every pair's boxes anyway.
-MOST_PAIRED = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """The least and the largest runtime (s) at each count asked for, and the relative error that it took."""
-
-    lo_s: Floats
-    hi_s: Floats
-    delta: float
-
-
-def outline(procs: Floats, runtime_s: Floats, at: Floats, rules: AdeptRules | None = None) -> Outline | None:
-    """Of one series, by rising procs; None where it has too few sizes, or no curve comes within half of every one."""
-    rules = rules or AdeptRules()
-    if len(procs) < MIN_POINTS:
-        return None
-    lo_s, hi_s = np.full(len(at), np.inf), np.zeros(len(at))
-    paired = np.unique(np.linspace(0, len(procs) - 1, MOST_PAIRED).astype(np.int64))
-    for delta in rules.delta * np.arange(1, int(np.ceil(0.5 / rules.delta)) + 1):
-        # Fine enough that an edge is off by an eighth of delta.
-        scales = scales_of(runtime_s, rules, 1.0 + delta / 4.0)
-        boxes = envelope(procs[paired], runtime_s[paired] / scales[:, None], float(delta), BOTH)
-        if spanned(procs, runtime_s, float(delta), scales, *boxes, at, lo_s, hi_s):
-            return Outline(lo_s, hi_s, float(delta))
-    return None
-
-
-@entry_kernel
-def spanned(
-    n: Floats, t: Floats, delta: float, scales: Floats, offsets: Ints, lows: Floats, highs: Floats, at: Floats,
-    lo_s: Floats, hi_s: Floats,
-) -> bool:  # fmt: skip
-    """Widen lo_s and hi_s to every curve of the envelope's boxes, at every scale, that holds; whether one does."""
-    is_found = False
-    for scale, tau in enumerate(scales):
-        for box in range(offsets[scale], offsets[scale + 1]):
-            lo, hi = lows[box, 0], min(highs[box, 0], (n * t).max() * (1.0 + delta) / tau)
-            is_high = highs[box, 2] == 1.0
-            for i in range(PER_SIDE * PER_SIDE if lo <= hi else 0):
-                A = lo * (hi / lo) ** (i // PER_SIDE / (PER_SIDE - 1.0))
-                share = i % PER_SIDE / (PER_SIDE - 1.0)
-                sigma = lows[box, 1] * (1.0 - share) + highs[box, 1] * share
-                p = 0
-                # A box's corners lie at delta itself.
-                while p < len(n) and abs(1.0 - tau * downey(n[p], A, sigma, is_high) / t[p]) <= delta * SAME:
-                    p += 1
-                if p < len(n):
-                    continue
-                is_found = True
-                for p in range(len(at)):
-                    curve_s = tau * downey(at[p], A, sigma, is_high)
-                    lo_s[p], hi_s[p] = min(lo_s[p], curve_s), max(hi_s[p], curve_s)
-    return is_found

@@ -21,8 +21,7 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel, place_in
 from pipeline.laws import AVERAGED
 from pipeline.scaling.fit import fit_law
-from pipeline.scaling.rules import PredictRules
-from pipeline.scaling.series import SeriesBatch, median_variance
+from pipeline.scaling.series import PredictRules, SeriesBatch, median_variance
 
 FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails."""
@@ -36,6 +35,9 @@ N_HYPOTHESES = 5
 ODDS = (1.0, 0.1, 0.3, 1.0, 0.3)
 """Prior odds of each, that of an odd last step per doubling of it. Chosen on measured codes with every code left out in
 turn (benchmarks/bench_curves.py); from a third to three times each the error moves by less than 1%."""
+
+DRIFT_LOG_SD = 0.07
+"""How far runtimes drift from any law per root of a doubling (log s)."""
 
 STEP_LOG_SD = 0.5
 """How far an odd step may jump off the drift (log s): a node filled, a network's next level, a cache reached."""
@@ -55,31 +57,6 @@ STEPS_PER_OCTAVE = 16
 
 LEAST_LOG2, MOST_LOG2 = -20, 30
 """What the table spans; beyond it the last slope goes on."""
-
-
-class Sizes(NamedTuple):
-    """k series end to end: series i is the slice offsets[i]:offsets[i + 1], by rising procs.
-
-    Per size the runtime (s) and how far it may lie off the curve, as a variance of log s. Per series the drift: the
-    variance of log s per doubling by which the truth walks away from any law's curve.
-    """
-
-    offsets: Ints
-    procs: Floats
-    runtime_s: Floats
-    variance: Floats
-    drift: Floats
-
-    @property
-    def n_series(self) -> int:
-        """Number of series."""
-        return self.offsets.size - 1
-
-    def log2_from_least(self, series: Ints, procs: Floats) -> Floats:
-        """Doublings of procs over the smallest size of their series; NaN where it has none."""
-        least = np.append(self.procs, np.nan)[np.where(np.diff(self.offsets) > 0, self.offsets[:-1], -1)]
-        logs: Floats = np.log2(procs / least[series])
-        return logs
 
 
 class Shapes(NamedTuple):
@@ -102,18 +79,11 @@ class Kindred(NamedTuple):
     n_informative: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Averaged:
-    """Per target: mean and standard deviation of log runtime; `split`, how far the surviving shapes disagree there.
-
-    Split is the variance between shapes over the variance within one: what a run there would tell. Per series,
-    `log_bayes`: log of the likelihood under the siblings' mean posterior over that under the general prior; 0 without.
-    """
+class Averaged(NamedTuple):
+    """Per target: mean and standard deviation of log runtime."""
 
     log_s: Floats
     log_sd: Floats
-    split: Floats
-    log_bayes: Floats
 
 
 class _Workspace(NamedTuple):
@@ -163,7 +133,7 @@ def _tabulated(laws: tuple[str, ...]) -> Shapes:
 
 
 def average(
-    sizes: Sizes, series: Ints, procs: Floats, kin: Kindred | None = None, shapes: Shapes | None = None
+    sizes: SeriesBatch, series: Ints, procs: Floats, kin: Kindred | None = None, shapes: Shapes | None = None
 ) -> Averaged:
     """The model average at every target (a series and a processor count), in the targets' order.
 
@@ -172,21 +142,20 @@ def average(
     """
     order = np.argsort(series, kind="stable")
     starts = np.searchsorted(series[order], np.arange(sizes.n_series + 1)).astype(np.int64)
-    found, log_bayes = np.full((3, series.size), np.nan), np.zeros(sizes.n_series)
+    found = np.full((2, series.size), np.nan)
     kin, shapes = kin or kin_of(sizes, np.full(sizes.n_series, -1)), shapes or shape_grid()
     at = sizes.log2_from_least(series, procs)[order]
-    _fill_averages(sizes, shapes, kin, starts, at, found, log_bayes, _workspace(sizes, shapes))
+    _fill_averages(sizes, shapes, kin, starts, at, found, _workspace(sizes, shapes))
     found[:, order] = found.copy()
     is_exact, curve = exact_log_s(sizes, series, procs)
-    return Averaged(np.where(is_exact, curve, found[0]), np.sqrt(found[1] + found[2]), found[1] / found[2], log_bayes)
+    return Averaged(np.where(is_exact, curve, found[0]), np.sqrt(found[1]))
 
 
 @entry_kernel
 def _fill_averages(
-    sizes: Sizes, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, log_bayes: Floats,
-    work: _Workspace,
-) -> None:  # fmt: skip
-    """Fills log_bayes[series] and, per target, found: mean of log s, variance between shapes, variance within one.
+    sizes: SeriesBatch, shapes: Shapes, kin: Kindred, starts: Ints, at: Floats, found: Floats, work: _Workspace
+) -> None:
+    """Fills found, per target: mean and variance of log s.
 
     The targets of series i are starts[i]:starts[i + 1].
     """
@@ -196,7 +165,7 @@ def _fill_averages(
             continue
         # 1. The weights of hypotheses and shapes, from the series alone, then as its siblings inform them.
         n_hypotheses = _weigh(i, N_HYPOTHESES, sizes, shapes, work)
-        log_bayes[i] = _inform(i, n_hypotheses, shapes.prior, kin, work)
+        _inform(i, n_hypotheses, shapes.prior, kin, work)
         log2_x, m = work.log2_x[a:b], b - a
         for t in range(starts[i], starts[i + 1]):
             _fill_log_shape(at[t], shapes, work.curve)
@@ -205,7 +174,7 @@ def _fill_averages(
                 if _odds(h, log2_x, work.log_t[a:b]) == 0.0:
                     continue
                 weight, place = work.weight[h], work.place
-                within += _fill_gain(h, at[t], log2_x, sizes.drift[i], work) * total(weight, work.noise[h])
+                within += _fill_gain(h, at[t], log2_x, work) * total(weight, work.noise[h])
                 # 2. Where each shape goes through the target: its curve, shifted by what the sizes lie off it.
                 is_past_end = h == ENDED and at[t] > log2_x[m - 2]
                 for g in range(place.size):
@@ -225,12 +194,12 @@ def _fill_averages(
                 for g in range(place.size):
                     place[g] *= place[g]
                 second += total(weight, place)
-            found[0, t], found[1, t], found[2, t] = centre + first, max(second - first * first, 0.0), within
+            found[0, t], found[1, t] = centre + first, max(second - first * first, 0.0) + within
 
 
 # Not inlined: two kernels call it once a series, and either would compile it again.
 @called_kernel
-def _weigh(i: int, most_hypotheses: int, sizes: Sizes, shapes: Shapes, work: _Workspace) -> int:
+def _weigh(i: int, most_hypotheses: int, sizes: SeriesBatch, shapes: Shapes, work: _Workspace) -> int:
     """Fills weight and noise of the first hypotheses and every shape, from series i alone, sum 1; how many they are.
 
     A weight is odds times prior times (FREEDOM + misfit)^-(FREEDOM + m - 1)/2. The power is whole in the root, so that
@@ -248,7 +217,7 @@ def _weigh(i: int, most_hypotheses: int, sizes: Sizes, shapes: Shapes, work: _Wo
             work.error[m, g] = log_t[m - 1] - log_t[m - 2] + work.error[m - 2, g]
     constant, least = np.empty(n_hypotheses), np.inf
     for h in range(n_hypotheses):
-        constant[h] = _krige(h, log2_x, log_t, sizes.variance[a:b], sizes.drift[i], work)
+        constant[h] = _krige(h, log2_x, log_t, sizes.weights[a:b], work)
         if constant[h] > -np.inf:
             _fill_misfit(h, m, work)
             least = min(least, max(work.noise[h].min(), 0.0))
@@ -307,7 +276,7 @@ def _odds(h: int, log2_x: Floats, log_t: Floats) -> float:
 
 
 @kernel
-def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float, work: _Workspace) -> float:
+def _krige(h: int, log2_x: Floats, log_t: Floats, weights: Floats, work: _Workspace) -> float:
     """Fills walked, inverse and ones of a hypothesis; the log of its odds and of its density's constant."""
     m, odds = log2_x.size, _odds(h, log2_x, log_t)
     walked, inverse, covariance = work.walked[h], work.inverse[h, :m, :m], work.covariance[:m, :m]
@@ -315,11 +284,11 @@ def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float,
     for j in range(1, m):
         is_last = j == m - 1
         is_odd = (h == LAST_ODD and is_last) or (h == FIRST_ODD and j == 1) or (h == LAST_SLOPE and not is_last)
-        per_doubling = rate + (ENDED_LOG_SD**2 if h == ENDED and is_last else 0.0)
+        per_doubling = DRIFT_LOG_SD**2 + (ENDED_LOG_SD**2 if h == ENDED and is_last else 0.0)
         walked[j] = walked[j - 1] + per_doubling * (log2_x[j] - log2_x[j - 1]) + (STEP_LOG_SD**2 if is_odd else 0.0)
     for j in range(m):
         for k in range(m):
-            covariance[j, k] = walked[min(j, k)] + (variance[j] if j == k else 0.0)
+            covariance[j, k] = walked[min(j, k)] + (1.0 / weights[j] if j == k else 0.0)
     log_determinant, whole = _invert(covariance, inverse), 0.0
     for j in range(m):
         work.ones[h, j] = 0.0
@@ -330,7 +299,7 @@ def _krige(h: int, log2_x: Floats, log_t: Floats, variance: Floats, rate: float,
 
 
 @kernel
-def _fill_gain(h: int, at: float, log2_x: Floats, rate: float, work: _Workspace) -> float:
+def _fill_gain(h: int, at: float, log2_x: Floats, work: _Workspace) -> float:
     """Fills gain, what the error of each size counts at a place; the variance there in units of the noise's factor."""
     m, walked, inverse, ones = log2_x.size, work.walked[h], work.inverse[h], work.ones[h]
     right = place_in(log2_x, at, False)
@@ -338,7 +307,7 @@ def _fill_gain(h: int, at: float, log2_x: Floats, rate: float, work: _Workspace)
     if 0 < right < m:
         part = (at - log2_x[right - 1]) / (log2_x[right] - log2_x[right - 1])
         there = walked[right - 1] + part * (walked[right] - walked[right - 1])
-    spread = there + rate * (max(at - log2_x[m - 1], 0.0) + max(log2_x[0] - at, 0.0))
+    spread = there + DRIFT_LOG_SD**2 * (max(at - log2_x[m - 1], 0.0) + max(log2_x[0] - at, 0.0))
     rest, whole = 1.0, 0.0
     for j in range(m):
         rest -= min(there, walked[j]) * ones[j]
@@ -353,8 +322,8 @@ def _fill_gain(h: int, at: float, log2_x: Floats, rate: float, work: _Workspace)
 
 
 @kernel
-def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Workspace) -> float:
-    """Moves the weights of series i to those under the prior that its siblings inform; their log Bayes factor.
+def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Workspace) -> None:
+    """Moves the weights of series i to those under the prior that its siblings inform.
 
     `kin.posterior_sums` adds n_informative posteriors, the series' own among them where it is informative.
     """
@@ -362,7 +331,7 @@ def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Works
     own = 1.0 if kin.is_informative[i] else 0.0
     n_others = kin.n_informative[of] - own if of >= 0 else 0.0
     if n_others <= 0.0:
-        return 0.0
+        return
     share, likelihood = n_others * SIBLING_WEIGHT / (1.0 + n_others * SIBLING_WEIGHT), 0.0
     for g in range(prior.size):
         here = 0.0
@@ -373,7 +342,6 @@ def _inform(i: int, n_hypotheses: int, prior: Floats, kin: Kindred, work: _Works
     for h in range(n_hypotheses):
         for g in range(prior.size):
             work.weight[h, g] *= (1.0 - share + share * odds[g]) / (1.0 - share + share * likelihood)
-    return float(np.log(max(likelihood, 1e-300)))
 
 
 @kernel
@@ -435,7 +403,7 @@ def total(weight: Floats, values: Floats) -> float:
 
 @entry_kernel
 def _add_posteriors(
-    sizes: Sizes, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
+    sizes: SeriesBatch, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
     work: _Workspace,
 ) -> None:  # fmt: skip
     """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself, sum 1."""
@@ -446,16 +414,15 @@ def _add_posteriors(
                     sums[application[i], g] += work.weight[h, g]
 
 
-def _workspace(sizes: Sizes, shapes: Shapes) -> _Workspace:
+def _workspace(sizes: SeriesBatch, shapes: Shapes) -> _Workspace:
     """Workspace for the longest series."""
     m, n, h = int(np.diff(sizes.offsets).max(initial=1)), shapes.prior.size, N_HYPOTHESES
     lengths = ((m + 1, n), (h, n), (h, n), (n,), (n,), (h, m), (m, m), (h, m, m), (h, m), (m,))
-    of = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
-    logs = sizes.log2_from_least(of, sizes.procs), np.log(sizes.runtime_s)
+    logs = sizes.log2_from_least(sizes.owner, sizes.procs), np.log(sizes.runtime_s)
     return _Workspace(*logs, *(np.zeros(one) for one in lengths))
 
 
-def kin_of(sizes: Sizes, application: Ints) -> Kindred:
+def kin_of(sizes: SeriesBatch, application: Ints) -> Kindred:
     """The summed posteriors of each application's informative series."""
     n_applications, shapes = int(application.max(initial=-1)) + 1, shape_grid()
     sums = np.zeros((n_applications, shapes.prior.size))
@@ -467,7 +434,7 @@ def kin_of(sizes: Sizes, application: Ints) -> Kindred:
     return Kindred(application, is_informative, sums, n_informative)
 
 
-def weights_of(sizes: Sizes, shapes: Shapes) -> Floats:
+def weights_of(sizes: SeriesBatch, shapes: Shapes) -> Floats:
     """The posterior of the only series over the shapes given, sum 1."""
     sums, first = np.zeros((1, shapes.prior.size)), np.zeros(1, np.int64)
     work = _workspace(sizes, shapes)
@@ -489,10 +456,9 @@ EXACT_LOG_SD = 0.001
 """Root mean square off the curve, per degree of freedom, up to which a series counts as exact (log s)."""
 
 
-def exact_log_s(sizes: Sizes, series: Ints, procs: Floats) -> tuple[Bools, Floats]:
+def exact_log_s(sizes: SeriesBatch, series: Ints, procs: Floats) -> tuple[Bools, Floats]:
     """Per target: whether its series lies on an Amdahl curve, and log T by that curve; undefined for other series."""
-    fitted = fit_law("amdahl", SeriesBatch(sizes.offsets, sizes.procs, sizes.runtime_s, np.ones(sizes.procs.size)))
-    m = np.diff(sizes.offsets)
+    fitted, m = fit_law("amdahl", sizes._replace(weights=np.ones(sizes.procs.size))), sizes.n_points
     is_exact = (m >= LEAST_EXACT_SIZES) & (fitted.serial_fraction < 1.0) & (fitted.wssre <= (m - 2) * EXACT_LOG_SD**2)
     serial, t1_s = fitted.serial_fraction[series], fitted.t1_s[series]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -544,16 +510,15 @@ def doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Float
 class ObservedSeries:
     """Series as the average reads them, with their kin and the log sd of a single run of each."""
 
-    sizes: Sizes
+    sizes: SeriesBatch
     kin: Kindred
     run_sd: Floats
 
     @classmethod
     def of(cls, batch: SeriesBatch, n_runs: Floats, run_sd: Floats, application: Ints, rules: PredictRules) -> Self:
         """From series with the runs of each size, and weights (1: normal); kin are those of one application."""
-        variance = median_variance(run_sd[batch.owner], n_runs, rules.measured_log_sd) / batch.weights
-        drift = np.full(batch.n_series, rules.drift_log_sd**2)
-        sizes = Sizes(batch.offsets, batch.procs, batch.runtime_s, variance, drift)
+        variance = median_variance(run_sd[batch.owner], n_runs, rules.measured_log_sd)
+        sizes = batch._replace(weights=batch.weights / variance)
         return cls(sizes, kin_of(sizes, application), run_sd)
 
     def curve(self, group: Ints, procs: Floats) -> Averaged:

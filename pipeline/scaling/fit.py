@@ -8,7 +8,7 @@ a grid with both ends of its range and all bends, then by golden section between
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.laws import COLUMNS, LAWS, FitStatus, Form, Law, Parameter
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.downey import fit_exactly
-from pipeline.scaling.rules import FitRules
 from pipeline.scaling.series import (
     STATUS,
     ObservedSizes,
@@ -67,6 +66,20 @@ RICHER = 1e-12
 TIE = 1e-10
 
 
+@dataclass(frozen=True, slots=True)
+class FitRules:
+    """Which laws are fitted, and how one is chosen."""
+
+    # The laws that are fitted to each group, by the names on the page of laws.
+    laws: tuple[str, ...] = ("constant", "amdahl", "downey_low", "downey_high")
+    # Errors whose squares are summed: log errors, or relative errors as in ADEPT's WSSRE.
+    loss: Literal["log", "relative"] = "log"
+    # Lower bound of a size's error, however many jobs it has (log s).
+    noise_floor: float = 0.05
+    # A simpler law is chosen if its leave-one-out error is larger by at most this share.
+    choice_margin: float = 0.1
+
+
 def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     """FITS in order of group and of the laws in the rules; the Report counts groups by the status of their chosen law.
 
@@ -97,7 +110,7 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     observed = ObservedSizes.of(observations)
     spread, batch, offsets = repeat_spread(observed), observed.batch, observed.batch.offsets
     weights = precision_weights(batch, observed.n_runs, spread["core_log_sd"], rules.noise_floor)
-    batch = replace(batch, weights=weights * batch.weights)
+    batch = batch._replace(weights=weights * batch.weights)
     fits = {law: fit_batch(law, batch, rules.loss) for law in rules.laws}
     loo = np.column_stack([leave_one_out(law, batch, rules.loss) for law in rules.laws])
     answers = choose(fits, loo, batch, observed.n_runs, spread["core_log_sd"], rules)
@@ -163,7 +176,7 @@ def fit_batch(law: str, batch: SeriesBatch, loss: Loss) -> Fits:
         ratio = np.clip(np.where(np.isfinite(ratio), ratio, 1.0), 1e-6, 1e6)
         is_near = np.abs(ratio - 1) < 1e-6
         slope = np.where(is_near, 1.0, np.log(ratio) / (ratio * np.where(is_near, 1.0, ratio - 1)))
-        again = fit_law(law, replace(batch, weights=batch.weights * slope))
+        again = fit_law(law, batch._replace(weights=batch.weights * slope))
         reached = misfit(law, again, batch, loss)
         is_better = reached < least
         best[is_better], least = again[is_better], np.fmin(reached, least)

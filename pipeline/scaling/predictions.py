@@ -6,7 +6,6 @@ the number of counts that it is made from, whatever the law leaves open.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Self, cast
 
 import numpy as np
@@ -19,14 +18,16 @@ from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
-from pipeline.scaling.counts import candidates, counts_between, favoured_class
 from pipeline.scaling.problem_sizes import with_across
-from pipeline.scaling.rules import PredictRules
 from pipeline.scaling.screens import unlevel
 from pipeline.scaling.series import (
     ObservedSizes,
+    PredictRules,
+    counts_between,
     ended_jobs,
+    favoured_class,
     median_variance,
+    next_count,
     of_axis,
     on_each_axis,
     run_log_sd,
@@ -51,13 +52,10 @@ which is tolerated even beside a perfect fit."""
 RIVAL_APART = 1.5
 """Ratio of two such fits' average parallelism from which one is a runner-up (Deshmeh 2013)."""
 
-SIBLINGS_WORSE = float(np.log(20.0))
-"""Log odds against its siblings' shapes from which a series scales differently."""
-
 MISSED_ERRORS = 3
 """Standard errors of the median beyond which the law misses it."""
 
-HINTS = {"tail_unidentified", "runner_up", "sizes_differ"}
+HINTS = {"tail_unidentified", "runner_up"}
 """Codes that name a run that would tell more, and make no row doubtful by themselves."""
 
 
@@ -310,7 +308,6 @@ SENTENCES = {
     "measured here.",
     "runner_up": "{run}: fits with average parallelism from {low:.0f} to {high} are about equally good.{outcome}",
     "few_sizes": "{run}: {n_points:.0f} processor counts hardly tell the laws apart.{outcome}",
-    "sizes_differ": "{run}: this application's other groups scale differently.{outcome}",
     "off_law": "The law misses the runs on {procs:.0f} {units}; their median is used there.",
     "high_error": "The law misses one processor count by {error:.0%}: look at its runs.",
     "far": "No run is known beyond {largest:.0f} or below {smallest:.0f} {units}.",
@@ -319,7 +316,7 @@ SENTENCES = {
 }
 """What is said of a row by its gravest code; `useful` and `few_sizes` also of rows without one."""
 
-OUTCOME = " The fits predict {time} s there ({hours} {unit}-hours); that run would decide between them."
+OUTCOME = " The fits predict {time} s there ({hours} {unit}-hours)."
 
 
 def judged(
@@ -335,7 +332,7 @@ def judged(
     n_points, largest, smallest = (chosen[name] for name in ("n_points", "procs_max", "procs_min"))
     doublings, is_above = chosen.doublings_beyond(procs), procs > largest
     groups, places = np.unique(rows, return_inverse=True)
-    following = {name: values[places] for name, values in _next_runs(series, groups).items()}
+    next_procs, next_s = (values[places] for values in _next_runs(series, groups))
     # No count shows where scaling ends; and the average parallelism of the laws that fit about equally well.
     tails = (series.fits["status"] == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(series.fits["avg_parallelism"])
     is_open = np.isin(chosen["group_id"].astype(str), series.fits["group_id"][tails].astype(str))
@@ -354,7 +351,6 @@ def judged(
         "tail_unidentified": is_open & is_above,
         "runner_up": ~is_open & is_above & (high > RIVAL_APART * low),
         "few_sizes": is_several & (n_points < np.where(doublings > 0, LEAST_BEYOND, LEAST_SIZES)),
-        "sizes_differ": following["log_bayes"] < -SIBLINGS_WORSE,
         "off_law": _is_missed(series, rows, procs),
         "high_error": error > rules.high_error,
         "far": (doublings > 1) & (n_points < LEAST_FAR),
@@ -375,9 +371,9 @@ def judged(
             code = "whole_machine"
         if code is None:
             continue
-        run, outcome, n = "Repeat the runs", "", following["procs"][row]
+        run, outcome, n = "Repeat the runs", "", next_procs[row]
         if n:
-            run, ends_s = f"Run on {n:.0f} {axis.units} next", following["ends_s"][row]
+            run, ends_s = f"Run on {n:.0f} {axis.units} next", next_s[row]
             if is_several[row]:
                 outcome = OUTCOME.format(time=_to(ends_s), hours=_to(n * ends_s / 3600), unit=axis.unit)
         facts = {
@@ -395,36 +391,22 @@ def _to(ends: Floats) -> str:
     return " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in ends)
 
 
-def _next_runs(series: FittedSeries, groups: Ints) -> dict[str, Floats]:
-    """For each of `groups` the count where a run would tell most about the shape of its curve.
+def _next_runs(series: FittedSeries, groups: Ints) -> tuple[Floats, Floats]:
+    """For each of `groups` the count to run on next (0: none), and the ends of the 80% interval of the curve there (s).
 
-    That is the candidate with the largest split of the posterior: the variance between shapes over the variance within
-    one, with which the mutual information of a normal observation and the shape grows. Candidates keep to the counts
-    that PATTERNS favours. A group of one count has no information on shapes: the largest candidate is chosen.
-
-    Columns: `procs` (0: every candidate was run); `ends_s`, the 80% interval of the curve there today; `log_bayes`, the
-    log Bayes factor of the siblings' prior over the general one (see average.Averaged).
+    The count is one of those that PATTERNS favours, where it favours any.
     """
-    observed, site, offsets = series.observed, series.site, series.observed.sizes.offsets
+    sizes, site, names = series.observed.sizes, series.site, series.chosen["group_id"]
     patterns: dict[str, list[dict[str, Any]]] = {}
     for row in series.patterns.to_pylist() if series.patterns else ():
         patterns.setdefault(row["group_id"], []).append(row)
-    asked = []
-    for group in groups:
-        own = observed.sizes.procs[offsets[group] : offsets[group + 1]]
-        favoured = favoured_class(patterns.get(series.chosen["group_id"][group], ()))
-        found = candidates(tuple(own.tolist()), site.max_procs, site.procs_per_node, favoured)
-        asked.append(found if len(own) > 1 else found[:1])
-    ends = np.cumsum([0, *map(len, asked)])
-    place, procs = np.repeat(groups, np.diff(ends)), np.array([n for found in asked for n in found], np.float64)
-    curve = observed.curve(place, procs)
-    log_s = observed.quantiles(place, procs, curve)
-    chosen, ends_s = np.zeros(len(groups)), np.full((len(groups), 2), np.nan)
-    for row, (first, after) in enumerate(pairwise(ends)):
-        if first < after:
-            best = first + int(np.argmax(curve.split[first:after]))
-            chosen[row], ends_s[row] = procs[best], np.exp(log_s[best, [1, 3]])
-    return {"procs": chosen, "ends_s": ends_s, "log_bayes": curve.log_bayes[groups]}
+    procs = np.zeros(len(groups))
+    for row, group in enumerate(groups):
+        own = sizes.procs[sizes.offsets[group] : sizes.offsets[group + 1]]
+        favoured = favoured_class(patterns.get(names[group], ()))
+        procs[row] = next_count(own, site.max_procs, site.procs_per_node, favoured)
+    asked = np.maximum(procs, 1.0)
+    return procs, np.exp(series.observed.quantiles(groups, asked, series.observed.curve(groups, asked))[:, [1, 3]])
 
 
 def _rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:
@@ -443,8 +425,9 @@ def _rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:
 def _fit_error(series: FittedSeries) -> Floats:
     """Of each chosen law the largest relative error at a size of its fit, |1 - T/t| (Deshmeh 2013, Table 3)."""
     sizes, found = series.observed.sizes, np.zeros(len(series.chosen))
-    group = np.repeat(np.arange(sizes.n_series), np.diff(sizes.offsets))
-    np.fmax.at(found, group, np.abs(1.0 - series.chosen.take(group).runtime_s(sizes.procs) / sizes.runtime_s))
+    np.fmax.at(
+        found, sizes.owner, np.abs(1.0 - series.chosen.take(sizes.owner).runtime_s(sizes.procs) / sizes.runtime_s)
+    )
     return found
 
 

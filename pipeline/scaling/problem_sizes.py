@@ -3,25 +3,27 @@
 The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
 it: the model average, over rescaled curves of the base and over all shapes, as if the two sizes were different
 applications. Each curve is weighted by its fit to the target's points. The ratio is published beside it.
+
+Also weak scaling: series of one application whose problem size grows with its processors, by Gustafson's law.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Floats
+from pipeline.arrays import Array, Floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Shapes, Sizes, average, shape_grid, table_places, weights_of
-from pipeline.scaling.rules import AcrossRules, PredictRules
-from pipeline.scaling.series import ObservedSizes
-from pipeline.tables import ACROSS, PREDICTIONS
+from pipeline.scaling.average import Averaged, Shapes, average, shape_grid, table_places, weights_of
+from pipeline.scaling.series import ObservedSizes, SeriesBatch
+from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 MIN_BASE_POINTS = 4
 
@@ -38,46 +40,37 @@ _ENDS = ("runtime_s", "runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "run
 
 
 @dataclass(frozen=True, slots=True)
-class SizePair:
-    """Runtimes (s) of one application at two problem sizes, by processors, rising."""
+class AcrossRules:
+    """How the curve of one problem size predicts another problem size of the same application."""
 
-    base_procs: Floats
-    base_s: Floats
-    target_procs: Floats
-    target_s: Floats
+    # Prior probability that two problem sizes belong to one application.
+    same_prior: float = 0.9
+    # Deviation of a measured runtime from its curve (log s).
+    run_log_sd: float = 0.07
+    # Below this posterior probability two sizes count as two applications.
+    apart: float = 0.2
+    # Weight of the target's own prediction in the published one (geometric mean); 1: no borrowing.
+    own_share: float = 0.3
+    # Least difference of a constant ratio and the joint fit for the status shape_moves (log s).
+    ratio_log_error: float = 0.25
 
 
-class Across(NamedTuple):
-    """Predictions of the target on the requested counts, and how the two problem sizes are related: columns of ACROSS.
+def across(base: SeriesBatch, target: SeriesBatch, procs: Floats, rules: AcrossRules) -> dict[str, Any]:
+    """The target on these counts, from its own points, one at least, and the base's, MIN_BASE_POINTS at least.
 
-    `ratio_s` is the base's runtime times the ratio at their smallest common count. `own_s` is the model average of the
-    target's own points. `same_application` is the posterior probability that the two are one application whose shape
-    may change. `overhead_power` is the mean of b: overhead grows as this power of the serial time; NaN where that is
-    the same. `status`: same_shape, shape_moves (a constant ratio misleads), or larger_base or two_applications, with
-    which the target's own prediction is published; it borrows nothing.
+    These are columns of ACROSS: the prediction with its intervals, and how the two problem sizes are related. `ratio_s`
+    is the base's runtime times the ratio at their smallest common count. `own_s` is the model average of the target's
+    own points. `same_application` is the posterior probability that the two are one application whose shape may change.
+    `overhead_power` is the mean of b: overhead grows as this power of the serial time; NaN where that is the same.
+    `status`: same_shape, shape_moves (a constant ratio misleads), or larger_base or two_applications, with which the
+    target's own prediction is published; it borrows nothing.
     """
-
-    runtime_s: Floats
-    runtime_s_lo95: Floats
-    runtime_s_lo80: Floats
-    runtime_s_hi80: Floats
-    runtime_s_hi95: Floats
-    ratio_s: Floats
-    own_s: Floats
-    same_application: float
-    overhead_power: float
-    status: str
-
-
-def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
-    """The target on these counts, from its own points, one at least, and the base's, MIN_BASE_POINTS at least."""
-    # 1. Each by itself, and the thesis's constant ratio of the two.
-    base, target = _alone(pair.base_procs, pair.base_s, rules), _alone(pair.target_procs, pair.target_s, rules)
-    own, ratio = _at(target, procs), ratio_at_common(pair, base)
+    # 1. The target by itself, and the thesis's constant ratio of the two.
+    own, ratio = _at(target, procs), ratio_at_common(base, target)
     ratio_s, log_ratio = np.exp(_at(base, procs).log_s) * ratio, np.log(ratio)
 
     # 2. Over the base's curve, rescaled, and all other shapes: what the target's points make of them.
-    shapes = _joint_shapes(pair, base, log_ratio, rules)
+    shapes = _joint_shapes(base, target, log_ratio, rules)
     weight = weights_of(target, shapes)[shape_grid().prior.size :]
     same = float(weight.sum())
     theta = float(weight[1:] @ np.tile(LOG_THETA, FALLS.size)) / same if same else np.nan
@@ -85,7 +78,7 @@ def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
 
     # 3. Nothing is borrowed from another application, nor from a problem larger by more than noise: on counts where
     # that still scales its overhead is hidden. But one size alone tells nothing of a curve.
-    is_larger_base = log_ratio < -LARGER * rules.run_log_sd and len(pair.target_procs) > 1
+    is_larger_base = log_ratio < -LARGER * rules.run_log_sd and len(target.procs) > 1
     log_s, log_sd, status = own.log_s, own.log_sd, "two_applications" if same < rules.apart else "larger_base"
     if same >= rules.apart and not is_larger_base:
         joint = _at(target, procs, shapes)
@@ -93,25 +86,26 @@ def across(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
         is_moved = np.median(np.abs(np.log(ratio_s) - log_s)) > rules.ratio_log_error
         status = "shape_moves" if is_moved else "same_shape"
     ends_s = np.exp(log_s + np.array([0.0, *FACTORS])[:, None] * np.hypot(log_sd, rules.run_log_sd))
-    ends = dict(zip(_ENDS, ends_s, strict=True))
-    own_s = np.exp(own.log_s)
-    return Across(**ends, ratio_s=ratio_s, own_s=own_s, same_application=same, overhead_power=power, status=status)
+    return dict(zip(_ENDS, ends_s, strict=True)) | {
+        "ratio_s": ratio_s, "own_s": np.exp(own.log_s), "same_application": same, "overhead_power": power,
+        "status": status,
+    }  # fmt: skip
 
 
-def ratio_at_common(pair: SizePair, base: Sizes) -> float:
+def ratio_at_common(base: SeriesBatch, target: SeriesBatch) -> float:
     """Target over base at the smallest count both ran on; at the target's smallest where they share none."""
-    common = np.intersect1d(pair.base_procs, pair.target_procs)
+    common = np.intersect1d(base.procs, target.procs)
     if not len(common):
-        return float(pair.target_s[0] / np.exp(_at(base, pair.target_procs[:1]).log_s[0]))
-    return float(pair.target_s[pair.target_procs == common[0]][0] / pair.base_s[pair.base_procs == common[0]][0])
+        return float(target.runtime_s[0] / np.exp(_at(base, target.procs[:1]).log_s[0]))
+    return float(target.runtime_s[target.procs == common[0]][0] / base.runtime_s[base.procs == common[0]][0])
 
 
-def _alone(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> Sizes:
-    variance = np.full(procs.size, rules.run_log_sd**2)
-    return Sizes(np.array([0, procs.size]), procs, runtime_s, variance, np.array([PredictRules().drift_log_sd ** 2]))
+def one_series(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> SeriesBatch:
+    """Runtimes (s) of one problem size, by rising processor counts, as the average reads them."""
+    return SeriesBatch(np.array([0, procs.size]), procs, runtime_s, np.full(procs.size, rules.run_log_sd**-2))
 
 
-def _at(sizes: Sizes, procs: Floats, shapes: Shapes | None = None) -> Averaged:
+def _at(sizes: SeriesBatch, procs: Floats, shapes: Shapes | None = None) -> Averaged:
     return average(sizes, np.zeros(procs.size, np.int64), procs, shapes=shapes)
 
 
@@ -134,11 +128,11 @@ LEAST_PARALLEL = 0.3
 """A curve is at most 1 / 0.3 times as fast as linear speed-up allows."""
 
 
-def _joint_shapes(pair: SizePair, base: Sizes, log_ratio: float, rules: AcrossRules) -> Shapes:
+def _joint_shapes(base: SeriesBatch, target: SeriesBatch, log_ratio: float, rules: AcrossRules) -> Shapes:
     """The shapes of all laws, then the base's and the base's rescaled; x counts in the target's smallest size."""
-    procs = table_places() * pair.target_procs[0]
-    x, beyond = procs / pair.base_procs[0], np.maximum(procs / pair.target_procs[-1], 1.0)
-    overhead = np.exp(_at(base, procs).log_s - np.log(pair.base_s[0])) - 1.0 / x
+    procs = table_places() * target.procs[0]
+    x, beyond = procs / base.procs[0], np.maximum(procs / target.procs[-1], 1.0)
+    overhead = np.exp(_at(base, procs).log_s - np.log(base.runtime_s[0])) - 1.0 / x
     fall, log_theta = (axis.ravel() for axis in np.meshgrid(FALLS, LOG_THETA, indexing="ij"))
     rescaled = np.exp(log_theta) * overhead[:, None] * beyond[:, None] ** -fall
     curves = np.log(np.maximum(1.0 / x[:, None] + np.column_stack([overhead, rescaled]), LEAST_PARALLEL / x[:, None]))
@@ -187,14 +181,16 @@ def predict_across(
     """
     own = ObservedSizes.of(observations)
     columns = (np.split(column, own.batch.offsets[1:-1]) for column in (own.batch.procs, own.batch.runtime_s))
-    series = dict(zip(own.ids, zip(*columns, strict=True), strict=False))
+    series = {
+        name: one_series(procs, runtime_s, rules) for name, procs, runtime_s in zip(own.ids, *columns, strict=False)
+    }
 
     # 1. The base of each application, and the groups that it is to tell something of, in order of these.
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()
     alike = [name for name in ("site", "template", *TEMPLATE_COLUMNS, "gpu_type", "axis") if name != "problem_size"]
     applications: dict[tuple[str | None, ...], list[tuple[int, int, str]]] = {}
     for row in named:
-        n_counts = len(series[row["group_id"]][0]) if row["group_id"] in series else 0
+        n_counts = len(series[row["group_id"]].procs) if row["group_id"] in series else 0
         size = n_counts, row["n_jobs"], row["group_id"]
         applications.setdefault(tuple(row[name] for name in alike), []).append(size)
     pairs = sorted(
@@ -208,9 +204,8 @@ def predict_across(
     # 2. One prediction a pair, on the counts of both and those asked for.
     found: list[dict[str, Any]] = []
     for target, base in pairs:
-        pair = SizePair(*series[base], *series[target])
-        procs = np.unique([*pair.base_procs, *pair.target_procs, *at])
-        predicted = across(pair, procs, rules)._asdict()
+        procs = np.unique([*series[base].procs, *series[target].procs, *at])
+        predicted = across(series[base], series[target], procs, rules)
         found.append({"group_id": target, "base_group_id": base, "procs": procs, **predicted})
     names = list(found[0]) if found else []
     per_count = {n: np.concatenate([np.broadcast_to(one[n], one["procs"].shape) for one in found]) for n in names}
@@ -248,10 +243,8 @@ def with_across(
     if not served:
         return predictions
     rows = {(row["group_id"], row["procs"]): row for row in predictions.to_pylist()}
-    axis, run_id = (
-        {group: row["axis"] for (group, _), row in rows.items()},
-        next((r["run_id"] for r in rows.values()), None),
-    )
+    axis = {group: row["axis"] for (group, _), row in rows.items()}
+    run_id = next((row["run_id"] for row in rows.values()), None)
     for row in served:
         group, procs = key = row["group_id"], row["procs"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
@@ -262,3 +255,100 @@ def with_across(
         }  # fmt: skip
     ordered = [rows[key] for key in sorted(rows)]
     return PREDICTIONS.build(**{one.name: [row.get(one.name) for row in ordered] for one in PREDICTIONS.columns})
+
+
+MIN_POINTS = 3
+SAME_SHARE = 0.02
+"""Log difference up to which two values of work per processor are equal."""
+
+
+def weak_scaling(
+    problem_size: Floats, procs: Floats, runtime_s: Floats, at: Sequence[int] = ()
+) -> dict[str, Any] | None:
+    """The longest series whose problem size is proportional to its processors; None where none has three counts.
+
+    Of equally long ones, that of least work per processor. SeriesBatch that are not positive numbers are left out.
+
+    Parameters
+    ----------
+    problem_size : Floats
+        float64[n], problem sizes in any unit.
+    procs : Floats
+        float64[n], processors.
+    runtime_s : Floats
+        float64[n], runtimes, s.
+    at : sequence of int
+        Processor counts to predict; those below the smallest of the series are left out.
+
+    Returns
+    -------
+    dict or None
+        `points` by rising procs, with the runtime (s), the weak efficiency T(1)/T(x) and the scaled speed-up, both
+        relative to the smallest count; Gustafson's `serial_fraction` (0 to 1), and `worst_miss`, the largest relative
+        error of his law; `predictions`, the runtimes (s) at the counts asked for. Beyond the largest count the law is
+        scaled to the runtime measured there, because growing overhead makes the law too low.
+
+    References
+    ----------
+    Gustafson (1988), Reevaluating Amdahl's law.
+
+    Examples
+    --------
+    >>> n = np.array([1.0, 2.0, 4.0])
+    >>> series = weak_scaling(1000 * n, n, n / (n - 0.1 * (n - 1)))
+    >>> round(series["serial_fraction"], 3)
+    0.1
+    """
+    usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
+    share = np.log(problem_size[usable] / procs[usable])
+    order = np.argsort(share, kind="stable")
+    starts = np.flatnonzero(np.diff(share[order]) > SAME_SHARE) + 1
+    rows = usable[max(np.split(order, starts), key=lambda rows: len(np.unique(procs[usable[rows]])))]
+    counts, first = np.unique(procs[rows], return_index=True)
+    if len(counts) < MIN_POINTS:
+        return None
+    took_s, x = runtime_s[rows][first], counts / counts[0]
+    efficiency = took_s[0] / took_s
+    serial = float(np.clip((x - x * efficiency) @ (x - 1) / ((x - 1) @ (x - 1)), 0.0, 1.0))
+    asked = np.array([n for n in at if n >= counts[0]], np.int64)
+    law_s, asked_s = (took_s[0] * n / (n - serial * (n - 1)) for n in (x, asked / counts[0]))
+    asked_s = np.where(asked > counts[-1], took_s[-1] / law_s[-1], 1.0) * asked_s
+    return {
+        "serial_fraction": serial,
+        "worst_miss": float(np.abs(law_s / took_s - 1).max()),
+        "points": _rows(
+            procs=counts.astype(int), runtime_s=took_s, efficiency=efficiency, scaled_speedup=x * efficiency
+        ),
+        "predictions": _rows(procs=asked, runtime_s=asked_s),
+    }
+
+
+def _rows(**columns: Array) -> list[dict[str, Any]]:
+    values = (column.tolist() for column in columns.values())
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[str, Any]]:
+    """Weak scaling per application whose problem_size grows with its processors, and its runtimes at counts `at`."""
+    groups = tables[GROUPS.name].to_pylist() if GROUPS.name in tables else []
+    named = {row["group_id"]: (row["application"], row["problem_size"]) for row in groups}
+    return weak_of(named, tables[OBSERVATIONS.name].to_pylist(), at)
+
+
+def weak_of(
+    named: Mapping[str, tuple[str, str | None]], observed: Sequence[Mapping[str, Any]], at: Sequence[int] = ()
+) -> list[dict[str, Any]]:
+    """Weak scaling from rows of OBSERVATIONS; `named` holds application and problem size by group_id."""
+    points: dict[str, list[tuple[float, ...]]] = {}
+    for row in observed:
+        # A group may have no application, or a size that is no number.
+        with suppress(KeyError, ValueError):
+            name, size = named[row["group_id"]]
+            point = float(size or "nan"), row["procs"], row["runtime_s_median"]
+            points.setdefault(name, []).append(point)
+    found = []
+    for name, own in sorted(points.items()):
+        sizes, procs, runtime_s = np.array(own, np.float64).T
+        if (one := weak_scaling(sizes, procs, runtime_s, at)) is not None:
+            found.append({"application": name, **one})
+    return found

@@ -12,7 +12,8 @@ these are integrated exactly (Gelman et al. 2013, Bayesian Data Analysis, chapte
 odds of x come up in at most 1/x of the series that a shape of the grid describes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -25,17 +26,10 @@ from pipeline.arrays import Array, Bools, Floats, Ints, arrow, floats, replaced
 from pipeline.axes import Axis, counted, plural
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
-from pipeline.scaling.rules import ScreenRules
-from pipeline.scaling.series import FREEDOM_WITH_REPEATS, MeasuredSeries, axes_of_groups, measured_series, series_of
+from pipeline.scaling.series import CLASSES, ObservedSizes, axes_of_groups, repeat_spread, series_of
 from pipeline.tables import OBSERVATIONS, PATTERNS
 
 STEPWISE, DECLINING = "stepwise", "declining"
-
-CLASSES: dict[str, Callable[[Floats], Bools]] = {
-    "powers_of_two": lambda procs: np.log2(procs) % 1 == 0,
-    "squares": lambda procs: np.rint(np.sqrt(procs)) ** 2 == procs,
-}
-"""Whether each count belongs to a class."""
 
 MIN_DECLINE_POINTS = 4
 """Three sizes determine a curve; a fourth shows that it turns."""
@@ -51,6 +45,80 @@ DOUBTED_LOG_ODDS, DOUBTED_SHARE = -1.0, 0.7
 
 FLAT_ERRORS = 2.0
 """Standard errors within which two neighbouring sizes run equally long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenRules:
+    """Which sizes a series' fit leaves out because the others contradict them; steps, favoured counts and declines."""
+
+    # Rate of false alarms: share of clean series in which a size is called odd.
+    false_alarms: float = 0.05
+    # Least number of sizes of a series in which a size can be odd.
+    min_points: int = 5
+    # Largest share of odd sizes in a series.
+    max_share: float = 0.25
+    # Least odds of a pattern that is reported; 20 is a false alarm in at most 1 of 20 series.
+    odds: float = 20.0
+    # The same for a step to faster runs where repeats measure the noise; a false alarm in at most 1 of 100 series.
+    gain_odds: float = 1.5
+    # Least deviation of an odd size, and least factor of a step or of a favoured class (log s; 0.1 is 10%).
+    least_departure: float = 0.1
+    # Typical deviation of a phase or class of sizes from the curve (log s; 0.3 is 35%).
+    departure_log_sd: float = 0.3
+    # Least number of sizes on either side of a step.
+    min_phase_points: int = 3
+    # Least number of sizes inside and outside a favoured class.
+    min_class_points: int = 3
+    # Largest spread of repeats in a searched group; wider groups mix different work (log s).
+    wide_log_sd: float = 0.5
+    # Lower bound of the spread of repeats (log s; 0.01 is 1%).
+    least_log_sd: float = 0.01
+    # Spread of repeats where the log has no repeats (log s).
+    default_log_sd: float = 0.05
+
+
+FREEDOM_WITH_REPEATS, FREEDOM_WITHOUT = 8.0, 3.0
+"""What the log's noise is worth, in runs, where repeats show it; and where there is only the default."""
+
+
+class MeasuredSeries(NamedTuple):
+    """The sizes of one group with a median, by rising procs; `row` is each one's row in OBSERVATIONS.
+
+    `log_sd` is the noise of one run, known as if from `freedom` runs; a weight is its variance over that of the median.
+    """
+
+    group_id: str
+    row: Ints
+    procs: Floats
+    runtime_s: Floats
+    weights: Floats
+    log_sd: float
+    freedom: float
+
+    def at(self, sizes: Ints) -> "MeasuredSeries":
+        """Some of its sizes."""
+        columns = {name: getattr(self, name)[sizes] for name in ("row", "procs", "runtime_s", "weights")}
+        return self._replace(**columns)
+
+
+def measured_series(observations: pa.Table, rules: ScreenRules) -> list[MeasuredSeries]:
+    """The series of an OBSERVATIONS table in order of group, as the screens read them.
+
+    The noise of one run is that of the series' own repeats, else the median over the log's series with repeats, else
+    the default.
+    """
+    read = ObservedSizes.of(observations, with_odd=True)
+    offsets, own = read.batch.offsets, repeat_spread(read)["core_log_sd"]
+    has_repeats = bool(np.isfinite(own).any())
+    core = np.where(np.isnan(own), np.nanmedian(own) if has_repeats else rules.default_log_sd, own)
+    freedom = FREEDOM_WITH_REPEATS if has_repeats else FREEDOM_WITHOUT
+    series = []
+    for group, first, last, sd in zip(read.ids, offsets[:-1], offsets[1:], core.tolist(), strict=True):
+        at, variance = slice(first, last), rules.least_log_sd**2 + sd**2
+        weights = variance / (rules.least_log_sd**2 + sd**2 / read.n_runs[at])
+        columns = read.row[at], read.batch.procs[at], read.batch.runtime_s[at], weights
+        series.append(MeasuredSeries(group, *columns, variance**0.5, freedom))
+    return series
 
 
 def find_patterns(observations: pa.Table, rules: ScreenRules) -> tuple[pa.Table, Report]:

@@ -4,45 +4,57 @@ Counts are of processors, nodes or GPUs. Each axis is computed by itself: GPUs s
 machine's size is in processors.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import ndtri
 
-from pipeline.arrays import Array, Floats, Ints, category_codes, floats
+from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.axes import Axis, axis_of
 from pipeline.laws import FitStatus
 from pipeline.report import Report, joined_report
-from pipeline.scaling.rules import PredictRules, ScreenRules
 from pipeline.schema import TableKind
 from pipeline.settings import SiteSettings
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesBatch:
+class PredictRules:
+    """On which processor counts runtimes are predicted, and what makes a prediction doubtful."""
+
+    # Predict up to this many times the largest observed size, and down to the smallest over it.
+    reach: float = 4.0
+    # Other counts that every group of several sizes is predicted on.
+    counts: tuple[int, ...] = ()
+    # Error assumed for a group whose jobs do not determine it (log s).
+    default_log_sd: float = 0.4
+    # Lower bound of the spread of a single run (log s).
+    measured_log_sd: float = 0.02
+    # Spread of repeats where too few groups of the log have repeats (log s; 0.02 is 2%).
+    run_log_sd: float = 0.02
+    # Largest spread of repeats; a wider group has no common runtime (log s).
+    wide_log_sd: float = 0.7
+    # Least distance of a law from the runs of a size that it is said to miss (log s).
+    high_log_error: float = 0.25
+    # Largest relative error of a law at a size of its fit (ADEPT has 10%); above, the fit counts as doubtful.
+    high_error: float = 0.1
+
+
+class SeriesBatch(NamedTuple):
     """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the three columns.
 
     procs rise strictly within a series and are at least 1; runtime_s (seconds) and weights are positive. A series
-    that breaks this is fitted to status bad_values; ValueError where the arrays themselves do not fit together.
+    that breaks this is fitted to status bad_values. A weight is relative in a fit; in the model average it is one over
+    the variance by which log runtime may lie off the curve.
     """
 
     offsets: Ints
     procs: Floats
     runtime_s: Floats
     weights: Floats
-
-    def __post_init__(self) -> None:
-        """Refuse arrays that do not describe k slices of equally long float64 columns."""
-        columns = (self.procs, self.runtime_s, self.weights)
-        if any(c.dtype != np.float64 or c.shape != self.procs.shape or c.ndim != 1 for c in columns):
-            raise ValueError("found columns of other types or lengths, expected three float64 arrays of one length")
-        o, size = self.offsets, self.procs.size
-        if o.dtype != np.int64 or o.ndim != 1 or o.size == 0 or o[0] != 0 or o[-1] != size or (np.diff(o) < 0).any():
-            raise ValueError(f"found offsets {o!r}, expected int64 rising from 0 to {size}")
 
     @property
     def n_series(self) -> int:
@@ -64,6 +76,12 @@ class SeriesBatch:
         n_points = self.n_points[series]
         ends = np.cumsum(n_points)
         return np.arange(n_points.sum()) + np.repeat(self.offsets[series] + n_points - ends, n_points)
+
+    def log2_from_least(self, series: Ints, procs: Floats) -> Floats:
+        """Doublings of procs over the smallest size of their series; NaN where it has none."""
+        least = np.append(self.procs, np.nan)[np.where(self.n_points > 0, self.offsets[:-1], -1)]
+        logs: Floats = np.log2(procs / least[series])
+        return logs
 
     def take(self, series: Ints) -> "SeriesBatch":
         """Some of the series, repeated as asked."""
@@ -215,48 +233,98 @@ def median_variance(run_sd: Floats, n_runs: Floats, floor_log_sd: float) -> Floa
     return per_run * run_sd**2 + floor_log_sd**2
 
 
-FREEDOM_WITH_REPEATS, FREEDOM_WITHOUT = 8.0, 3.0
-"""What the log's noise is worth, in runs, where repeats show it; and where there is only the default."""
+CLASSES: dict[str, Callable[[Floats], Bools]] = {
+    "powers_of_two": lambda procs: np.log2(procs) % 1 == 0,
+    "squares": lambda procs: np.rint(np.sqrt(procs)) ** 2 == procs,
+}
+"""Whether each count belongs to a class."""
+
+REACH = 2
+"""Recommended counts and next runs are at most this many times the largest observed count: costs grow with it."""
+
+CLASS_REACH = 4
+"""The same limit of a next run where the code's class of counts has none so near, as with powers of four."""
+
+DENSE = 64
+"""Counts per doubling where one nearest to some count is wanted: below 92 they are all counts."""
 
 
-class MeasuredSeries(NamedTuple):
-    """The sizes of one group with a median, by rising procs; `row` is each one's row in OBSERVATIONS.
+def counts_between(low: float, high: float, per_doubling: int) -> Floats:
+    """Whole counts from `low` to `high`, so many in each doubling, evenly spaced in their logarithm.
 
-    `log_sd` is the noise of one run, known as if from `freedom` runs; a weight is its variance over that of the median.
+    Every power of two is one of them, whatever the ends. Ends that are wanted are added by the caller.
     """
-
-    group_id: str
-    row: Ints
-    procs: Floats
-    runtime_s: Floats
-    weights: Floats
-    log_sd: float
-    freedom: float
-
-    def at(self, sizes: Ints) -> "MeasuredSeries":
-        """Some of its sizes."""
-        columns = {name: getattr(self, name)[sizes] for name in ("row", "procs", "runtime_s", "weights")}
-        return self._replace(**columns)
+    found = _grid(low, high, per_doubling)
+    return found[(found >= low) & (found <= high)]
 
 
-def measured_series(observations: pa.Table, rules: ScreenRules) -> list[MeasuredSeries]:
-    """The series of an OBSERVATIONS table in order of group, as the screens read them.
+def _grid(low: float, high: float, per_doubling: int) -> Floats:
+    """The counts of the grid that lie about low to high, up to one beyond either end."""
+    first, last = (np.log2(max(end, 1.0)) * per_doubling for end in (low, high))
+    steps = np.arange(np.floor(first), np.ceil(last) + 1) / per_doubling
+    return np.unique(np.round(2.0**steps))
 
-    The noise of one run is that of the series' own repeats, else the median over the log's series with repeats, else
-    the default.
+
+def favoured_class(patterns: Iterable[Mapping[str, Any]]) -> str | None:
+    """The class of counts that a group was found to run faster on, from its rows of PATTERNS."""
+    return next((row["pattern"] for row in patterns if row["status"] == "found" and row["pattern"] in CLASSES), None)
+
+
+MIN_IN_CLASS = 4
+"""Least number of counts in a class to suggest it: fewer may lie in a class by chance."""
+
+SHARE_IN_CLASS = 0.75
+"""Least share of a series' counts in a class for suggestions to keep to it."""
+
+
+def classes_of(sizes: Floats, favoured: str | None) -> list[str]:
+    """Names of the class favoured and of those that three quarters of the counts, four at least, belong to."""
+    enough = max(MIN_IN_CLASS, SHARE_IN_CLASS * len(sizes))
+    return [name for name, is_in in CLASSES.items() if name == favoured or is_in(sizes).sum() >= enough]
+
+
+def runnable(counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: str | None) -> Floats:
+    """The `counts` in the favoured class and in every class of the observed counts; above one node only whole nodes.
+
+    A count within one node may be any of the class. Where no count above
+    one node is a whole number of nodes, the class takes precedence: the code may not run outside it.
     """
-    read = ObservedSizes.of(observations, with_odd=True)
-    offsets, own = read.batch.offsets, repeat_spread(read)["core_log_sd"]
-    has_repeats = bool(np.isfinite(own).any())
-    core = np.where(np.isnan(own), np.nanmedian(own) if has_repeats else rules.default_log_sd, own)
-    freedom = FREEDOM_WITH_REPEATS if has_repeats else FREEDOM_WITHOUT
-    series = []
-    for group, first, last, sd in zip(read.ids, offsets[:-1], offsets[1:], core.tolist(), strict=True):
-        at, variance = slice(first, last), rules.least_log_sd**2 + sd**2
-        weights = variance / (rules.least_log_sd**2 + sd**2 / read.n_runs[at])
-        columns = read.row[at], read.batch.procs[at], read.batch.runtime_s[at], weights
-        series.append(MeasuredSeries(group, *columns, variance**0.5, freedom))
-    return series
+    kept, classes = counts, classes_of(sizes, favoured)
+    for name in classes:
+        kept = kept[CLASSES[name](kept)]
+    if procs_per_node is None:
+        return kept
+    within, above = kept[kept <= procs_per_node], kept[kept > procs_per_node]
+    whole = above[above % procs_per_node == 0]
+    return np.concatenate([within, above if classes and not len(whole) else whole])
+
+
+def runnable_between(
+    low: float, high: float, per_doubling: int, sizes: Floats, procs_per_node: int | None, favoured: str | None
+) -> Floats:
+    """Runnable counts from `low` to `high`: those of the generator, and the squares and whole nodes nearest to them."""
+    if high < max(low, 1.0):
+        return np.empty(0)
+    near, node = _grid(low, high, per_doubling), procs_per_node or 1
+    found = np.unique(np.concatenate([near, np.rint(np.sqrt(near)) ** 2, np.maximum(near // node, 1) * node]))
+    return runnable(found[(found >= low) & (found <= high)], sizes, procs_per_node, favoured)
+
+
+def next_count(sizes: Floats, max_procs: int | None, procs_per_node: int | None, favoured: str | None) -> int:
+    """The count to run on next: that nearest to twice the largest, else to half the smallest; 0 where neither can run.
+
+    `sizes` are the counts that ran.
+    """
+    machine = max_procs or np.inf
+    for low, high, wanted in (
+        (sizes[-1] + 1, min(REACH * sizes[-1], machine), REACH * sizes[-1]),
+        (sizes[-1] + 1, min(CLASS_REACH * sizes[-1], machine), sizes[-1]),
+        (1.0, sizes[0] - 1, sizes[0] / 2),
+    ):
+        counts = runnable_between(low, high, DENSE, sizes, procs_per_node, favoured)
+        if len(counts):
+            return int(counts[np.abs(np.log(counts / wanted)).argmin()])
+    return 0
 
 
 Stage = Callable[[Axis, pa.Table, pa.Table], tuple[pa.Table, Report]]

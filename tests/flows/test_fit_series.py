@@ -12,7 +12,7 @@ import pytest
 from flows.pages.answers.scaling import series_page
 from flows.pages.html.application_pages import page_name
 from pipeline.kernels import interpreted
-from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts, with_curves
+from pipeline.scaling.advice import fit_and_predict, series_as_dicts, with_curves
 from pipeline.storage import read_table
 from pipeline.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
 from tests.flows.support import Outcome
@@ -110,25 +110,12 @@ def test_an_odd_size_is_said_and_left_out_unless_told_otherwise(tmp_path: Path, 
     assert abs(spoilt["serial_fraction"] - 0.02) > 10 * abs(amdahl["serial_fraction"] - 0.02)
 
 
-def test_the_page_outlines_adepts_envelope_of_the_sizes_in_the_fit(tmp_path: Path, walltime: Walltime) -> None:
-    (tmp_path / "slow.csv").write_text(ONE_SLOW)
-    walltime("scaling", "fit", tmp_path / "slow.csv", "--report", tmp_path / "without.html")
-    walltime("scaling", "fit", tmp_path / "slow.csv", "--no-screen", "--report", tmp_path / "with.html")
-    (tmp_path / "two.csv").write_text("procs,runtime_s\n1,100\n2,60\n")
-    walltime("scaling", "fit", tmp_path / "two.csv", "--report", tmp_path / "two.html")
-    pages = {name: (tmp_path / f"{name}.html").read_text() for name in ("without", "with", "two")}
-    assert "curves within 5% of every size" in pages["without"] and "left out of the fit</li>" in pages["without"]
-    assert "of every size" in pages["with"] and "curves within 5%" not in pages["with"]
-    assert "of every size" not in pages["two"]
-
-
 def test_a_step_is_said_and_predicted_on_its_own_side(tmp_path: Path, walltime: Walltime) -> None:
     rows = [(2**k, (2.0 if k < 5 else 1.0) * 1000 * (0.001 + 0.999 / 2**k)) for k in range(10)]
     (tmp_path / "step.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t:.3f}\n" for n, t in rows))
     made = ("scaling", "fit", tmp_path / "step.csv", "--predict", "4,256")
     assert "From 32 processors on it runs 1.96 times faster" in walltime(*made, "--report", tmp_path / "p.html").out
     assert "runs 1.96 times faster" in (tmp_path / "p.html").read_text()
-    assert "envelope" not in (tmp_path / "p.html").read_text(), "no one curve of Downey's has a step"
     predicted = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]
     assert [row["runtime_s"] for row in predicted] == pytest.approx([rows[2][1], rows[8][1]], rel=0.03)
 

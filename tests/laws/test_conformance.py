@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS, MOST_PROCS
-from pipeline.scaling.fit import fit_law
-from pipeline.scaling.rules import FitRules
+from pipeline.scaling.fit import FitRules, fit_law
 from pipeline.scaling.series import SeriesBatch
 from pipeline.settings import ScalingSettings
 

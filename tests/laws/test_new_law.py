@@ -10,9 +10,8 @@ import pytest
 
 from docs.tools.reference_tables import laws_table
 from pipeline.laws import AVERAGED, LAWS, Law, Parameter, register
-from pipeline.scaling.average import Sizes, average, shape_grid
-from pipeline.scaling.fit import fit, fit_law
-from pipeline.scaling.rules import FitRules
+from pipeline.scaling.average import average, shape_grid
+from pipeline.scaling.fit import FitRules, fit, fit_law
 from pipeline.scaling.series import SeriesBatch
 from tests.rows import curve, observations_of
 
@@ -80,8 +79,8 @@ def test_it_takes_part_in_the_average_by_its_prior_weight(edge: Law) -> None:
     assert list(AVERAGED)[-1] == "edge"
     assert shares[-1] / shares[list(AVERAGED).index("constant")] == pytest.approx(2.0)
     n = np.array(SIZES, float)
-    t = edge.runtime_s({"t1_s": 1.0, "serial_fraction": 2.0**-6, "overhead_s": 2.0**-6}, n)
-    sizes = Sizes(np.array([0, 6]), n[:6], t[:6], np.full(6, 0.01**2), np.full(1, 0.02**2))
+    t = edge.runtime_s({"t1_s": 1.0, "serial_fraction": 2.0**-6, "overhead_s": 2.0**-5}, n)
+    sizes = SeriesBatch(np.array([0, 6]), n[:6], t[:6], np.full(6, 0.01**-2))
     targets = np.zeros(2, np.int64), n[6:]
     own = np.abs(average(sizes, *targets).log_s - np.log(t[6:]))
     del AVERAGED["edge"]

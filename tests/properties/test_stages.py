@@ -14,9 +14,9 @@ from pipeline.estimate.stage import learn_state
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.report import Report
 from pipeline.scaling.advice import scalability
-from pipeline.scaling.fit import fit
+from pipeline.scaling.fit import FitRules, fit
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.rules import FitRules, PredictRules
+from pipeline.scaling.series import PredictRules
 from pipeline.settings import CleanSettings, GroupSettings
 from pipeline.settings import SiteSettings as Site
 from tests.rows import jobs_of

@@ -254,16 +254,15 @@ def fit_series(
     from flows.pages.answers.scaling import series_blocks, series_page, weak_blocks
     from flows.services.files.table_files import check_suffix, write_page
     from flows.services.series_files import read_runs, write_series
-    from pipeline.scaling.advice import CostSettings
-    from pipeline.scaling.fitted_series import (
+    from pipeline.scaling.advice import (
+        CostSettings,
         compiling_for_many,
         fit_and_predict,
         series_as_dicts,
-        weak_series,
         with_answers,
         with_curves,
-        with_fitted,
     )
+    from pipeline.scaling.problem_sizes import weak_series
 
     at = processor_counts(predict, "--predict")
     if out:
@@ -272,19 +271,19 @@ def fit_series(
     with compiling_for_many(observations.num_rows):
         tables = fit_and_predict(observations, at, max_procs, loss, is_screened=screen, procs_per_node=procs_per_node)
         series = with_answers(series_as_dicts(tables), tables, max_procs, CostSettings(procs_per_node, rate))
-        weak, shown = weak_series(tables, at), with_fitted(series, tables, max_procs, procs_per_node)
-        curves = with_curves(shown, tables) if report else []
+        weak, curves = weak_series(tables, at), with_curves(series, tables) if report else []
     # The page comes first: if it cannot be written, no table is.
     if report:
         write_page(report, series_page(file.stem, curves, weak=weak))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
     blocks = (
-        *series_blocks(shown, is_screened=screen, requested=at),
+        *series_blocks(series, is_screened=screen, requested=at),
         *weak_blocks(weak),
         *notes(remarks),
         *wrote(written),
     )
-    return Answer({"series": series, "weak_scaling": weak, "notes": remarks, "tables": written}, blocks)
+    facts = [{name: value for name, value in one.items() if name != "fitted"} for one in series]
+    return Answer({"series": facts, "weak_scaling": weak, "notes": remarks, "tables": written}, blocks)
 
 
 def evaluate_predictors(

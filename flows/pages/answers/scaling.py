@@ -13,7 +13,7 @@ from flows.pages.terminal.blocks import Block, Column, Detail, Facts, Grid, Head
 from pipeline.axes import Axis, counted, plural
 from pipeline.report import Report
 from pipeline.scaling.advice import CostSettings, axis_of_series, cost_of
-from pipeline.scaling.rules import ScreenRules
+from pipeline.scaling.screens import ScreenRules
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -215,10 +215,9 @@ GLOSSARY = {one.heading: one.told for one in (*PREDICTIONS, *ENERGY, *WEAK, *LAW
         "that ran, predicted by the law; broken: no run, and the law misses a count that ran by more than 10%. "
         "Without a log the doubts about the law: wide (the 80% interval spans more than 1.5 times), one_size (it ran "
         "on one count only), wide_group (its jobs differ too much), tail_unidentified (runtime still falls at the "
-        "largest count), runner_up (laws that fit about as well differ), few_sizes (too few counts), sizes_differ "
-        "(the application's other groups scale differently), off_law (the law misses what ran here), high_error (the "
-        "law misses one of the counts of its fit by more than 10%), far (more than twice outside of fewer than five "
-        "counts), unbounded (no run bounds the runtime there)"
+        "largest count), runner_up (laws that fit about as well differ), few_sizes (too few counts), off_law "
+        "(the law misses what ran here), high_error (the law misses one of the counts of its fit by more than 10%), "
+        "far (more than twice outside of fewer than five counts), unbounded (no run bounds the runtime there)"
     ),
 }
 

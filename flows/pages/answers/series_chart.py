@@ -12,7 +12,6 @@ from flows.pages.terminal.blocks import Chart, Mark
 from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.laws import LAWS
-from pipeline.scaling.adept import Outline, outline
 from pipeline.scaling.advice import axis_of_series
 
 DENSE = 40
@@ -29,7 +28,6 @@ def series_chart(one: Mapping[str, Any]) -> Chart:
     curve = with_gains(one.get("curve") or one["predictions"], base)
     chosen = next((row for row in one["laws"] if row["is_chosen"]), None)
     law = _law_curve(chosen, curve) if chosen and curve else None
-    envelope = _envelope(one, curve) if curve else None
     is_dense, both = len(curve) > DENSE, any(row["efficiency"] is not None for row in curve)
     legend = [
         Mark("median of the runs, and the middle 80% of repeats", "ink"),
@@ -38,9 +36,6 @@ def series_chart(one: Mapping[str, Any]) -> Chart:
     ]
     if chosen:
         legend.append(Mark(f"chosen law: {chosen['law']}", "cron", "dashed"))
-    if envelope:
-        words = f"ADEPT's envelope: Downey's curves within {envelope.delta:.0%} of every size"
-        legend.append(Mark(words, "probe", "dotted"))
     if any(row["fit_weight"] == 0 for row in observed):
         legend.append(Mark("left out of the fit", "flurry", "\N{MULTIPLICATION SIGN}"))
     right = f" Right: efficiency against {number(base['procs'])}." if both and base else ""
@@ -49,7 +44,7 @@ def series_chart(one: Mapping[str, Any]) -> Chart:
     def draw() -> Markup | str:
         if len(observed) < 2 or not any(row["runtime_s_median"] for row in observed):
             return ""
-        return draw_series(observed, curve, law, envelope, axis)
+        return draw_series(observed, curve, law, axis)
 
     return Chart(draw, caption, legend)
 
@@ -58,17 +53,14 @@ def draw_series(
     observations: Rows,
     predictions: Rows,
     law: tuple[Floats, Floats] | None,
-    envelope: Outline | None = None,
     axis: Axis = Axis.PROCS,
 ) -> Markup:
-    """`law`: processor counts and runtimes (s) of its curve; `envelope`: runtimes on the counts of the predictions."""
+    """`law`: processor counts and runtimes (s) of its curve."""
     has_efficiency = any(row["efficiency"] is not None for row in predictions)
     figure, (left, *right) = panels((3, 2) if has_efficiency else (1,), 3.2)
     figure.subplots_adjust(left=0.07, right=0.985, top=0.97, bottom=0.16, wspace=0.2)
     _runtimes(left, observations, predictions, law)
     left.set_xlabel(axis.units)
-    if envelope is not None:
-        _outlined(left, _column(predictions, "procs"), envelope)
     for axes in right:
         _efficiency(axes, predictions, axis)
     return to_svg(figure, _alt(observations, predictions, axis), _titles(observations, predictions, axis))
@@ -103,14 +95,6 @@ def _targets(axes: Any, rows: Rows, column: str, name: str) -> None:
     for row in rows:
         if row[column]:
             axes.plot([row["procs"]], [row[column]], "o", markersize=9, alpha=0, gid=f"{name}-{row['procs']}")
-
-
-def _outlined(axes: Any, procs: Floats, envelope: Outline) -> None:
-    """Draw the envelope without changing the limits of the axes, as it may be far from the data."""
-    limits = axes.get_ylim()
-    for edge_s in (envelope.lo_s, envelope.hi_s):
-        axes.plot(procs, edge_s, color=COLOURS["probe"], linewidth=0.8, linestyle=(0, (1, 1.6)))
-    axes.set_ylim(*limits)
 
 
 def _column(rows: Rows, name: str) -> Floats:
@@ -216,11 +200,3 @@ def _law_curve(chosen: Mapping[str, Any], curve: Rows) -> tuple[Floats, Floats]:
     procs = _column(curve, "procs")
     given = {name: np.array(value, np.float64) for name, value in chosen.items() if isinstance(value, float)}
     return procs, LAWS[chosen["law"]].runtime_s(given, procs)
-
-
-def _envelope(one: Mapping[str, Any], curve: Rows) -> Outline | None:
-    """ADEPT's envelope of the fitted sizes at the curve's counts; None where a pattern was removed before the fit."""
-    if any(row["status"] == "found" and row["factor"] for row in one["patterns"]):
-        return None
-    rows = [row for row in one["observations"] if row["fit_weight"] != 0 and row["runtime_s_median"]]
-    return outline(_column(rows, "procs"), _column(rows, "runtime_s_median"), _column(curve, "procs"))

@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from pipeline.laws import LAWS
-from pipeline.scaling.adept import find
-from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.adept import AdeptRules, find
 from pipeline.scaling.series import SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 

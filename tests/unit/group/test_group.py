@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.clean import clean
 from pipeline.group import assign_groups, describe_groups, observe
-from pipeline.scaling.fit import fit
+from pipeline.scaling.fit import FitRules, fit
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.rules import FitRules, PredictRules
+from pipeline.scaling.series import PredictRules
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, GroupSettings, SiteSettings
 from tests.rows import jobs_of

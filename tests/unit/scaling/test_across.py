@@ -1,13 +1,14 @@
 """One problem size tells another's runtimes: moved shapes are recovered, different applications are told apart."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from pipeline.scaling.fitted_series import fit_and_predict
-from pipeline.scaling.problem_sizes import SizePair, across, predict_across, ratio_at_common
-from pipeline.scaling.rules import AcrossRules
+from pipeline.scaling.advice import fit_and_predict
+from pipeline.scaling.problem_sizes import AcrossRules, across, one_series, predict_across, ratio_at_common
+from pipeline.scaling.series import SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 SETTINGS = AcrossRules()
@@ -19,12 +20,19 @@ def curve(work_s: float, overhead_s: float, procs: np.ndarray = PROCS) -> np.nda
     return work_s / procs + overhead_s * np.log2(2 * procs)
 
 
-def pair(target_s: np.ndarray, base_s: np.ndarray | None = None, n_given: int = 2) -> SizePair:
-    return SizePair(PROCS, curve(100.0, 4.0) if base_s is None else base_s, PROCS[:n_given], target_s[:n_given])
+def pair(target_s: np.ndarray, base_s: np.ndarray | None = None, n_given: int = 2) -> tuple[SeriesBatch, SeriesBatch]:
+    base = one_series(PROCS, curve(100.0, 4.0) if base_s is None else base_s, SETTINGS)
+    return base, one_series(PROCS[:n_given], target_s[:n_given], SETTINGS)
+
+
+def predicted(
+    two: tuple[SeriesBatch, SeriesBatch], procs: np.ndarray, rules: AcrossRules = SETTINGS
+) -> SimpleNamespace:
+    return SimpleNamespace(**across(*two, procs, rules))
 
 
 def test_a_common_shape_is_a_constant_ratio() -> None:
-    one = across(pair(7 * curve(100.0, 4.0), n_given=5), PROCS, SETTINGS)
+    one = predicted(pair(7 * curve(100.0, 4.0), n_given=5), PROCS)
     assert one.status == "same_shape"
     np.testing.assert_allclose(one.ratio_s, 7 * curve(100.0, 4.0), rtol=0.02)
 
@@ -34,9 +42,9 @@ def test_a_moving_shape_is_recovered_where_the_ratio_fails() -> None:
     rng = np.random.default_rng(1)
     truth_s = curve(800.0, 8.0)
     noisy = [(curve(100.0, 4.0) * rng.lognormal(0, 0.02, 8), truth_s * rng.lognormal(0, 0.02, 8)) for _ in range(40)]
-    found = [across(pair(target, base), PROCS[2:], SETTINGS) for base, target in noisy]
+    found = [predicted(pair(target, base), PROCS[2:]) for base, target in noisy]
     apart = AcrossRules(same_prior=1e-9)
-    alone = [across(pair(target, base), PROCS[2:], apart) for base, target in noisy]
+    alone = [predicted(pair(target, base), PROCS[2:], apart) for base, target in noisy]
     errors = {
         name: np.median([np.median(np.abs(getattr(one, name) / truth_s[2:] - 1)) for one in found])
         for name in ("runtime_s", "ratio_s")
@@ -52,9 +60,9 @@ def test_a_moving_shape_is_recovered_where_the_ratio_fails() -> None:
 
 def test_more_points_make_narrower_intervals_and_tell_two_applications_apart() -> None:
     truth_s = curve(800.0, 8.0)
-    few, more = (across(pair(truth_s, n_given=n), PROCS[6:], SETTINGS) for n in (2, 6))
+    few, more = (predicted(pair(truth_s, n_given=n), PROCS[6:]) for n in (2, 6))
     assert ((more.runtime_s_hi80 / more.runtime_s_lo80) < (few.runtime_s_hi80 / few.runtime_s_lo80)).all()
-    assert across(pair(np.full(8, 50.0), n_given=7), PROCS, SETTINGS).status == "two_applications"
+    assert predicted(pair(np.full(8, 50.0), n_given=7), PROCS).status == "two_applications"
 
 
 def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
@@ -68,7 +76,7 @@ def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
         target_s = target_s * rng.lognormal(0, 0.05, 8)
         given.append(pair(target_s, base_s))
         truth.append(target_s[2:])
-    found = [across(one, PROCS[2:], SETTINGS) for one in given]
+    found = [predicted(one, PROCS[2:]) for one in given]
     for level, least, most in ((80, 0.75, 0.93), (95, 0.92, 1.0)):
         low_s, high_s = ([getattr(one, f"runtime_s_{end}{level}") for one in found] for end in ("lo", "hi"))
         inside = [(low <= t) & (t <= high) for low, high, t in zip(low_s, high_s, truth, strict=True)]
@@ -78,33 +86,32 @@ def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
 def test_a_smaller_problem_borrows_nothing_of_a_larger_one_but_a_rerun_of_the_same_one_does() -> None:
     """A larger base still scales where the smaller target is held up by overhead that the base does not show."""
     small_s, large_s = curve(100.0, 4.0), curve(800.0, 8.0)
-    one = across(pair(small_s, large_s), PROCS[2:], SETTINGS)
+    one = predicted(pair(small_s, large_s), PROCS[2:])
     assert one.status == "larger_base"
     np.testing.assert_allclose(one.runtime_s, one.own_s)
     assert ((one.runtime_s_lo80 < one.own_s) & (one.own_s < one.runtime_s_hi80)).all()
-    again = across(pair(0.95 * large_s, large_s), PROCS[2:], SETTINGS)
+    again = predicted(pair(0.95 * large_s, large_s), PROCS[2:])
     assert again.status in ("same_shape", "shape_moves")
 
 
 def test_one_run_of_a_size_is_answered_from_a_whole_other_size() -> None:
     truth_s = curve(800.0, 8.0)
-    one = across(pair(truth_s, n_given=1), PROCS[1:], SETTINGS)
+    one = predicted(pair(truth_s, n_given=1), PROCS[1:])
     errors = np.abs(one.runtime_s / truth_s[1:] - 1), np.abs(one.own_s / truth_s[1:] - 1)
     assert errors[0].mean() < 0.5 * errors[1].mean()
 
 
 def test_units_of_time_do_not_matter() -> None:
-    for p in (pair(curve(800.0, 8.0)), pair(curve(300.0, 30.0))):
+    for two in (pair(curve(800.0, 8.0)), pair(curve(300.0, 30.0))):
         one, in_minutes = (
-            across(SizePair(p.base_procs, p.base_s / unit, p.target_procs, p.target_s / unit), PROCS, SETTINGS)
-            for unit in (1, 60)
+            predicted(tuple(one._replace(runtime_s=one.runtime_s / unit) for one in two), PROCS) for unit in (1, 60)
         )
         np.testing.assert_allclose(in_minutes.runtime_s * 60, one.runtime_s, rtol=1e-6)
 
 
 def test_the_ratio_is_that_at_the_smallest_common_count() -> None:
-    given = SizePair(PROCS, curve(100.0, 4.0), PROCS[1:3], 2 * curve(100.0, 4.0)[1:3])
-    assert ratio_at_common(given, None) == pytest.approx(2.0)
+    target = one_series(PROCS[1:3], 2 * curve(100.0, 4.0)[1:3], SETTINGS)
+    assert ratio_at_common(one_series(PROCS, curve(100.0, 4.0), SETTINGS), target) == pytest.approx(2.0)
 
 
 def test_groups_that_differ_in_problem_size_alone_are_paired() -> None:
@@ -151,7 +158,7 @@ def test_measured_codes_gain_by_borrowing_and_intervals_hold_on_codes_left_out()
     """From one, two and three sizes, of ten codes and of six simulated ones."""
     from benchmarks.bench_across import covered, scored, summary
 
-    rows, points = scored(SCALING, SETTINGS)
+    rows, points = scored(SCALING)
     found = summary(rows).reset_index()
     borrowing = found[found.borrows]
     assert len(borrowing) == 6 and (borrowing.published < borrowing.own).all()
@@ -162,5 +169,5 @@ def test_measured_codes_gain_by_borrowing_and_intervals_hold_on_codes_left_out()
 
 
 def test_two_applications_are_answered_by_the_targets_own_points() -> None:
-    one = across(pair(np.full(8, 50.0), n_given=7), PROCS, SETTINGS)
+    one = predicted(pair(np.full(8, 50.0), n_given=7), PROCS)
     np.testing.assert_array_equal(one.runtime_s, one.own_s)

@@ -6,9 +6,8 @@ import pytest
 from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask
 from pipeline.laws import LAWS
 from pipeline.scaling import adept
-from pipeline.scaling.adept import BOTH, HIGH, LOW
+from pipeline.scaling.adept import BOTH, HIGH, LOW, AdeptRules
 from pipeline.scaling.fit import fit_law
-from pipeline.scaling.rules import AdeptRules
 from pipeline.scaling.series import SeriesBatch
 
 UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()

@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.fit import fit
-from pipeline.scaling.rules import FitRules, ScreenRules
-from pipeline.scaling.screens import find_patterns, screen
+from pipeline.scaling.fit import FitRules, fit
+from pipeline.scaling.screens import ScreenRules, find_patterns, screen
 from pipeline.tables import OBSERVATIONS, PATTERNS
 from tests.simulation.series import as_observations, clean_series
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pipeline.arrays import Floats
 from pipeline.scaling.average import (
+    DRIFT_LOG_SD,
     ENDED,
     ENDED_GAIN,
     ENDED_LOG_SD,
@@ -14,30 +15,30 @@ from pipeline.scaling.average import (
     ODDS,
     STEP_LOG_SD,
     Averaged,
-    Sizes,
     average,
     kin_of,
     shape_grid,
     weights_of,
 )
+from pipeline.scaling.series import SeriesBatch
 
-NOISE, DRIFT = 0.05**2, 0.07**2
+NOISE = 0.05**2
 
 
-def sizes_of(*series: dict[float, float], noise: float = NOISE, drift: float = DRIFT) -> Sizes:
+def sizes_of(*series: dict[float, float], noise: float = NOISE) -> SeriesBatch:
     offsets = np.cumsum([0, *(len(one) for one in series)])
     procs = np.array([n for one in series for n in one], np.float64)
     runtime_s = np.array([t for one in series for t in one.values()], np.float64)
-    return Sizes(offsets.astype(np.int64), procs, runtime_s, np.full(procs.size, noise), np.full(len(series), drift))
+    return SeriesBatch(offsets.astype(np.int64), procs, runtime_s, np.full(procs.size, 1 / noise))
 
 
-def predicted(sizes: Sizes, procs: list[float]) -> Averaged:
+def predicted(sizes: SeriesBatch, procs: list[float]) -> Averaged:
     """The average of the only series."""
     at = np.array(procs, np.float64)
     return average(sizes, np.zeros(at.size, np.int64), at)
 
 
-def by_linear_algebra(sizes: Sizes, at: float) -> tuple[float, float, float]:
+def by_linear_algebra(sizes: SeriesBatch, at: float) -> tuple[float, float, float]:
     """Mean of log T at a place, the variance between shapes and that within one, from the full covariance.
 
     Hypotheses: no odd step, the last one, the first one, all but the last, and that scaling has ended; the variance of
@@ -57,17 +58,19 @@ def by_linear_algebra(sizes: Sizes, at: float) -> tuple[float, float, float]:
     return float(mean), float(weight @ (place - mean) ** 2), float(weight @ within)
 
 
-def _hypothesis(sizes: Sizes, log2_x: Floats, h: int, odd: list[int], odds: float) -> tuple[Floats, Floats, Floats]:
+def _hypothesis(
+    sizes: SeriesBatch, log2_x: Floats, h: int, odd: list[int], odds: float
+) -> tuple[Floats, Floats, Floats]:
     shapes, m = shape_grid(), len(sizes.procs)
     on_curve = np.minimum(log2_x, log2_x[m - 2]) if h == ENDED else log2_x
     shape = shapes.log_shape[np.round((on_curve + 20) * 16).astype(int)]
-    path = sizes.drift[0] * (log2_x - log2_x.min())
+    path = DRIFT_LOG_SD**2 * (log2_x - log2_x.min())
     for step in odd:
         first, last = log2_x[step], log2_x[step + 1]
         variance = ENDED_LOG_SD**2 * (last - first) if h == ENDED else STEP_LOG_SD**2
         path = path + variance * np.clip((log2_x - first) / (last - first), 0, 1)
     walk = np.minimum.outer(path, path)
-    covariance = walk[:m, :m] + np.diag(sizes.variance)
+    covariance = walk[:m, :m] + np.diag(1 / sizes.weights)
     inverse = np.linalg.inv(covariance)
     ones, cross = np.ones(m), walk[:m, m]
     whole = ones @ inverse @ ones
@@ -89,7 +92,6 @@ def test_kriging_is_the_full_covariance(at: float, last_s: float) -> None:
     mean, between, within = by_linear_algebra(sizes, at)
     assert found.log_s[0] == pytest.approx(mean, abs=1e-6)
     assert found.log_sd[0] ** 2 == pytest.approx(between + within, rel=1e-5)
-    assert found.split[0] == pytest.approx(between / within, rel=1e-5)
 
 
 def test_a_tail_that_stopped_falling_stays() -> None:
@@ -135,7 +137,7 @@ def test_the_order_of_series_and_targets_is_nothing(many: list[dict[int, float]]
     once = average(sizes_of(*many), series, procs)
     place = np.argsort(order)[series][::-1]
     again = average(sizes_of(*(many[k] for k in order)), place, procs[::-1])
-    assert (again.log_s[::-1] == once.log_s).all() and (again.split[::-1] == once.split).all()
+    assert (again.log_s[::-1] == once.log_s).all() and (again.log_sd[::-1] == once.log_sd).all()
 
 
 def test_many_repeats_outweigh_the_curve() -> None:
@@ -161,7 +163,7 @@ def test_a_series_does_not_inform_itself() -> None:
 
 def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
     shapes = shape_grid()
-    weights = weights_of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), shapes)
+    weights = weights_of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4), shapes)
     assert weights.sum() == pytest.approx(1)
     is_constant = (shapes.log_shape == 0.0).all(axis=0)
     assert is_constant.any()

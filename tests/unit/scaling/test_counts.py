@@ -3,27 +3,28 @@
 import numpy as np
 import pytest
 
-from pipeline.scaling.counts import candidates, classes_of, counts_between, favoured_class, runnable
+from pipeline.scaling.series import classes_of, counts_between, favoured_class, next_count, runnable
 
 
 @pytest.mark.parametrize(
     ("sizes", "machine", "node", "expected"),
     [
-        ((1, 4, 9, 16), None, None, [25]),
-        ((4, 9, 16, 25, 36, 49), None, None, [81, 1]),
-        ((1, 2, 4, 8), None, None, [16]),
-        ((1, 4, 16, 64), None, None, [256]),
-        ((1, 4, 9, 16), 20, None, []),
-        ((24, 48, 96), None, 24, [192, 72, 12]),
-        ((24, 48, 96), 180, 24, [168, 72, 12]),
-        ((1, 3, 5, 6, 7), None, None, [14, 4, 2]),
-        ((7,), None, None, [14, 4]),
+        ((1, 4, 9, 16), None, None, 25),
+        ((4, 9, 16, 25, 36, 49), None, None, 81),
+        ((1, 2, 4, 8), None, None, 16),
+        ((1, 4, 16, 64), None, None, 256),
+        ((1, 4, 9, 16), 20, None, 0),
+        ((24, 48, 96), None, 24, 192),
+        ((24, 48, 96), 180, 24, 168),
+        ((24, 48, 96), 96, 24, 12),
+        ((1, 3, 5, 6, 7), None, None, 14),
+        ((7,), None, None, 14),
     ],
 )
-def test_candidates_keep_to_the_class_the_code_ran_on(
-    sizes: tuple[int, ...], machine: int | None, node: int | None, expected: list[int]
+def test_the_next_count_is_twice_the_largest_in_the_class_the_code_ran_on_else_half_the_smallest(
+    sizes: tuple[int, ...], machine: int | None, node: int | None, expected: int
 ) -> None:
-    assert list(candidates(sizes, machine, node, None)) == expected
+    assert next_count(np.array(sizes, float), machine, node, None) == expected
 
 
 def test_a_class_needs_four_sizes_and_three_quarters_of_them() -> None:
@@ -38,28 +39,12 @@ def test_the_class_goes_before_the_node() -> None:
     np.testing.assert_array_equal(runnable(counts, np.array([4.0, 9]), 24, None), [48, 72])
 
 
-def test_counts_far_apart_are_searched_quickly_and_in_their_class() -> None:
-    found = candidates(tuple(2.0 ** np.arange(10, 40, 5)), None, None, None)
-    assert all(np.log2(n) % 1 == 0 for n in found)
-
-
-@pytest.mark.parametrize(
-    ("favoured", "expected"),
-    [
-        ("squares", [121, 1]),
-        ("powers_of_two", [128, 32, 8, 2]),
-        (None, [128, 56, 42, 33, 27, 22, 18, 14, 10, 7, 5, 2]),
-    ],
-)
-def test_candidates_keep_to_the_class_found_faster_though_the_code_ran_on_others(
-    favoured: str | None, expected: list[int]
+@pytest.mark.parametrize(("favoured", "expected"), [("squares", 121), ("powers_of_two", 128), (None, 128)])
+def test_the_next_count_keeps_to_the_class_found_faster_though_the_code_ran_on_others(
+    favoured: str | None, expected: int
 ) -> None:
-    sizes = (4, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64)
-    found = candidates(sizes, None, None, favoured)
-    if favoured:
-        inside = {"squares": lambda n: np.sqrt(n) % 1, "powers_of_two": lambda n: np.log2(n) % 1}
-        assert all(inside[favoured](n) == 0 for n in found)
-    assert list(found) == expected
+    sizes = np.array([4.0, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64])
+    assert next_count(sizes, None, None, favoured) == expected
 
 
 def test_only_a_class_that_was_found_is_favoured() -> None:

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import Floats
-from pipeline.scaling.average import Sizes, average, exact_log_s
+from pipeline.scaling.average import SeriesBatch, average, exact_log_s
 
 
 def rounded(curve_s: Floats) -> Floats:
     return np.array([float(f"{value:.6g}") for value in curve_s])
 
 
-def one_series(procs: Floats, runtime_s: Floats) -> Sizes:
+def one_series(procs: Floats, runtime_s: Floats) -> SeriesBatch:
     offsets = np.array([0, procs.size], np.int64)
-    return Sizes(offsets, procs, runtime_s, np.full(procs.size, 0.06**2), np.array([0.07**2]))
+    return SeriesBatch(offsets, procs, runtime_s, np.full(procs.size, 0.06**-2))
 
 
 @pytest.mark.parametrize("serial", [0.0, 1e-6, 3e-5, 0.001, 0.02, 0.3])

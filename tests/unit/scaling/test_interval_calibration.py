@@ -10,8 +10,7 @@ from benchmarks import bench_curves, scaling_data
 from pipeline.arrays import Floats
 from pipeline.axes import MOST_OK_SPAN
 from pipeline.scaling.average import ObservedSeries, log_quantiles
-from pipeline.scaling.rules import PredictRules
-from pipeline.scaling.series import SeriesBatch
+from pipeline.scaling.series import PredictRules, SeriesBatch
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"
 

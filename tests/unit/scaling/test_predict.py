@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from pipeline.scaling.advice import scalability
-from pipeline.scaling.fit import fit
+from pipeline.scaling.fit import FitRules, fit
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.rules import FitRules, PredictRules
+from pipeline.scaling.series import PredictRules
 from pipeline.settings import SiteSettings
 from tests.rows import curve, observations_of
 
@@ -207,12 +207,6 @@ def test_siblings_tell_where_three_sizes_cannot() -> None:
     truth_s = 500.0 / 64
     assert abs(np.log(told["runtime_s"] / truth_s)) < 0.65 * abs(np.log(alone["runtime_s"] / truth_s))
     assert told["runtime_s_hi80"] / told["runtime_s_lo80"] < alone["runtime_s_hi80"] / alone["runtime_s_lo80"]
-
-
-def test_a_series_that_scales_differently_from_its_siblings_says_so() -> None:
-    others = {f"s{k}": amdahl((1, 2, 4, 8, 16), 0.9) for k in range(10)}
-    rows = related(others | {"odd": amdahl((1, 2, 4, 8, 16), 0.001)}, at=[16])
-    assert {row["group_id"] for row in rows if "other groups scale differently" in str(row["advice"])} == {"odd"}
 
 
 def flat_from(bend: int, t1_s: float, sizes: Sequence[int] = (1, 4, 16, 64, 256)) -> dict[int, float]:

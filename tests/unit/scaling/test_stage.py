@@ -6,8 +6,7 @@ import pytest
 from scipy.optimize import minimize
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit import fit, fit_batch, misfit
-from pipeline.scaling.rules import FitRules
+from pipeline.scaling.fit import FitRules, fit, fit_batch, misfit
 from pipeline.scaling.series import ObservedSizes, SeriesBatch, pooled, precision_weights, repeat_spread
 from tests.rows import curve, observations_of
 

@@ -16,7 +16,7 @@ from pipeline.scaling.advice import (
     figure,
     sentence,
 )
-from pipeline.scaling.fitted_series import weak_scaling
+from pipeline.scaling.problem_sizes import weak_scaling
 
 PROCS = np.array([1.0, 2, 4, 8, 16])
 AMDAHL_S = 3600 * (0.1 + 0.9 / PROCS)
