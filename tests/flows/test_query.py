@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.pages.formats import span
+from flows.pages.blocks import span
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state

@@ -7,10 +7,8 @@ import re
 
 import pytest
 
-from flows.pages.formats import number
-from flows.pages.terminal.blocks import (
+from flows.pages.blocks import (
     Block,
-    Chart,
     Column,
     Detail,
     Exact,
@@ -20,11 +18,13 @@ from flows.pages.terminal.blocks import (
     Lead,
     Listing,
     Verbatim,
+    number,
     print_json,
     report_grid,
     text,
 )
-from flows.pages.terminal.render import print_blocks
+from flows.pages.charts import Chart
+from flows.pages.terminal import print_blocks
 from pipeline.report import Report, Tally
 
 HOSTILE = "[bold red]x[/bold red] \x1b[31m\x07 \u202e [link=file:///etc]a[/link]"
@@ -108,7 +108,7 @@ def test_numbers_stay_whole_where_the_terminal_has_room_for_them_and_are_never_c
 def test_what_only_a_page_shows_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = (text("name"), Column("seen"), Column("unseen", is_detail=True))
     grid = Grid("", columns, [{"name": "x", "seen": 1, "unseen": 2}], below=lambda row: f"a sentence on {row['name']}")
-    shown = printed(monkeypatch, Heading("Title"), grid, Detail(["hidden"]), Chart(lambda: "drawn"), Verbatim("copied"))
+    shown = printed(monkeypatch, Heading("Title"), grid, Detail(["hidden"]), Chart("drawn", ()), Verbatim("copied"))
     assert "Title" in shown and "seen" in shown and "x: a sentence on x" in shown
     assert not [word for word in ("unseen", "hidden", "drawn", "copied") if word in shown]
 
