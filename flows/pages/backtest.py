@@ -31,7 +31,7 @@ IN_80, UNDER_95 = (next(one for one in METHODS if one.heading == name) for name 
 INTRO = (
     "Each log is replayed in order of submit. Every method estimates a job's runtime only from jobs that had ended by "
     f"its submit. The first {TRAIN_SHARE:.1%} of the jobs are used for training; the rest are scored, the same jobs "
-    "for every method. Where a method has no answer, the request is used, or else the quantiles of the log so far.",
+    "for every method. Where a method has no estimate, the request is used, or else the quantiles of the log so far.",
 )
 FOOTER = "Papers report a mean absolute error of 29% to 59% of the mean runtime (Smith, Foster and Taylor 1998; 2004)."
 
@@ -56,7 +56,7 @@ def backtest_blocks(
         yield Detail([_parts(result, part) for part in BY if part != by])
         yield ""
     if checks_leaks:
-        yield "No method used what was not yet known."
+        yield "No method used data from after a job's submit."
     yield from show.wrote(written or {})
 
 
@@ -120,8 +120,8 @@ def _remarks(result: BacktestResult) -> Iterator[str]:
         for row in result.rows(part):
             if row["estimator"] == best:
                 yield (
-                    f"* Worst fortnight of {best}: from {row['part_value']} on its {level} held {percent(row[name])} "
-                    f"of {row['n_jobs']:,} jobs."
+                    f"* Worst two weeks of {best}: from {row['part_value']} on, its {level} contained "
+                    f"{percent(row[name])} of {row['n_jobs']:,} jobs."
                 )
     every = [row for way in result.ways for row in result.rows("all", way) if row["learnt_from"] == "all"]
     live = [row["mae_s"] for row in every if row["estimator"] == "walltime" and row["stale_days"] is None]
@@ -135,7 +135,7 @@ def _remarks(result: BacktestResult) -> Iterator[str]:
     for method in result.ranked:
         if method["mae_s"] is None:
             is_silent = method["n_unanswered"] == method["n_jobs"]
-            why = "it answered no job" if is_silent else "it lets some jobs run without end"
+            why = "it gave no estimate for any job" if is_silent else "it lets some jobs run without end"
             yield f"* {method['estimator']} has no figure of its error: {why}."
 
 

@@ -76,9 +76,9 @@ def hours(seconds: float | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A duration with a fitting unit: 42 s, 5 min, 3.2 h, 2.1 d; empty for null."""
+    """A duration with a fitting unit: 42 s, 5 min, 3.2 h, 2.1 d."""
     if seconds is None:
-        return ""
+        return "unknown"
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if abs(seconds) >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"

@@ -275,10 +275,11 @@ def _ticks(axis: Axis, ends: tuple[float, float]) -> dict[float, str]:
     if axis.zone:
         return _dates(low, high, axis.zone, axis.most)
     # A logarithmic axis that is short has ticks at round numbers, as any other.
-    if axis.base and high / low > 4 * axis.base:
-        first, last = math.floor(math.log(low, axis.base)), math.ceil(math.log(high, axis.base))
-        factors = (1, 2, 5) if axis.base == 10 and last - first <= 4 else (1,)
-        powers = [axis.base**k for k in range(first, last + 1, -(-(last - first) // axis.most))]
+    if axis.base and high / low > 4:
+        factors = (1, 2, 5) if axis.base == 10 and high / low < 1e4 else (1,)
+        first = (math.ceil if len(factors) == 1 else math.floor)(math.log(low, axis.base) - 1e-9)
+        last = math.ceil(math.log(high, axis.base))
+        powers = [axis.base**k for k in range(first, last + 1, max(1, -(-(last - first) // axis.most)))]
         values = [factor * power for power in powers for factor in factors]
         return {value: axis.form(value) for value in values if low <= value <= high}
     step = 10 ** math.floor(math.log10((high - low) / axis.most))

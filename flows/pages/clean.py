@@ -210,7 +210,7 @@ def _before_and_after(cleaned: Cleaned, zone: ZoneInfo, *, has_load: bool) -> It
 
 def _spread(cleaned: Cleaned, kept: Bools, legend: list[Key]) -> Chart:
     """Histograms of all jobs and of those kept, by runtime and by processors."""
-    procs_axis = Axis("processors", base=2, most=8)
+    procs_axis = Axis("processors", base=2, most=8, is_whole=True)
     axes = {"Runtime": Axis("runtime", base=10, names=DURATIONS), "Processors": procs_axis}
     panels, n_known = [], []
     for (title, axis), values in zip(

@@ -127,7 +127,7 @@ def _one_series(
 
 def _answer(one: Row, *, asks: bool) -> Iterator[Block]:
     """The recommendations, and before them the one count to ask for: that of the best trade-off."""
-    lines = one.get("answer") or ["No runtime is known on any count."]
+    lines = one.get("answer") or ["No runtime is known at any processor count."]
     if asks and one.get("choices"):
         count = counted(one["choices"][0]["procs"], axis_of_series(one))
         yield Lead(f"Ask for {count}.", f" {lines[0]}")
@@ -186,7 +186,7 @@ def series_chart(one: Row) -> Chart:
     runs, keys = _measured(ran, axis)
     units = axis.units
     panels = [
-        Panel([*marks, *runs], ChartAxis(units, base=2), ChartAxis("runtime, s", base=10), share=3),
+        Panel([*marks, *runs], ChartAxis(units, base=2, is_whole=True), ChartAxis("runtime, s", base=10), share=3),
         *([_efficiencies(curve, units, is_dense=is_dense)] if any(row["efficiency"] for row in curve) else []),
     ]
     right = f" Right: efficiency against {number(base['procs'])}." if base and len(panels) > 1 else ""
@@ -247,7 +247,7 @@ def _efficiencies(curve: Rows, units: str, *, is_dense: bool) -> Panel:
     drawn = Line(procs, shares, "kept", 1.6) if is_dense else Dots(procs, shares, "kept", 4)
     rules = [rule(y=share, dash="2 3", colour="muted") for share in (0.5, 0.8)]
     y_axis = ChartAxis("efficiency", percent_label, (0, MOST_EFFICIENCY + 0.05))
-    return Panel([drawn, *rules], ChartAxis(units, base=2), y_axis, share=2)
+    return Panel([drawn, *rules], ChartAxis(units, base=2, is_whole=True), y_axis, share=2)
 
 
 def _values(rows: Rows, name: str) -> Floats:

@@ -57,7 +57,7 @@ def _minute(made: str | None) -> str:
 APPLICATIONS = columns(
     "applications",
     name=lambda row: row["name"] or UNNAMED,
-    advice=lambda row: row["advice"] or "no kept job to learn from",
+    advice=lambda row: row["advice"] or "no job was kept",
 )
 BY_USER = {"user": lambda row: row["user"] or row.get("account")}
 WASTE = columns(
@@ -210,9 +210,9 @@ def _applications(facts: Row) -> Iterator[Block]:
     rows = facts["applications"]
     yield from _section(
         "Applications", "groups", APPLICATIONS, rows,
-        "Most processor-hours first. Reliable: the share of an application's kept jobs whose group has a prediction "
-        "with reliability ok at their processors (its 80% interval contained its share of later runs and spans at most "
-        "2.5 times). Advice is that of `walltime scaling advise` for its largest group.",
+        "Most processor-hours first. Reliable: the share of the kept jobs whose processor count has a prediction with "
+        "reliability ok (its 80% interval contained its share of later runs, and the ends are within 2.5 times). The "
+        "advice is for the largest group, as `walltime scaling advise` gives it.",
         n_all=len(rows) + facts["n_hidden"], id="applications",
     )  # fmt: skip
 
@@ -220,7 +220,7 @@ def _applications(facts: Row) -> Iterator[Block]:
 def _tables(facts: Row) -> Iterator[Block]:
     yield from _section(
         "Use and waits by day", "days", columns("by_day"), facts["days"][::-1],
-        "The last 28 days of the log (UTC), newest first. Utilisation is shown where the config sets `site.max_procs`.",
+        "The last 28 days of the log (UTC), newest first. Utilisation needs `site.max_procs` in the config.",
     )  # fmt: skip
     yield from _section(
         "Failures of the last seven days", "failures", columns("failures"), facts["failures"],
@@ -231,8 +231,8 @@ def _tables(facts: Row) -> Iterator[Block]:
     if facts["user_queues"]:
         yield from _section(
             "Users and queues", "groups", columns("users", **BY_USER), facts["user_queues"],
-            "The log knows no application. Most processor-hours first; `walltime query --user NAME` answers for one "
-            "of them.",
+            "The log has no application names. Most processor-hours first; `walltime query --user NAME` estimates a "
+            "job of one of them.",
             id="users", source="walltime show jobs --csv",
         )  # fmt: skip
     else:
@@ -261,13 +261,13 @@ def _tables(facts: Row) -> Iterator[Block]:
     )  # fmt: skip
     yield from _section(
         "Estimates by week", "weeks", columns("promise"), facts["promise"],
-        'What a query at each job\'s submit would have said, by week of submit. The share varies between "at least" '
-        'and "at most" by chance (95%).',
+        'How many jobs were inside the 80% interval of the estimate at their submit, by week of submit. By chance the '
+        'share lies between "at least" and "at most" (95%).',
     )  # fmt: skip
     yield from _section(
         "Jobs planned with shorter limits", "limits", columns("limit_weeks"), facts["limits"]["weeks"],
         "By week of their ends. A limit is raised before the job reaches it. `walltime limits --status` is this table."
-        if facts["limits"]["weeks"] else "No job has ended that Walltime planned with a shorter limit.",
+        if facts["limits"]["weeks"] else "No job that Walltime planned with a shorter limit has ended yet.",
     )  # fmt: skip
     yield from _section(
         "Nights", "nights", NIGHTS, facts["nights"],
@@ -290,7 +290,7 @@ def _first_screen(facts: Row) -> Figures:
         Figure(
             percent(week["coverage_80"]) if week else "–", "Coverage of the 80% interval",
             f"of {number(week['n_jobs'])} jobs, week from {week['week']} ({percent(week['lo95'])} to "
-            f"{percent(week['hi95'])})." if week else "No week has enough jobs of this version's state to tell.",
+            f"{percent(week['hi95'])})." if week else "No week has enough jobs to measure it.",
             _promise(facts["promise"]), "weeks",
         ),
         Figure(

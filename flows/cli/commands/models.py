@@ -153,7 +153,7 @@ def error_sentence(error: Row) -> str:
     mean, median = (significant(error[f"{name}_pct"], 3) for name in ("mean", "median"))
     return (
         f"Mean error {mean}% (median {median}%, folds differ by {significant(error['fold_sd_pct'], 2)}) with "
-        f"{FOLDS[error['folds_by']]}; 80% intervals held {error['share_in_80']:.1%} of the runs, 95% intervals "
+        f"{FOLDS[error['folds_by']]}; 80% intervals contained {error['share_in_80']:.1%} of the runs, 95% intervals "
         f"{error['share_in_95']:.1%}."
     )
 
@@ -176,7 +176,7 @@ def view_suggestions(found: Row) -> Iterator[Block]:
         )
         return
     if not rows:
-        yield f"No candidate of {found['n_candidates']:,} can be answered and paid."
+        yield f"No candidate of {found['n_candidates']:,} can be predicted within the budget."
         return
     shown = [
         replace(one, heading=f"cost, {found['unit']}") if one.heading == "cost" else one
@@ -460,7 +460,7 @@ def view_advice(found: Row) -> Iterator[Block]:
     for group in found["groups"]:
         jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
         yield show.Lead(group["label"], f" ({jobs} at {sizes}; group {group['group_id']})")
-        yield from (f"  {line}" for line in group["answer"] or ["No runtime is known on any count."])
+        yield from (f"  {line}" for line in group["answer"] or ["No runtime is known at any processor count."])
     yield from filter(None, (_omitted_line(found["groups"], found["n_groups"]), *found["notes"]))
 
 

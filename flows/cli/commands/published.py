@@ -118,8 +118,8 @@ def report(
 ) -> Answer:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.
 
-    Also site.html, on the whole site: how new the tables are, coverage by week, waste, limits and changes; then the
-    applications with advice, queues, the worst estimates, cleaning and nights.
+    Also site.html, on the whole site: how new the tables are, use and waits by day, failures, applications with advice,
+    queues, the worst estimates, waste, cleaning, accuracy by week, limits and nights.
 
     --user prints the usual jobs of one user instead, with what they took and the time to ask for.
 
@@ -374,7 +374,7 @@ def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> I
     rows += _figures(estimates["each"], ("mae_over_mean", "coverage_80", "coverage_q95"), "estimates")
     yield side_by_side(f"{found['later_jobs']:,} later jobs, {where}", names, rows)
     yield (
-        f"Predictions are scored on the {predictions['in_both']:,} jobs that both versions answer, estimates on "
+        f"Predictions are scored on the {predictions['in_both']:,} jobs that both versions predict, estimates on "
         f"{estimates['jobs']:,}."
     )
 
@@ -409,4 +409,4 @@ def _replayed(names: Sequence[str], found: Mapping[str, Any]) -> Iterator[Block]
         "changes from EASY with requests, with their quartiles."
     )
     if not found["has_waits"]:
-        yield "This log states no waits, so that its submits are really starts."
+        yield "This log has no waits: its submit times are really start times."

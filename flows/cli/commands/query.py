@@ -226,13 +226,13 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
         of_type = "" if found["gpu_type"] == UNTOLD else f" of type {found['gpu_type']}"
         yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}. Only jobs on the same GPUs are compared."
     if found["unknown_names"]:
-        yield f"The log does not know {', '.join(found['unknown_names'])}: jobs with other values answer."
+        yield f"The log has no {', '.join(found['unknown_names'])}: the estimate uses jobs with other values."
     if memory_kib := found["job"].get("requested_mem_kib"):
         size = f"{number(memory_kib / 1024)} MiB per processor"
         yield f"The requested memory is {size}. Only jobs with the same memory are compared."
     if found["answered_by"] == "inputs":
-        model = "A model over the inputs that the job's texts name answered"
-        yield f"{model}; the sentences below are of the method walltime."
+        model = "The estimate comes from a model over the inputs that are named in the job's texts"
+        yield f"{model}; the sentences below are about the method walltime."
     if found["answered_by"] == "predictions":
         has_submitter = any(found["job"].get(name) for name in SUBMITTERS)
         missing = "No request is" if has_submitter else "No user and no request are"
@@ -296,25 +296,25 @@ def accuracy(facts: Mapping[str, Any]) -> str:
     """A sentence on the errors and coverage of the method on this log."""
     return (
         f"On this log the method {facts['method']} has a mean absolute error of {facts['mae_over_mean']:.0%} of the "
-        f"mean runtime, and its q95 held {facts['held_q95']:.1%}, of the last {facts['n_scored']:,} jobs that ended."
+        f"mean runtime; {facts['held_q95']:.1%} of the last {facts['n_scored']:,} ended jobs stayed within its q95."
     )
 
 
 def _basis(found: Mapping[str, Any]) -> str:
     # Without a request no job has the same one in most logs, and the two counts would be 0 for that reason alone.
     is_compared = bool(found["job"].get("requested_s"))
-    everybody = f"{_jobs(found['n_everybody'])} of all submitters with the same application and requested time"
+    everybody = f"{_jobs(found['n_everybody'])} of all users with the same application and requested time"
     among = f", among them {everybody}" if is_compared else ""
     column = next((name for name in SUBMITTERS if found["job"].get(name)), None)
     who = f"{column} {found['job'][column]}" if column else ""
     if not column:
-        return f"No submitter is given: the answer rests on the jobs of all submitters{among}."
+        return f"No user is given: the estimate uses the jobs of all users{among}."
     if not found["is_known"]:
-        return f"The log does not know {who}: the answer rests on the jobs of all submitters{among}."
+        return f"The log has no jobs of {who}: the estimate uses the jobs of all users{among}."
     of_kind = "with the same application, memory and processors" if found["job"].get("application") else ""
     own = f", {found['n_kind']:,} of these {of_kind}" if of_kind else ""
-    rest = f"{',' if own else ''} and on {everybody}" if is_compared else ""
-    return f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{own}{rest}."
+    rest = f"{',' if own else ''} and {everybody}" if is_compared else ""
+    return f"The estimate uses {_jobs(found['n_submitter'])} of {who} that ended{own}{rest}."
 
 
 def _unusual(found: Mapping[str, Any]) -> str:
@@ -323,12 +323,12 @@ def _unusual(found: Mapping[str, Any]) -> str:
     requested = least if least == most else f"{least} to {most}"
     # On first thirds 80% intervals of such longer requests held 54 to 74%, of shorter ones 77 to 83%.
     doubt = (
-        "the answer assumes a longer runtime, and its intervals hold fewer jobs than stated"
+        "the estimate assumes a longer runtime, and its intervals contain fewer jobs than stated"
         if (found["job"]["requested_s"] > found["most_requested_s"])
-        else "the answer assumes no longer runtime"
+        else "the estimate assumes no longer runtime"
     )
     return (
-        f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared requested half to "
+        f"This request is unusual: none of the user's {_jobs(found['n_remembered'])} compared requested half to "
         f"twice as much. They requested {requested} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
     )
 
@@ -340,7 +340,7 @@ def _jobs(count: int) -> str:
 ANSWERED = {
     "simulation": "past jobs that waited in a similar queue, with the queue simulated",
     "similar": "past jobs that waited in a similar queue",
-    "draws": "the simulated queue alone: no past says how well it holds",
+    "draws": "the simulated queue alone: its accuracy is not known yet",
 }
 """What answered, in words."""
 
@@ -408,11 +408,11 @@ def _gain(own: Mapping[str, Any], row: Mapping[str, Any], level: str) -> float:
 def _starts_basis(found: Mapping[str, Any], ways: set[str | None]) -> Iterator[str]:
     named: Sequence[str] = [ANSWERED[way] for way in ANSWERED if way in ways]
     if named:
-        yield f"Starts were answered by {'; or by '.join(named)}."
+        yield f"Expected starts come from {'; or from '.join(named)}."
     if record := found["record"]:
         yield (
             f"Of {record['n_scored']:,} such questions of the last 90 days {percent(record['held_q80'])} of the starts "
-            f"came by the 80% time and {percent(record['held_q95'])} by the 95% time, before calibration; the median "
+            f"were by the 80% time and {percent(record['held_q95'])} by the 95% time, before calibration; the median "
             f"error was {span(record['median_error_s'])}."
         )
     yield (

@@ -213,7 +213,7 @@ def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
         yield template_sentences(summary["templates"])
     if summary["set_aside"]:
         rows = [(reason, one["jobs"], one["processor_hours"]) for reason, one in summary["set_aside"].items()]
-        yield Grid("Set aside, by the first reason that holds", columns("set_aside"), rows)
+        yield Grid("Set aside, by the first reason that applies", columns("set_aside"), rows)
     yield _fits(summary["fits"])
     if patterns := summary["patterns"]:
         more = f", the surest {PATTERN_ROWS} of {len(patterns)}" if len(patterns) > PATTERN_ROWS else ""

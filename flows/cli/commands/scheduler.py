@@ -318,7 +318,7 @@ def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     changed = "" if now in (None, found["mode"]) else f", and the config now has {now}"
     yield f"The published run {found['run_id']} has export.mode {found['mode']}{changed}."
     if not found["weeks"]:
-        yield "No job has ended that Walltime planned with a shorter limit."
+        yield "No job that Walltime planned with a shorter limit has ended yet."
         return
     yield Grid("Jobs planned with shorter limits", columns("limit_weeks"), found["weeks"][:MOST_ROWS])
     n_ended = sum(row["n_ended"] for row in found["weeks"])
@@ -347,7 +347,7 @@ def _first_kind(row: Mapping[str, Any]) -> str:
 
 def _memory_promise(found: Mapping[str, Any], ours: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Block]:
     yield (
-        f"{found['log']}: memory that {found['promise']:.1%} of all jobs shall stay under. Of the later "
+        f"{found['log']}: the aim is memory that {found['promise']:.1%} of all jobs stay under. Of the later "
         f"{ours['n_jobs']:,} jobs {percent(1.0 - ours['share_under'])} did; {percent(ours['over_allocation'], 0)} more "
         "was given than used."
     )
@@ -358,6 +358,6 @@ def _memory_promise(found: Mapping[str, Any], ours: Mapping[str, Any], asked: Ma
         )
     if ours["worst_share"] is not None:
         yield (
-            f"{percent(ours['worst_share'])} of the jobs of one submitter would have had too little, the most among "
-            f"the {ours['n_submitters']:,} with at least {found['many_jobs']:,} jobs."
+            f"{percent(ours['worst_share'])} of the jobs of one user would have had too little memory, the most among "
+            f"the {ours['n_submitters']:,} users with at least {found['many_jobs']:,} jobs."
         )

@@ -173,7 +173,6 @@ def _write_metrics(published: Path, file: Path) -> None:
 
 
 _SENTENCES = {
-    None: "Nothing was found",
     0: "Nothing needs to be done",
     1: "There is a warning",
     2: "Something is broken",
@@ -187,7 +186,8 @@ def view_diagnosis(found: "Diagnosis") -> Iterator[Block]:
         yield Exact(f"         found {one.found}")
         yield Exact(f"         do: {one.do}")
     named = "the config" if found.root is None else found.root
-    yield Exact(f"{_SENTENCES[found.worst]}: {len(found.checked)} checks of {named}.")
+    checked = f"{len(found.checked)} checks of {named}"
+    yield Exact(f"All {checked} passed." if found.worst is None else f"{_SENTENCES[found.worst]}: {checked}.")
 
 
 def diagnosis_facts(found: "Diagnosis") -> dict[str, Any]:
