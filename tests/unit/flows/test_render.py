@@ -4,9 +4,11 @@ import io
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 
+from flows.pages import blocks
 from flows.pages.blocks import (
     Block,
     Column,
@@ -125,3 +127,13 @@ def test_numbers_for_a_person(value: object, shown: str) -> None:
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": math.nan, "b": (1, math.inf), "c": None})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1, None], "c": None}
+
+
+def test_every_table_of_columns_tsv_is_shown_by_a_command_or_a_page() -> None:
+    flows = Path(blocks.__file__).parents[1]
+    source = "".join(path.read_text() for path in flows.rglob("*.py"))
+    lines = (flows / "pages" / "columns.tsv").read_text().splitlines()[1:]
+    tables = {line.split("\t")[0] for line in lines}
+    assert [table for table in sorted(tables) if f'"{table}"' not in source] == []
+    assert all(blocks.columns(table) for table in tables)
+    assert len({tuple(line.split("\t")[:3]) for line in lines}) == len(lines)
