@@ -135,7 +135,7 @@ class Key:
     text: str
     colour: str
     style: str = ""
-    """Of the sample: hatched, stroke, dashed or dotted; or a sign that is drawn instead."""
+    """Of the sample: stroke, dashed or dotted; or a sign that is drawn instead."""
 
 
 @dataclass(frozen=True, slots=True)
