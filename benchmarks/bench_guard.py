@@ -20,10 +20,11 @@ from pathlib import Path
 
 import flows.services.guard as services
 from benchmarks.bench_lua import table_of
-from flows.services.schedulers import SLURM, PendingJob, limits_s
+from flows.services.schedulers import SLURM, limits_s
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest.limit_comment import limit_comment
+from pipeline.limits.plan import PendingJob
 from pipeline.settings import ExportSettings, RunSettings
 
 REQUEST_MIN, FIRST_MIN, A_CALL = 600, 30, 200

@@ -26,7 +26,7 @@ from flows.services.query.answers import LoadedState, answers, load_state
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest
-from pipeline.publish import Retention, RunFacts, load_manifest, publish
+from pipeline.publish import Retention, load_manifest, publish
 from pipeline.publish.manifest import made_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import write_table
@@ -107,8 +107,9 @@ def main() -> int:
     found |= {name: report.facts[name] for name in ("n_submitters", "n_kinds", "mae_over_mean", "coverage_q95")}
     with tempfile.TemporaryDirectory() as scratch:
         staged = {"state": write_table(Path(scratch) / "state.parquet", table, STATE)}
-        facts = RunFacts("bench", site.name, settings.model_dump(mode="json"), [], code_version())
-        publish(staged, made_manifest(staged, [], facts, Path(scratch) / "out", 0), Retention(newest=2))
+        plain = settings.model_dump(mode="json")
+        run = {"run_id": "bench", "site": site.name, "settings": plain, "logs": (), "code": code_version()}
+        publish(staged, made_manifest(staged, [], run, Path(scratch) / "out", 0), Retention(newest=2))
         path = load_manifest(Path(scratch) / "out").path("state")
         found |= {"state_bytes": path.stat().st_size, "load_s": load_s(path), **process_s(Path(scratch) / "out")}
         rows = jobs.slice(0, 20_000).select(ASKED).to_pylist()

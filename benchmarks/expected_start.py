@@ -47,7 +47,7 @@ QUEUE_FEATURES = slice(FEATURES.index("procs"), None)
 
 def log_from(path: Path, n_jobs: int, procs: float | None) -> Log:
     """The first jobs of a log with their estimates as of their submits."""
-    past = limit_log(path).past
+    _, past = limit_log(path)
     past = past.take(np.arange(min(len(past), n_jobs)))
     log = log_of(past, walltime(past), None, queue_names(past))
     return log if procs is None else replace(log, capacity=np.array([procs]))

@@ -52,10 +52,10 @@ def main() -> None:
     parser.add_argument("logs", type=Path, nargs="+")
     print(line(HEADER), line(["---"] * len(HEADER)), sep="\n", flush=True)
     for path in parser.parse_args().logs:
-        log = memory_log(path)
-        n_values = len(np.unique(log.past.runtime_s[log.past.has_run]))
-        for rule, one in figures_of_rules(log.past).items():
-            print(row_of(log.name, n_values, rule, one), flush=True)
+        name, past = memory_log(path)
+        n_values = len(np.unique(past.runtime_s[past.has_run]))
+        for rule, one in figures_of_rules(past).items():
+            print(row_of(name, n_values, rule, one), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ def said(
 
 def row_of(path: Path, n_jobs: int, n_pairs: int) -> list[str]:
     """The cells of one log."""
-    log = limit_log(path)
-    past = log.past.take(np.arange(min(len(log.past), n_jobs)))
+    name, whole = limit_log(path)
+    past = whole.take(np.arange(min(len(whole), n_jobs)))
     quantiles_s = walltime(past)
     outcomes = outcomes_of(quantiles_s, past.runtime_s, past.requested_s, past.end_s)
     can = past.has_run & (past.requested_s > 0) & np.isfinite(past.start_s) & ~np.isnan(quantiles_s).any(axis=1)
@@ -70,7 +70,7 @@ def row_of(path: Path, n_jobs: int, n_pairs: int) -> list[str]:
     ]  # fmt: skip
     held = [_held(past, quantiles_s, outcomes, asked, share, n_pairs) for share in LIMIT_SHARES]
     pinballs = [f"{pinball_s(left_s, one_s):,.0f}" for one_s in figures]
-    return [short(log.name), f"{n_pairs:,}", *pinballs, "/".join(held)]
+    return [short(name), f"{n_pairs:,}", *pinballs, "/".join(held)]
 
 
 def _held(past: History, quantiles_s: Floats, outcomes: Outcomes, asked: Ints, share: float, most: int) -> str:

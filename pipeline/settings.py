@@ -273,7 +273,6 @@ class NewestJob(Section):
 class CheckSettings(Section):
     """What is checked before a version is published, and what a failure does."""
 
-    contract: BlockingCheck = BlockingCheck()
     fewer_rows: BlockingCheck = BlockingCheck()
     more_rows: WarningCheck = WarningCheck()
     null_shares: BlockingCheck = BlockingCheck()

@@ -5,19 +5,13 @@ import gc
 import os
 import sys
 import warnings
-from importlib import import_module
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from flows.cli.exits import exit_after
 from flows.services.files.process_guards import deny_world_writing
 
 SHORT_COMMANDS = ("query", "ingest")
 """Commands that run for seconds at most and do no linear algebra."""
-
-USED_SELDOM = ("pyarrow.compute", "scipy.linalg.cython_blas")
-"""Modules that a query needs at most where a model over inputs answers. numba loads the second one for products of
-matrices, which takes a fifth of a query's time."""
 
 
 def main() -> NoReturn:
@@ -29,9 +23,6 @@ def main() -> NoReturn:
         _collect_rarely()
     if is_short:
         _set_libraries()
-    if arguments[:1] == ["query"]:
-        for name in USED_SELDOM:
-            _load_at_use(name)
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     exit_after(arguments)
@@ -58,18 +49,3 @@ def _set_libraries() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins by reading the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-
-
-def _load_at_use(module: str) -> None:
-    """Let a module load at the first use of a name in it."""
-    unloaded = ModuleType(module)
-
-    def of_loaded(name: str) -> Any:
-        if sys.modules[module] is unloaded:
-            del sys.modules[module]
-        return getattr(import_module(module), name)
-
-    # What looks through the files of all modules does not use this one.
-    unloaded.__file__ = None
-    unloaded.__getattr__ = of_loaded  # type: ignore[method-assign]
-    sys.modules[module] = unloaded

@@ -57,9 +57,9 @@ AS_OF = option(
     "--as-of TIME", "Read the newest version made by then instead of the current one: a day or an instant (UTC)."
 )
 LOGS = option("--log PATH", "A log, a glob or a table of jobs, instead of the config's source; repeatable.")
-SITE = option("--site NAME", "The cluster's name, instead of the found one.")
-TIMEZONE = option("--timezone ZONE", "Zone of times without a zone, as in Europe/Oslo.")
-KEY_FILE = option("--key-file FILE", "The key with which names of persons are hashed.")
+SITE = option("--site NAME", "The cluster's name, instead of that in the config or found here.")
+TIMEZONE = option("--timezone ZONE", "Time zone of times that name none, as in Europe/Oslo.")
+KEY_FILE = option("--key-file FILE", "The file with the key for hashed names of persons.")
 OUT_FILE = option("--out PATH", "Also write the figures as a table, .parquet or .csv.")
 PAGE_FILE = option("--report PAGE.html", "Also draw the result on one page.")
 PLAIN = option("--plain", "Run without Prefect: the same tables.", False)

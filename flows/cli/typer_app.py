@@ -80,9 +80,9 @@ LASTING_COMMANDS = frozenset({"serve", "guard"})
 STEPPING_COMMANDS = frozenset({"run", "rerun"})
 """Commands that show their steps, or one line of JSON for each event."""
 
-QUIET = option("--quiet", "Print errors and what was asked for only: no progress.", False)
+QUIET = option("--quiet", "Print only errors and the answer: no progress.", False)
 QUIET_ACT = option("--quiet", "Print errors only, and with --json the answer.", False)
-VERBOSE = option("--verbose", "Also print time and memory, and for a failure where it arose.", False)
+VERBOSE = option("--verbose", "Also print time and memory, and the traceback of a failure.", False)
 
 
 class PanelGroup(TyperGroup):

@@ -1,51 +1,76 @@
-"""The nightly run and the rerun as Prefect flows, with what each leaves there: artifacts for a person, and an event.
+"""The nightly run and the rerun as Prefect flows, their parts as tasks, and what they leave: artifacts and an event.
 
-No server is needed: without PREFECT_API_URL Prefect starts a temporary one. A run makes about two dozen tasks
-(`flows.prefect.tasks`), because a local server stalls at thousands.
+No server is needed: without PREFECT_API_URL Prefect starts a temporary one. A run makes about two dozen tasks (sacct,
+each step, publish or keep), because a local server stalls at thousands. A task takes and returns plain values: names,
+settings, paths, reports; never a table. Steps get the results of the steps that they read from, so that Prefect knows
+the edges of the graph, the times, and which task failed. They are reused by their own key (inputs, settings, code),
+which names their folder: Prefect shows a reused one as Cached. No result is stored a second time. The settings say
+where steps are computed: in this process one after another, in a pool of processes, or on Dask.
 
 A night leaves three artifacts (how well it predicts and its checks, what changed, a link to the site's page) and the
 event `walltime.version.published`, by which other deployments can be started. What cannot reach Prefect's API is left
 out with a warning: the tables are published.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
-from prefect import flow, get_run_logger, tags
+from prefect import flow, get_run_logger, tags, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import RunInput, State, TaskRun, TaskRunResult
 from prefect.events import emit_event
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Failed
+from prefect.states import Completed, Failed
+from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
+from prefect.tasks import Task
 
 from flows.pages.markdown import changed_rows, checks_markdown, version_markdown
 from flows.prefect.session import artifact_key, nightly_run_name, site_and_zone, site_tags, without_sigint
-from flows.prefect.tasks import NightTasks
 from flows.services.files.os_errors import os_failure
-from flows.services.files.process_guards import deny_world_writing
+from flows.services.files.process_guards import children_end_with_us, deny_world_writing
 from flows.services.initialising import site_slug
-from flows.services.run.prepare import Rerun
-from flows.services.run.publishing import BlockedVersionError
-from flows.services.run.run_record import read_last_run
-from flows.services.run.running import rerun_and_keep, run_and_publish
-from pipeline.errors import InputError, WalltimeError, printable
+from flows.services.run.prepare import Rerun, sacct_table
+from flows.services.run.run_record import BlockedVersionError, read_last_run
+from flows.services.run.running import (
+    Ending,
+    Plainly,
+    Results,
+    compute_step,
+    compute_steps,
+    publish_checked,
+    rerun_and_keep,
+    run_and_publish,
+)
+from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
-from pipeline.publish.manifest import load_version
-from pipeline.report import Report
+from pipeline.publish.manifest import manifest_or_none
+from pipeline.publish.versions import keep_unpublished
+from pipeline.report import Report, StepResult
+from pipeline.run import STEPS_BY_NAME, WRITER, Run
+from pipeline.settings import ExecutionSettings
 
 PUBLISHED = "walltime.version.published"
 FAILED = "walltime.night.failed"
 
+SACCT_PAUSES_S = [30.0, 60.0, 120.0]
+"""How long to wait before sacct is asked again, s: slurmdbd is back within minutes of a restart."""
+
+CONNECT_S = 30
+_KILLED = InputError(
+    "a process of the run", "that it was killed", "processes that live as long as the run",
+    "see that there is enough memory, or set run.processes to 1",
+)  # fmt: skip
+
 
 def _night_name() -> str:
     return nightly_run_name(flow_run.parameters, flow_run.scheduled_start_time)
-
-
-def _rerun_name() -> str:
-    return f"rerun {printable(str(flow_run.parameters.get('name')))}"
 
 
 @flow(name="nightly", flow_run_name=_night_name, retries=0, persist_result=False)
@@ -58,22 +83,25 @@ def nightly(
 ) -> str:
     """Run every step over the config's logs and publish the tables; returns the path of the manifest.
 
-    `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. `page` is the
-    address of the site's page, to which the run links. An expected failure, as of a bad config, is a Failed run whose
-    message is one sentence.
+    An expected failure, as of a bad config, is a Failed run whose message is one sentence.
+
+    Args:
+        config: Path of the site's TOML file.
+        logs: Paths or globs that replace those of the config.
+        site: Name of the site that replaces that of the config.
+        output_dir: Folder that replaces that of the config.
+        page: Address of the site's page, to which the run links.
     """
 
     def publish() -> str:
-        tasks = NightTasks()
-        path = run_and_publish(config, logs, site, output_dir, tasks.call, tasks.compute, str(flow_run.id or ""))
-        manifest = load_manifest(Path(path).parent)
-        show(show_version, manifest, "night", page)
+        path = run_and_publish(config, logs, site, output_dir, Tasks())
+        show(show_version, load_manifest(Path(path).parent), "night", page)
         return path
 
     return _ended(publish)
 
 
-@flow(name="rerun", flow_run_name=_rerun_name, retries=0, persist_result=False)
+@flow(name="rerun", flow_run_name="rerun {name}", retries=0, persist_result=False)
 def rerun(
     config: str,
     name: str,
@@ -86,14 +114,22 @@ def rerun(
 ) -> str:
     """Run every step over the jobs of a window with changed settings; returns the folder of the version `name`.
 
-    `changes` are settings as in group.template=user; `begin` and `end` are months, days or instants. The other
-    arguments are those of the nightly flow. An expected failure is a Failed run whose message is one sentence.
+    An expected failure is a Failed run whose message is one sentence.
+
+    Args:
+        config: Path of the site's TOML file.
+        name: Name of the version, as in try-7; no other version may have it.
+        changes: Settings for this rerun alone, as in group.template=user.
+        begin: First month, day or instant of the window, as in 2024-03 or 2024-03-01.
+        end: Last month or day of the window, which is included, or the instant before which it ends.
+        logs: Paths or globs that replace those of the config.
+        site: Name of the site that replaces that of the config.
+        output_dir: Folder that replaces that of the config.
     """
     asked = Rerun(Path(config), name, changes or (), begin, end, logs or (), site, output_dir)
 
     def keep() -> str:
-        tasks = NightTasks()
-        kept = rerun_and_keep(asked, tasks.call, tasks.compute)
+        kept = rerun_and_keep(asked, Tasks())
         show(show_version, kept, "rerun", None)
         return kept.folder
 
@@ -120,10 +156,115 @@ def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
 
     Prefect's temporary server is started here where no other is configured, so that processes of the run find it.
     """
-    with without_sigint():
+    with without_sigint(), children_end_with_us():
         client = get_client(sync_client=True)
     with temporary_settings({PREFECT_API_URL: str(client.api_url)}), tags(*site_tags(site)):
         return str(called(**arguments))
+
+
+class Tasks(Plainly):
+    """The tasks of one flow run; later ones know the earlier ones as those that they wait for."""
+
+    def __init__(self) -> None:
+        self.flow_run = str(flow_run.id or "")
+        self._ended: list[State[Any]] = []
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of the function, called as its task."""
+        return TASKS[function](*arguments, wait_for=self._ended)
+
+    def compute(self, run: Run, work: Path) -> Results:
+        """The results of all steps, with a task each; the first failure in the order of the steps is raised."""
+        get_run_logger().info("run %s over %s", run.run_id, printable(", ".join(run.log_labels), 2000))
+        begun: dict[str, Any] = {}  # the states of steps that ended here, or the futures of submitted ones
+
+        def given(name: str, folder: Path) -> dict[str, Any]:
+            upstream = {WRITER[table]: begun[WRITER[table]] for table in STEPS_BY_NAME[name].reads}
+            return {"name": name, "run": run, "folder": folder, "upstream": upstream}
+
+        def here(name: str, folder: Path) -> Ending:
+            def end(_: Results) -> StepResult[Path]:
+                begun[name] = _called(given(name, folder))
+                return cast("StepResult[Path]", begun[name].result())
+
+            return end
+
+        def submitted(name: str, folder: Path) -> Ending:
+            arguments = given(name, folder)
+            # A pool resolves futures before it hands them over: it has to be told what they were.
+            edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in arguments["upstream"].values()}
+            begun[name] = cast("TaskRunner[Any]", runner).submit(step, arguments, dependencies={"upstream": edges})
+            return lambda _: begun[name].result()
+
+        with task_runner(run.settings.run) as runner:
+            try:
+                results = compute_steps(run, work, submitted if runner else here)
+            except BrokenProcessPool:
+                raise _KILLED from None
+            self._ended += [one.state if runner else one for one in begun.values()]
+        return results
+
+
+def _called(arguments: dict[str, Any]) -> State[Any]:
+    """The end of a step that is called here. Prefect itself fails over a Ctrl-C before the task run is known to it."""
+    try:
+        return step(**arguments, return_state=True)
+    except ValueError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
+
+
+@task(task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE)
+def step(name: str, run: Run, folder: Path, upstream: Results) -> State[StepResult[Path]]:
+    """The result of a step, in its folder."""
+    result = compute_step(name, run, folder, upstream)
+    done, report = "reused" if result.is_reused else "written", result.report
+    get_run_logger().info("%s: %s", done, folder)
+    counts = f"{done}: {report.kept.rows:,} of {report.seen.rows:,} {report.unit}s kept"
+    return Completed(name="Cached" if result.is_reused else "Completed", message=counts, data=result)
+
+
+def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
+    """Whether asking sacct again may help: not where a setting is wrong, or a disk full."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, InputError) and not isinstance(error, ConfigError)
+
+
+sacct = task(
+    name="sacct", task_run_name="sacct", persist_result=False, cache_policy=NO_CACHE,
+    retries=len(SACCT_PAUSES_S), retry_delay_seconds=SACCT_PAUSES_S, retry_condition_fn=_may_pass,
+)(sacct_table)  # fmt: skip
+publish = task(name="publish", task_run_name="publish", persist_result=False, cache_policy=NO_CACHE)(publish_checked)
+keep = task(name="keep", task_run_name="keep", persist_result=False, cache_policy=NO_CACHE)(keep_unpublished)
+TASKS: dict[Callable[..., Any], Task[..., Any]] = {sacct_table: sacct, publish_checked: publish, keep_unpublished: keep}
+
+
+@contextmanager
+def task_runner(settings: ExecutionSettings) -> Iterator[TaskRunner[Any] | None]:
+    """Where steps are submitted to as the settings say; None: they are called in this process."""
+    with ExitStack() as stack:
+        if settings.dask:
+            yield _dask_runner(settings.dask, stack)
+        elif settings.processes > 1:
+            yield stack.enter_context(ProcessPoolTaskRunner(max_workers=settings.processes))
+        else:
+            yield None
+
+
+def _dask_runner(address: str, stack: ExitStack) -> TaskRunner[Any]:
+    try:
+        from prefect_dask import DaskTaskRunner  # noqa: PLC0415  (an extra)
+    except ImportError:
+        found, do = "no package prefect-dask", "install it with pip install 'walltime[dask]'"
+        raise ConfigError("run.dask", found, "the extra dask", do) from None
+    try:
+        runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
+        runner.client  # noqa: B018 - it connects
+    except (OSError, TimeoutError, ValueError) as error:
+        found = f"no answer at {printable(address)} ({printable(str(error), 200)})"
+        raise InputError("run.dask", found, "the address of a Dask scheduler", "start it, or remove run.dask") from None
+    return cast("TaskRunner[Any]", runner)
 
 
 def show(call: Callable[..., None], *arguments: Any) -> None:
@@ -137,14 +278,8 @@ def show(call: Callable[..., None], *arguments: Any) -> None:
 def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
     """The artifacts of a version and, of a night, the event that it is published."""
     checks = manifest.report("checks")
-    for note in Report.from_dict(checks).notes if checks else ():
-        get_run_logger().warning("%s", printable(note, 2000))
-    before = None
-    for entry in manifest.previous[:1]:
-        try:
-            before = load_version(manifest.root, entry.folder)
-        except InputError:
-            get_run_logger().warning("the version before, %s, cannot be read", printable(entry.folder))
+    _warn(Report.from_dict(checks).notes if checks else ())
+    before = manifest_or_none(manifest.root, manifest.previous[0].folder) if manifest.previous else None
     link = page or manifest.place("predictions").parent.absolute().as_uri()
     about = f"of the version {printable(manifest.folder)}"
     key = artifact_key(manifest.site, kind)
@@ -155,12 +290,26 @@ def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
         emit_version(manifest, last.began_s)
 
 
+def _show_failure(error: Exception, sentence: str) -> None:
+    """The checks of a blocked version as an artifact; the event that a night failed."""
+    if isinstance(error, BlockedVersionError):
+        _warn(error.report.notes)
+        key = artifact_key(error.site, "night-summary")
+        create_markdown_artifact(checks_markdown(error.report), key, "The checks that blocked the version")
+    if flow_run.flow_name == "nightly":
+        emit_failure(site_and_zone(flow_run.parameters)[0], sentence)
+
+
+def _warn(notes: tuple[str, ...]) -> None:
+    for note in notes:
+        get_run_logger().warning("%s", printable(note, 2000))
+
+
 def emit_version(manifest: Manifest, since_s: float) -> None:
     """Emit the event that a version is published, unless it was made before: a night without new jobs makes none."""
-    if manifest.created_s < int(since_s):
-        return
-    facts = {"version": manifest.folder, "run_id": manifest.run_id, "newest_job_end_s": manifest.data_newest_end_s}
-    _emit(PUBLISHED, manifest.site, {**facts, "folder": str(manifest.root.absolute())})
+    if manifest.created_s >= int(since_s):
+        facts = {"version": manifest.folder, "run_id": manifest.run_id, "newest_job_end_s": manifest.data_newest_end_s}
+        _emit(PUBLISHED, manifest.site, {**facts, "folder": str(manifest.root.absolute())})
 
 
 def emit_failure(site: str, message: str) -> None:
@@ -172,14 +321,3 @@ def _emit(event: str, site: str, payload: dict[str, Any]) -> None:
     name = printable(site)
     resource = {"prefect.resource.id": f"walltime.site.{site_slug(site)}", "prefect.resource.name": name}
     emit_event(event, resource, payload={"site": name, **payload})
-
-
-def _show_failure(error: Exception, sentence: str) -> None:
-    """The checks of a blocked version as an artifact; the event that a night failed."""
-    if isinstance(error, BlockedVersionError):
-        for note in error.report.notes:
-            get_run_logger().warning("%s", printable(note, 2000))
-        key = artifact_key(error.site, "night-summary")
-        create_markdown_artifact(checks_markdown(error.report), key, "The checks that blocked the version")
-    if flow_run.flow_name == "nightly":
-        emit_failure(site_and_zone(flow_run.parameters)[0], sentence)

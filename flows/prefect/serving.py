@@ -24,17 +24,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect import serve
 from prefect.automations import Automation
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.deployments.runner import RunnerDeployment
 from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
 from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
@@ -52,6 +51,7 @@ from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, 
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import load_manifest
 from pipeline.publish.store import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
+from pipeline.publish.versions import find_version
 from pipeline.report import parsed_json, read_dataclass
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
@@ -65,6 +65,8 @@ LOOK_BACK = timedelta(hours=12)
 """How long after its time a night is made up for, which nobody served."""
 GRACE = timedelta(seconds=45)
 """How long after its time a night may begin before the watch runs it, where the API does not answer."""
+MAKING_S = 30.0
+"""How long Prefect may take to make the scheduled flow runs of a deployment anew."""
 REPORT_S = 60.0
 """How long a run may take to report its end after its record has it."""
 LATE = timedelta(minutes=30)
@@ -108,9 +110,12 @@ def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
 
 
 def answers(address: str) -> bool:
-    """Whether a Prefect server answers there; Prefect's own client would ask one that hangs again for minutes."""
+    """Whether a Prefect server answers there; Prefect's own client would ask one that hangs again for minutes.
+
+    `/ready` asks the database too; `/health` is well while PostgreSQL is stopped.
+    """
     try:
-        return httpx.get(f"{address}/health", timeout=ANSWER_S).status_code < 500
+        return httpx.get(f"{address}/ready", timeout=ANSWER_S).status_code < 500
     except httpx.HTTPError:
         return False
 
@@ -153,6 +158,7 @@ def serve_site(
                     watch.report()
                     make_automations(served.name, settings.site.name, options.get("notify"))
                     deployments = deployments_of(served, settings, config, options.get("page"))
+                    time.sleep(until_due(served, datetime.now(UTC)))
                     serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
                     return
                 except WalltimeError:
@@ -169,6 +175,18 @@ def serve_site(
             thread.join(LONGEST_PAUSE_S)
 
 
+def until_due(served: Served, now: datetime) -> float:
+    """The seconds until a night that is due within MAKING_S, else 0.
+
+    Prefect drops the flow runs ahead when it serves a deployment, and makes them again seconds later: one that falls
+    due in between would never run. It keeps one that is late.
+    """
+    schedule = CronSchedule(cron=served.cron, timezone=served.timezone)
+    (due,) = asyncio.run(schedule.get_dates(n=1, start=now))
+    ahead_s = due.timestamp() - now.timestamp()
+    return ahead_s if ahead_s < MAKING_S else 0.0
+
+
 def _first(error: BaseException) -> str:
     """The first failure in a group of them, in a few words."""
     while isinstance(error, BaseExceptionGroup):
@@ -176,7 +194,7 @@ def _first(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {error}".splitlines()[0], 200)
 
 
-def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[RunnerDeployment]:
+def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[Any]:
     """The nightly run on its schedule, and the rerun, which is started from Prefect's pages with its parameters."""
     site, path = settings.site.name, str(config.absolute())
     common: dict[str, Any] = {"tags": site_tags(site), "entrypoint_type": EntrypointType.MODULE_PATH}
@@ -184,11 +202,8 @@ def deployments_of(served: Served, settings: RunSettings, config: Path, page: st
     schedule = Cron(served.cron, timezone=served.timezone)
     given = {"config": path, "page": page}
     return [
-        cast(RunnerDeployment, one)  # called outside of a loop, it is no coroutine
-        for one in (
-            nightly.to_deployment(served.name, schedule=schedule, parameters=given, description=night, **common),
-            rerun.to_deployment(f"{served.name}-rerun", parameters={"config": path}, description=again, **common),
-        )
+        nightly.to_deployment(served.name, schedule=schedule, parameters=given, description=night, **common),
+        rerun.to_deployment(f"{served.name}-rerun", parameters={"config": path}, description=again, **common),
     ]
 
 
@@ -297,15 +312,20 @@ class Watch:
 
     def _run_plainly(self, due_s: float) -> None:
         self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")
-        nights, began_s = self._unreported(), time.time()
+        nights, own, began_s = self._unreported(), None, time.time()
         command = [*program(), "run", str(self.config.absolute()), "--plain", "--quiet"]
         with subprocess.Popen(command) as process:  # noqa: S603 # nosec B603 # a list of arguments, no shell
-            while process.poll() is None:
-                if self._ended.wait(0.2):
+            is_over = False
+            while not is_over:
+                is_over = process.poll() is not None
+                # A run that waits for this one may replace its record before the process has ended.
+                last = read_last_run(self.folder)
+                if last is not None and last.pid == process.pid and last.began_s >= began_s - 1:
+                    own = last
+                if not is_over and self._ended.wait(0.2):
                     process.terminate()
-        last = read_last_run(self.folder)
-        if last is not None and last.began_s >= began_s - 1:
-            self._keep([*nights, Night(due_s, last)])
+        if own is not None:
+            self._keep([*nights, Night(due_s, own)])
 
     def _unreported(self) -> list[Night]:
         """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
@@ -348,12 +368,13 @@ def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Nigh
         if run.state and run.state.is_final() and (run.state.is_completed() or record.state != RunState.SUCCEEDED):
             return
     else:
-        due, of_deployment = datetime.fromtimestamp(night.due_s, UTC), {"id": {"any_": [deployment.id]}}
-        found = client.read_flow_runs(
-            flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}}),
-            deployment_filter=DeploymentFilter.model_validate(of_deployment),
-        )
-        waiting = [one for one in found if one.expected_start_time == due]
+        due = datetime.fromtimestamp(night.due_s, UTC)
+        asked = {
+            "state": {"type": {"any_": ["SCHEDULED"]}},
+            "deployment_id": {"any_": [deployment.id]},
+            "expected_start_time": {"after_": due, "before_": due},
+        }
+        waiting = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked))
         run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
         client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
         client.set_flow_run_state(run.id, Running(), force=True)
@@ -368,4 +389,5 @@ def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Nigh
         emit_failure(record.site, record.reason)
         return
     with suppress(WalltimeError):
-        emit_version(load_manifest(folder), record.began_s)
+        # Others may have been published since.
+        emit_version(load_manifest(folder, find_version(folder, record.run_id).folder), record.began_s)

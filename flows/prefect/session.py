@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -22,8 +21,8 @@ from pipeline.publish.store import WORK
 
 _HOME = "PREFECT_HOME"
 _DEFAULTS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # for the temporary server that is started here
+    "DO_NOT_TRACK": "1",  # for this client, also of a server that reports its use
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
 }
@@ -118,14 +117,13 @@ def _check_database(instead: str) -> None:
 
 
 def _is_writable_home() -> bool:
-    """Whether a file can be written in ~/.prefect; for root, permissions do not show a read-only disk."""
+    """Whether ~/.prefect can be written, and its disk is not read-only."""
     try:
         home = Path.home() / ".prefect"
         home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=home):
-            return True
     except (OSError, RuntimeError):  # RuntimeError: the user has no home
         return False
+    return os.access(home, os.W_OK)
 
 
 def artifact_key(site: str, name: str) -> str:

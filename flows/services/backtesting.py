@@ -94,14 +94,11 @@ def ways_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def ways(staleness: Sequence[str], *, compare_cleaning: bool) -> tuple[Way, ...]:
     """The ways to estimate: with knowledge until the submit or until a midnight, with flagged jobs or also without."""
-    found = [Way(None if text == "live" else _age_s(text)) for text in staleness or ("live",)]
+    ages_s = {"live": None, "0": 0.0}
+    found = [Way(ages_s[text] if text in ages_s else seconds(text, "--staleness")) for text in staleness or ("live",)]
     if compare_cleaning:
         found += [replace(way, without_flagged=True) for way in found]
     return tuple(dict.fromkeys(found))
-
-
-def _age_s(text: str) -> float:
-    return 0.0 if text.strip() == "0" else seconds(text, "--staleness")
 
 
 def ranked(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

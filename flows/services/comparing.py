@@ -52,12 +52,15 @@ def compare_versions(
         states = [state_of(manifest) for manifest in pair]
         after_s = max(float(loaded.state.as_of_s) for loaded in states)
         after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
-        source = _longest(output_dir, pair)
+        # The version on disk whose jobs end last.
+        known = [one.manifest for one in stored_versions(output_dir) if one.manifest is not None]
+        source = max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
         every = read_table(source.path(JOBS.name), JOBS)
         jobs = later_jobs(every, after_s)
+        ids = [set(read_table(own.path(GROUPS.name), GROUPS).column("group_id").to_pylist()) for own in pair]
         return {
             "versions": [_facts(manifest) for manifest in pair],
-            "groups": _groups(pair),
+            "groups": {"each": [len(one) for one in ids], "in_both": len(ids[0] & ids[1])},
             "fits": _fits(pair),
             "after": instant(int(after_s)),
             "jobs_from": source.folder,
@@ -88,12 +91,6 @@ def _facts(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _groups(pair: list[Manifest]) -> dict[str, Any]:
-    """Numbers of groups, and of those that both versions have."""
-    ids = [set(read_table(own.path(GROUPS.name), GROUPS).column("group_id").to_pylist()) for own in pair]
-    return {"each": [len(one) for one in ids], "in_both": len(ids[0] & ids[1])}
-
-
 def _fits(pair: list[Manifest]) -> dict[str, Any]:
     """Groups by law and status of the chosen fit, and how many groups of both versions have another law."""
     tables = [read_table(own.path(FITS.name), FITS) for own in pair]
@@ -103,12 +100,6 @@ def _fits(pair: list[Manifest]) -> dict[str, Any]:
     both = laws[0].keys() & laws[1].keys()
     other = sum(laws[0][group] != laws[1][group] for group in both)
     return {"each": [fits_by_law_and_status(table) for table in tables], "in_both": len(both), "other_law": other}
-
-
-def _longest(output_dir: Path, pair: list[Manifest]) -> Manifest:
-    """The version on disk whose jobs end last."""
-    known = [one.manifest for one in stored_versions(output_dir) if one.manifest is not None]
-    return max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
 
 
 def _replayed(

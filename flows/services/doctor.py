@@ -40,10 +40,10 @@ from pipeline.publish.store import (
     LOCK,
     WORK,
     damage,
+    find_step,
     holder_name,
     holder_of,
     is_held,
-    is_step_intact,
     kept_table,
     leftovers,
     step_folders,
@@ -73,13 +73,13 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: where, what was found, and what to do; the texts are escaped. `check` is set by `diagnose`."""
+    """What a check found, where, and what to do; the texts are escaped."""
 
+    check: str
     level: Level
     where: str
     found: str
     do: str
-    check: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ class Store:
     manifest_error: InputError | None = None
 
 
-Check = Callable[[Store], Iterator[Finding]]
+Found = tuple[Level, Path | str, str, str]
+"""A finding without the name of its check."""
+Check = Callable[[Store], Iterator[Found]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +131,26 @@ def diagnose(
         try:
             config, settings = target, config_settings(target)
         except InputError as error:
-            return Diagnosis(None, ("config",), (replace(of_error(error), check="config"),))
+            return Diagnosis(None, ("config",), (_finding("config", of_error(error)),))
         root = Path(settings.output_dir)
     checks = {**CHECKS, **(DEEP_CHECKS if is_deep else {})}
-    findings = _findings(Store(root, now_s, max_age_s, environment or {}, config, settings), checks)
-    return Diagnosis(root, tuple(checks) if config is None else ("config", *checks), findings)
-
-
-def _findings(store: Store, checks: Mapping[str, Check]) -> tuple[Finding, ...]:
-    """What the checks find in the store as it stands; a store that a run replaces meanwhile is checked again."""
-    findings: tuple[Finding, ...] = ()
+    store, findings = Store(root, now_s, max_age_s, environment or {}, config, settings), list[Finding]()
+    # A store that a run replaces meanwhile is checked again.
     for _ in range(_TRIES):
-        before = _bytes(store.root / MANIFEST)
+        before = _bytes(root / MANIFEST)
         try:
-            seen = replace(store, manifest=read_manifest(store.root))
+            seen = replace(store, manifest=read_manifest(root))
         except InputError as error:
             seen = replace(store, manifest_error=error)
-        findings = tuple(replace(one, check=name) for name, check in checks.items() for one in check(seen))
-        if _bytes(store.root / MANIFEST) == before:
+        findings = [_finding(name, found) for name, check in checks.items() for found in check(seen)]
+        if _bytes(root / MANIFEST) == before:
             break
-    return findings
+    return Diagnosis(root, tuple(checks) if config is None else ("config", *checks), tuple(findings))
+
+
+def _finding(check: str, one: Found) -> Finding:
+    level, where, found, do = one
+    return Finding(check, level, printable(str(where), 1000), found, do)
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -158,15 +160,10 @@ def _bytes(path: Path) -> bytes | None:
         return None
 
 
-def finding(level: Level, path: Path, found: str, do: str) -> Finding:
-    """A finding on a path."""
-    return Finding(level, printable(str(path), 1000), found, do)
-
-
-def of_error(error: InputError) -> Finding:
+def of_error(error: InputError, level: Level = Level.ERROR) -> Found:
     """A finding made of an error's parts."""
     found = f"{error.found}, expected {error.expected}" if error.expected else error.found
-    return Finding(Level.ERROR, error.where, found, error.do or "see the sentence")
+    return level, error.where, found, error.do or "correct what was found"
 
 
 def duration(seconds: int) -> str:
@@ -177,25 +174,23 @@ def duration(seconds: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def check_logs(store: Store) -> Iterator[Finding]:
+def check_logs(store: Store) -> Iterator[Found]:
     """The logs, the folder or the table that the config names can be opened."""
     if store.settings is None or store.config is None:
         return
     if store.settings.source.kind == "logs" and not store.settings.logs:
-        do = "set logs in the config, or give --log to each run"
-        yield finding(Level.NOTE, store.config, "no logs in the config", do)
+        yield Level.NOTE, store.config, "no logs in the config", "set logs in the config, or give --log to each run"
         return
     try:
         for path in listed_paths(store.settings, store.config) or ():
             compression_of(Source(path, str(path)))
             if not path.stat().st_size:
-                do = "see that the export of the log works"
-                yield finding(Level.WARNING, path, "an empty file", do)
+                yield Level.WARNING, path, "an empty file", "see that the export of the log works"
     except InputError as error:
         yield of_error(error)
 
 
-def check_sacct(store: Store) -> Iterator[Finding]:
+def check_sacct(store: Store) -> Iterator[Found]:
     """Where the config's source is sacct: the program is there, and answers a question that needs no accounting."""
     if store.settings is None or store.config is None or store.settings.source.kind != "sacct":
         return
@@ -208,10 +203,10 @@ def check_sacct(store: Store) -> Iterator[Finding]:
         seen = f"{printable(found)} --version does not answer ({failure})" if failure else ""
         do = "call it in a terminal, and correct Slurm's installation"
     if seen:
-        yield finding(Level.ERROR, store.config, seen, do)
+        yield Level.ERROR, store.config, seen, do
 
 
-def check_manifest(store: Store) -> Iterator[Finding]:
+def check_manifest(store: Store) -> Iterator[Found]:
     """There is a manifest, and it can be read."""
     path = store.root / MANIFEST
     if store.manifest_error is None:
@@ -219,10 +214,10 @@ def check_manifest(store: Store) -> Iterator[Finding]:
     if path.exists():
         yield of_error(store.manifest_error)
     else:
-        yield finding(Level.ERROR, path, "no published tables", "run `walltime run` with this folder")
+        yield Level.ERROR, path, "no published tables", "run `walltime run` with this folder"
 
 
-def check_tables(store: Store) -> Iterator[Finding]:
+def check_tables(store: Store) -> Iterator[Found]:
     """Every table that the manifest names has its bytes, its hash and its rows."""
     if store.manifest is None:
         return
@@ -230,11 +225,11 @@ def check_tables(store: Store) -> Iterator[Finding]:
     yield from _damaged(store.manifest, Level.ERROR, do)
 
 
-def _damaged(manifest: Manifest, level: Level, do: str) -> Iterator[Finding]:
+def _damaged(manifest: Manifest, level: Level, do: str) -> Iterator[Found]:
     """A finding for each table of a version that is not as its manifest says."""
     for name, entry in manifest.tables.items():
         if problem := _problem(manifest.place(name), entry):
-            yield finding(level, manifest.place(name), problem, do)
+            yield level, manifest.place(name), problem, do
 
 
 def _problem(path: Path, entry: TableEntry) -> str:
@@ -247,16 +242,16 @@ def _problem(path: Path, entry: TableEntry) -> str:
     return "" if rows == entry.rows else f"{rows:,} rows, where the manifest says {entry.rows:,}"
 
 
-def check_live(store: Store) -> Iterator[Finding]:
+def check_live(store: Store) -> Iterator[Found]:
     """The files that the guard write beside the versions have the bytes that were written."""
     for pointer in sorted(live_pointer(store.root).parent.glob("[!.]*.json")):
         try:
             kept_table(pointer)
         except InputError as error:
-            yield replace(of_error(error), level=Level.WARNING)
+            yield of_error(error, Level.WARNING)
 
 
-def check_versions(store: Store) -> Iterator[Finding]:
+def check_versions(store: Store) -> Iterator[Found]:
     """Earlier versions are there and are Parquet; version folders that the manifest does not name are reported."""
     if store.manifest is None:
         return
@@ -266,14 +261,14 @@ def check_versions(store: Store) -> Iterator[Finding]:
         bad = [path for path in sorted(folder.glob("*.parquet")) if not _is_parquet(path)]
         do = "do not return to this version; the next runs remove it"
         if not folder.is_dir():
-            yield finding(Level.WARNING, folder, "no such folder, and the manifest names it", do)
+            yield Level.WARNING, folder, "no such folder, and the manifest names it", do
         for path in bad:
-            yield finding(Level.WARNING, path, "a file that is not a Parquet table", do)
+            yield Level.WARNING, path, "a file that is not a Parquet table", do
     for one in stored_versions(store.root):
         # A rerun has a name, and is never published unless somebody promotes it.
         if one.place is None and not one.name and not one.is_pinned:
-            found = "a version that the manifest does not name"
-            yield finding(Level.NOTE, versions / one.folder, found, "remove it if nobody reads it")
+            where, found = versions / one.folder, "a version that the manifest does not name"
+            yield Level.NOTE, where, found, "remove it if nobody reads it"
 
 
 def _is_parquet(path: Path) -> bool:
@@ -284,7 +279,7 @@ def _is_parquet(path: Path) -> bool:
     return True
 
 
-def check_hashes(store: Store) -> Iterator[Finding]:
+def check_hashes(store: Store) -> Iterator[Found]:
     """Every table of every version on disk has its hash; the published version's tables have a check of their own."""
     do = "do not return to this version; see whether other files of this disk are damaged too"
     for one in stored_versions(store.root):
@@ -292,16 +287,18 @@ def check_hashes(store: Store) -> Iterator[Finding]:
             yield from _damaged(one.manifest, Level.WARNING, do)
 
 
-def check_reruns(store: Store) -> Iterator[Finding]:
+def check_reruns(store: Store) -> Iterator[Found]:
     """A rerun over a window of the published version's logs has the jobs that that version has in the window."""
     for one in stored_versions(store.root):
         rerun = one.manifest
         if rerun is None or store.manifest is None or one.place is not None or rerun.to_s is None:
             continue
         if _is_like(rerun, store.manifest) and (n_differing := _n_differing(rerun, store.manifest)):
-            found = f"a rerun of which {n_differing:,} jobs are not as the published version has them in its window"
-            do = "see whether the logs were written anew, and rerun under another name"
-            yield finding(Level.WARNING, store.root / VERSIONS / one.folder, found, do)
+            found = (
+                f"a rerun in which {n_differing:,} jobs differ from those of the published version in the same window"
+            )
+            do = "see whether the logs were rewritten, and rerun under another name"
+            yield Level.WARNING, store.root / VERSIONS / one.folder, found, do
 
 
 def _is_like(one: Manifest, other: Manifest) -> bool:
@@ -313,7 +310,7 @@ def _is_like(one: Manifest, other: Manifest) -> bool:
 
 def _n_differing(rerun: Manifest, published: Manifest) -> int:
     """How many jobs either has that the other has not, in the window of the rerun."""
-    told = ", ".join(name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line"))
+    names = ", ".join(name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line"))
     try:
         window = in_window(StoredTable(published.path(JOBS.name), JOBS), (rerun.from_s, rerun.to_s))
         other = pa.concat_tables([JOBS.empty(), *(part.filter(pa.array(is_in)) for part, is_in in window)])
@@ -321,61 +318,57 @@ def _n_differing(rerun: Manifest, published: Manifest) -> int:
     except InputError:
         # A damaged table, which another check reports.
         return 0
-    query = f"SELECT {told} FROM one EXCEPT ALL SELECT {told} FROM two"  # noqa: S608 # nosec B608 # declared names
-    n_differing = 0
-    for one, two in ((own, other), (other, own)):
-        with duckdb.connect() as database:
-            database.register("one", one)
-            database.register("two", two)
-            n_differing += len(database.execute(query).fetchall())
-    return n_differing
+    one, two = (f"(SELECT {names} FROM {table})" for table in ("own", "other"))  # noqa: S608 # nosec B608 # declared names
+    with duckdb.connect() as database:
+        database.register("own", own)
+        database.register("other", other)
+        query = f"SELECT count(*) FROM (({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one}))"  # noqa: S608 # nosec B608
+        return int(database.execute(query).fetchall()[0][0])
 
 
-def check_leftovers(store: Store) -> Iterator[Finding]:
+def check_leftovers(store: Store) -> Iterator[Found]:
     """Drafts of runs that were killed; while a run is active they may be its own."""
     work = store.root / WORK
     if is_held(work) or is_held(store.root / VERSIONS) or not store.root.is_dir():
         return
     for path in [*leftovers(work), *leftovers(store.root / VERSIONS), *leftovers(store.root / MANIFEST)]:
-        found = "a leftover of a run that was killed"
-        yield finding(Level.NOTE, path, found, "nothing: the next run removes it")
+        yield Level.NOTE, path, "a leftover of a run that was killed", "nothing: the next run removes it"
     known = {LOCK, *(path.name for path in leftovers(store.root / VERSIONS))}
     for path in sorted((store.root / VERSIONS).glob(".*")):
         if path.name not in known:
-            found = "a hidden entry that no run of Walltime makes"
-            yield finding(Level.NOTE, path, found, "remove it if nobody uses it")
+            yield Level.NOTE, path, "a hidden file or folder that Walltime did not make", "remove it if nobody uses it"
 
 
-def check_work(store: Store) -> Iterator[Finding]:
+def check_work(store: Store) -> Iterator[Found]:
     """The finished steps in the work folder have the hashes that were written with them."""
     work = store.root / WORK
     if is_held(work) or not work.is_dir():
         return
     for name in sorted(step_folders(work)):
-        if not is_step_intact(work / name):
-            found = "a finished step whose files are damaged"
-            yield finding(Level.NOTE, work / name, found, "nothing: the next run computes it again")
+        if find_step(work / name) is None:
+            found, do = "a finished step whose files are damaged", "nothing: the next run computes it again"
+            yield Level.NOTE, work / name, found, do
 
 
-def check_lock(store: Store) -> Iterator[Finding]:
+def check_lock(store: Store) -> Iterator[Found]:
     """Whether a run is active, who it is, and whether it takes too long."""
     work = store.root / WORK
     holder = holder_of(work)
     if not is_held(work):
         if holder is None and _bytes(work / LOCK):
-            found = "a lock file with content that no run wrote, which no process holds"
-            yield finding(Level.NOTE, work / LOCK, found, "nothing: the next run overwrites it")
+            found = "a lock file with unknown content, which no process holds"
+            yield Level.NOTE, work / LOCK, found, "nothing: the next run overwrites it"
         return
     age_s = store.now_s - holder.since_s if holder else 0
     named = holder_name(holder)
     if holder and age_s > HELD_TOO_LONG_S:
         do = f"look at process {holder.pid} on {printable(holder.host)}, and end it if it hangs: the lock ends with it"
-        yield finding(Level.WARNING, work, f"a run for {duration(age_s)}: {named}", do)
+        yield Level.WARNING, work, f"a run for {duration(age_s)}: {named}", do
     else:
-        yield finding(Level.NOTE, work, f"a run in progress: {named}", "wait for its end")
+        yield Level.NOTE, work, f"a run in progress: {named}", "wait for its end"
 
 
-def check_last_run(store: Store) -> Iterator[Finding]:
+def check_last_run(store: Store) -> Iterator[Found]:
     """The last run ended well: what `walltime run` and `walltime serve` record, whoever has started it."""
     last = read_last_run(store.root)
     if last is None or last.state in (RunState.RUNNING, RunState.SUCCEEDED):
@@ -386,15 +379,15 @@ def check_last_run(store: Store) -> Iterator[Finding]:
     reasons: dict[str, tuple[str, str]] = {
         Reason.BLOCKED: ("a check blocked its version", "see `doctor --checks`; mend the log or [checks], run again"),
         Reason.CONFIG: ("the config is wrong", f"{run}: it says which setting"),
-        Reason.FAULT: ("by a fault of Walltime", f"{run}, and report what it says"),
+        Reason.FAULT: ("because of a fault in Walltime", f"{run}, and report what it says"),
         Reason.SIGNAL: (f"it was {last.state}", "run again; if it is killed again, give it more memory"),
     }
     why, do = reasons.get(last.reason, (f"reason {printable(last.reason)}", f"{run}: it says why"))
     level = Level.WARNING if last.reason == Reason.SIGNAL else Level.ERROR
-    yield finding(level, store.root / LAST_RUN, f"the last run failed {when}: {why}; earlier tables stay", do)
+    yield level, store.root / LAST_RUN, f"the last run failed {when}: {why}; earlier tables stay", do
 
 
-def check_serving(store: Store) -> Iterator[Finding]:
+def check_serving(store: Store) -> Iterator[Found]:
     """Where the site is served under Prefect: the command runs, its server answers, and has its automations."""
     folder = store.root / SERVING
     try:
@@ -404,7 +397,7 @@ def check_serving(store: Store) -> Iterator[Finding]:
         return
     if not is_held(folder):
         do = f"start it (`systemctl start walltime-{name}-serve`), or remove this folder if the site is not served"
-        yield finding(Level.WARNING, folder, "`walltime serve` does not run, as it did for this site", do)
+        yield Level.WARNING, folder, "`walltime serve` does not run, as it did for this site", do
     title = f"Walltime {name}: killed run"
     asked = json.dumps({"automations": {"name": {"any_": [title]}}}).encode()
     headers = {"content-type": "application/json"}
@@ -416,14 +409,14 @@ def check_serving(store: Store) -> Iterator[Finding]:
             is_made = bool(json.loads(answer.read()))
     except (OSError, ValueError):
         do = "start it (`systemctl start walltime-prefect`); until then nights run without it, and are reported later"
-        yield Finding(Level.WARNING, printable(api), "Prefect's API does not answer", do)
+        yield Level.WARNING, api, "Prefect's API does not answer", do
         return
     if not is_made:
         found = f"no automation {title!r}: killed runs stay Running"
-        yield Finding(Level.WARNING, printable(api), found, "restart `walltime serve`, which makes it")
+        yield Level.WARNING, api, found, "restart `walltime serve`, which makes it"
 
 
-def check_guard(store: Store) -> Iterator[Finding]:
+def check_guard(store: Store) -> Iterator[Found]:
     """Where the scheduler gets limits of ours: the guard runs, which gives jobs more time before their limits."""
     if store.settings is None or store.settings.export.mode != "limit":
         return
@@ -431,10 +424,10 @@ def check_guard(store: Store) -> Iterator[Finding]:
     if not is_held(folder):
         name = site_slug(store.settings.site.name)
         do = f"start it where slurmctld runs (`systemctl start walltime-{name}-guard`), or set export.mode to off"
-        yield finding(Level.WARNING, folder, "no guard runs, and export.mode is limit", do)
+        yield Level.WARNING, folder, "no guard runs, and export.mode is limit", do
 
 
-def check_lookup(store: Store) -> Iterator[Finding]:
+def check_lookup(store: Store) -> Iterator[Found]:
     """The look-up files of a scheduler on this machine are intact, and as new as the published tables."""
     slurm_conf = store.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
     pbs_home = store.environment.get("PBS_HOME") or "/var/spool/pbs"
@@ -442,23 +435,23 @@ def check_lookup(store: Store) -> Iterator[Finding]:
     yield from _check_lookup(store, Path(pbs_home, "server_priv", LOOKUP_FILE), "openpbs")
 
 
-def _check_lookup(store: Store, path: Path, scheduler: str) -> Iterator[Finding]:
+def _check_lookup(store: Store, path: Path, scheduler: str) -> Iterator[Found]:
     content = _bytes(path)
     if content is None or store.manifest is None:
         return
     do = f"run `walltime export --for {scheduler}` and install its files again"
     if not is_whole(content):
-        yield finding(Level.WARNING, path, "a look-up file that is damaged or of another release", do)
+        yield Level.WARNING, path, "a look-up file that is damaged or of another release", do
         return
     lookup = Lookup(io.BytesIO(content))
     if unquote(lookup.facts["site"]) == store.manifest.site:
         age_s = (store.manifest.data_newest_end_s or 0) - lookup.newest_end_s
         if age_s > store.max_age_s:
             found = f"a look-up file whose newest job is {duration(age_s)} older than that of the published tables"
-            yield finding(Level.WARNING, path, found, do)
+            yield Level.WARNING, path, found, do
 
 
-def check_space(store: Store) -> Iterator[Finding]:
+def check_space(store: Store) -> Iterator[Found]:
     """The disk has room for the next run."""
     if not store.root.is_dir():
         return
@@ -469,24 +462,23 @@ def check_space(store: Store) -> Iterator[Finding]:
         level = Level.ERROR if free < size or free == 0 else Level.WARNING
         found = f"{free / 2**20:,.1f} MiB free; the next run may need {needed / 2**20:,.1f} MiB"
         do = "free some space, or lower publish.keep_versions"
-        yield finding(level, store.root, found, do)
+        yield level, store.root, found, do
 
 
-def check_permissions(store: Store) -> Iterator[Finding]:
+def check_permissions(store: Store) -> Iterator[Found]:
     """The folders of the store can be written, and the manifest can be read."""
     folders = [path for path in (store.root, store.root / VERSIONS, store.root / WORK) if path.is_dir()]
     for folder in folders:
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
-            do = "make the disk writable, or choose another output_dir"
-            yield finding(Level.ERROR, folder, "a read-only disk", do)
+            yield Level.ERROR, folder, "a read-only disk", "make the disk writable, or choose another output_dir"
             return
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             found = f"a folder that this user (id {os.getuid()}) may not write"
             do = "run as the user that publishes, or change the folder's owner or mode"
-            yield finding(Level.ERROR, folder, found, do)
+            yield Level.ERROR, folder, found, do
 
 
-def check_age(store: Store) -> Iterator[Finding]:
+def check_age(store: Store) -> Iterator[Found]:
     """The published version is not too old, is not dated in the future, and later versions have later dates."""
     manifest = store.manifest
     if manifest is None:
@@ -494,14 +486,13 @@ def check_age(store: Store) -> Iterator[Finding]:
     path, age_s = store.root / MANIFEST, store.now_s - manifest.created_s
     if age_s > store.max_age_s:
         found = f"tables made {duration(age_s)} ago; at most {duration(store.max_age_s)} is expected"
-        do = "see why the last runs failed or did not start, and run again"
-        yield finding(Level.WARNING, path, found, do)
+        yield Level.WARNING, path, found, "see why the last runs failed or did not start, and run again"
     if age_s < -_CLOCK_SLACK_S:
         found = f"tables dated {duration(-age_s)} in the future"
-        yield finding(Level.WARNING, path, found, "correct the clock of this machine; the tables are intact")
+        yield Level.WARNING, path, found, "correct the clock of this machine; the tables are intact"
     if _went_back(manifest):
         found = "a version published before the one that it replaced: the clock went backwards"
-        yield finding(Level.NOTE, path, found, "nothing: versions are kept in the order of publication")
+        yield Level.NOTE, path, found, "nothing: versions are kept in the order of publication"
 
 
 def _went_back(manifest: Manifest) -> bool:
@@ -517,7 +508,7 @@ def _went_back(manifest: Manifest) -> bool:
     )
 
 
-def check_limits(store: Store) -> Iterator[Finding]:
+def check_limits(store: Store) -> Iterator[Found]:
     """No job was ended at a limit of ours before its request."""
     if store.manifest is None or JOBS.name not in store.manifest.tables:
         return
@@ -527,33 +518,30 @@ def check_limits(store: Store) -> Iterator[Finding]:
         found = f"{n_ended:,} jobs that Slurm ended at a limit below their requests, the last in the week of "
         found += next(row["week"] for row in weeks if row["n_ended"])
         do = "see whether the guard runs, and its log; until then set export.mode to off"
-        yield finding(Level.WARNING, store.root, found, do)
+        yield Level.WARNING, store.root, found, do
 
 
-def check_names(store: Store) -> Iterator[Finding]:
+def check_names(store: Store) -> Iterator[Found]:
     """The log knows whom `[export]` names, in `opt_out` and in `opt_in`."""
     manifest = store.manifest
     # A site with hashed names has plain ones in its config.
     if manifest is None or JOBS.name not in manifest.tables or manifest.settings.get("site", {}).get("anonymise"):
         return
-    where = store.config or store.root / MANIFEST
-    export = store.settings.export if store.settings else _export_of(manifest)
-    columns_of = {"users": ("user",), "accounts": ("account",), "partitions": ("partition", "queue")}
-    named = {
-        f"{listed}.{kind}": (getattr(whose, kind), columns)
-        for listed, whose in (("opt_out", export.opt_out),)
-        for kind, columns in columns_of.items()
-    } | {"opt_in": (export.opt_in, ("user", "account", "partition", "queue"))}
-    for setting, (names, columns) in named.items():
-        unknown = sorted(set(names) - (_values(manifest, columns) if names else set()))
-        if unknown:
-            listed = printable(", ".join(unknown), 400)
-            found = f"export.{setting} names {listed}, and no job of the log has such a name"
-            yield finding(Level.WARNING, where, found, "correct the name, or leave it where such jobs are to come")
-
-
-def _export_of(manifest: Manifest) -> ExportSettings:
-    return ExportSettings.model_validate(manifest.settings.get("export", {}))
+    plain = manifest.settings.get("export", {})
+    export = store.settings.export if store.settings else ExportSettings.model_validate(plain)
+    places = ("partition", "queue")
+    for setting, names, columns in (
+        ("opt_out.users", export.opt_out.users, ("user",)),
+        ("opt_out.accounts", export.opt_out.accounts, ("account",)),
+        ("opt_out.partitions", export.opt_out.partitions, places),
+        ("opt_in", export.opt_in, ("user", "account", *places)),
+    ):
+        if unknown := sorted(set(names) - (_values(manifest, columns) if names else set())):
+            found = (
+                f"export.{setting} names {printable(', '.join(unknown), 400)}, and no job of the log has such a name"
+            )
+            where = store.config or store.root / MANIFEST
+            yield Level.WARNING, where, found, "correct the name, or leave it if such jobs are expected later"
 
 
 def _values(manifest: Manifest, columns: Sequence[str]) -> set[str]:

@@ -1,57 +1,42 @@
 """`walltime guard`: no job ends by a limit of ours.
 
-`plan_round` is the whole policy, a pure function of what a round has seen: a running job that is near its limit gets a
-longer one, at most its request; a waiting job gets the limit that the plug-in would set, or its request back. `Guard`
-asks Slurm, makes the changes in one call, asks again whether they were made, and writes the heartbeat without which the
-plug-in sets no limit. What cannot be known (reservations, submit lines, the look-up) never keeps a running job from
-getting time: running jobs come first, and need squeue and scontrol alone.
+The policy is `plan_round` of pipeline/limits/plan.py. `Guard` asks Slurm, makes the changes in one call, asks again
+whether they were made, and writes the heartbeat without which the plug-in sets no limit. What cannot be known
+(reservations, submit lines, the look-up) never keeps a running job from getting time: running jobs come first, and need
+squeue and scontrol alone.
 """
 
 import math
 import os
-import re
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.published.planned_limit import submit_of
 from flows.services.schedulers import (
     SLURM,
-    Change,
-    PendingJob,
-    Reservation,
     change_limits,
     controller,
     limits_s,
     reservations,
     signalling,
 )
-from flows.services.starts_table import read_starts
+from flows.services.when import read_starts
 from pipeline.application_names import application_of
+from pipeline.arrays import Value
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import DAY_S, HEARTBEAT_FILE, LOOKUP_FILE
-from pipeline.ingest.limit_comment import limit_comment, may_be_set, set_s_of, without_ours
-from pipeline.limits.soft import (
-    MINUTE_S,
-    SOFT_RULES,
-    SoftRules,
-    extensions_of,
-    margin_of,
-    medians_left,
-    next_limits,
-    planned_limits,
-    waits_too_long,
-)
-from pipeline.settings import QUANTILES, ExportSettings, RunSettings, Whose
+from pipeline.ingest.limit_comment import set_s_of
+from pipeline.limits.plan import Change, PendingJob, Reservation, Seen, names_of, plan_round
+from pipeline.limits.soft import MINUTE_S, SOFT_RULES, SoftRules, margin_of, waits_too_long
+from pipeline.settings import ExportSettings, RunSettings
 from pipeline.storage import write_bytes
 
 RETRY_S = 5.0
@@ -65,150 +50,6 @@ KNOWN_S = 60.0
 """So long after its submit sacct should know a job."""
 MOST_ASKED = 1000
 """Jobs whose submit lines are asked for in one round."""
-
-
-class Seen(NamedTuple):
-    """What a round has seen."""
-
-    now_s: float
-    jobs: Sequence[PendingJob]
-    export: ExportSettings
-    rules: SoftRules
-    quantiles_s: Mapping[str, Sequence[float]]
-    """By job id the quantiles of the runtime; jobs without an estimate are missing."""
-    signals: Mapping[int, bool]
-    """By raw id whether the submit line asks for a signal; of jobs that are missing it is not known."""
-    unknown: frozenset[int]
-    """Raw ids of jobs of which sacct should know the submit line by now, and does not."""
-    reservations: Sequence[Reservation] | None
-    """None: not known."""
-    late: frozenset[str]
-    """Partitions in which a job waits too long."""
-    is_leaving: bool = False
-    """Whether every job is to get its request back."""
-
-
-class Planned(NamedTuple):
-    """The changes of a round, running jobs first, and how many jobs were left alone by reason."""
-
-    changes: list[Change]
-    left: Counter[str]
-
-
-def plan_round(seen: Seen) -> Planned:
-    """The changes that the jobs need now."""
-    left = Counter[str]()
-    running, waiting = list[Change](), list[Change]()
-    for job in seen.jobs:
-        first_s, limit_s = set_s_of(job.comment), job.planned_s or math.inf
-        if job.start_s is not None:
-            is_ours = first_s is not None and first_s <= limit_s < (job.asked_s or 0)
-            change = _raised(job, float(first_s or 0), seen) if is_ours else None
-            running += [change] if change else []
-        elif first_s is not None and limit_s != first_s:
-            left["its limit was changed"] += 1
-        elif change := _waiting(job, first_s is not None, seen, left):
-            waiting.append(change)
-    return Planned([*running, *waiting], left)
-
-
-def _raised(job: PendingJob, first_s: float, seen: Seen) -> Change | None:
-    """The next limit of a running job; its request where it should not have had a limit of ours."""
-    asked_s, limit_s = float(job.asked_s or 0), float(job.planned_s or 0)
-    if why := _why_not(job, seen) or _why_late(job, seen):
-        return Change(job, asked_s, why, _left_comment(job) if seen.is_leaving else None)
-    left_s = 0.0 if math.isnan(job.end_s) else job.end_s - seen.now_s
-    if left_s >= seen.rules.margin_s:
-        return None
-    quantiles_s = seen.quantiles_s.get(job.job_id)
-    to_s = np.array([limit_s])
-    # More than one extension where the guard was away and the job is past its limit.
-    while to_s[0] < asked_s and left_s + to_s[0] - limit_s < seen.rules.margin_s:
-        median_s = np.full(1, np.nan)
-        if quantiles_s is not None:
-            median_s = medians_left(np.array([quantiles_s]), QUANTILES, to_s)
-        n = extensions_of(to_s, np.array([first_s]), seen.rules)
-        to_s = next_limits(to_s, np.array([asked_s]), n, median_s, seen.rules)
-    return Change(job, float(to_s[0]), f"{max(left_s, 0.0) / MINUTE_S:.0f} min were left")
-
-
-def _waiting(job: PendingJob, is_ours: bool, seen: Seen, left: Counter[str]) -> Change | None:
-    """The first limit of a waiting job, or its request back; None where it keeps what it has."""
-    asked_s, limit_s = float(job.asked_s or 0), float(job.planned_s or 0)
-    why = _why_not(job, seen) or _why_not_now(job, seen)
-    quantiles_s = None if why else seen.quantiles_s.get(job.job_id)
-    wanted_s = math.nan
-    if quantiles_s is not None:
-        quantile_s = np.array([quantiles_s[QUANTILES.index(seen.rules.quantile)]])
-        wanted_s = float(planned_limits(quantile_s, np.array([asked_s]), seen.rules)[0])
-    why = why or ("" if wanted_s > 0 else "no estimate far enough below its request")
-    if why and not is_ours:
-        left[why] += 1
-        return None
-    if why:
-        comment = _left_comment(job) if seen.is_leaving else _our_comment(job, None, asked_s)
-        return Change(job, asked_s, why, comment)
-    if abs(wanted_s - limit_s) < MINUTE_S:
-        return None
-    return Change(job, wanted_s, "as estimated", _our_comment(job, wanted_s, asked_s))
-
-
-def _why_not(job: PendingJob, seen: Seen) -> str:
-    """Why a job is to have its request, whether it waits or runs; empty where a shorter limit may stand."""
-    export = seen.export
-    if seen.is_leaving:
-        return "limits are withdrawn"
-    if job.fault or seen.signals.get(job.raw_id):
-        return job.fault or "it has a --signal"
-    if job.raw_id in seen.unknown:
-        return "its submit line is not known"
-    if _is_named(job, export.opt_out):
-        return "its user, account or partition has opted out"
-    return "" if not export.opt_in or _is_named(job, export.opted_in) else "nobody has opted it in"
-
-
-def _why_not_now(job: PendingJob, seen: Seen) -> str:
-    """The same of a job that waits: what may change until it starts."""
-    if not job.asked_s or not job.planned_s:
-        return "no time limit of its own"
-    if not may_be_set(job.comment):
-        return "the plug-in has not seen it, or leaves it alone"
-    # A new job of ours keeps its limit until sacct should know it.
-    if job.raw_id not in seen.signals and set_s_of(job.comment) is None:
-        return "its submit line is not known"
-    if seen.reservations is None:
-        return "reservations are not known"
-    # Which nodes it will get is not known: any reservation counts.
-    if any(seen.now_s < one.start_s < seen.now_s + job.asked_s for one in seen.reservations):
-        return "its request would reach a reservation"
-    return _why_late(job, seen)
-
-
-def _why_late(job: PendingJob, seen: Seen) -> str:
-    # Of running jobs too: only then is it planned when nodes are free for the job that waits.
-    return "a job of its partition waits too long" if seen.late & _names(job, "queue") else ""
-
-
-def _names(job: PendingJob, column: str) -> set[str]:
-    """The names in a column; a job may wait for several partitions."""
-    return set(str(job.values.get(column) or "").split(",")) - {""}
-
-
-def _is_named(job: PendingJob, whose: Whose) -> bool:
-    lists = {"user": whose.users, "account": whose.accounts, "queue": whose.partitions}
-    return any(_names(job, column) & set(names) for column, names in lists.items())
-
-
-def _our_comment(job: PendingJob, limit_s: float | None, asked_s: float) -> str:
-    limit_min = None if limit_s is None else round(limit_s / MINUTE_S)
-    ours = limit_comment("limit", "run=guard", limit_min, round(asked_s / MINUTE_S))
-    others = without_ours(job.comment)
-    return f"{others}; {ours}" if others else ours
-
-
-def _left_comment(job: PendingJob) -> str | None:
-    """The AdminComment without ours; None where it has characters that scontrol cannot be given."""
-    return without_ours(job.comment) if re.fullmatch(r"[ !#-&(-\[\]-~]*", job.comment) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +237,7 @@ class Guard:
         asked_s = np.array([job.asked_s or 0.0 for job in waiting])
         is_late = waits_too_long(seen.now_s, expected_s, asked_s, seen.rules)
         return frozenset(
-            name for job, late in zip(waiting, is_late, strict=True) if late for name in _names(job, "queue")
+            name for job, late in zip(waiting, is_late, strict=True) if late for name in names_of(job, "queue")
         )
 
     def _estimates(
@@ -416,29 +257,25 @@ class Guard:
             for job in jobs:
                 key = tuple(job.values.get(name) for name in ASKED)
                 if key not in self._answers:
-                    values = submit_of(
-                        job.values, job.values.get("user"), self._program(job, lookup), _gpu_type(job, lookup)
-                    )
-                    one = lookup.estimate(values)
+                    one = lookup.estimate(self._asked(job, lookup))
                     self._answers[key] = None if one is None else one.quantiles_s
                 if (quantiles_s := self._answers[key]) is not None:
                     found[job.job_id] = quantiles_s
         return found
 
-    def _program(self, job: PendingJob, lookup: Lookup) -> str | None:
-        """What the job runs, as the plug-in tells it from the name."""
-        name = job.values.get("job_name")
-        if not isinstance(name, str):
-            return None
-        listed = lookup.application(name)
-        if listed is not None or self._known.ingest.application_rules:
-            return listed
-        return application_of(name) or f"job_name {name}"
-
-
-def _gpu_type(job: PendingJob, lookup: Lookup) -> str:
-    queue = job.values.get("queue")
-    return lookup.gpu_type(queue if isinstance(queue, str) else None)
+    def _asked(self, job: PendingJob, lookup: Lookup) -> dict[str, Value]:
+        """What the look-up asks of a job; what it runs is told from its name, as the plug-in tells it."""
+        values, name, queue, what = job.values, job.values.get("job_name"), job.values.get("queue"), None
+        if isinstance(name, str):
+            what = lookup.application(name)
+            if what is None and not self._known.ingest.application_rules:
+                what = application_of(name) or f"job_name {name}"
+        gpu_type = values.get("gpu_type") or lookup.gpu_type(queue if isinstance(queue, str) else None)
+        return {
+            "who": values.get("user"), "what": what, "queue": queue, "requested_s": values.get("requested_s"),
+            "procs": values.get("procs"), "gpus": values.get("gpus") or 0,
+            "gpu_type": gpu_type if values.get("gpus") else "",
+        }  # fmt: skip
 
 
 class _noting(suppress):  # noqa: N801 # it is used as a function

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess  # nosec B404 # lists of arguments, no shell
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,11 @@ from statistics import mode
 from string import Template
 from zoneinfo import ZoneInfo
 
-from flows.services.schedulers import SCHEDULERS, Node
+from flows.services.schedulers import SCHEDULERS, Node, controller
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest.inspect import inspect
+from pipeline.ingest.live import run
 from pipeline.ingest.sources import find_sources
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
 
@@ -82,7 +82,9 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     if (sacct := shutil.which("sacct", path=path)) is not None:
         failure = program_failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
         if not failure:
-            cluster = slurm_value("ClusterName", environment) or name
+            cluster = name
+            with suppress(InputError):
+                cluster = controller(environment).cluster or name
             told = [f"sacct ({sacct}) answers", *_partitions(environment)]
             nodes = SCHEDULERS["slurm"].nodes(environment)
             return Machine(cluster, zone, keys={"kind": "sacct", "since": "90d"}, seen=told, nodes=nodes)
@@ -112,27 +114,24 @@ def _inspected(log: str, zone: str) -> str:
 def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """What is wrong with a program; empty where it ends well."""
     try:
-        done = _called(command, environment)
-    except subprocess.TimeoutExpired:
-        return f"silent for {_TIMEOUT_S:.0f} s"
-    except OSError as error:
-        return str(error.strerror)
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return "" if done.returncode == 0 else printable(said[-1] if said else f"exit code {done.returncode}")
+        run(command, environment, _TIMEOUT_S, "")
+    except InputError as error:
+        return error.found
+    return ""
 
 
-def slurm_value(name: str, environment: Mapping[str, str]) -> str:
-    """A value of Slurm's configuration, as ClusterName or SLURM_CONF; empty where scontrol does not say."""
-    said = "\n".join(_said("scontrol", ["show", "config"], environment))
-    found = re.search(rf"(?m)^{name}\s*=\s*(\S+)", said)
-    return found[1] if found else ""
+def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a program prints; empty where it is absent or fails."""
+    with suppress(InputError):
+        return run(command, environment, _TIMEOUT_S, "").decode("utf-8", "replace")
+    return ""
 
 
 def _partitions(environment: Mapping[str, str]) -> list[str]:
     """A sentence on each partition: its default and largest time limit, and its GPUs; none where sinfo is silent."""
-    lines = [line.split("|") for line in _said("sinfo", ["--all", "--noheader", "--format=%R|%L|%l|%G"], environment)]
+    said = _said(["sinfo", "--all", "--noheader", "--format=%R|%L|%l|%G"], environment)
     found: dict[str, list[str]] = {}
-    for partition, default, most, gres in (line for line in lines if len(line) == 4):
+    for partition, default, most, gres in re.findall(r"(?m)^(.*)\|(.*)\|(.*)\|(.*)$", said):
         told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
         told += [gres] if gres not in ("(null)", "", *told) else []
     return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
@@ -141,31 +140,13 @@ def _partitions(environment: Mapping[str, str]) -> list[str]:
 def _queues(environment: Mapping[str, str]) -> list[str]:
     """A sentence on each queue of a PBS with a time limit."""
     try:
-        queues = json.loads("\n".join(_said("qstat", ["-Q", "-f", "-F", "json"], environment)))["Queue"]
+        queues = json.loads(_said(["qstat", "-Q", "-f", "-F", "json"], environment))["Queue"]
         limits = {name: [queues[name].get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max")]
                   for name in queues}  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
     return [f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}"
             for name, (default, most) in limits.items() if default or most]  # fmt: skip
-
-
-def _said(program: str, options: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The lines that a program prints; none where it is absent or fails."""
-    path = shutil.which(program, path=environment.get("PATH"))
-    if path is None:
-        return []
-    try:
-        done = _called([path, *options], environment)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
-
-
-def _called(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(  # noqa: S603 # nosec B603 # a list of constant arguments, no shell
-        command, env=dict(environment), capture_output=True, timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
 
 
 def _pbs_folders(environment: Mapping[str, str], root: Path) -> list[Path]:
@@ -215,6 +196,11 @@ def config_text(machine: Machine, tables: Path) -> str:
     for key, value in machine.keys.items():
         source += [f"# {_SOURCE_COMMENTS[key]}"] if key in _SOURCE_COMMENTS else []
         source.append(f"{key} = {quoted(value)}")
+    procs = {node.name: node.procs for node in machine.nodes}
+    # The size as the scheduler tells it, else as comments to fill in.
+    size = "# max_procs = 512\n# procs_per_node = 24"
+    if procs:
+        size = f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
     text = template(
         "site.toml",
         seen="".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen),
@@ -223,17 +209,9 @@ def config_text(machine: Machine, tables: Path) -> str:
         source="\n".join(source) + "\n\n" if machine.keys else "",
         name=quoted(machine.name),
         timezone=quoted(machine.timezone),
-        size=_size(machine.nodes),
+        size=size,
     )
     return text + (template("checks.toml") if machine.keys else "")
-
-
-def _size(nodes: Sequence[Node]) -> str:
-    """The lines on the machine's size: as its scheduler tells it, else as comments to fill in."""
-    procs = {node.name: node.procs for node in nodes}
-    if not procs:
-        return "# max_procs = 512\n# procs_per_node = 24"
-    return f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
 
 
 def quoted(text: str) -> str:

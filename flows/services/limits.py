@@ -5,7 +5,6 @@ Names come from logs and are escaped.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,6 @@ REQUESTS = ("name", "application", "requested_s", "procs", "gpus", "n_jobs", "re
 MEMORY_PEOPLE = ("name", "n_jobs", "requested_gib", "used_gib", "recommended_gib", "n_under", "share_within")
 MEMORY_KINDS = ("name", "application", "requested_mem_kib", "procs", "gpus", "n_jobs", "recommended_mem_kib")
 LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
-MOST_AGE_DAYS = 365.0
-
-
-@dataclass(frozen=True, slots=True)
-class LimitLog:
-    """A log whose limits are recommended: its name and its jobs in order of submit."""
-
-    name: str
-    past: History
 
 
 def promise_of(text: str) -> float:
@@ -53,14 +43,17 @@ def promise_of(text: str) -> float:
     return share(text, "--promise", LEAST_PROMISE, MOST_PROMISE)
 
 
-def limit_log(given: Path) -> LimitLog:
-    """The jobs of a config's logs, a log or a table of jobs; InputError where none has a request and a runtime."""
+def limit_log(given: Path) -> tuple[str, History]:
+    """The name of a config's logs, a log or a table of jobs, and its jobs in order of submit.
+
+    InputError where none of them has a request and a runtime.
+    """
     name, settings, jobs = _named_jobs(given)
     past = past_of(jobs, settings)
     if not (past.has_run & (past.requested_s > 0)).any():
         expected = "jobs with a runtime and a requested time"
         raise InputError(printable(str(given)), f"{jobs.num_rows} jobs, none with both", expected)
-    return LimitLog(name, past)
+    return name, past
 
 
 def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
@@ -72,10 +65,11 @@ def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
     return name, settings, jobs
 
 
-def advise(log: LimitLog, by: str) -> dict[str, Any]:
+def advise(given: Path, by: str) -> dict[str, Any]:
     """Per user or account its unused hours and what to request, and how the advice did on the log's later half."""
+    name, past = limit_log(given)
     with running_stage("recommend requests"):
-        return {"log": log.name} | recommended_requests(log.past, by)
+        return {"log": name} | recommended_requests(past, by)
 
 
 def limit_status(given: Path) -> dict[str, Any]:
@@ -111,8 +105,10 @@ def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
     # Where nothing can be said there is no letter.
     told = [row for row in found["rows"] if row["kinds"]]
     kinds = ({"name": row["name"]} | one for row in told for one in row["kinds"])
+    # The number makes a file's name unique; of the person's the part stands in it that any file system takes.
     letters = {
-        folder / "mail" / f"{n:04}-{_safe(row['name'])}.txt": text_of(row, found) for n, row in enumerate(told, 1)
+        folder / "mail" / f"{n:04}-{re.sub(r'[^A-Za-z0-9_-]+', '_', row['name'])[:40]}.txt": text_of(row, found)
+        for n, row in enumerate(told, 1)
     }
     tables = {paths["people"]: as_csv(people_columns, found["rows"]), paths[name]: as_csv(columns, kinds)}
     for path, text in (tables | letters).items():
@@ -131,15 +127,10 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return csv_text(columns, ([cell(row[name]) for name in columns] for row in rows), "\n")
 
 
-def _safe(name: str) -> str:
-    """The part of a name that any file system takes; the number before it makes the file's name unique."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:40]
-
-
 def _opened(row: Mapping[str, Any], found: Mapping[str, Any], which: str) -> list[str]:
     """The first lines of a letter."""
     days = [str(instant(int(found[name])))[:10] for name in ("from_s", "until_s")]
-    jobs = f"From {days[0]} to {days[1]} {row['n_jobs']:,} jobs of yours {which} ({printable(found['log'])})."
+    jobs = f"Between {days[0]} and {days[1]}, {row['n_jobs']:,} of your jobs {which} ({printable(found['log'])})."
     return [f"Hello {printable(row['name'])},", "", jobs]
 
 
@@ -160,9 +151,9 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
             for one, size in zip(row["kinds"], sizes[1:], strict=True)
         ),
         "",
-        f"About {found['chance']:.0%} of your earlier jobs of that kind ran longer than that.",
-        f"Of {found['n_told']:,} jobs here that would have had such advice, {found['n_longer']:,} ran longer.",
-        "A job is stopped at the time it requests: request more where you know better.",
+        f"About {found['chance']:.0%} of your earlier jobs of the same kind ran longer than the recommended time.",
+        f"Of {found['n_told']:,} jobs of all users that would have had such advice, {found['n_longer']:,} ran longer.",
+        "A job is stopped at the time it requests: request more if you know better.",
         "",
     ])  # fmt: skip
 
@@ -175,21 +166,22 @@ def _sizes(kinds: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{cell:>{width}}" for cell in cells]
 
 
-def memory_log(given: Path) -> LimitLog:
-    """The jobs of a config's logs, a log or a table of jobs; InputError where no job's used memory is known."""
+def memory_log(given: Path) -> tuple[str, History]:
+    """The same, where some job's used memory is known; else InputError."""
     name, settings, jobs = _named_jobs(given)
     past = memory_history(jobs, settings.site.timezone)
     if not past.has_run.any():
         found = f"{jobs.num_rows} jobs, none with the memory it used"
         do = "for sacct, ask for MaxRSS and NTasks (or TRESUsageInTot) with the steps"
         raise InputError(printable(str(given)), found, "a log that records used memory", do)
-    return LimitLog(name, past)
+    return name, past
 
 
-def advise_memory(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
+def advise_memory(given: Path, by: str, promise: float) -> dict[str, Any]:
     """The figures of the log's later third, and per user or account its memory and what to ask for."""
+    name, past = memory_log(given)
     with running_stage("recommend memory"):
-        return {"log": log.name} | recommended_memory(log.past, by, promise)
+        return {"log": name} | recommended_memory(past, by, promise)
 
 
 def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
@@ -197,15 +189,15 @@ def memory_letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     sizes = _sizes(row["kinds"])
     asked = "no memory" if row["requested_gib"] is None else f"{memory_gib(row['requested_gib'])} a job"
     return "\n".join([
-        *_opened(row, found, "ended whose memory is known"),
-        f"In the mean they asked for {asked} and used {memory_gib(row['used_gib'])}.",
+        *_opened(row, found, "with known memory use ended"),
+        f"On average they asked for {asked} and used {memory_gib(row['used_gib'])}.",
         "Jobs that ask for less memory can start earlier, because they fit beside others.", "",
         "What to ask for, per processor and for the whole job:", "",
         f"{'application':<24} {sizes[0]} {'jobs':>8} {'you ask':>12} {'ask for':>12} {'whole job':>12}",
         *map(_kind, row["kinds"], sizes[1:]), "",
-        f"Amounts are recommended so that {found['promise']:.1%} of all jobs stay under them. Those of the time would",
-        f"have been too little for {row['n_under']:,} of your jobs. A job that needs more than it asked for is",
-        "stopped: ask for more where you know better.",
+        f"Amounts are recommended so that {found['promise']:.1%} of all jobs stay within them. What was recommended",
+        f"before each of your jobs would have been too small for {row['n_under']:,} of them. A job that needs more",
+        "memory than it asked for is stopped: ask for more if you know better.",
         "",
     ])  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from flows.services.published.published_folder import read_columns
 from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
-from flows.services.starts_table import start_errors
+from flows.services.when import start_errors
 from pipeline.errors import InputError, printable
 from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest
@@ -31,9 +31,7 @@ def metrics_text(metrics: Iterable[Sequence[str]]) -> str:
     return "\n".join([*(line for lines in metrics for line in lines), "# EOF", ""])
 
 
-def gauge(
-    site: Labels, name: str, text: str, values: Iterable[tuple[Labels, float | None]] | float | None, unit: str = ""
-) -> list[str]:
+def gauge(site: Labels, name: str, text: str, values: "Values", unit: str = "") -> list[str]:
     """The lines of a metric of the site: of one value, or of several with labels of their own. Its unit ends its name.
 
     None is unknown, and is not written; a metric without a known value has no lines.
@@ -60,6 +58,11 @@ def _number(value: float) -> str:
     return str(value)
 
 
+Values = Iterable[tuple[Labels, float | None]] | float | None
+Metric = tuple[str, str, Values] | tuple[str, str, Values, str]
+"""Name, help and values of a gauge, and its unit where it has one."""
+
+
 def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> str:
     """The metrics of a folder at `now_s` (UTC epoch seconds); `last` is the run that ends now, if one does.
 
@@ -74,31 +77,30 @@ def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> s
             raise
         manifest = None
     site = {"site": printable(manifest.site if manifest else last.site if last else "")}
-    found: list[list[str]] = []
+    found: list[Metric] = []
     if manifest is not None:
-        found += [*_of_tables(manifest, site, now_s), *_of_cleaning(manifest, site), *_of_coverage(manifest, site)]
-        found += [*_of_limits(manifest, site), *_of_starts(folder, site)]
+        found += [*_of_tables(manifest, now_s), *_of_cleaning(manifest), *_of_coverage(manifest)]
+        found += [*_of_limits(manifest), *_of_starts(folder)]
     if last is not None:
-        found += _of_run(last, site)
-    return metrics_text([*found, *_of_store(folder, site)])
+        found += _of_run(last)
+    return metrics_text(gauge(site, *one) for one in (*found, *_of_store(folder)))
 
 
-def _of_tables(manifest: Manifest, site: Labels, now_s: float) -> Iterator[list[str]]:
+def _of_tables(manifest: Manifest, now_s: float) -> Iterator[Metric]:
     code = {"version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code}
-    yield gauge(site, "published", "1 for the published version, with its run and the code that made it.", [(code, 1)])
-    made = "When the published tables were made, UTC epoch."
-    yield gauge(site, "tables_created_timestamp", made, manifest.created_s, "seconds")
-    age = "Age of the published tables when this text was written; an alert should use when they were made."
-    yield gauge(site, "tables_age", age, int(now_s) - manifest.created_s, "seconds")
-    newest = "Latest end of a job that the tables know, UTC epoch."
-    yield gauge(site, "newest_job_timestamp", newest, manifest.data_newest_end_s, "seconds")
+    yield "published", "1 for the published version, with its run and the code that made it.", [(code, 1)]
+    made_s = manifest.created_s
+    yield "tables_created_timestamp", "When the published tables were made, UTC epoch.", made_s, "seconds"
+    text = "Age of the published tables when this text was written; an alert should use when they were made."
+    yield "tables_age", text, int(now_s) - made_s, "seconds"
+    text = "Latest end of a job that the tables know, UTC epoch."
+    yield "newest_job_timestamp", text, manifest.data_newest_end_s, "seconds"
     entries = [({"table": name}, entry) for name, entry in sorted(manifest.tables.items())]
-    yield gauge(site, "table_rows", "Rows of a published table.", [(own, entry.rows) for own, entry in entries])
-    sizes = [(own, entry.bytes) for own, entry in entries]
-    yield gauge(site, "table_size", "Bytes of a published table's file.", sizes, "bytes")
+    yield "table_rows", "Rows of a published table.", [(own, entry.rows) for own, entry in entries]
+    yield "table_size", "Bytes of a published table's file.", [(own, entry.bytes) for own, entry in entries], "bytes"
 
 
-def _of_cleaning(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
+def _of_cleaning(manifest: Manifest) -> Iterator[Metric]:
     """Jobs and processor-seconds that cleaning kept and set aside; none for a version without its report."""
     report = manifest.report("clean")
     if report is None:
@@ -106,15 +108,15 @@ def _of_cleaning(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
     tallies: list[tuple[Labels, Mapping[str, Any]]] = [({"kept": "true", "reason": ""}, report["kept"])]
     tallies += [({"kept": "false", "reason": reason}, one) for reason, one in report["set_aside"].items()]
     text = "Jobs kept (no reason), and set aside by the first reason that holds."
-    yield gauge(site, "jobs", text, [(own, one["rows"]) for own, one in tallies])
+    yield "jobs", text, [(own, one["rows"]) for own, one in tallies]
     work = [(own, one["proc_s"]) for own, one in tallies]
-    yield gauge(site, "jobs_processor", "Processor-seconds of the same jobs.", work, "seconds")
+    yield "jobs_processor", "Processor-seconds of the same jobs.", work, "seconds"
     lines = (manifest.report("ingest") or {"set_aside": {}})["set_aside"].items()
     read = [({"reason": reason}, one["rows"]) for reason, one in lines]
-    yield gauge(site, "lines_set_aside", "Lines of the logs that gave no job, by reason.", read)
+    yield "lines_set_aside", "Lines of the logs that gave no job, by reason.", read
 
 
-def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
+def _of_coverage(manifest: Manifest) -> Iterator[Metric]:
     """Shares of later jobs that intervals and quantiles held, each beside the share that it promises."""
     held: list[tuple[Labels, float | None]] = []
     promised: list[tuple[Labels, float | None]] = []
@@ -124,62 +126,58 @@ def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
             own = {"of": "predictions" if stage == "predict" else "estimates", "figure": name}
             held.append((own, facts.get(name)))
             promised.append((own, level if facts.get(name) is not None else None))
-    text = "Share of later jobs that an interval or a quantile held."
-    yield gauge(site, "coverage", text, held, "ratio")
-    yield gauge(site, "coverage_nominal", "Share that the same figure promises.", promised, "ratio")
+    yield "coverage", "Share of later jobs that an interval or a quantile held.", held, "ratio"
+    yield "coverage_nominal", "Share that the same figure promises.", promised, "ratio"
 
 
-def _of_limits(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
+def _of_limits(manifest: Manifest) -> Iterator[Metric]:
     """What shorter limits have done; none for a version without a table of jobs."""
     if JOBS.name not in manifest.tables:
         return
     weeks = planned_weeks(read_columns(manifest.path(JOBS.name), JOBS, READ))
-
-    def total(name: str) -> int:
-        return sum(row[name] for row in weeks)
-
-    yield gauge(site, "planned_jobs", "Jobs that ended and were planned with a shorter limit.", total("n_planned"))
-    yield gauge(site, "raised_jobs", "Of these the jobs whose limit had to be raised.", total("n_raised"))
-    text = "Of these the jobs that Slurm ended before their request."
-    yield gauge(site, "jobs_ended_by_limit", text, total("n_ended"))
+    for metric, column, text in (
+        ("planned_jobs", "n_planned", "Jobs that ended and were planned with a shorter limit."),
+        ("raised_jobs", "n_raised", "Of these the jobs whose limit had to be raised."),
+        ("jobs_ended_by_limit", "n_ended", "Of these the jobs that Slurm ended before their request."),
+    ):
+        yield metric, text, sum(row[column] for row in weeks)
 
 
-def _of_starts(folder: Path, site: Labels) -> Iterator[list[str]]:
+def _of_starts(folder: Path) -> Iterator[Metric]:
     """How well expected starts held; none where no round of the guard has answered a job that has started since."""
     errors = start_errors(folder)
     shares = {"q10": 0.1, "q50": 0.5, "q80": 0.8, "q95": 0.95} if errors else {}
     text = "Share of the jobs that started by this quantile of their first answer, of those of the last seven days."
-    yield gauge(site, "starts_coverage", text, [({"figure": one}, errors[one]) for one in shares], "ratio")
+    yield "starts_coverage", text, [({"figure": one}, errors[one]) for one in shares], "ratio"
     nominal = [({"figure": one}, share) for one, share in shares.items()]
-    yield gauge(site, "starts_coverage_nominal", "Share that the same figure promises.", nominal, "ratio")
+    yield "starts_coverage_nominal", "Share that the same figure promises.", nominal, "ratio"
     text = "Median absolute error of the expected start (median) of these jobs."
-    yield gauge(site, "starts_median_error", text, errors.get("median_error_s"), "seconds")
-    yield gauge(site, "starts_scored", "Jobs that these figures are of.", errors.get("n_started"))
+    yield "starts_median_error", text, errors.get("median_error_s"), "seconds"
+    yield "starts_scored", "Jobs that these figures are of.", errors.get("n_started")
 
 
-def _of_run(last: LastRun, site: Labels) -> Iterator[list[str]]:
+def _of_run(last: LastRun) -> Iterator[Metric]:
     states = [({"state": str(state)}, int(state == last.state)) for state in RunState]
-    yield gauge(site, "last_run_state", "1 for the state of the last run, 0 for the others.", states)
+    yield "last_run_state", "1 for the state of the last run, 0 for the others.", states
     reasons = [({"reason": str(one)}, int(one == last.reason)) for one in Reason]
-    yield gauge(site, "last_run_exit_reason", "1 for why the last run ended, 0 for the others.", reasons)
-    code = "Exit code of the last run; absent while it runs, and where a signal ended it."
-    yield gauge(site, "last_run_exit_code", code, last.exit_code)
-    yield gauge(site, "last_run_began_timestamp", "Begin of the last run, UTC epoch.", last.began_s, "seconds")
-    yield gauge(site, "last_run_ended_timestamp", "End of the last run, UTC epoch.", last.ended_s, "seconds")
-    took = None if last.ended_s is None else max(0.0, last.ended_s - last.began_s)
-    yield gauge(site, "last_run_duration", "Wall-clock time of the last run.", took, "seconds")
+    yield "last_run_exit_reason", "1 for why the last run ended, 0 for the others.", reasons
+    text = "Exit code of the last run; absent while it runs, and where a signal ended it."
+    yield "last_run_exit_code", text, last.exit_code
+    yield "last_run_began_timestamp", "Begin of the last run, UTC epoch.", last.began_s, "seconds"
+    yield "last_run_ended_timestamp", "End of the last run, UTC epoch.", last.ended_s, "seconds"
+    took_s = None if last.ended_s is None else max(0.0, last.ended_s - last.began_s)
+    yield "last_run_duration", "Wall-clock time of the last run.", took_s, "seconds"
     steps = [({"step": name}, step) for name, step in last.steps.items()]
     text = "Wall-clock time of a step of the last run."
-    yield gauge(site, "step_duration", text, [(own, step.seconds) for own, step in steps], "seconds")
-    yield gauge(site, "step_rows", "Rows that a step of the last run saw.", [(own, step.rows) for own, step in steps])
+    yield "step_duration", text, [(own, step.seconds) for own, step in steps], "seconds"
+    yield "step_rows", "Rows that a step of the last run saw.", [(own, step.rows) for own, step in steps]
     reused = [(own, int(step.is_reused)) for own, step in steps]
-    yield gauge(site, "step_reused", "1 where the step's result of an earlier run was used.", reused)
+    yield "step_reused", "1 where the step's result of an earlier run was used.", reused
 
 
-def _of_store(folder: Path, site: Labels) -> Iterator[list[str]]:
+def _of_store(folder: Path) -> Iterator[Metric]:
     blocked = blocked_versions(folder)
-    yield gauge(site, "blocked_versions", "Versions on disk that a check blocked.", len(blocked))
-    newest = max((created_s for created_s, _ in blocked), default=None)
-    text = "When the newest blocked version was made, UTC epoch."
-    yield gauge(site, "blocked_newest_timestamp", text, newest, "seconds")
-    yield gauge(site, "versions", "Versions of the tables on disk.", len(stored_versions(folder)))
+    yield "blocked_versions", "Versions on disk that a check blocked.", len(blocked)
+    newest_s = max((created_s for created_s, _ in blocked), default=None)
+    yield "blocked_newest_timestamp", "When the newest blocked version was made, UTC epoch.", newest_s, "seconds"
+    yield "versions", "Versions of the tables on disk.", len(stored_versions(folder))

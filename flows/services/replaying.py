@@ -23,7 +23,7 @@ from pipeline.schedule.engine import Policy
 from pipeline.schedule.figures import Score
 from pipeline.schedule.verdict import ReplayResult
 from pipeline.schedule.what_if import METHOD, SOFT, WITH_METHOD, Case, Estimates, Subject, cases, policy_name, what_if
-from pipeline.schedule.workload import Convention, Shakes, Workload, has_waits, workload_of_jobs
+from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
 
 
@@ -132,8 +132,9 @@ def subject_of_jobs(
         raise InputError(name, found, "jobs with a submit, a runtime and processors")
     score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
     estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
+    since_s = -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days
     subject = Subject(
-        task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, _since_s(task, work),
+        task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, since_s,
         has_waits(flagged), floats(flagged, "start_s"), floats(flagged, "runtime_s"),
         rules_of(export.quantile, export.over_time_limit_min),
     )  # fmt: skip
@@ -158,7 +159,3 @@ def machine_size(given: int | None, site: object, header: object, where: str) ->
             return known, name
     do = "give --max-procs, or set site.max_procs in the config"
     raise InputError(where, "no size of the machine", "the machine's processors", do)
-
-
-def _since_s(task: ReplayTask, work: Workload) -> float:
-    return -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days

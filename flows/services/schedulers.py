@@ -11,14 +11,13 @@ A user's variables can make qstat's JSON invalid or misleading. OpenPBS 23.06 (p
 every backslash, and writes a value that strtod accepts without quotes. So `qsub -v 'A":""}},"9.pbs":{"job_state":"Q'`
 adds a job to the JSON, and a backslash in a variable makes all of it invalid. But each key stands on a line of its own,
 with an indentation that says where it belongs, and no value has a newline. A variable's name might have one and add
-lines, so that a job described twice is to be left alone. Other releases, with another layout, escape properly: their
-output is read as JSON.
+lines, and describe a job that waits a second time. Other releases, with another layout, escape properly: their output
+is read as JSON.
 """
 
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,42 +28,13 @@ from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
 from pipeline.ingest.limit_comment import asked_s_of, has_opted_out, set_s_of
 from pipeline.ingest.live import run
+from pipeline.limits.plan import Change, PendingJob, Reservation
 
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
 
 _DO = "check that it works in a terminal"
 _KIB_PER_MIB = 1024.0
-
-
-@dataclass(frozen=True, slots=True)
-class PendingJob:
-    """A job that waits or runs: its id as the scheduler's programs take it, and its values by columns of JOBS."""
-
-    job_id: str
-    values: Mapping[str, Value]
-    submit_s: float | None
-    asked_s: float | None
-    """The time that the user asked for (s); None: unknown or unlimited."""
-    planned_s: float | None
-    """The time that the scheduler plans with now (s)."""
-    comment: str = ""
-    """Slurm's AdminComment."""
-    n_tasks: int = 1
-    """Of an array the tasks that wait, which may all fail."""
-    fault: str = ""
-    """Why the job is to keep its request; empty where nothing says so."""
-    end_s: float = math.nan
-    """When the scheduler would end a running job at its limit; time that it was suspended is in it."""
-    raw_id: int = 0
-    """The number in the accounting, in Slurm."""
-    start_s: float | None = None
-    """When the job started, NaN where that is unknown; None: it waits."""
-    held: str = ""
-    """Why the job waits for more than processors, so that its start is not expected; empty where it does not."""
-    priority: float = math.nan
-    nodes: tuple[str, ...] = ()
-    """The names of the nodes that the job runs on."""
 
 
 class Node(NamedTuple):
@@ -75,15 +45,6 @@ class Node(NamedTuple):
     procs: int
     is_up: bool
     """Whether jobs may start on it."""
-
-
-class Change(NamedTuple):
-    """A job's new limit (s), the reason, and its new AdminComment; None: as it is."""
-
-    job: PendingJob
-    to_s: float
-    why: str
-    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +62,7 @@ class Scheduler:
 
     def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
         """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
-        said = run(self.ask, _plain(environment), PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
-        return self.jobs_in(said, self.ask[0])
+        return self.jobs_in(_said(self.ask, environment), self.ask[0])
 
     def jobs_in(self, said: str, where: str) -> list[PendingJob]:
         """The jobs in an output; InputError, which names where it is from, for other output."""
@@ -115,18 +75,20 @@ class Scheduler:
     def nodes(self, environment: Mapping[str, str]) -> list[Node]:
         """The nodes; none where the scheduler's program fails or says something else: then a queue is simulated on the
         processors that past jobs held at most."""
-        known = {name: value for name, value in environment.items() if not name.startswith("SINFO_")}
         try:
-            said = run(self.ask_nodes, known | {"LC_ALL": "C.UTF-8"}, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
-            return self.nodes_of(said)
+            return self.nodes_of(_said(self.ask_nodes, environment))
         except (InputError, ValueError, KeyError, TypeError, AttributeError):
             return []
 
 
-def _plain(environment: Mapping[str, str]) -> dict[str, str]:
-    """Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC."""
-    known = {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
-    return known | {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a scheduler's program prints; InputError where it fails.
+
+    Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC.
+    """
+    known = {name: value for name, value in environment.items() if not name.startswith(("SQUEUE_", "SINFO_"))}
+    pinned = {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+    return run(command, known | pinned, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
 
 
 def _text(value: Any) -> str | None:
@@ -323,9 +285,8 @@ def limits_s(environment: Mapping[str, str]) -> dict[str, float]:
 
     A tenth of the time that squeue takes to say all of a job. InputError where it fails.
     """
-    said = run(("squeue", "--all", "--noheader", "--format=%i %l"), _plain(environment), PROGRAM_TIMEOUT_S, _DO)
     found = dict[str, float]()
-    for line in said.decode("utf-8", "replace").splitlines():
+    for line in _said(("squeue", "--all", "--noheader", "--format=%i %l"), environment).splitlines():
         job_id, _, limit = line.partition(" ")
         known = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit.strip())
         days, hours, minutes, seconds = (int(part or 0) for part in known.groups()) if known else (0, 0, 0, math.inf)
@@ -342,31 +303,24 @@ class Controller(NamedTuple):
     """For how long jobs may run on past their limits, s."""
     conf: str
     """The path of slurm.conf; empty where it is not said."""
+    cluster: str
+    """The name of the cluster; empty likewise."""
 
 
 def controller(environment: Mapping[str, str]) -> Controller:
     """What `scontrol show config` says; InputError where it fails, as while slurmctld is away."""
-    known = dict(environment) | {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-    said = run(("scontrol", "show", "config"), known, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+    said = _said(("scontrol", "show", "config"), environment)
     values = dict(re.findall(r"(?m)^(\w+) *= *(\S+)", said))
     clock = re.search(r"(?m)^Configuration data as of ([0-9T:-]{19})$", said)
     over = values.get("OverTimeLimit", "")
     over_s = 60.0 * float(over) if over.isdecimal() else math.inf if over == "UNLIMITED" else 0.0
-    return Controller(_utc_s(clock[1]) if clock else math.nan, over_s, values.get("SLURM_CONF", ""))
-
-
-class Reservation(NamedTuple):
-    """When a reservation begins and ends, s since 1970, and its nodes."""
-
-    start_s: float
-    end_s: float
-    nodes: frozenset[str]
+    clock_s = _utc_s(clock[1]) if clock else math.nan
+    return Controller(clock_s, over_s, values.get("SLURM_CONF", ""), values.get("ClusterName", ""))
 
 
 def reservations(environment: Mapping[str, str]) -> list[Reservation]:
     """The reservations of Slurm, present and to come; InputError where scontrol fails."""
-    known = dict(environment) | {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-    said = run(("scontrol", "show", "reservation", "--oneliner"), known, PROGRAM_TIMEOUT_S, _DO).decode()
+    said = _said(("scontrol", "show", "reservation", "--oneliner"), environment)
     rows = re.findall(r"(?m)^ReservationName=.*? StartTime=(\S+) EndTime=(\S+) .*?\bNodes=(\S+)", said)
     return [Reservation(_utc_s(start), _utc_s(end), frozenset(_node_names(nodes))) for start, end, nodes in rows]
 
@@ -381,8 +335,8 @@ def signalling(raw_ids: Sequence[int], environment: Mapping[str, str]) -> dict[i
     A submit line may hold anything, also what looks like a row: then the job that it names keeps its request.
     """
     command = ("sacct", "--allusers", "--allocations", "--noheader", "--parsable2", "--format=JobIDRaw,SubmitLine")
-    said = run((*command, f"--jobs={','.join(map(str, raw_ids))}"), environment, PROGRAM_TIMEOUT_S, _DO)
-    rows = [line.partition("|") for line in said.decode("utf-8", "replace").splitlines()]
+    said = _said((*command, f"--jobs={','.join(map(str, raw_ids))}"), environment)
+    rows = [line.partition("|") for line in said.splitlines()]
     found = dict[int, bool]()
     for one, _, line in rows:
         if one.isdecimal() and one.isascii():
@@ -394,20 +348,17 @@ _STEP = 4
 _JOBS = '    "Jobs":{'
 _LINE = re.compile(r'( *)"(.*?)":(.*?),?')
 _STATES = ("Q", "H", "W", "R", "S")
-_NESTED = ("Resource_List", "Variable_List")
 _NO_PROJECT = "_pbs_project_default"
-_PBS_ID = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9][A-Za-z0-9._-]*)?")
 
 
 def _pbs_jobs(said: str) -> list[PendingJob]:
     """The jobs that wait, are held or run, arrays without a started task included."""
-    jobs = list(_described(said))
-    times = Counter(name for name, _ in jobs)
-    return [_pbs_job(name, job, times[name]) for name, job in jobs if job.get("job_state") in _STATES]
+    # A job's attributes stand behind its id.
+    return [_pbs_job(name, job) for name, job in list(_described(said)) if job.get("job_state") in _STATES]
 
 
 def _described(said: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Job ids with attributes, numbers as texts, of nested ones those of _NESTED; ValueError for other output."""
+    """Job ids with attributes, numbers as texts, of nested ones those of Resource_List; ValueError for other output."""
     lines = said.split("\n")
     if _JOBS in lines:
         yield from _described_by_lines(lines[lines.index(_JOBS) + 1 :])
@@ -434,7 +385,7 @@ def _described_by_lines(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]
         elif depth == 3:
             inner = key if value == "{" else ""
             job[key] = {} if inner else _unquoted(value)
-        elif depth == 4 and inner in _NESTED:
+        elif depth == 4 and inner == "Resource_List":
             job[inner][key] = _unquoted(value)
 
 
@@ -448,7 +399,7 @@ def _unquoted(value: str) -> str:
         return value[1:-1]
 
 
-def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
+def _pbs_job(name: str, job: Mapping[str, Any]) -> PendingJob:
     asked: Mapping[str, Any] = job.get("Resource_List") or {}
     walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
     procs = int(asked["ncpus"]) if str(asked.get("ncpus", "")).isdecimal() else None
@@ -464,13 +415,12 @@ def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
     }  # fmt: skip
     planned_s = walltime_s if soft_s is None else soft_s
     n_tasks = _n_tasks(_text(job.get("array_indices_remaining")) or "")
-    fault = _pbs_fault(name, job, asked, times)
     state = str(job.get("job_state"))
     waits = state in _PBS_HELD
     # The job that others wait for has `before:` and their ids.
     others = [one for one in str(job.get("depend") or "").split(",") if one and not one.startswith("before")]
     return PendingJob(
-        name, values, _instant_s(job.get("qtime")), walltime_s, planned_s, n_tasks=n_tasks, fault=fault,
+        name, values, _instant_s(job.get("qtime")), walltime_s, planned_s, n_tasks=n_tasks,
         start_s=None if waits else _instant_s(job.get("stime")) or math.nan,
         held="it waits for another job" if state == "H" and others else _PBS_HELD.get(state, ""),
         nodes=tuple(re.findall(r"\(([^:)]+)", _text(job.get("exec_vnode")) or "")),
@@ -490,29 +440,11 @@ def _instant_s(value: Any) -> float | None:
 
 
 def _pbs_nodes(said: str) -> list[Node]:
-    nodes = json.loads(said)["nodes"]
-    return [
-        Node(name, str(node.get("queue", "")), int(node["resources_available"].get("ncpus", 0)), _is_pbs_up(node))
-        for name, node in nodes.items()
-    ]
-
-
-def _is_pbs_up(node: Mapping[str, Any]) -> bool:
-    return not {"down", "offline", "state-unknown", "unresolvable"} & set(re.split(r"[, ]+", str(node.get("state"))))
-
-
-def _pbs_fault(name: str, job: Mapping[str, Any], asked: Mapping[str, Any], times: int) -> str:
-    variables: Mapping[str, Any] = job.get("Variable_List") or {}
-    reasons = {
-        "its id is none": not _PBS_ID.fullmatch(name),
-        "it is described twice": times > 1,
-        "its user wants no limit of ours": variables.get("WALLTIME") == "off",
-        # OpenPBS refuses a soft_walltime for such a job.
-        "a range of walltimes": "min_walltime" in asked or "max_walltime" in asked,
-        "it is interactive": str(job.get("interactive", "")) in ("1", "True"),
-        "it was requeued": str(job.get("run_count", "0")) not in ("0", ""),
-    }
-    return next((reason for reason, is_so in reasons.items() if is_so), "")
+    found, down = list[Node](), {"down", "offline", "state-unknown", "unresolvable"}
+    for name, node in json.loads(said)["nodes"].items():
+        is_up = not down & set(re.split(r"[, ]+", str(node.get("state"))))
+        found.append(Node(name, str(node.get("queue", "")), int(node["resources_available"].get("ncpus", 0)), is_up))
+    return found
 
 
 def _time_s(value: Any) -> float | None:

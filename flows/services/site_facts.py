@@ -1,18 +1,17 @@
 """The summary of a finished run, and what the page of a site shows: applications, cleaning, nights and the last run."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.limits import limit_facts
 from flows.services.published.advice import advice_of_groups, cost_of_run
-from flows.services.published.browse import plain_rows
+from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import (
     compared_templates,
     rows_of_groups,
@@ -23,7 +22,7 @@ from flows.services.published.waste_rows import waste_rows
 from flows.services.published.worst_estimates import errors_of_version, promise_by_week
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
-from flows.services.starts_table import read_starts
+from flows.services.when import read_starts
 from pipeline.errors import InputError
 from pipeline.evaluate.published_versions import weekly_coverage
 from pipeline.publish import Manifest
@@ -56,9 +55,12 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "groups": manifest.tables["groups"].rows,
         "series_3_sizes": len(fits.filter(pc.greater_equal(fits.column("n_points"), 3)).column("group_id").unique()),
         "fits": fits_by_law_and_status(fits),
-        "patterns": _patterns(manifest),
+        "patterns": queried_rows(manifest, _PATTERNS_SQL, PATTERNS.name, GROUPS.name),
         "predictions": manifest.tables["predictions"].rows,
-        **_reliable_counts(manifest),
+        "predictions_ok": predict.facts["predictions_ok"],
+        "predictions_ok_jobs": queried_rows(manifest, _RELIABLE_SQL, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)[
+            0
+        ]["n"],
         **{f"predictions_{name}": predict.facts[name] for name in ("in_80_later", "in_95_later")},
         "reliability": {
             name.removeprefix("predictions_"): n for name, n in predict.facts.items() if name.startswith("predictions_")
@@ -69,29 +71,6 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "notes": [note for name, report in reports.items() if name != "templates" for note in report.notes],
         "tables": {name: str(manifest.place(name)) for name in manifest.tables},
     }
-
-
-def _reliable_counts(manifest: Manifest) -> dict[str, int]:
-    """The number of `ok` predictions, and of kept jobs in their groups on the same numbers of processors."""
-    predictions = read_table(manifest.path(PREDICTIONS.name), PREDICTIONS)
-    ok = predictions.filter(pc.equal(predictions.column("reliability").cast(pa.string()), "ok"))
-    keys = set(zip(ok.column("group_id").to_pylist(), ok.column("procs").to_pylist(), strict=True))
-    observed = read_table(manifest.path(OBSERVATIONS.name), OBSERVATIONS)
-    rows = zip(*(observed.column(name).to_pylist() for name in ("group_id", "procs", "n_jobs")), strict=True)
-    n_jobs = sum(n_jobs for group, procs, n_jobs in rows if (group, procs) in keys)
-    return {"predictions_ok": ok.num_rows, "predictions_ok_jobs": n_jobs}
-
-
-def _patterns(manifest: Manifest) -> list[dict[str, Any]]:
-    """The patterns found in series, highest odds first: the group's label and the advice."""
-    table = read_table(manifest.path(PATTERNS.name), PATTERNS)
-    found = table.filter(pc.equal(table.column("status").cast(pa.string()), "found")).to_pylist()
-    if not found:
-        return []
-    groups = read_table(manifest.path(GROUPS.name), GROUPS).select(["group_id", "label"]).to_pylist()
-    labels = {row["group_id"]: row["label"] for row in groups}
-    found.sort(key=lambda row: (-row["log_odds"], row["group_id"], row["pattern"], row["step"]))
-    return [{"label": labels[row["group_id"]], "words": row["words"]} for row in found]
 
 
 def _hours(tally: Tally) -> dict[str, float]:
@@ -125,7 +104,9 @@ def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
     tables = (GROUPS, OBSERVATIONS, PREDICTIONS)
     own = {kind.name: rows_of_groups(manifest, kind, [group_id]).get(group_id, []) for kind in tables}
     observed = {row["procs"]: row for row in own[OBSERVATIONS.name]}
-    rows = _thinned(own[PREDICTIONS.name])
+    every = own[PREDICTIONS.name]
+    places = np.unique(np.linspace(0, len(every) - 1, min(SAMPLE_ROWS, len(every))).round().astype(int))
+    rows = [every[place] for place in places]
     for row in rows:
         found = observed.get(row["procs"], {})
         row |= {"n_jobs": found.get("n_jobs", 0), "observed_s": found.get("runtime_s_median")}
@@ -134,19 +115,41 @@ def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
     return {"group_id": group_id, **group, **facts, "predictions": rows}
 
 
-def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    places = np.unique(np.linspace(0, len(rows) - 1, min(SAMPLE_ROWS, len(rows))).round().astype(int))
-    return [rows[place] for place in places]
-
-
 LISTED = 2_000
 """Applications with advice; the others are only counted on the page."""
 
-_JOBS_SQL = """
-SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
-       sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
-             AND flag IS DISTINCT FROM 'impossible_times') AS proc_s
-FROM read_parquet($jobs) GROUP BY application"""
+_PATTERNS_SQL = """
+SELECT label, words FROM read_parquet($patterns) p JOIN read_parquet($groups) g USING (group_id)
+WHERE status = 'found' ORDER BY log_odds DESC, group_id, pattern, step"""
+"""The patterns found in series, highest odds first: the group's label and the advice."""
+
+_RELIABLE = """
+SELECT g.application, g.group_id, o.n_jobs, p.reliability = 'ok' AS is_ok
+FROM read_parquet($groups) g LEFT JOIN read_parquet($observations) o USING (group_id)
+LEFT JOIN read_parquet($predictions) p ON p.group_id = o.group_id AND p.procs = o.procs"""
+"""The kept jobs of each group and count, and whether the prediction of their runtime is reliable."""
+
+_RELIABLE_SQL = f"SELECT coalesce(sum(n_jobs) FILTER (is_ok), 0)::BIGINT AS n FROM ({_RELIABLE})"  # noqa: S608 # nosec B608
+
+_APPLICATIONS_SQL = f"""
+WITH of_jobs AS (
+    SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
+           sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
+                 AND flag IS DISTINCT FROM 'impossible_times') AS proc_s
+    FROM read_parquet($jobs) GROUP BY application),
+of_groups AS (
+    SELECT application, count(DISTINCT group_id) AS n_groups, sum(n_jobs) AS n_observed,
+           coalesce(sum(n_jobs) FILTER (is_ok), 0) AS n_reliable
+    FROM ({_RELIABLE}) GROUP BY application),
+largest AS (
+    SELECT application, max_by(group_id, (n_jobs, group_id)) AS group_id
+    FROM read_parquet($groups) GROUP BY application)
+SELECT j.application AS name, n_jobs, n_kept, coalesce(proc_s, 0) / 3600 AS proc_hours,
+       coalesce(n_groups, 0) AS n_groups, CASE WHEN n_observed > 0 THEN n_reliable / n_observed END AS reliable_share,
+       group_id
+FROM of_jobs j LEFT JOIN of_groups g ON j.application IS NOT DISTINCT FROM g.application
+LEFT JOIN largest l ON j.application IS NOT DISTINCT FROM l.application
+ORDER BY proc_hours DESC, name IS NULL, name"""  # noqa: S608 # nosec B608 # constants
 
 _USERS_SQL = """
 SELECT coalesce(user, account) AS user, queue, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
@@ -216,16 +219,6 @@ def estimate_facts(manifest: Manifest) -> dict[str, Any]:
     return {"promise": promise_by_week(errors), "worst": late.to_pylist()}
 
 
-_RELIABLE_SQL = """
-SELECT g.application, count(DISTINCT g.group_id) AS n_groups, coalesce(sum(o.n_jobs), 0) AS n_observed,
-       coalesce(sum(o.n_jobs) FILTER (p.reliability = 'ok'), 0) AS n_reliable
-FROM read_parquet($groups) g LEFT JOIN read_parquet($observations) o USING (group_id)
-LEFT JOIN read_parquet($predictions) p ON p.group_id = o.group_id AND p.procs = o.procs GROUP BY g.application"""
-
-_LARGEST_SQL = """
-SELECT application, max_by(group_id, (n_jobs, group_id)) AS group_id FROM read_parquet($groups) GROUP BY application"""
-
-
 def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
     """A row per application of the log, those with most processor-hours first; the name is None where it is unknown.
 
@@ -233,52 +226,26 @@ def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
     None without kept jobs. `advice` and `best_procs` are what `walltime scaling advise` answers for the largest
     group of the application; they are given for the first LISTED rows and None elsewhere.
     """
-    reliable = _by_name(_rows(manifest, _RELIABLE_SQL, "groups", GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name))
-    found = [_row(one, reliable.get(one["application"])) for one in _rows(manifest, _JOBS_SQL, "jobs", JOBS.name)]
+    found = queried_rows(manifest, _APPLICATIONS_SQL, JOBS.name, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)
     if WASTE.name in manifest.tables:
         # One query for one number: the hours of an application are those that its waste is a part of.
         rows = read_table(manifest.path(WASTE.name), WASTE).to_pylist()
         hours = {row["name"]: row["proc_hours"] for row in rows if row["kind"] == "application"}
         found = [row | {"proc_hours": hours.get(row["name"], 0.0)} for row in found]
-    found.sort(key=lambda row: (-row["proc_hours"], row["name"] is None, row["name"] or ""))
-    largest = _by_name(_rows(manifest, _LARGEST_SQL, "groups", GROUPS.name))
-    ids = {row["name"]: largest[row["name"]]["group_id"] for row in found[:LISTED] if row["name"] in largest}
-    advised = advice_of_groups(manifest, list(ids.values()), cost_of_run(manifest))
-    return [row | _advice(advised.get(ids.get(row["name"], ""))) for row in found]
-
-
-def _row(jobs: dict[str, Any], reliable: dict[str, Any] | None) -> dict[str, Any]:
-    n_observed = int(reliable["n_observed"]) if reliable else 0
-    return {
-        "name": jobs["application"],
-        "n_jobs": jobs["n_jobs"],
-        "n_kept": jobs["n_kept"],
-        "proc_hours": int(jobs["proc_s"] or 0) / 3600,
-        "n_groups": reliable["n_groups"] if reliable else 0,
-        "reliable_share": int(reliable["n_reliable"]) / n_observed if reliable and n_observed else None,
-    }
+        found.sort(key=lambda row: (-row["proc_hours"], row["name"] is None, row["name"] or ""))
+    ids = [row.pop("group_id") for row in found]
+    ids[LISTED:] = [None] * len(ids[LISTED:])
+    advised = advice_of_groups(manifest, [one for one in ids if one is not None], cost_of_run(manifest))
+    return [row | _advice(advised.get(group_id)) for row, group_id in zip(found, ids, strict=True)]
 
 
 def _advice(group: dict[str, Any] | None) -> dict[str, Any]:
     """The first sentence of a group's advice, the recommended count, and its reliability."""
-    sentence = next(iter(group["answer"]), None) if group else None
     best = next(iter(group["choices"]), None) if group else None
     return {
-        "advice": sentence,
-        "best_procs": best["procs"] if best else None,
-        "best_why": best["why"] if best else None,
-        "best_reliability": best["reliability"] if best else None,
+        "advice": next(iter(group["answer"]), None) if group else None,
+        **{f"best_{name}": best[name] if best else None for name in ("procs", "why", "reliability")},
     }
-
-
-def _by_name(rows: list[dict[str, Any]]) -> dict[str | None, dict[str, Any]]:
-    return {row["application"]: row for row in rows}
-
-
-def _rows(manifest: Manifest, sql: str, *tables: str, **values: object) -> list[dict[str, Any]]:
-    paths = {name: str(manifest.path(name)) for name in tables} | values
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        return plain_rows(database.execute(sql, paths))
 
 
 NIGHTS = 30
@@ -301,11 +268,13 @@ def site_facts(
         "grouping": template_sentences(compared_templates(manifest)),
         "doubt": unreliability_note(manifest),
         "applications": applications,
-        "user_queues": _rows(manifest, _USERS_SQL, JOBS.name) if not any(row["name"] for row in applications) else [],
-        "queues": _rows(manifest, _QUEUES_SQL, JOBS.name),
+        "user_queues": queried_rows(manifest, _USERS_SQL, JOBS.name)
+        if not any(row["name"] for row in applications)
+        else [],
+        "queues": queried_rows(manifest, _QUEUES_SQL, JOBS.name),
         "starts": read_starts(output_dir).to_pylist(),
-        "days": _rows(manifest, _DAYS_SQL, JOBS.name, size=manifest.settings.get("site", {}).get("max_procs")),
-        "failures": _rows(manifest, _FAILURES_SQL, JOBS.name),
+        "days": queried_rows(manifest, _DAYS_SQL, JOBS.name, size=manifest.settings.get("site", {}).get("max_procs")),
+        "failures": queried_rows(manifest, _FAILURES_SQL, JOBS.name),
         "mode": manifest.settings.get("export", {}).get("mode", "dry_run"),
         **estimate_facts(manifest),
         "waste": waste_rows(manifest, applications, carbon, users=users),
@@ -331,17 +300,12 @@ def _cleaning(manifest: Manifest) -> list[dict[str, Any]]:
     report = manifest.report("clean")
     if report is None:
         return []
-    rows = [_tally("kept", "learnt from", report["kept"])]
-    rows += [_tally(name, _meaning(name), one) for name, one in report["set_aside"].items() if one["rows"]]
-    return [*rows, _tally("all", "", report["seen"])]
-
-
-def _tally(name: str, meaning: str, one: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": name, "meaning": meaning, "jobs": one["rows"], "proc_hours": one["proc_s"] / 3600}
-
-
-def _meaning(flag: str) -> str:
-    return Flag(flag).meaning if flag in set(Flag) else ""
+    reasons = {name: one for name, one in report["set_aside"].items() if one["rows"]}
+    meanings = {"kept": "learnt from"} | {str(flag): flag.meaning for flag in Flag}
+    return [
+        {"name": name, "meaning": meanings.get(name, ""), "jobs": one["rows"], "proc_hours": one["proc_s"] / 3600}
+        for name, one in [("kept", report["kept"]), *reasons.items(), ("all", report["seen"])]
+    ]
 
 
 def _nights(versions: Sequence[Manifest]) -> list[dict[str, Any]]:

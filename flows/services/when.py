@@ -1,7 +1,8 @@
 """What `walltime when` does: the queue as it is now and the published tables in, expected starts and times left out.
 
 What the site's past says of waits is learnt at the first question to a version, and kept beside the live State where
-that folder can be written; else each question learns it anew.
+that folder can be written; else each question learns it anew. The table STARTS, which `walltime guard` writes there
+too, has what was expected of starts, and what came.
 """
 
 import math
@@ -17,17 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer
-from flows.services.query.answers import LoadedState, answering_state
-from flows.services.query.groups import Curve, curves_of
+from flows.services.query.answers import Curve, LoadedState, answering_state, curves_of
 from flows.services.query.jobs import as_ingested
-from flows.services.schedulers import Node, PendingJob, Scheduler
-from pipeline.arrays import Floats, Value
+from flows.services.schedulers import Node, Scheduler
+from pipeline.arrays import Floats, Value, floats
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import NOT_ENDED, READ, History, history
 from pipeline.estimate.questions import completed
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
+from pipeline.limits.plan import PendingJob
 from pipeline.publish import reading
 from pipeline.publish.store import kept_table, new_table
 from pipeline.schedule.queues import SHARES, Log, Queue
@@ -50,7 +51,7 @@ from pipeline.schedule.starts import (
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
 from pipeline.storage import read_metadata, read_table, write_table
-from pipeline.tables import JOBS, STATE
+from pipeline.tables import JOBS, STARTS, STATE
 
 RECORD = "waits"
 """Beside the live State: what was learnt of waits."""
@@ -316,3 +317,76 @@ def _choices(job: Mapping[str, Value], curve: Curve | None) -> list[dict[str, Va
     ran = curve.counts[curve.has_run].tolist() if curve else []
     least, most = min(ran, default=math.inf), max(ran, default=0)
     return [*found, *(dict(job) | {"procs": size} for size in sorted(sizes) if least <= size <= most)]
+
+
+KEPT_S = 7 * 86_400
+"""Answers are kept for so long."""
+
+START_QUANTILES = ("start_s_q10", "start_s_q50", "start_s_q80", "start_s_q95")
+
+
+def read_starts(output_dir: Path) -> pa.Table:
+    """The table of a published folder, empty where there is none; InputError where it is damaged."""
+    path = kept_table(live_pointer(output_dir, STARTS.name))
+    return STARTS.empty() if path is None else read_table(path, STARTS)
+
+
+def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str, str], now_s: float) -> None:
+    """Write when the pending jobs are expected to start, beside earlier answers and what became of them.
+
+    A damaged table begins anew. InputError where nothing is published, or the scheduler tells no queue.
+    """
+    now = queue_of(scheduler, environment, now_s)
+    site = site_of(output_dir, now)
+    fresh = [
+        {name: row[name] for name in (*START_QUANTILES, "answered_by")}
+        | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
+        for row in answer_rows(site, expected(site.queue, site.found))
+        if row["answered_by"]
+    ]
+    earlier = STARTS.empty()
+    with suppress(InputError):
+        earlier = read_starts(output_dir)
+    rows = _with_earlier(fresh, earlier.to_pylist(), now)
+    rows = [{name: int(one) if isinstance(one, float) else one for name, one in row.items()} for row in rows]
+    columns = {column.name: [row.get(column.name) for row in rows] for column in STARTS.columns}
+    with new_table(live_pointer(output_dir, STARTS.name)) as draft:
+        write_table(draft, STARTS.build(**columns), STARTS)
+
+
+def _with_earlier(fresh: list[dict[str, Any]], earlier: list[dict[str, Any]], now: Now) -> list[dict[str, Any]]:
+    """The first answer of each job, and its newest one."""
+    started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
+    answered = {row["job_id"] for row in fresh}
+    kept = [row for row in earlier if row["made_s"] > now.at_s - KEPT_S and row["made_s"] < int(now.at_s)]
+    first: dict[str, int] = {}
+    for row in kept:
+        first[row["job_id"]] = min(row["made_s"], first.get(row["job_id"], row["made_s"]))
+    held = []
+    for row in kept:
+        is_newest = row["is_newest"] and row["job_id"] not in answered
+        # A start before the answer is that of an earlier job of the same number.
+        start_s = started_s.get(row["job_id"], row["started_s"])
+        if is_newest or row["made_s"] == first[row["job_id"]]:
+            is_later = start_s is not None and start_s >= row["made_s"]
+            held.append(row | {"is_newest": is_newest, "started_s": start_s if is_later else row["started_s"]})
+    return [*held, *(row | {"is_newest": True} for row in fresh)]
+
+
+def start_errors(output_dir: Path) -> dict[str, float]:
+    """How well the first answers of the last days held: shares of starts by the quantiles, median error, s, and number.
+
+    Empty where no answered job has started, or there is no table.
+    """
+    table = read_starts(output_dir)
+    if not table.num_rows:
+        return {}
+    made_s, started_s = floats(table, "made_s"), floats(table, "started_s")
+    _, first = np.unique(table.column("job_id").to_pylist(), return_index=True)
+    rows = first[np.isfinite(started_s[first])]
+    if not len(rows):
+        return {}
+    said_s = {name: floats(table, name)[rows] for name in START_QUANTILES}
+    held = {name[-3:]: float((started_s[rows] <= one).mean()) for name, one in said_s.items()}
+    error_s = float(np.median(np.abs(said_s["start_s_q50"] - started_s[rows])))
+    return held | {"median_error_s": error_s, "n_started": float(len(rows)), "newest_s": float(made_s.max())}

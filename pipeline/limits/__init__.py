@@ -1,1 +1,1 @@
-"""Limits of runtimes and memory per submitter and program."""
+"""Limits of runtimes and memory per submitter and program, and what the guard changes."""

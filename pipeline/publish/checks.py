@@ -1,41 +1,29 @@
 """Checks of a version before it is published: one function each, in a registry. A check yields a finding for everything
 that it rejects. Checks that compare need a version that was published before; on the first night they are skipped.
 
-The contract of the published tables is their columns, types, units, nullability and keys, as plain values. A release
-may add tables and nullable columns. Everything else breaks a reader of the release before. The contracts of the
-releases are in `contracts/`; `python -m tools.table_contract` prints that of the code.
+Types, units and nullability are checked where a table is written, and compared with those of earlier releases by a test
+(`tools/table_contract.py`), so that no night has to.
 
 A version that a check blocks is a whole published folder of its own, below `blocked/`, that any command reads. Nothing
 of it is published. The newest few stay on disk.
 """
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow.compute as pc
 
 from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
-from pipeline.publish.manifest import (
-    ColumnEntry,
-    Manifest,
-    TableEntry,
-    columns_of,
-    load_version,
-    manifest_or_none,
-    opened_rows,
-)
+from pipeline.publish.manifest import MANIFEST, Manifest, TableEntry, load_manifest, manifest_or_none, opened_rows
 from pipeline.publish.store import drop_folder, locked, remove_leftovers
 from pipeline.publish.versions import Retention, publish
 from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
-from pipeline.storage import write_text
 from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
-from pipeline.version import code_version
 
 DAY_S = 86_400.0
 LEAST_OF_KEPT_JOBS = {"runtime_s": 0, "procs": 1}
@@ -69,56 +57,6 @@ LEVELS: dict[str, tuple[tuple[str, float], ...]] = {
 SCORED = {"predict": "past_jobs", "learn": "n_scored"}
 
 
-Contract = Mapping[str, Any]
-"""Per table `key`, a list of names, and `columns`: per name `type`, `unit` and `nullable`."""
-
-
-def contract_of(kinds: Iterable[TableKind]) -> dict[str, Any]:
-    """The contract that some tables declare; types are those on disk."""
-    return {kind.name: _table_contract(kind.key, columns_of(kind.schema(on_disk=True))) for kind in kinds}
-
-
-def contract_of_entries(tables: Mapping[str, TableEntry]) -> dict[str, Any]:
-    """The contract that some files keep."""
-    return {name: _table_contract(table.key, table.columns) for name, table in tables.items()}
-
-
-def _table_contract(key: Sequence[str], columns: Iterable[ColumnEntry]) -> dict[str, Any]:
-    facts = {one.name: {"type": one.type, "unit": one.unit, "nullable": one.nullable} for one in columns}
-    return {"key": list(key), "columns": facts}
-
-
-def breaches(before: Contract, after: Contract) -> list[str]:
-    """Every way in which readers of `before` could fail on `after`, a sentence each; added tables and nullable columns
-    are none, also where such a column is added to a key: rows of a log that has no such value are told apart as before.
-    """
-    found = [f"table {_shown(name)} is gone" for name in before if name not in after]
-    for name in before:
-        if name in after:
-            found += [f"table {_shown(name)}: {what}" for what in _table_breaches(before[name], after[name])]
-    return found
-
-
-def _table_breaches(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    old, new = before["columns"], after["columns"]
-    if list(before["key"]) != [name for name in after["key"] if name in old or not new[name]["nullable"]]:
-        yield f"the key ({_shown(*before['key'])}) has become ({_shown(*after['key'])})"
-    for name in old:
-        if name not in new:
-            yield f"column {_shown(name)} is gone"
-            continue
-        for fact in ("type", "unit", "nullable"):
-            if old[name][fact] != new[name][fact]:
-                yield f"column {_shown(name)}: {fact} {_shown(old[name][fact])} has become {_shown(new[name][fact])}"
-    for name in new:
-        if name not in old and not new[name]["nullable"]:
-            yield f"column {_shown(name)} was added and is not nullable"
-
-
-def _shown(*values: object) -> str:
-    return ", ".join(printable(str(value), 100) for value in values)
-
-
 @dataclass(frozen=True, slots=True)
 class Night:
     """What the checks look at: the manifest of the night's tables, their files, the time, and what the site set.
@@ -142,7 +80,7 @@ def version_before(manifest: Manifest | None, site: str, *, published: bool = Fa
     if manifest is None or (published and not manifest.previous):
         return None, "no version was published before"
     try:
-        before = load_version(manifest.root, manifest.previous[0].folder) if published else manifest
+        before = load_manifest(manifest.root, manifest.previous[0].folder) if published else manifest
     except InputError as error:
         return None, str(error).rstrip(".")
     if before.site != site:
@@ -207,23 +145,6 @@ def _result(name: str, night: Night) -> CheckResult:
         return CheckResult(name, mode, "skipped", reason=night.nothing_before)
     findings = tuple(CHECKS[name](night))
     return CheckResult(name, mode, "failed" if findings else "passed", findings=findings)
-
-
-def contract(night: Night) -> Iterator[Finding]:
-    """Each file has the declared columns and no null where none may be; since the version before nothing broke."""
-    declared = contract_of(TABLES[name] for name in night.made.tables if name in TABLES)
-    found = contract_of_entries(night.made.tables)
-    # Tables of an earlier release may lack what has been added since.
-    pair = (declared, found) if night.made.code == code_version() else (found, declared)
-    for sentence in breaches(*pair):
-        yield Finding("tables", sentence, "the declared columns")
-    for name, table in night.made.tables.items():
-        for column in table.columns:
-            if column.nulls and not column.nullable:
-                yield Finding(f"{name}.{printable(column.name)}", f"{column.nulls:,} nulls", "a value in every row")
-    if night.before is not None:
-        for sentence in breaches(contract_of_entries(night.before), found):
-            yield Finding("tables", sentence, "only added tables and nullable columns since the version before")
 
 
 def fewer_rows(night: Night) -> Iterator[Finding]:
@@ -336,14 +257,13 @@ def coverage(night: Night) -> Iterator[Finding]:
 
 def newest_job(night: Night) -> Iterator[Finding]:
     """A newest kept job that is too old, or that ended more than a day after now."""
-    ends: list[float | None] = []
+    newest_s: float | None = None
     if JOBS.name in night.files:
         with opened_rows(night.files[JOBS.name]) as rows:
-            scanned = rows.scanner(columns=["end_s"], filter=pc.field("flag").is_null()).to_batches()
-            ends = [pc.max(batch.column("end_s")).as_py() for batch in scanned]
+            for batch in rows.scanner(columns=["end_s"], filter=pc.field("flag").is_null()).to_batches():
+                newest_s = pc.max([newest_s, pc.max(batch.column("end_s")).as_py()]).as_py()
     most_days = night.settings.newest_job.threshold
     most = f"at most {most_days:g} days"
-    newest_s = max((end_s for end_s in ends if end_s is not None), default=None)
     if newest_s is None:
         yield Finding(JOBS.name, "no kept job with an end", most)
     elif (age_days := (night.now_s - newest_s) / DAY_S) > most_days:
@@ -353,7 +273,7 @@ def newest_job(night: Night) -> Iterator[Finding]:
 
 
 CHECKS: Mapping[str, Check] = {
-    check.__name__: check for check in (contract, fewer_rows, more_rows, null_shares, ranges, coverage, newest_job)
+    check.__name__: check for check in (fewer_rows, more_rows, null_shares, ranges, coverage, newest_job)
 }
 """Every check by its name, which is that of its settings."""
 
@@ -367,34 +287,26 @@ def failed(results: Sequence[CheckResult], *, blocking: bool) -> list[CheckResul
 
 
 BLOCKED = "blocked"
-CHECKS_FILE = "checks.json"
 KEPT_BLOCKED = 3
 """Blocked versions that stay on disk: enough to see whether a fault is new, and each takes the bytes of a version."""
 
 
-def keep_blocked(staged: Mapping[str, Path], made: Manifest, results: Sequence[CheckResult]) -> Path:
-    """Store the staged tables as a blocked version with the results of its checks; returns its folder."""
-    parent = made.root / BLOCKED
-    folder = parent / made.run_id
-    with locked(parent):
-        remove_leftovers(parent)
+def keep_blocked(staged: Mapping[str, Path], made: Manifest) -> Path:
+    """Store the staged tables as a blocked version, with the report of its checks; returns its folder."""
+    folder = made.root / BLOCKED / made.run_id
+    with locked(folder.parent):
+        remove_leftovers(folder.parent)
         publish(staged, replace(made, root=folder), Retention(newest=2))
-        write_text(folder / CHECKS_FILE, json.dumps({"checks": plain_results(results)}, indent=1) + "\n")
         others = [name for _, name in reversed(blocked_versions(made.root)) if name != made.run_id]
         for name in others[KEPT_BLOCKED - 1 :]:
-            drop_folder(parent / name)
+            drop_folder(folder.with_name(name))
     return folder
-
-
-def plain_results(results: Sequence[CheckResult]) -> list[dict[str, object]]:
-    """The results of checks in plain values for JSON."""
-    return [asdict(one) | {"findings": [asdict(finding) for finding in one.findings]} for one in results]
 
 
 def blocked_versions(output_dir: Path) -> list[tuple[int, str]]:
     """The blocked versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name.
 
-    Folders without results of checks are not ours to remove.
+    Folders without a manifest are not ours to remove.
     """
-    folders = [path.parent for path in (output_dir / BLOCKED).glob(f"*/{CHECKS_FILE}")]
+    folders = [path.parent for path in (output_dir / BLOCKED).glob(f"*/{MANIFEST}")]
     return sorted((made.created_s if (made := manifest_or_none(one)) else 0, one.name) for one in folders)

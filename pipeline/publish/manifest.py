@@ -27,7 +27,7 @@ from pipeline.publish.mirror import fetched, is_mirrored
 from pipeline.publish.store import LOCK, damage
 from pipeline.report import FieldError, Report, parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.storage import file_stamp, sha256_once, write_text
+from pipeline.storage import file_stamp, sha256_once
 from pipeline.tables import OBSERVATIONS, TABLES
 
 if TYPE_CHECKING:
@@ -49,22 +49,6 @@ _DAMAGED = "a run publishes the table anew, and `walltime doctor` finds what els
 _PROFILES = "https://datapackage.org/profiles/2.0"
 _TYPES = {"string": "string", "int64": "integer", "double": "number", "bool": "boolean"}
 _TEXT_CHARS = 4_000
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """Which run made the tables: its id, site, settings, logs (name and SHA-256) and code."""
-
-    run_id: str
-    site: str
-    settings: Mapping[str, Any]
-    logs: Sequence[tuple[str, str]]
-    code: str
-    name: str = ""
-    """The name that a user gave to the run; empty for a nightly run."""
-
-    window_s: tuple[int | None, int | None] = (None, None)
-    """Begin and end of the jobs that were used, UTC epoch seconds; null where open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +97,8 @@ class VersionEntry:
     is_withdrawn: bool = False
     """Whether a rollback took it back: it is then no answer to a question about a date."""
 
-    name: str | None = None
-    """The name that a user gave; null where an earlier release wrote the entry: then only the version says it."""
+    name: str = ""
+    """The name that a user gave; empty for a night, and in the entries of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +160,20 @@ class Manifest:
         return json.dumps(finite({name: one for name, one in asdict(self).items() if name != "root"}), indent=1) + "\n"
 
 
-def load_manifest(output_dir: Path) -> Manifest:
+def load_manifest(output_dir: Path, folder: str | None = None) -> Manifest:
     """The manifest of the current version; InputError where it is invalid or a file is missing or has another size.
 
     Parameters
     ----------
     output_dir : Path
         Folder of the published versions.
+    folder : str, optional
+        Name of the version whose manifest is read instead; it need not be published.
 
     Returns
     -------
     Manifest
-        The current version's tables, columns, reports and logs.
+        The version's tables, columns, reports and logs.
 
     Raises
     ------
@@ -201,42 +187,30 @@ def load_manifest(output_dir: Path) -> Manifest:
         ...
     pipeline.errors.InputError: ...
     """
-    return _with_files(read_manifest(output_dir))
-
-
-def load_version(output_dir: Path, folder: str) -> Manifest:
-    """The manifest of a version that need not be published; InputError as `load_manifest`."""
-    path = fetched(output_dir, output_dir / VERSIONS / folder / OWN_MANIFEST)
-    check_inside(output_dir, path)
-    manifest = read_manifest(output_dir, path)
-    if manifest.folder != folder:
-        where, expected = printable(str(path)), "the manifest of the version in this folder"
-        raise InputError(where, f"the manifest of {printable(manifest.folder)}", expected)
-    return _with_files(manifest)
-
-
-def manifest_or_none(output_dir: Path, folder: str | None = None) -> Manifest | None:
-    """The manifest of a version, or of the current one, with its files; None where it is not valid."""
-    with suppress(InputError):
-        return load_manifest(output_dir) if folder is None else load_version(output_dir, folder)
-    return None
-
-
-def _with_files(manifest: Manifest) -> Manifest:
-    """The manifest, after a look at its files; InputError where one is missing or has another size."""
+    manifest = read_manifest(output_dir, folder)
     for name, entry in manifest.tables.items():
         path = manifest.place(name)
-        check_inside(manifest.root, path)
-        if is_mirrored(manifest.root) and not path.exists():
-            continue  # It is fetched when it is read.
-        if found := damage(path, n_bytes=entry.bytes):
+        check_inside(output_dir, path)
+        # A table of a copy elsewhere is fetched when it is read.
+        found = "" if is_mirrored(output_dir) and not path.exists() else damage(path, n_bytes=entry.bytes)
+        if found:
             raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
     return manifest
 
 
-def read_manifest(output_dir: Path, path: Path | None = None) -> Manifest:
-    """The manifest of the current version, or that at a path, without a look at the files; InputError if invalid."""
-    path = path or output_dir / MANIFEST
+def manifest_or_none(output_dir: Path, folder: str | None = None) -> Manifest | None:
+    """The manifest as `load_manifest` gives it; None where it is not valid."""
+    with suppress(InputError):
+        return load_manifest(output_dir, folder)
+    return None
+
+
+def read_manifest(output_dir: Path, folder: str | None = None) -> Manifest:
+    """The manifest of the current version, or of another one, without a look at its tables; InputError if invalid."""
+    path = output_dir / MANIFEST
+    if folder is not None:
+        path = fetched(output_dir, output_dir / VERSIONS / folder / OWN_MANIFEST)
+        check_inside(output_dir, path)
     where, expected, again = printable(str(path)), "the manifest of published tables", "run again to publish it anew"
     try:
         plain = parsed_json(path.read_text(encoding="utf-8"))
@@ -254,6 +228,9 @@ def read_manifest(output_dir: Path, path: Path | None = None) -> Manifest:
     except (OSError, ValueError) as error:
         raise InputError(where, f"a file that is not valid JSON ({error})", expected, again) from None
     _check_names(manifest, where)
+    if folder not in (None, manifest.folder):
+        found = f"the manifest of {printable(manifest.folder)}"
+        raise InputError(where, found, "the manifest of the version in this folder")
     return manifest
 
 
@@ -279,17 +256,6 @@ def is_plain_name(name: str) -> bool:
     return bool(name) and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
 
 
-def is_version_folder(folder: Path) -> bool:
-    """Whether a folder holds the tables of a version and nothing else; drafts and symbolic links do not count."""
-    if not is_plain_name(folder.name) or folder.is_symlink() or not folder.is_dir():
-        return False
-    names = [path.name for path in folder.iterdir()]
-    return bool(names) and all(
-        name in OWN_FILES or name.endswith(".draft") or (name.endswith(".parquet") and name[:-8] in TABLES)
-        for name in names
-    )
-
-
 def check_inside(root: Path, path: Path) -> None:
     """InputError where links lead from a path below the store to a place outside it."""
     if not path.resolve().is_relative_to(root.resolve()):
@@ -297,18 +263,27 @@ def check_inside(root: Path, path: Path) -> None:
 
 
 def made_manifest(
-    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, output_dir: Path, created_s: int
+    staged: Mapping[str, Path], reports: Sequence[Report], run: Mapping[str, Any], output_dir: Path, created_s: int
 ) -> Manifest:
-    """The manifest of staged tables that are to be published in `output_dir`, before they have a folder there."""
+    """The manifest of staged tables that are to be published in `output_dir`, before they have a folder there.
+
+    `run` has the fields that say which run made them: run_id, site, code, settings, logs; name, from_s and to_s.
+    """
     newest_end_s = None
     if OBSERVATIONS.name in staged:
         with opened_rows(staged[OBSERVATIONS.name]) as rows:
             newest_end_s = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
     return Manifest(
-        FORMAT_VERSION, facts.run_id, "", created_s, newest_end_s, facts.site, facts.code, dict(facts.settings),
-        tuple(LogEntry(*log) for log in facts.logs), entries_of(staged), tuple(one.as_dict() for one in reports), (),
-        output_dir, facts.name, *facts.window_s,
-    )  # fmt: skip
+        format_version=FORMAT_VERSION,
+        folder="",
+        created_s=created_s,
+        data_newest_end_s=newest_end_s,
+        tables=entries_of(staged),
+        reports=tuple(one.as_dict() for one in reports),
+        previous=(),
+        root=output_dir,
+        **run,
+    )
 
 
 def entries_of(files: Mapping[str, Path]) -> dict[str, TableEntry]:
@@ -346,13 +321,6 @@ def opened_rows(path: Path) -> Iterator["Dataset"]:
     except (pa.ArrowInvalid, OSError, KeyError) as error:
         found = f"a file that cannot be read ({printable(str(error))})"
         raise InputError(printable(str(path)), found, "a published table", "run again") from None
-
-
-def write_own_files(folder: Path, manifest: Manifest) -> None:
-    """Write what stands beside the tables of a version: its lock, its description, and its manifest."""
-    (folder / LOCK).touch()
-    write_text(folder / DATAPACKAGE, package_text(manifest))
-    write_text(folder / OWN_MANIFEST, manifest.to_json())
 
 
 def finite(value: Any, text: Any = None) -> Any:

@@ -73,7 +73,7 @@ def check_no_link(path: Path, expected: str, do: str) -> Path:
     return path
 
 
-def acquire(folder: Path, *, waits: bool = False) -> BinaryIO | None:
+def acquire(folder: Path) -> BinaryIO | None:
     """The lock of a folder, which is made where it is missing, until the handle is closed; None where another holds it.
 
     InputError where the folder cannot be made. A holder may remove the file, or the folder, between any two calls here.
@@ -84,7 +84,7 @@ def acquire(folder: Path, *, waits: bool = False) -> BinaryIO | None:
             # A holder writes into the file, and a link would lead it elsewhere.
             path = check_no_link(folder / LOCK, "a file", "remove it if no run is in progress")
             handle = path.open("ab")
-            if locks(handle, path, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if locks(handle, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 _sign(handle)
                 return handle
             was_replaced = not _is_at(handle, path)
@@ -95,13 +95,9 @@ def acquire(folder: Path, *, waits: bool = False) -> BinaryIO | None:
     raise InputError(printable(str(folder)), found, "a writable folder", "choose another output folder")
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of the folder, after waiting for it."""
-    handle = acquire(folder, waits=True)
-    assert handle is not None  # nosec B101 # for the type checker
-    with handle:
-        yield
+def locked(folder: Path) -> BinaryIO:
+    """The lock of a folder, held until the handle is closed; this waits for it."""
+    return take_run_lock(folder, lambda _: None)
 
 
 def locks(handle: BinaryIO, path: Path, how: int) -> bool:
@@ -194,6 +190,12 @@ def remove_leftovers(place: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def holds_tables(folder: Path, beside: Collection[str]) -> bool:
+    """Whether a folder holds tables, perhaps files with these names, and nothing else; only such a folder is ours."""
+    names = [] if folder.is_symlink() or not folder.is_dir() else [path.name for path in folder.iterdir()]
+    return bool(names) and all(name in beside or name.endswith((".parquet", ".draft")) for name in names)
 
 
 def add_name(source: Path, target: Path) -> None:
@@ -317,10 +319,6 @@ def work_folder(output_dir: Path, announce: Announce | None = None) -> Iterator[
                     if [path.name for path in work.iterdir()] == [LOCK]:
                         (work / LOCK).unlink()
                         work.rmdir()
-    except OSError as error:
-        # An error such as that of a full disk names no file.
-        error.filename = error.filename or (str(output_dir) if error.errno else None)
-        raise
     finally:
         for folder in created:
             with suppress(OSError):
@@ -330,11 +328,12 @@ def work_folder(output_dir: Path, announce: Announce | None = None) -> Iterator[
 def keep_step(
     folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTable], Report]], kinds: Mapping[str, TableKind]
 ) -> StepResult[Path]:
-    """Write a step's folder atomically; the caller holds the lock of the work folder, and no such folder is there.
+    """Write a step's folder atomically, in place of a damaged one; the caller holds the lock of the work folder.
 
     `compute` gives the tables and the report; it writes large tables into the folder that it is called with. The bytes
     of the others depend only on their content and the code version.
     """
+    drop_folder(folder)
     with drafted(folder) as draft:
         tables, report = compute(draft)
         sums = {}
@@ -347,36 +346,22 @@ def keep_step(
     return StepResult({name: folder / f"{name}.parquet" for name in tables}, report)
 
 
-def find_step(folder: Path, writes: Collection[str]) -> StepResult[Path] | None:
-    """The stored result of a step that writes these tables, if they are intact; a damaged one is removed."""
-    with suppress(OSError, ValueError, KeyError, TypeError, WalltimeError):
-        stored = _stored(folder)
-        report = Report.from_dict(stored["report"]).check()
-        if set(stored["sha256"]) == set(writes) and is_step_intact(folder):
-            return StepResult({name: folder / f"{name}.parquet" for name in writes}, report, is_reused=True)
-    drop_folder(folder)
+def find_step(folder: Path) -> StepResult[Path] | None:
+    """The stored result of a step; None unless its files are those that were written with its report."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, WalltimeError):
+        stored = parsed_json((folder / _REPORT).read_text(encoding="utf-8"))
+        report, paths = Report.from_dict(stored["report"]).check(), {}
+        for name, sha256 in stored["sha256"].items():
+            paths[name] = folder / f"{name}.parquet"
+            if damage(paths[name], sha256):
+                return None
+        return StepResult(paths, report, is_reused=True)
     return None
 
 
-def is_step_intact(folder: Path) -> bool:
-    """Whether the files of a finished step are those that were written with its report."""
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return not any(damage(folder / f"{name}.parquet", sum_) for name, sum_ in _stored(folder)["sha256"].items())
-    return False
-
-
-def _stored(folder: Path) -> Any:
-    return parsed_json((folder / _REPORT).read_text(encoding="utf-8"))
-
-
 def step_folders(work: Path) -> set[str]:
-    """The names of the folders of finished steps: tables and their report, and nothing else; drafts are none."""
-    found = set()
-    for folder in work.glob("[!.]*-*"):
-        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        if names and all(name == _REPORT or name.endswith(".parquet") for name in names):
-            found.add(folder.name)
-    return found
+    """The names of the folders of finished steps; drafts are none."""
+    return {folder.name for folder in work.glob("[!.]*-*") if holds_tables(folder, {_REPORT})}
 
 
 def keep_steps(work: Path, names: Collection[str]) -> None:

@@ -24,17 +24,19 @@ from pathlib import Path
 from pipeline.errors import InputError, printable
 from pipeline.publish import store
 from pipeline.publish.manifest import (
+    DATAPACKAGE,
     MANIFEST,
+    OWN_FILES,
+    OWN_MANIFEST,
     PIN,
     VERSIONS,
     Manifest,
     VersionEntry,
-    is_version_folder,
+    is_plain_name,
     load_manifest,
-    load_version,
     manifest_or_none,
+    package_text,
     read_manifest,
-    write_own_files,
 )
 from pipeline.publish.mirror import is_mirrored
 from pipeline.storage import sync_folder, write_text
@@ -117,7 +119,7 @@ def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
 def promote(output_dir: Path, text: str, now_s: int) -> Manifest:
     """Publish a version that is on disk; its tables are compared with their digests first."""
     with _writing(output_dir, creates=False) as before:
-        return _published_again(named_manifest(output_dir, text), before, now_s)
+        return _published_again(find_version(output_dir, text), before, now_s)
 
 
 def rollback(output_dir: Path, now_s: int) -> Manifest:
@@ -127,31 +129,25 @@ def rollback(output_dir: Path, now_s: int) -> Manifest:
         if before is None or not earlier:
             where = printable(str(output_dir))
             raise InputError(where, "no version that was published before", "one to go back to")
-        own = load_version(output_dir, earlier[0].folder)
-        restored = _published_again(own, before, now_s, withdraws=True)
-        _write_pin(earlier[0].path, now_s)
+        restored = _published_again(earlier[0], before, now_s, withdraws=True)
+        _pin(earlier[0], now_s)
         return restored
 
 
-def pin(output_dir: Path, text: str, now_s: int) -> StoredVersion:
-    """Pin a version, so that it stays whatever its age."""
+def pin(output_dir: Path, text: str, since_s: int | None) -> StoredVersion:
+    """Pin a version, so that it stays whatever its age; without a time unpin it, so that a later publication may."""
     with _writing(output_dir, creates=False):
         found = find_version(output_dir, text)
-        _write_pin(found.path, now_s)
+        _pin(found, since_s)
     return found
 
 
-def _write_pin(version: Path, now_s: int) -> None:
-    write_text(version / PIN, json.dumps({"since_s": now_s}) + "\n")
-
-
-def unpin(output_dir: Path, text: str) -> StoredVersion:
-    """Unpin a version; it may go with a later publication."""
-    with _writing(output_dir, creates=False):
-        found = find_version(output_dir, text)
-        (found.path / PIN).unlink(missing_ok=True)
-        sync_folder(found.path)
-    return found
+def _pin(version: StoredVersion, since_s: int | None) -> None:
+    if since_s is not None:
+        write_text(version.path / PIN, json.dumps({"since_s": since_s}) + "\n")
+        return
+    (version.path / PIN).unlink(missing_ok=True)
+    sync_folder(version.path)
 
 
 @contextmanager
@@ -172,7 +168,10 @@ def _writing(output_dir: Path, *, creates: bool = True) -> Iterator[Manifest | N
         yield before
 
 
-def _published_again(own: Manifest, before: Manifest | None, now_s: int, *, withdraws: bool = False) -> Manifest:
+def _published_again(
+    version: StoredVersion, before: Manifest | None, now_s: int, *, withdraws: bool = False
+) -> Manifest:
+    own = load_manifest(version.path.parents[1], version.folder)
     if before is not None and own.folder == before.folder:
         return before
     for name in own.tables:
@@ -199,13 +198,13 @@ def _make_current(
     history = [one for one in entries if one.folder != own.folder and (output_dir / VERSIONS / one.folder).is_dir()]
     stored = stored_versions(output_dir, [own.history[0], *history])
     gone = expired(stored, retention, now_s) if retention else set()
-    # With the names in it, no later listing reads the manifests of versions for them.
-    names = {one.folder: one.name for one in stored}
-    kept = tuple(replace(one, name=names.get(one.folder)) for one in history if one.folder not in gone)
+    kept = tuple(one for one in history if one.folder not in gone)
     manifest = replace(own, previous=kept, published_s=now_s)
     write_text(output_dir / MANIFEST, manifest.to_json())
     for folder in sorted(gone):
-        _drop_unused(output_dir / VERSIONS / folder)
+        if lock := _lock(output_dir / VERSIONS / folder, fcntl.LOCK_EX):
+            with lock:
+                store.drop_folder(output_dir / VERSIONS / folder)
     return manifest
 
 
@@ -214,7 +213,7 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     wanted_name, versions = version_name(made.created_s, made.run_id), made.root / VERSIONS
     shas = {name: entry.sha256 for name, entry in made.tables.items()}
     for folder in sorted(versions.glob(f"*Z-{made.run_id[:ID_CHARS]}*")):
-        own = manifest_or_none(made.root, folder.name) if is_version_folder(folder) else None
+        own = manifest_or_none(made.root, folder.name) if store.holds_tables(folder, OWN_FILES) else None
         if own is not None and (own.run_id, own.name) == (made.run_id, made.name):
             has_bytes = {name: entry.sha256 for name, entry in own.tables.items()} == shas
             if has_bytes and not any(store.damage(own.place(name), sha256) for name, sha256 in shas.items()):
@@ -226,14 +225,14 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     with store.drafted(folder) as draft:
         for name, source in staged.items():
             store.add_name(source, draft / f"{name}.parquet")
-        write_own_files(draft, manifest)
+        (draft / store.LOCK).touch()
+        write_text(draft / DATAPACKAGE, package_text(manifest))
+        write_text(draft / OWN_MANIFEST, manifest.to_json())
     return manifest
 
 
 def version_name(created_s: int, run_id: str) -> str:
-    """The name of a version, as in 2026-11-22T0310Z-0a1b2c3d (UTC); InputError for an id that is no name of a file."""
-    if not re.fullmatch(r"\w[\w-]*", run_id):
-        raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
+    """The name of a version, as in 2026-11-22T0310Z-0a1b2c3d (UTC)."""
     return f"{datetime.fromtimestamp(created_s, UTC):%Y-%m-%dT%H%MZ}-{run_id[:ID_CHARS]}"
 
 
@@ -298,14 +297,14 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
             history = read_manifest(output_dir).history
     places, found = {entry.folder: place for place, entry in enumerate(history)}, list[StoredVersion]()
     for path in sorted((output_dir / VERSIONS).glob("[!.]*")):
-        if not is_version_folder(path):
+        if not is_plain_name(path.name) or not store.holds_tables(path, OWN_FILES):
             continue
-        place = places.get(path.name)
-        entry = VersionEntry("", path.name, 0) if place is None else history[place]
         # A night lists hundreds of versions: the manifests of those that were published are not read.
-        if entry.name is None:
+        if (place := places.get(path.name)) is not None:
+            entry = history[place]
+        else:
             own = manifest_or_none(output_dir, path.name)
-            entry = replace(entry, name=own.name if own else "") if place is not None or own is None else own.history[0]
+            entry = own.history[0] if own else VersionEntry("", path.name, 0)
         found.append(StoredVersion(**asdict(entry), path=path, place=place, is_pinned=(path / PIN).exists()))
     return sorted(found, key=lambda one: (one.place is None, one.place or 0, -one.created_s, one.folder))
 
@@ -313,24 +312,16 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
 def find_version(output_dir: Path, text: str) -> StoredVersion:
     """The version with this folder, given name or run id, or the only one whose folder begins so; else InputError."""
     versions, where = stored_versions(output_dir), printable(str(output_dir))
-    for matches in (
-        [one for one in versions if one.folder == text],
-        [one for one in versions if text and text in (one.name, one.run_id)],
-        [one for one in versions if text and one.folder.startswith(text)],
-    ):
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            listed = ", ".join(one.folder for one in matches[:5])
-            raise InputError(where, f"{len(matches)} versions named {printable(text)}", f"one of them, as in {listed}")
+    named = [one for one in versions if text and text in (one.folder, one.name, one.run_id)]
+    matches = named or [one for one in versions if text and one.folder.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        listed = ", ".join(one.folder for one in matches[:5])
+        raise InputError(where, f"{len(matches)} versions named {printable(text)}", f"one of them, as in {listed}")
     listed = ", ".join(one.name or one.folder for one in versions[:5]) or "a folder with versions"
     found = f"no version {printable(text) or '(an empty name)'}"
     raise InputError(where, found, f"one of {listed}", "`walltime versions list` lists them")
-
-
-def named_manifest(output_dir: Path, text: str) -> Manifest:
-    """The manifest of the version that a name means; InputError where it has none, or where a table is damaged."""
-    return load_version(output_dir, find_version(output_dir, text).folder)
 
 
 def version_as_of(output_dir: Path, as_of_s: int | None = None) -> Manifest:
@@ -351,7 +342,7 @@ def version_as_of(output_dir: Path, as_of_s: int | None = None) -> Manifest:
         expected = f"{oldest} or later, when the oldest version was made"
         raise InputError(f"--as-of {asked}", "no version so old", expected)
     chosen = max(old_enough, key=lambda entry: entry.created_s)
-    return current if chosen.folder == current.folder else load_version(output_dir, chosen.folder)
+    return current if chosen.folder == current.folder else load_manifest(output_dir, chosen.folder)
 
 
 @contextmanager
@@ -364,13 +355,16 @@ def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = Non
     for _ in range(_TRIES):
         stamp = _stamp(output_dir)
         try:
-            manifest = version_as_of(output_dir, as_of_s) if name is None else named_manifest(output_dir, name)
+            if name is None:
+                manifest = version_as_of(output_dir, as_of_s)
+            else:
+                manifest = load_manifest(output_dir, find_version(output_dir, name).folder)
         except InputError:
             # Its files may have been removed after the manifest was read; then another manifest is there by now.
             if _stamp(output_dir) == stamp:
                 raise
             continue
-        if lock := _shared_lock(output_dir / VERSIONS / manifest.folder):
+        if lock := _lock(output_dir / VERSIONS / manifest.folder, fcntl.LOCK_SH):
             with lock:
                 yield manifest
             return
@@ -386,22 +380,15 @@ def _stamp(output_dir: Path) -> tuple[int, int] | None:
     return None
 
 
-def _shared_lock(folder: Path) -> AbstractContextManager[object] | None:
-    """A reader's lock on a version, which does nothing where there are no locks; None where the version is removed."""
+def _lock(folder: Path, how: int) -> AbstractContextManager[object] | None:
+    """The lock of a version, a reader's or that of its removal; it does nothing where there are no locks.
+
+    None where the version is removed, or another one's lock is in the way.
+    """
     with suppress(OSError):
         handle = (folder / store.LOCK).open("rb")
-        if store.locks(handle, folder / store.LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB):
+        if store.locks(handle, folder / store.LOCK, how | fcntl.LOCK_NB):
             return handle
         handle.close()
         return None
     return nullcontext() if folder.is_dir() or is_mirrored(folder.parents[1]) else None
-
-
-def _drop_unused(folder: Path) -> None:
-    """Remove a version unless a reader holds its lock."""
-    with suppress(OSError), (folder / store.LOCK).open("rb") as handle:
-        if not store.locks(handle, folder / store.LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            return
-        store.drop_folder(folder)
-        return
-    store.drop_folder(folder)

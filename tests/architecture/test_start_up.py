@@ -18,7 +18,7 @@ from tests.unit.ingest.logs import row
 
 ROOT = Path(__file__).parents[2]
 SPARED = ("pandas", "scipy", "prefect", "duckdb", "numba", "rich", "matplotlib", "numpy.ma", "pipeline.run")
-SPARED_QUERIES = ("pandas", "prefect", "duckdb", "rich", "matplotlib", "pipeline.run", "pyarrow._compute")
+SPARED_QUERIES = ("pandas", "prefect", "duckdb", "rich", "matplotlib", "pipeline.run")
 HEAVY = ("pandas", "scipy", "prefect", "duckdb", "pipeline.run", "pipeline.clean")
 
 

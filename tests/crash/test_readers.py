@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.publish import Retention, RunFacts, reading
+from pipeline.publish import Retention, reading
 from pipeline.storage import write_table
 from pipeline.tables import JOBS
 from tests.crash.nights import expected_version
 from tests.crash.read_store import LIBRARIES, look
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 from tests.unit.publish.numbered_versions import NOON, Clock
 from tests.unit.publish.versions_of_tables import folder_of
 
@@ -27,7 +27,7 @@ def put(out: Path, site: str, n_jobs: int) -> dict[str, Any]:
     publish(
         staged,
         [],
-        RunFacts(f"run-{site}", site, {}, [], "code"),
+        facts_of(f"run-{site}", site, {}, [], "code"),
         output_dir=out,
         created_s=0,
         retention=Retention(newest=3),

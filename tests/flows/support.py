@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.publish import Retention, RunFacts
+from pipeline.publish import Retention
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import STATE
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 from tests.rows import jobs_of
 
 HOUR_S = 3600
@@ -29,7 +29,7 @@ class Outcome:
 def put_out(table: pa.Table, folder: Path, settings: RunSettings, site: str = "here") -> Path:
     """A published folder that holds a STATE and nothing else."""
     staged = {"state": write_table(folder / "staged" / "state.parquet", table, STATE)}
-    facts = RunFacts("run", site, settings.model_dump(mode="json"), [], "code")
+    facts = facts_of("run", site, settings.model_dump(mode="json"), [], "code")
     publish(staged, [], facts, output_dir=folder / "out", created_s=0, retention=Retention(newest=2))
     return folder / "out"
 

@@ -19,12 +19,12 @@ import typer
 
 from flows.cli.typer_app import ACTING_COMMANDS, LASTING_COMMANDS, PANELS, STEPPING_COMMANDS, application
 from flows.services.published.published_folder import DEFAULT_FOLDER, published_folder
-from pipeline.publish import Retention, RunFacts
+from pipeline.publish import Retention
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS
 from tests.flows.support import SAMPLES, Outcome
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 
 Walltime = Callable[..., Outcome]
 ROOT: Any = typer.main.get_command(application())
@@ -46,7 +46,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
 def published(jobs: pa.Table, folder: Path) -> Path:
     """A folder of published tables that holds JOBS alone."""
     staged = {"jobs": write_table(folder / "staged" / "jobs.parquet", jobs, JOBS)}
-    facts = RunFacts("0a1b2c3d4e5f", "oxbow", RunSettings().model_dump(mode="json"), [], "code")
+    facts = facts_of("0a1b2c3d4e5f", "oxbow", RunSettings().model_dump(mode="json"), [], "code")
     publish(staged, [], facts, output_dir=folder, created_s=0, retention=Retention(newest=2))
     return folder
 

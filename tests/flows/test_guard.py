@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from flows.services.guard import Guard
+from flows.services.published.published_folder import live_pointer
 from flows.services.run.prepare import run_settings
 from flows.services.schedulers import SLURM
-from flows.services.starts_table import starts_pointer
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
 from pipeline.ingest.limit_comment import asked_s_of, limit_comment, set_s_of
@@ -183,7 +183,7 @@ def test_while_a_job_waits_too_long_those_of_its_partition_have_their_requests(
         answered_by=["draws"] * 2,
         is_newest=[False, True],
     )
-    with new_table(starts_pointer(site.out)) as draft:
+    with new_table(live_pointer(site.out, "starts")) as draft:
         write_table(draft, rows, STARTS)
     site.queue(slurm_job(7), running(8, 3000.0), running(9, 3000.0, partition="short"))
     guarded(walltime, site)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flows.services.initialising import initialise, look, slurm_environment, unit_texts, unit_word
-from flows.services.run.prepare import prepare, run_settings
+from flows.services.run.prepare import prepare_run, resolve, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, job
@@ -77,7 +77,7 @@ def test_the_config_of_sacct_is_what_a_run_reads(tmp_path: Path, monkeypatch: py
     Sacct(tmp_path / "bin", [job(n) for n in range(8)])
     text = (tmp_path / "a.toml").read_text()
     (tmp_path / "a.toml").write_text(text.replace('since = "90d"', 'since = "2026-01-01"'))
-    run = prepare(tmp_path / "a.toml")
+    run = prepare_run(*resolve(tmp_path / "a.toml"))
     assert [Path(label).suffix for label in run.log_labels] == [".parquet"]
     assert Path(run.settings.output_dir) == tmp_path / "a-tables"
 
@@ -92,7 +92,7 @@ def test_a_silent_sacct_gives_way_to_the_accounting_folder(tmp_path: Path) -> No
     for name in ("20260101", "20260102", "tmp"):
         shutil.copy(SAMPLES / "traps.swf", folder / name)
     initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), root)
-    run = prepare(tmp_path / "a.toml")
+    run = prepare_run(*resolve(tmp_path / "a.toml"))
     assert [Path(label).name for label in run.log_labels] == ["20260101", "20260102"]
     assert "accounting storage is disabled" in (tmp_path / "a.toml").read_text()
 

@@ -15,13 +15,13 @@ from pipeline.estimate.stage import learn_state
 from pipeline.ingest import ingest
 from pipeline.ingest.derive import inputs_of
 from pipeline.inputs.log_models import publish_models
-from pipeline.publish import Retention, RunFacts
+from pipeline.publish import Retention
 from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import INPUT_MODELS, STATE
 from tests.flows.support import SAMPLES, Outcome
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 from tests.simulation.named_inputs import law_s
 
 Walltime = Callable[..., Outcome]
@@ -61,7 +61,7 @@ def published(config: Path) -> Path:
         "state": write_table(staged / "state.parquet", state, STATE),
         "input_models": write_table(staged / "input_models.parquet", models, INPUT_MODELS),
     }
-    facts = RunFacts("run", "names", settings.model_dump(mode="json"), [], "code")
+    facts = facts_of("run", "names", settings.model_dump(mode="json"), [], "code")
     publish(tables, [], facts, output_dir=config.parent / "out", created_s=0, retention=Retention(newest=2))
     return config.parent / "out"
 

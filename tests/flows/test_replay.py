@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.published.planned_limit import limit_answer
 from flows.services.replaying import replay_task, subject_of
 from pipeline.export.scheduler_files import plugin
+from pipeline.limits.plan import limit_answer
 from pipeline.limits.soft import planned_limits
 from pipeline.schedule.workload import Shakes
 from pipeline.storage import read_table

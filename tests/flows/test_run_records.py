@@ -45,10 +45,10 @@ def sacct_config(tmp_path: Path, sacct: Sacct) -> Path:
 def test_a_failing_sacct_is_asked_again_and_a_bad_setting_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.prefect import tasks
     from flows.prefect.nightly import nightly
+    from flows.prefect.nightly import sacct as task
 
-    monkeypatch.setattr(tasks.sacct, "retry_delay_seconds", [0.01] * 3)
+    monkeypatch.setattr(task, "retry_delay_seconds", [0.01] * 3)
 
     sacct = Sacct(tmp_path / "bin", [job(n) for n in range(8)])
     config = sacct_config(tmp_path, sacct)
@@ -83,3 +83,22 @@ def test_a_ctrl_c_of_a_terminal_ends_the_run_at_once_and_prefect_knows(tmp_path:
     assert run.returncode == 130 and "Traceback" not in left and time.monotonic() - began < 30
     with closing(sqlite3.connect(tmp_path / "home" / "prefect.db")) as database:
         assert database.execute("SELECT state_name FROM flow_run").fetchall() == [("Crashed",)]
+
+
+def test_a_killed_run_takes_the_temporary_server_with_it(tmp_path: Path) -> None:
+    own = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL")
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    command = [sys.executable, "-m", "flows.cli", "run", "configs/sample.toml", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(
+        command, env=environment | {"PREFECT_HOME": str(tmp_path / "home")}, cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stderr is not None and run.stderr.readline().startswith("ingest")
+        children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        servers = [child for child in children if b"uvicorn" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        assert len(servers) == 1
+        run.kill()
+    for _ in range(100):
+        if not Path(f"/proc/{servers[0]}").exists():
+            break
+        time.sleep(0.2)
+    assert not Path(f"/proc/{servers[0]}").exists()

@@ -2,11 +2,14 @@
 
 import json
 import re
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -14,9 +17,13 @@ import pytest
 
 from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, write_run
 from pipeline.errors import ConfigError, InputError
-from pipeline.publish import load_manifest
+from pipeline.publish import RunFacts, load_manifest
 from pipeline.publish.store import WORK, RunInProgressError
+from pipeline.publish.versions import RETENTION
 from pipeline.settings import RunSettings
+from pipeline.storage import write_table
+from pipeline.tables import JOBS
+from tests.publishing import publish
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -49,12 +56,36 @@ def test_the_schedule_is_in_the_sites_zone_under_a_name_of_its_own() -> None:
         assert served_of(SETTINGS, "15 2 * * *", None).api == "http://127.0.0.1:4200/api"
 
 
+def test_serving_waits_for_a_night_that_is_about_to_be_due() -> None:
+    from flows.prefect.serving import served_of, until_due
+
+    served = served_of(SETTINGS, "15 2 * * *", None)  # 01:15 UTC
+    ahead = {seconds: until_due(served, datetime(2026, 11, 27, 1, 14, seconds, tzinfo=UTC)) for seconds in (10, 40, 59)}
+    assert ahead == {10: 0.0, 40: 20.0, 59: 1.0}
+    assert until_due(served, datetime(2026, 11, 27, 1, 15, 1, tzinfo=UTC)) == 0.0
+
+
 def test_a_server_answers_or_it_does_not() -> None:
     from prefect.settings import PREFECT_API_URL
 
     from flows.prefect import serving
 
     assert serving.answers(str(PREFECT_API_URL.value())) and not serving.answers("http://127.0.0.1:9/api")
+
+
+def test_a_server_without_its_database_is_away() -> None:
+    """Its `/health` still says that all is well, as when PostgreSQL is stopped."""
+    from flows.prefect import serving
+
+    class WithoutDatabase(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/api/health" else 503)
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), WithoutDatabase) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        assert not serving.answers(f"http://127.0.0.1:{server.server_port}/api")
+        server.shutdown()
 
 
 def test_a_second_serve_of_a_site_says_so_and_ends(config: Path, tmp_path: Path, walltime: Callable[..., Any]) -> None:
@@ -179,6 +210,44 @@ def test_a_paused_schedule_and_a_first_start_run_nothing(
     assert len(ran) == 1
 
 
+def test_each_night_is_reported_with_its_own_version(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import serving
+
+    out, told, now_s = tmp_path / "out", [], float(int(time.time()))
+    jobs = JOBS.build(site=["oxbow"], job_id=["1"], restart=[0], source_file=["a"], source_line=[1])
+    staged = {"jobs": write_table(tmp_path / "jobs.parquet", jobs, JOBS)}
+    for number, run_id in enumerate(("first", "second")):
+        facts = RunFacts(run_id, "oxbow", {}, [], "code")
+        publish(staged, [], facts, output_dir=out, created_s=int(now_s) + number, retention=RETENTION)
+    runs = [replace(record("succeeded", now_s - 60, now_s), run_id=run_id) for run_id in ("first", "second")]
+    watch._keep([serving.Night(now_s - 60, run) for run in runs])
+    monkeypatch.setattr(serving, "emit_version", lambda manifest, _: told.append(manifest.run_id))
+    watch.report()
+    assert told == ["first", "second"]
+
+
+def test_a_night_is_reported_whose_record_the_next_run_replaces(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import serving
+
+    record_text = json.dumps(asdict(record("succeeded", time.time(), time.time())))
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import json, os, pathlib, sys, time\n"
+        f"path, record = pathlib.Path({str(tmp_path / 'out' / LAST_RUN)!r}), json.loads({record_text!r})\n"
+        "path.write_text(json.dumps(record | {'run_id': 'own', 'pid': os.getpid()}))\n"
+        "time.sleep(1)\n"
+        "path.write_text(json.dumps(record | {'run_id': 'next', 'flow_run': 'of the next'}))\n"
+    )
+    monkeypatch.setattr(serving, "program", lambda: [sys.executable, str(script)])
+    watch._run_plainly(time.time() - 60)
+    kept = json.loads((tmp_path / "out/serve" / serving.UNREPORTED).read_text())
+    assert [night["run"]["run_id"] for night in kept] == ["own"]
+
+
 def test_a_killed_run_is_crashed_also_where_it_sent_no_heartbeat(
     watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +288,13 @@ def test_a_run_that_could_not_report_its_end_is_given_that_of_its_record(watch: 
         assert found.state_name == "Cancelled"
     else:
         assert found.state_name == "Completed" and "could not report its end" in (found.state.message or "")
+
+
+def test_the_form_of_a_run_in_prefects_pages_says_what_each_parameter_means() -> None:
+    from flows.prefect.nightly import nightly, rerun
+
+    for flow in (nightly, rerun):
+        assert [name for name, one in flow.parameters.properties.items() if not one.get("description")] == []
 
 
 def test_automations_are_made_once_and_a_block_that_is_not_there_is_a_sentence(watch: Any) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from flows.services.metrics import folder_metrics
 from flows.services.schedulers import SLURM
-from flows.services.starts_table import note_starts, read_starts, start_errors
+from flows.services.when import note_starts, read_starts, start_errors
 from pipeline.estimate.stage import learn_state
-from pipeline.publish import Retention, RunFacts
+from pipeline.publish import Retention
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import write_table
 from pipeline.tables import GROUPS, JOBS, PREDICTIONS, STATE
@@ -21,7 +21,7 @@ from tests.flows.fake_programs import Program
 from tests.flows.support import Outcome, history
 from tests.flows.test_guard import slurm_job as queued_job
 from tests.flows.test_pbs_queue import as_qstat, pbs_job
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 from tests.rows import jobs_of
 
 Walltime = Callable[..., Outcome]
@@ -67,7 +67,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind, rows in ((GROUPS, [group]), (PREDICTIONS, curve)):
         made = pa.Table.from_pylist(rows, schema=kind.empty().schema)
         staged[kind.name] = write_table(folder / f"{kind.name}.parquet", made, kind)
-    facts = RunFacts("run", "here", RunSettings().model_dump(mode="json"), [], "code")
+    facts = facts_of("run", "here", RunSettings().model_dump(mode="json"), [], "code")
     publish(staged, [], facts, output_dir=folder / "out", created_s=0, retention=Retention(newest=2))
     return folder / "out"
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.services.initialising import slurm_value
+from flows.services.schedulers import controller
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE, PLUGIN_FILE, plugin
 from pipeline.ingest.limit_comment import asked_s_of, set_s_of
@@ -542,4 +542,4 @@ def test_a_withdrawal_leaves_no_trace(trial: Trial) -> None:
     assert before == [round(kind.planned_s / 60)] * 4 and code == 0 and not has_heartbeat
     assert [minutes for minutes, _ in after] == [kind.minutes] * 4
     assert not any("walltime" in comment for _, comment in after)
-    assert slurm_value("ClusterName", trial.environment) == "trial"
+    assert controller(trial.environment).cluster == "trial"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeline.report import Report
 
 UNREADABLE_EXIT = 2
-"""The exit code where none of the logs can be read."""
+"""The exit code if none of the logs can be read."""
 
 
 def ingest(
@@ -119,7 +119,7 @@ def clean(
     config: Path | None = shared.CONFIG_OPTION,
     all: bool = option("--all", "List every burst, not only the first ten.", False),
 ) -> Answer:
-    """Flag jobs that should not be learnt from; list bursts, and how setting them aside changes the log.
+    """Flag jobs that should not be used for training; list bursts, and show what leaving them out changes.
 
     A config gives the settings under [site] and [clean]. Two more tables are written beside the jobs: <out>.bursts and
     <out>.effect.
@@ -147,7 +147,7 @@ def backtest(
     ctx: typer.Context,
     given: Path = argument("CONFIG", "A TOML file, as for walltime run."),
     log: list[str] | None = option(
-        "--log PATH", "A log or a table of jobs instead of the config's; each is scored by itself; repeatable."
+        "--log PATH", "A log or a table of jobs instead of the config's; each is scored separately; repeatable."
     ),
     methods: str | None = option("--methods A,B", "Methods to score; default: all."),
     by: Literal["month", "size"] | None = option("--by", "Also list the errors by month of submit, or by processors."),
@@ -156,14 +156,14 @@ def backtest(
     errors: Path | None = option(
         "--errors FILE", "Write each scored job's estimates by each method beside its runtime: .csv or .parquet."
     ),
-    check_leaks: bool = option("--check-leaks", "First check that no method uses what was not yet known.", False),
+    check_leaks: bool = option("--check-leaks", "First check that no method uses what came after the submit.", False),
     staleness: str | None = option(
         "--staleness AGE,...",
         "Estimate from what was known at the last midnight (UTC) that is at least this long before the submit, "
         "as in 0,1d,7d; live: from all that was known at the submit. Default: live.",
     ),
     compare_cleaning: bool = option(
-        "--compare-cleaning", "Also score estimates that do not learn from the jobs that cleaning sets aside.", False
+        "--compare-cleaning", "Also score estimates that are trained without the jobs that cleaning sets aside.", False
     ),
     predictions: bool = option(
         "--predictions",
@@ -240,21 +240,22 @@ def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path
 
 
 def replay(
-    given: list[Path] = argument("CONFIG|LOG...", "A TOML file, as for walltime run, or logs, each by itself."),
+    given: list[Path] = argument("CONFIG|LOG...", "A TOML file, as for walltime run, or logs, each replayed alone."),
     policy: str = option(
         "--policy A,B", "fcfs, easy, easy-sjbf, conservative, each compared with EASY with requests.", "easy,easy-sjbf"
     ),
     estimates: str = option(
         "--estimates A,B",
-        "What is planned with: soft (limits by the quantiles soft-10, soft-50 and soft-80, raised by the guard), order "
-        "(requests, tried by our median), control (soft limits by a tenth of the request), perfect, request, last2.",
+        "What to plan with: soft (limits by the quantiles soft-10, soft-50 and soft-80, raised by the guard), order "
+        "(requests, tried in order of our median), control (soft limits by a tenth of the request), perfect, request, "
+        "last2.",
         "soft,order,control,perfect",
     ),
     convention: Literal["natural", "pyss"] = option(
         "--convention", "natural: runtimes end at the request; pyss: as that simulator, also its score.", "natural"
     ),
     shakes: int = option(
-        "--shakes", "Replays with shaken arrivals; 0: one of the log as it is.", 20, min=0, max=10_000
+        "--shakes", "Number of replays with shifted submit times; 0: one of the log as it is.", 20, min=0, max=10_000
     ),
     jitter: float = option("--jitter MIN", "Largest shift of a submit.", 10.0, min=0, max=1e5),
     seed: int = option("--seed", shared.SEED_MEANS, 1, min=0),
@@ -267,7 +268,7 @@ def replay(
     ),
     out: Path | None = option("--out DIR", "Also write replay.parquet and replay.html there."),
 ) -> Answer:
-    """Replay logs under other policies and estimates: what the jobs would have gained, and who would have lost.
+    """Replay logs under other policies and estimates: what jobs would have gained, and which users would have lost.
 
     \b
     Examples:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 REFUSED = 3
-"""The exit code where the model can answer none of the points."""
+"""The exit code if the model can predict none of the points."""
 
 MODEL = argument("DIR", "The folder that walltime inputs learn wrote.")
 
 
 def learn(
-    runs: Path = argument("RUNS.csv", "One row a run: its inputs and its runtime."),
+    runs: Path = argument("RUNS.csv", "One row per run: its inputs and its runtime."),
     out: Path = option("--out DIR", "Folder of the model; made where it is missing.", ...),
     target: str = option("--target COLUMN", "Column of runtimes, s.", "time_s"),
     inputs: str | None = option("--inputs A,B", "Columns that are inputs; default: every column without another role."),
@@ -40,20 +40,20 @@ def learn(
     procs: str | None = option(
         "--procs COLUMN", "Column of processors, or their formula, as in P*Q; for costs of runs."
     ),
-    batch: str | None = option("--batch COLUMN", "Column that says which runs were made together; folds follow it."),
-    time: str | None = option("--time COLUMN", "Column of times, as numbers; folds follow it without a batch."),
-    censored: str | None = option("--censored COLUMN", "Column that is true where a run was stopped before its end."),
+    batch: str | None = option("--batch COLUMN", "Column of batches of runs; cross-validation keeps them whole."),
+    time: str | None = option("--time COLUMN", "Column of times, as numbers; splits the runs without a batch."),
+    censored: str | None = option("--censored COLUMN", "Column that is true if a run was stopped before its end."),
     method: Literal["auto", "gp"] = option(
         "--method",
-        "How to learn; gp: Gaussian processes; auto: also boosted trees, where these lower the error.",
+        "Kind of model; gp: Gaussian processes; auto: also boosted trees, if these lower the error.",
         "auto",
     ),
     seed: int = shared.SEED,
 ) -> Answer:
     """Learn the runtime as a function of the inputs of runs, and write the model.
 
-    The error is that of runs which the model had not seen. Name a batch or a time where runs came in batches: random
-    folds promise too much there. `predict` answers with the model, `suggest` names the next runs to make.
+    The error is measured on runs that the model has not seen. Name a batch or a time column if runs were made in
+    batches: random folds then underestimate the error. `predict` uses the model, `suggest` recommends the next runs.
 
     \b
     Examples:
@@ -71,13 +71,13 @@ def learn(
 def predict_points(
     folder: Path = MODEL,
     at: list[str] | None = option("--at N=1000,NB=64", "A value of every input, joined by commas; repeatable."),
-    points: Path | None = option("--points FILE.csv", "One row a point, with a column for each input."),
-    out: Path | None = option("--out PATH", "Also write the answers, as .parquet or .csv."),
+    points: Path | None = option("--points FILE.csv", "One row per point, with a column for each input."),
+    out: Path | None = option("--out PATH", "Also write the predictions, as .parquet or .csv."),
 ) -> Answer:
     """Predict runtimes at points, with intervals and the expected error.
 
-    A point that the model cannot answer has no runtime; its status and its reason say why. Where it can answer none of
-    the points, the exit code is 3.
+    A point that the model cannot predict has no runtime; its status and its reason say why. If the model can predict
+    none of the points, the exit code is 3.
 
     \b
     Examples:
@@ -102,17 +102,17 @@ def suggest(
     folder: Path = MODEL,
     candidates: Path | None = option(
         "--candidates FILE.csv",
-        "Runs that can be made, one a row; default: new combinations of the inputs' values, 2,000 at most.",
+        "Possible runs, one per row; default: new combinations of the inputs' values, 2,000 at most.",
     ),
-    budget: float | None = option("--budget", "What the runs may cost together, in --unit."),
+    budget: float | None = option("--budget", "What the runs may cost in total, in --unit."),
     runs: int | None = option("--runs", "How many runs at most; default 20 without a budget.", min=1),
     unit: Literal["runs", "seconds", "proc-seconds"] = option(
-        "--unit", "What a run costs; proc-seconds need that learn was given --procs.", "proc-seconds"
+        "--unit", "The unit of cost; proc-seconds needs a model that was learnt with --procs.", "proc-seconds"
     ),
 ) -> Answer:
-    """Name the runs to make next, best first, as far as a budget goes.
+    """Recommend the next runs within a budget, best first.
 
-    Not every combination of values can be run on every code: then give --candidates. Costs are predicted.
+    If not every combination of values can be run, give --candidates. Costs are predictions.
 
     \b
     Examples:
@@ -224,11 +224,11 @@ def plan_phases(
     folder: Path = FOLDER,
     budget: str | None = option("--budget 5%", "Share of the run to spend, warm-up included. Default: 5%."),
     samples: int | None = option(
-        "--samples", "Instead: this many occurrences of each phase, or all where it has fewer.", min=1
+        "--samples", "Instead: this many occurrences of each phase, or all if it has fewer.", min=1
     ),
     warmup: int | None = option("--warmup", "Occurrences before each timed one that warm up.", min=0, max=1000),
 ) -> Answer:
-    """Plan what to time: from which MPI call to which, per rank. The trace of the reference run alone decides.
+    """Plan what to time: from which MPI call to which, per rank. Only the trace of the reference run is used.
 
     \b
     Examples:
@@ -270,7 +270,7 @@ def time_phases(
 def predict_phases(
     folder: Path = FOLDER,
     platform: str = PLATFORM,
-    publish: Path | None = option("--publish DIR", "Also keep it in this folder, for walltime query --from DIR."),
+    publish: Path | None = option("--publish DIR", "Also write it to this folder, for walltime query --from DIR."),
 ) -> Answer:
     """Predict the runtime on another machine, with intervals, the time spent measuring, and two controls.
 
@@ -300,7 +300,7 @@ def fit_series(
     ),
     screen: bool = option(
         "--screen/--no-screen",
-        "Find odd sizes and leave them out of the fits; find steps and favoured processor counts.",
+        "Find outlying processor counts and leave them out of the fits; find steps and preferred processor counts.",
         True,
     ),
     out: Path | None = option(
@@ -363,11 +363,11 @@ def evaluate_predictors(
     predictor: list[str] | None = option("--predictor NAME", "Only this predictor; repeatable."),
     out: Path | None = shared.OUT_FILE,
 ) -> Answer:
-    """Predict measured runtimes from 3 to 5 sizes of their series, with every law and with Walltime's predictors.
+    """Predict measured runtimes from 3 to 5 counts of their series, with every law and with Walltime's predictors.
 
     ADEPT is left out, because its search takes longest: name it, as in --predictor adept --predictor walltime.
 
-    The given sizes are first the smallest ones, then ones spread over the series. All other sizes are predicted.
+    The given counts are first the smallest ones, then ones spread over the series. All other counts are predicted.
 
     \b
     Examples:

@@ -31,20 +31,21 @@ def show(
     select: str | None = option("--select A,B", "Only these columns; default: all."),
     limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --out all.", min=1),
     as_of: str | None = shared.AS_OF,
-    epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as the tables hold them.", False),
+    epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as they are stored.", False),
     columns: bool = option(
         "--columns", "Instead: the columns with type, unit and meaning; of all tables without one.", False
     ),
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
     out: Path | None = option("--out FILE", "Write the rows to a file: .csv, .parquet, .json or .xlsx."),
-    users: bool = option("--users", "Of table waste also the rows of users, most unused first.", False),
+    users: bool = option("--users", "With table waste: also show the rows of users, most unused first.", False),
     json: bool = shared.JSON,
 ) -> Answer | None:
     """Show what a run has published: its manifest, or the rows of a table.
 
     Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --out and --json they are seconds since
-    1970. Table unreadable has the records that could not be read, and is headed by their number for each reason.
-    Table errors has what the estimator said of each of the last ended jobs at its submit, the worst first, and why.
+    1970. Table unreadable lists the records that could not be read, below their number for each reason.
+    Table errors compares the estimate at submit with the runtime, for the jobs that ended last: the largest errors
+    first, each with what may explain it.
 
     \b
     Examples:
@@ -110,7 +111,7 @@ def report(
     procs_per_node: int | None = shared.NODE,
     rate: float | None = shared.RATE,
     as_of: str | None = shared.AS_OF,
-    users: bool = option("--users", "Also what the jobs of each user held and did not use.", False),
+    users: bool = option("--users", "Also show what the jobs of each user were allocated and did not use.", False),
     carbon: str | None = option(
         "--carbon G|FILE.csv",
         "Carbon intensity of the site's power, g CO2e per kWh; or a CSV by hour.",
@@ -121,7 +122,7 @@ def report(
     Also site.html, on the whole site: how new the tables are, use and waits by day, failures, applications with advice,
     queues, the worst estimates, waste, cleaning, accuracy by week, limits and nights.
 
-    --user prints the usual jobs of one user instead, with what they took and the time to ask for.
+    --user prints the usual jobs of one user instead, with their runtimes and the time to request.
 
     \b
     Examples:
@@ -131,12 +132,15 @@ def report(
     """
     from flows.pages.site import write_pages
     from flows.services.published.advice import cost_of_run
+    from flows.services.published.browse import user_jobs
     from flows.services.site_facts import site_facts
     from pipeline.axes import plural
     from pipeline.publish import reading
 
     if user is not None:
-        return _your_jobs(published, user, as_of)
+        with reading(published, as_of_seconds(as_of)) as manifest:
+            usual = user_jobs(manifest, user)
+        return Answer(usual, view_user_jobs(usual))
     if out is None:
         raise InputError("report", "no --out", "a folder for the pages, or --user NAME")
     with reading(published, as_of_seconds(as_of)) as manifest:
@@ -144,15 +148,6 @@ def report(
         index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
     said = [Exact(f"Wrote {len(pages)} {plural('page', len(pages))}, listed in {index}"), Exact(f"Wrote {site}")]
     return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)
-
-
-def _your_jobs(published: Path, user: str, as_of: str | None) -> Answer:
-    from flows.services.published.browse import user_jobs
-    from pipeline.publish import reading
-
-    with reading(published, as_of_seconds(as_of)) as manifest:
-        facts = user_jobs(manifest, user)
-    return Answer(facts, view_user_jobs(facts))
 
 
 def list_versions(published: Path = shared.FROM) -> Answer:
@@ -183,10 +178,10 @@ def promote(version: str = VERSION, published: Path = shared.FROM) -> Answer:
 
 
 def rollback(published: Path = shared.FROM) -> Answer:
-    """Publish the version again that was published before, and withdraw the current one; once more goes further back.
+    """Publish the previous version again, and withdraw the current one; a second rollback goes one further back.
 
-    The version that is published again is pinned. The withdrawn one stays on disk for some days, and --as-of passes
-    over it; no run publishes it, and `promote` does. A run over other logs, settings or code publishes its own version.
+    The restored version is pinned. The withdrawn one stays on disk for some days, --as-of skips it, and only `promote`
+    publishes it again. A run with other logs, settings or code publishes a new version.
 
     \b
     Examples:
@@ -200,14 +195,14 @@ def rollback(published: Path = shared.FROM) -> Answer:
     return _now_published(
         restored,
         f"It is pinned; version {withdrawn} is withdrawn.",
-        f"The next run publishes a version of its own if its logs, settings or code are others. From the same ones it "
-        f"publishes nothing and says so, until `walltime versions promote {withdrawn}`.",
+        "If logs, settings or code have changed, the next run publishes a new version. If not, it publishes nothing "
+        f"until `walltime versions promote {withdrawn}`.",
     )
 
 
 def _now_published(manifest: Any, *more: str) -> Answer:
     from flows.cli.commands.run import named_version
-    from flows.services.run.publishing import mirror_failure
+    from flows.services.run.running import mirror_failure
 
     facts = {"published": manifest.folder, "name": manifest.name}
     failure = mirror_failure(manifest.root, manifest.settings.get("publish", {}).get("mirror"))
@@ -231,16 +226,16 @@ def pin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
 
 
 def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
-    """End the pin of a version; the settings under [publish] then say how long it stays.
+    """Unpin a version; the settings under [publish] then decide how long it stays.
 
     \b
     Examples:
       walltime versions unpin try-7
       walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.versions import unpin as release
+    from pipeline.publish.versions import pin as keep
 
-    found = release(published, version)
+    found = keep(published, version, None)
     return Answer({"unpinned": found.folder, "name": found.name}, [f"Version {found.folder} is no longer pinned."])
 
 
@@ -254,8 +249,8 @@ def compare(
 ) -> Answer:
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 
-    The later jobs are those of the version on disk whose log ends last, so a night later there are more. --replay adds
-    the slowdown that these jobs would have had with the estimates of each version. The last line says whether the
+    The later jobs are those of the version on disk whose log ends last, so their number grows every night. --replay
+    adds the slowdown that these jobs would have had with the estimates of each version. The last line says whether the
     estimates of B are better, worse, or no different, with an interval by bootstrap over users and days.
 
     \b

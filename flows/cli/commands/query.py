@@ -36,7 +36,7 @@ def query(
     qos: str | None = option("--qos", "The quality of service."),
     problem_size: str | None = shared.PROBLEM_SIZE,
     array_id: str | None = option(
-        "--array-id", "The job array of a task that waits: its tasks that have ended tell most of the others."
+        "--array-id", "The job array of a waiting task; its tasks that have ended are used first."
     ),
     procs: int | None = option("--procs", "Processors requested.", min=1, max=2**53),
     nodes: int | None = option("--nodes", "Nodes requested; without --procs all processors of each.", min=1),
@@ -47,20 +47,20 @@ def query(
         "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
     ),
     mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
-    at: str | None = option("--at TIME", "Submit time (ISO), or `later`: in the next days; default: the log's end."),
+    at: str | None = option("--at TIME", "Submit time (ISO), or `later`: in the next week; default: the log's end."),
     batch: Path | None = option(
-        "--batch FILE.csv", "A file of jobs, one per line; its columns are named like the options."
+        "--batch FILE.csv", "A file of jobs, one per line, with columns named like the options."
     ),
     out: Path | None = option("--out", "Write the answers to a batch, as .csv or .parquet."),
     key_file: Path | None = shared.KEY_FILE,
     as_of: str | None = shared.AS_OF,
     platform: str | None = option(
         "--platform NAME",
-        "Instead: what walltime phases predict says of another machine, of --application and --procs if given.",
+        "Instead: the runtime on another machine by walltime phases predict, for --application and --procs if given.",
     ),
     json: bool = shared.JSON,
 ) -> Answer | None:
-    """Estimate how long a job will run, with quantiles and the past jobs they rest on. A missing option is unknown.
+    """Estimate how long a job will run: quantiles, and how many past jobs they use. What is not given is unknown.
 
     \b
     Examples:
@@ -73,7 +73,11 @@ def query(
     check_mode(ctx, "--platform", is_on=platform is not None, own=(), shared=("--from", "--application", "--procs"))
     check_mode(ctx, "--batch", is_on=batch is not None, own=("--out",), shared=("--from", "--key-file", "--as-of"))
     if platform is not None:
-        return _of_platform(published, platform, application, procs)
+        from flows.pages.phases import view_prediction
+        from flows.services.phase_folder import platform_answer
+
+        found = platform_answer(published, platform, application, procs)
+        return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
     if batch is not None:
         return _of_batch(published, batch, out, key_file, as_of, as_json=json)
     if memory is not None and mem_per_cpu is not None:
@@ -88,14 +92,6 @@ def query(
     job = job_of({name: str(text) for name, text in given.items() if text is not None})
     found = answer(published, job, key_file, as_of_seconds(as_of))
     return Answer(found, view_answer(found))
-
-
-def _of_platform(published: Path, platform: str, application: str | None, procs: int | None) -> Answer:
-    from flows.pages.phases import view_prediction
-    from flows.services.phase_folder import platform_answer
-
-    found = platform_answer(published, platform, application, procs)
-    return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
 
 
 def _of_batch(
@@ -128,12 +124,12 @@ def when(
     ctx: typer.Context,
     published: Path = shared.FROM,
     job: str | None = option("--job ID", "Only these jobs, with commas between them; default: all that wait or run."),
-    scheduler: Literal["slurm", "pbs"] = option("--for", "Whose programs tell the queue and the nodes.", "slurm"),
+    scheduler: Literal["slurm", "pbs"] = option("--for", "The scheduler that lists queue and nodes.", "slurm"),
     queue_file: Path | None = option(
         "--queue-file FILE", "The output of squeue --json or qstat -f -F json, instead of running it."
     ),
-    at: str | None = option("--at TIME", "The time of that output (ISO); default: as it says, and without a file now."),
-    procs: int | None = option("--procs", "Instead: of a job that would ask for these processors now.", min=1),
+    at: str | None = option("--at TIME", "The time of that output (ISO); default: as written, and without a file now."),
+    procs: int | None = option("--procs", "Instead: predict for a job that would request these processors now.", min=1),
     requested: str | None = shared.REQUESTED,
     user: str | None = shared.USER,
     account: str | None = shared.ACCOUNT,
@@ -141,10 +137,10 @@ def when(
     job_name: str | None = shared.JOB_NAME,
     queue: str | None = shared.QUEUE,
 ) -> Answer:
-    """Say when waiting jobs will start and how much longer running ones will run, with quantiles.
+    """Predict when waiting jobs will start and how much longer running jobs will run, as quantiles.
 
-    With --procs: when a job would start and end that is submitted now, and what a shorter request or another number of
-    processors would change. No start is expected of a job that is on hold or depends on another one.
+    With --procs: when a job that is submitted now would start and end, and what a shorter request or another number of
+    processors would change. No start is predicted for a job that is on hold or depends on another one.
 
     \b
     Examples:

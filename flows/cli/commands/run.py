@@ -36,7 +36,7 @@ def run(
     plain: bool = PLAIN,
     verbose: bool = SHOW_PREFECT,
     wait: bool = option(
-        "--wait", "Wait where another run publishes to the same folder; default: end with exit code 75.", False
+        "--wait", "Wait if another run publishes to the same folder; default: end with exit code 75.", False
     ),
     log_format: Literal["text", "json"] | None = option(
         "--log-format", "json: each event is one line of JSON on stderr; default: the config's."
@@ -52,6 +52,8 @@ def run(
       walltime run my-site.toml --plain --json
     """
     from flows.services.progress import also_listening
+    from flows.services.site_facts import summarize_version
+    from pipeline.publish import load_manifest
 
     began = time.monotonic()
     chosen = _run_log(config, log_format, verbose=verbose)
@@ -68,7 +70,14 @@ def run(
         return None
     # Where no step was done, nothing is new.
     is_new = any(event.state == "done" and event.stage != "publish" for event in done)
-    summary = _summary(manifest, began) | {"config": str(config), "nothing_new": not is_new}
+    published = load_manifest(manifest.parent)
+    summary = summarize_version(published) | {
+        "manifest": str(manifest), "output_dir": str(manifest.parent),
+        "folder": str(published.place("predictions").parent), "created_s": published.created_s,
+        "seconds": time.monotonic() - began,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "config": str(config), "nothing_new": not is_new,
+    }  # fmt: skip
     return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
 
 
@@ -142,21 +151,6 @@ def _showing_steps() -> AbstractContextManager[None]:
     return showing_stages(len(STEPS) + 1)
 
 
-def _summary(manifest: Path, began: float) -> dict[str, Any]:
-    from flows.services.site_facts import summarize_version
-    from pipeline.publish import load_manifest
-
-    published = load_manifest(manifest.parent)
-    return summarize_version(published) | {
-        "manifest": str(manifest),
-        "output_dir": str(manifest.parent),
-        "folder": str(published.place("predictions").parent),
-        "created_s": published.created_s,
-        "seconds": time.monotonic() - began,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
-
-
 def rerun(
     config: Path = CONFIG,
     name: str = option("--name", "The name of the version, as in try-7.", ...),
@@ -169,10 +163,10 @@ def rerun(
     plain: bool = PLAIN,
     verbose: bool = SHOW_PREFECT,
 ) -> Answer:
-    """Run over the jobs of a window with changed settings, into a version of its own that is not published.
+    """Run over the jobs of a time window with changed settings, into a separate version that is not published.
 
     `walltime versions compare` scores it beside another version, `walltime versions promote` publishes it. The template
-    is chosen from the jobs of the window alone.
+    is chosen only from the jobs of the window.
 
     \b
     Examples:
@@ -181,7 +175,7 @@ def rerun(
     from flows.services.run.prepare import Rerun, check_rerun
     from flows.services.run.running import rerun_and_keep
     from flows.services.site_facts import summarize_version
-    from pipeline.publish.manifest import load_version
+    from pipeline.publish import load_manifest
 
     began = time.monotonic()
     arguments: dict[str, Any] = {
@@ -194,7 +188,7 @@ def rerun(
         else:
             settings = check_rerun(Rerun(config, **arguments))
             version = _run_flow("rerun", settings, {"config": str(config)} | arguments, verbose=verbose)
-            manifest = load_version(Path(settings.output_dir), version)
+            manifest = load_manifest(Path(settings.output_dir), version)
     summary: dict[str, Any] = summarize_version(manifest)
     facts = {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began}
     return Answer(summary | facts, view_rerun(manifest, summary))

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from pipeline.errors import InputError, WalltimeError, printable
 if TYPE_CHECKING:
     from flows.services.exporting import Exported
     from flows.services.guard import Guard, Round
+    from flows.services.watching import Watch
 
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
@@ -43,7 +44,7 @@ def export(
 ) -> Answer:
     """Write the published estimates for a scheduler that looks them up at each submit, or as a table.
 
-    The settings are those of the run, or of --config. Each file is put in place in one step. Nothing is installed:
+    The settings are those of the run, or of --config. Each file is replaced in one step. Nothing is installed:
     INSTALL.txt says how, and is printed.
 
     \b
@@ -69,14 +70,14 @@ def limits(
         False,
     ),
     memory: bool = option("--memory", "Recommend memory to ask for instead of times.", False),
-    promise: str = option("--promise SHARE", "With --memory: share of all jobs that shall stay under it.", "97%"),
+    promise: str = option("--promise SHARE", "With --memory: the share of all jobs that should stay within it.", "97%"),
 ) -> Answer:
     """Recommend what to request, with unused hours, per user or account; or show what shorter limits have done.
 
-    A request is recommended for a kind of job (user, application, size, request) where about 3% of its jobs ran longer
-    than what was recommended before, and where it is much below what they request. Other kinds get no letter.
+    A request is recommended for a kind of job (same user, application, processors and request) if about 3% of its jobs
+    ran longer than what was recommended before, and if it is much below what they request. Other kinds get no letter.
 
-    --memory: the memory that the promised share of jobs stay under, measured on the later third of the log.
+    --memory: the memory within which the promised share of jobs stays, measured on the later third of the log.
 
     \b
     Examples:
@@ -91,30 +92,26 @@ def limits(
         return Answer(facts, view_limit_status(facts))
     share = advice.promise_of(promise)
     advice.check_folder(out)
-    found = (
-        advice.advise_memory(advice.memory_log(given), by, share)
-        if memory
-        else advice.advise(advice.limit_log(given), by)
-    )
+    found = advice.advise_memory(given, by, share) if memory else advice.advise(given, by)
     written = {} if out is None else advice.write_advice(out, found)
     return Answer(found | {"written": written}, (view_memory_advice if memory else view_limits)(found, written))
 
 
 def guard(
     config: Path = CONFIG,
-    once: bool = option("--once", "One round, for a trial; exit code 1 where it fails or a change is refused.", False),
-    dry_run: bool = option("--dry-run", "One round that changes nothing, and says what would be changed.", False),
-    withdraw: bool = option("--withdraw", "Give every job its request back, and end.", False),
+    once: bool = option("--once", "One round, for a trial; exit code 1 if it fails or a change is refused.", False),
+    dry_run: bool = option("--dry-run", "One round that changes nothing, and prints what would be changed.", False),
+    withdraw: bool = option("--withdraw", "Give every job its requested limit back, and exit.", False),
     json: bool = JSON,
 ) -> None:
-    """Keep jobs from ending by limits of ours: raise the limits of running jobs before they are reached.
+    """Raise the limits that Walltime has set before running jobs reach them, so that no job is ended by one.
 
     A loop of rounds every 30 s, for systemd. A running job that is near its limit gets a longer one, at most its
     request. Waiting jobs get the limits that the plug-in would set. The plug-in sets limits only while the guard runs.
     A round that fails is tried again after 5 s. SIGTERM and SIGINT give every job its request back.
 
-    With a [source] of kind sacct or folder the guard also reads every 5 minutes what the accounting has new, and notes
-    when waiting jobs are expected to start. With guard.scheduler = "pbs" it does this alone: OpenPBS extends
+    With a [source] of kind sacct or folder the guard also reads new accounting records every 5 minutes, and writes down
+    when waiting jobs are expected to start. With guard.scheduler = "pbs" it does only this: OpenPBS extends
     soft_walltime by itself.
 
     \b
@@ -128,14 +125,14 @@ def guard(
     from flows.services.files.os_errors import os_failure
     from flows.services.guard import Guard
     from flows.services.run.prepare import run_settings
-    from flows.services.watching import FOLLOWED, watching_alone
+    from flows.services.watching import FOLLOWED, Watch, watching_alone
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")
     end_activity_line()
     settings = run_settings(config)
     is_followed = settings.source.kind in FOLLOWED and not (dry_run or withdraw)
-    watcher = _learner(config, 0.0 if once else LEARN_S) if is_followed else None
+    watch = Watch(settings, config, settings.guard.scheduler, os.environ) if is_followed else None
     # With OpenPBS the accounting alone is followed, and a guard is refused.
     has_rounds = settings.guard.scheduler == "slurm" or dry_run or withdraw
     guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if has_rounds else None
@@ -146,10 +143,10 @@ def guard(
             except OSError as error:
                 # Two guards do no harm, but none does.
                 print_failure(str(os_failure(error)), 0.0)
-        if once and watcher:
-            watcher()
-        elif watcher:
-            threading.Thread(target=_learn, args=(watcher, asked), daemon=True).start()
+        if watch and once:
+            _learn(watch)
+        elif watch:
+            threading.Thread(target=_learn, args=(watch, asked), daemon=True).start()
         is_well = _rounds(guards, asked, once=once or dry_run or withdraw, as_json=json)
     if not is_well:
         raise typer.Exit(FAILED)
@@ -195,33 +192,18 @@ def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = Fal
     return not found.refused
 
 
-def _learner(config: Path, wait_s: float) -> "Callable[[], None]":
-    """What reads the accounting's news once, and prints where it fails, with the time until it is called again."""
-    from flows.services.run.prepare import run_settings
-    from flows.services.watching import Watch
+def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
+    """Read what the accounting has new: once, or again and again beside the rounds, which wait for nothing of it."""
+    from flows.services.files.os_errors import os_failure
 
-    watch: Watch | None = None
-
-    def learn() -> None:
-        nonlocal watch
+    while True:
         try:
-            if watch is None:
-                settings = run_settings(config)
-                watch = Watch(settings, config, settings.guard.scheduler, os.environ)
-            failure = watch.run_round(int(time.time())).failure
+            watch.run_round(int(time.time()))
         except (WalltimeError, OSError) as error:
-            failure = str(error)
-        if failure:
-            print_failure(failure, wait_s)
-
-    return learn
-
-
-def _learn(learn: Callable[[], None], asked: threading.Event) -> None:
-    """Learn again and again, beside the rounds: they wait for nothing of it."""
-    while not asked.is_set():
-        learn()
-        asked.wait(LEARN_S)
+            failure = os_failure(error) if isinstance(error, OSError) else error
+            print_failure(str(failure), LEARN_S if asked else 0.0)
+        if asked is None or asked.wait(LEARN_S):
+            return
 
 
 @contextmanager

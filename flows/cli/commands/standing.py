@@ -25,9 +25,9 @@ ERROR_EXIT = 4
 
 
 def init(
-    out: Path = option("--out FILE", "The config to write; an existing file stays.", Path("my-site.toml")),
+    out: Path = option("--out FILE", "The config to write; an existing file is not replaced.", Path("my-site.toml")),
     log: str | None = option("--log PATH", "A log, folder or table to read, instead of looking for one."),
-    is_sample: bool = option("--sample", "Take the simulated log that comes with Walltime, to try it.", False),
+    is_sample: bool = option("--sample", "Use the simulated log that comes with Walltime, to try it.", False),
     site: str | None = SITE,
     systemd: Path | None = option(
         "--systemd DIR", "Write units of systemd there too; for an existing config, only these."
@@ -66,17 +66,16 @@ def serve(
     cron: str = option("--cron CRON", 'When to run, as in "15 2 * * *": at 02:15 daily.', ...),
     timezone: str | None = TIMEZONE,
     notify: str | None = option(
-        "--notify TYPE/NAME", "A notification block of Prefect, told of a failed or late night, as slack-webhook/ops."
+        "--notify TYPE/NAME", "A notification block of Prefect for failed or late runs, as in slack-webhook/ops."
     ),
     page: str | None = option("--page URL", "The address of the site's page, to which each run links."),
     json: bool = JSON,
 ) -> None:
-    """Run a config on a schedule, as a deployment of a Prefect server; goes on until Ctrl-C or SIGTERM.
+    """Run a config on a schedule, as a deployment of a Prefect server, until Ctrl-C or SIGTERM.
 
-    Start a server with `prefect server start`; PREFECT_API_URL names one elsewhere. While it does not answer, nights
-    run without it, and are reported to it afterwards. One command serves a site.
-    The zone of the schedule is the site's, or that of --timezone. --json prints what is served as one line of JSON,
-    and goes on too.
+    Start a server with `prefect server start`; PREFECT_API_URL names one elsewhere. While it does not answer, runs
+    start on time without it, and are reported to it afterwards. One command serves one site.
+    The schedule is in the time zone of the site, or of --timezone. --json prints what is served as one line of JSON.
 
     \b
     Examples:
@@ -109,8 +108,8 @@ def doctor(
         "The folder to which a run has published; or its config (.toml), whose logs are checked too; default: out, or "
         "the only one in it.",
     ),
-    max_age: str = option("--max-age TIME", "The age at which tables count as old, as in 36h or 2d.", "48h"),
-    deep: bool = option("--deep", "Also compare every table of every version on disk with its hash.", False),
+    max_age: str = option("--max-age TIME", "The age from which tables are too old, as in 36h or 2d.", "48h"),
+    deep: bool = option("--deep", "Also compare every table of every version on disk with its checksum.", False),
     checks: bool = option("--checks", "Instead: check the published tables as a run does before it publishes.", False),
     metrics: Path | None = option(
         "--metrics FILE.prom",
@@ -120,10 +119,10 @@ def doctor(
 ) -> Answer | None:
     """Check the manifest, the tables, leftovers, the lock, the disk and the age of published tables; change nothing.
 
-    With a config also its logs, or its sacct. --deep reads every table of the earlier versions too.
+    With a config, also check its logs or its sacct. --deep reads every table of the earlier versions too.
 
     Exit code 0: nothing needs to be done; 3: there is a warning; 4: something is broken, or with --checks a check that
-    blocks a publication fails.
+    blocks publication failed.
 
     \b
     Examples:
@@ -136,40 +135,27 @@ def doctor(
     check_mode(ctx, "--checks", is_on=checks, own=(), shared=("--from",))
     check_mode(ctx, "--metrics", is_on=metrics is not None, own=(), shared=("--from",))
     if checks:
-        return _check(published_folder(target))
+        from flows.services.run.run_record import BLOCKED_EXIT_CODE
+        from flows.services.run.running import check_published
+
+        outcome = check_published(published_folder(target), time.time())
+        return Answer(outcome, view_checks(outcome), exit_code=0 if outcome["passed"] else BLOCKED_EXIT_CODE)
     if metrics is not None:
-        _write_metrics(published_folder(target), metrics)
+        from flows.services.files.table_files import write_page
+        from flows.services.metrics import folder_metrics
+
+        text = folder_metrics(published_folder(target), time.time())
+        if str(metrics) == "-":
+            sys.stdout.write(text)
+        else:
+            write_page(metrics, text)
         return None
-    return _diagnose(target or published_folder(None), max_age, is_deep=deep)
-
-
-def _diagnose(target: Path, max_age: str, *, is_deep: bool) -> Answer:
     from flows.services.doctor import Level, diagnose
 
-    found = diagnose(target, int(time.time()), int(seconds(max_age, "--max-age")), os.environ, is_deep=is_deep)
-    return Answer(
-        diagnosis_facts(found),
-        view_diagnosis(found),
-        exit_code=ERROR_EXIT if found.worst is Level.ERROR else WARNING_EXIT if found.worst is Level.WARNING else 0,
-    )
-
-
-def _check(published: Path) -> Answer:
-    from flows.services.run.publishing import BLOCKED_EXIT_CODE, check_published
-
-    found = check_published(published, time.time())
-    return Answer(found, view_checks(found), exit_code=0 if found["passed"] else BLOCKED_EXIT_CODE)
-
-
-def _write_metrics(published: Path, file: Path) -> None:
-    from flows.services.files.table_files import write_page
-    from flows.services.metrics import folder_metrics
-
-    text = folder_metrics(published, time.time())
-    if str(file) == "-":
-        sys.stdout.write(text)
-    else:
-        write_page(file, text)
+    oldest_s = int(seconds(max_age, "--max-age"))
+    found = diagnose(target or published_folder(None), int(time.time()), oldest_s, os.environ, is_deep=deep)
+    code = {Level.WARNING: WARNING_EXIT, Level.ERROR: ERROR_EXIT}.get(found.worst or Level.NOTE, 0)
+    return Answer(diagnosis_facts(found), view_diagnosis(found), exit_code=code)
 
 
 _SENTENCES = {

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.services.files.spill_folders import SPILL_PREFIX
 from pipeline.errors import InputError, printable
 
 if TYPE_CHECKING:
     from pipeline.settings import RunSettings
 
+SCRATCH_PREFIX = ".walltime-scratch-"
+"""How a folder for drafts beside a user's file is named."""
 _ELSEWHERE = "choose another path"
 _SENTENCES = {
     errno.ENOTDIR: ("a file where a folder is needed", "a folder", _ELSEWHERE),
@@ -44,7 +45,7 @@ def os_failure(error: OSError) -> InputError:
 def _user_path(path: Path) -> Path:
     parts: list[str] = []
     for part in path.parts:
-        if part.startswith(SPILL_PREFIX):
+        if part.startswith(SCRATCH_PREFIX):
             break
         match = next((match for draft in _DRAFTS if (match := draft.fullmatch(part))), None)
         parts.append(match[1] if match else part)

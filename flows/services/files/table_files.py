@@ -5,7 +5,9 @@ import io
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -14,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from flows.services.files.os_errors import naming_path, read_text
+from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path, read_text
 from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
+from pipeline.publish.store import locked
 from pipeline.schema import TableKind
 from pipeline.storage import write_atomically, write_batches, write_text
 
@@ -139,6 +142,21 @@ def csv_rows(path: Path, expected: str) -> list[tuple[int, list[str]]]:
     except csv.Error as error:
         where = f"{printable(str(path))}, line {reader.line_num}"
         raise InputError(where, f"text that is no CSV ({error})", expected) from None
+
+
+@contextmanager
+def scratch_folder(out: Path) -> Iterator[Path]:
+    """An empty folder beside a file that is written, removed at the end, and by the next writer of the file if it was
+    killed. Writers of one file wait for one another.
+    """
+    folder = out.with_name(f"{SCRATCH_PREFIX}{out.name}")
+    with locked(folder):
+        try:
+            shutil.rmtree(folder / "files", ignore_errors=True)
+            (folder / "files").mkdir()
+            yield folder / "files"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_page(path: Path, page: str) -> Path:

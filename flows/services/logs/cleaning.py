@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
-from flows.services.files.spill_folders import spill_folder
-from flows.services.files.table_files import check_suffix, write_any, write_any_batches, write_page
+from flows.services.files.table_files import check_suffix, scratch_folder, write_any, write_any_batches, write_page
 from flows.services.progress import running_stage
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.errors import InputError, TableError, printable
@@ -147,12 +146,17 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
     tables = {BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
     paths = _paths(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with naming_path(out), unwinding_on_signals(), spill_folder(out.parent) as scratch:
-        staged = [write_any_batches(scratch / out.name, _flagged(cleaned), JOBS, _own_metadata(cleaned.source))]
+    with naming_path(out), unwinding_on_signals(), scratch_folder(out) as scratch:
+        # Without the entries that writing adds.
+        added = ("table", "ARROW:schema")
+        metadata = {name: text for name, text in read_metadata(cleaned.source).items() if name not in added}
+        staged = [write_any_batches(scratch / out.name, _flagged(cleaned), JOBS, metadata)]
         staged += [write_any(scratch / paths[kind.name].name, table, kind) for kind, table in tables.items()]
         if page is not None and report is not None:
             write_page(report, page)
-        _put_in_place(staged, list(paths.values()))
+        # The jobs come last, so that a reader who finds them also finds the tables beside them.
+        for draft, path in reversed(list(zip(staged, paths.values(), strict=True))):
+            os.replace(draft, path)  # noqa: PTH105
     return paths | ({"page": report} if page is not None and report is not None else {})
 
 
@@ -165,14 +169,3 @@ def _flagged(cleaned: Cleaned) -> Iterator[pa.Table]:
             batch = batch.set_column(batch.column_names.index(name), JOBS.schema().field(name), own.column(name))  # noqa: PLW2901
         start += batch.num_rows
         yield JOBS.check(batch)
-
-
-def _own_metadata(source: Path) -> dict[str, str]:
-    """The metadata of the file of jobs, without the entries that writing adds."""
-    return {name: text for name, text in read_metadata(source).items() if name not in ("table", "ARROW:schema")}
-
-
-def _put_in_place(staged: Sequence[Path], paths: Sequence[Path]) -> None:
-    """Move the jobs last, so that a reader who finds them also finds the tables beside them."""
-    for draft, path in reversed(list(zip(staged, paths, strict=True))):
-        os.replace(draft, path)  # noqa: PTH105

@@ -14,14 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
-from flows.services.files.spill_folders import spill_folder
-from flows.services.files.table_files import check_suffix, write_any_batches
+from flows.services.files.table_files import check_suffix, scratch_folder, write_any_batches
 from flows.services.quantities import instant_s, seconds
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
@@ -78,19 +76,15 @@ def time_window(since: str | None, until: str | None, settings: RunSettings, now
     """
     zone = settings.site.timezone
     until_s = instant_s("--until", until, zone) if until else now_s
+    usual = settings.source.since
     if since:
         return Window(instant_s("--since", since, zone), until_s)
-    return Window(_first_s(settings, until_s), until_s)
-
-
-def _first_s(settings: RunSettings, until_s: int) -> int:
-    since = settings.source.since
-    if since is None:
-        return until_s - LIVE_DAYS * _DAY_S
+    if usual is None:
+        return Window(until_s - LIVE_DAYS * _DAY_S, until_s)
     try:
-        return until_s - int(seconds(since, "source.since"))
+        return Window(until_s - int(seconds(usual, "source.since")), until_s)
     except InputError:
-        return instant_s("source.since", since, settings.site.timezone)
+        return Window(instant_s("source.since", usual, zone), until_s)
 
 
 def settings_of(
@@ -112,7 +106,7 @@ def write_jobs(
     logs: Sequence[Path | Source], site: SiteSettings, how: IngestSettings, out: Path, *, is_update: bool = False,
     earlier: Path | None = None,
 ) -> tuple[Report, dict[str, Path]]:  # fmt: skip
-    """Ingest logs; returns the report, and the tables' paths by name. Spill files beside `out` are removed.
+    """Ingest logs; returns the report, and the tables' paths by name.
 
     The jobs of an earlier table are added; with is_update it is `out` itself, where that exists.
     """
@@ -127,7 +121,7 @@ def write_jobs(
     created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with naming_path(out), unwinding_on_signals(), spill_folder(out.parent) as scratch:
+        with naming_path(out), unwinding_on_signals(), scratch_folder(out) as scratch:
             to = OnDisk(out, beside, scratch, write_any_batches)
             *_, report = ingest(logs, site, how, earlier, to=to)
     finally:
@@ -182,30 +176,23 @@ OVERLAP_S = 21_600
 _NOT_CONTENT = {"sacct_command"}
 
 
-@dataclass(frozen=True, slots=True)
-class Accumulated:
-    """The table of all jobs read so far, the window of the latest reading, and its report."""
-
-    table: Path
-    window: Window
-    report: Report
-
-
-def accumulated_jobs(settings: RunSettings, now_s: int) -> Accumulated:
-    """Read the source up to `now_s`, and add it to the table in the output folder; InputError where sacct fails.
+def accumulated_jobs(settings: RunSettings, now_s: int) -> Path:
+    """Read the source up to `now_s`; returns the table in the output folder to which its jobs have been added.
 
     A table of other settings, or one that is damaged, is not added to: all is read again from `source.since` on.
+    InputError where sacct fails.
     """
     folder, key = Path(settings.output_dir) / FOLDER, _key(settings)
     with naming_path(folder), locked(folder), _left_as_it_was(folder):
-        mark = _mark(folder / _MARK, key)
-        window = _window(settings, mark[1] if mark else None, now_s)
+        mark, window = _mark(folder / _MARK, key), time_window(None, None, settings, now_s)
+        if mark:
+            # A clock that was set back must not leave an empty window.
+            window = Window(min(mark[1], now_s - 1) - OVERLAP_S, now_s)
         draft = folder / _DRAFT
         remove_leftovers(draft)
         with sacct_records(settings, window) as (logs, site, how):
-            report, written = write_jobs(logs, site, how, draft, earlier=mark[0] if mark else None)
-        table = keep_tables(folder / _MARK, written, {"key": key, "until_s": window.until_s})
-    return Accumulated(table, window, report)
+            _, written = write_jobs(logs, site, how, draft, earlier=mark[0] if mark else None)
+        return keep_tables(folder / _MARK, written, {"key": key, "until_s": window.until_s})
 
 
 @contextmanager
@@ -243,11 +230,3 @@ def _mark(pointer: Path, key: str) -> tuple[Path, int] | None:
         if table is not None and mark["key"] == key:
             return table, int(mark["until_s"])
     return None
-
-
-def _window(settings: RunSettings, until_s: int | None, now_s: int) -> Window:
-    first = time_window(None, None, settings, now_s)
-    if until_s is None:
-        return first
-    # A clock that was set back must not leave an empty window.
-    return Window(min(until_s, now_s - 1) - OVERLAP_S, now_s)

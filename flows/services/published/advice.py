@@ -83,16 +83,11 @@ def matching_groups(
         raise InputError(f"--{empty[0].replace('_', '-')}", found, "values of these columns", "leave it out")
     found = _filtered(groups, wanted)
     if not found.num_rows and set(wanted) - {"group_id"}:
-        found = _filtered(groups, _ingested(manifest, wanted, key_file))
+        job = as_ingested(state_of(manifest).state, manifest.settings, key_file)(wanted)
+        found = _filtered(groups, {name: str(job[name]) for name in wanted})
     if not found.num_rows:
         raise InputError("walltime scaling advise", *_no_match(groups, wanted))
     return found
-
-
-def _ingested(manifest: Manifest, wanted: Mapping[str, str], key_file: Path | None) -> dict[str, str]:
-    state = state_of(manifest).state
-    job = as_ingested(state, manifest.settings, key_file)(wanted)
-    return {name: str(job[name]) for name in wanted}
 
 
 def _filtered(groups: pa.Table, wanted: Mapping[str, str]) -> pa.Table:

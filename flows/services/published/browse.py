@@ -22,6 +22,8 @@ from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_metadata, write_table
 from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
 
+_NO_EXTENSIONS: dict[str, Any] = {"autoinstall_known_extensions": "false"}
+
 
 @dataclass(frozen=True, slots=True)
 class ShownTable:
@@ -103,16 +105,15 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
 
 def version_rows(output_dir: Path) -> list[dict[str, Any]]:
     """The versions in a folder in plain values, the published one first; InputError where there is none."""
-    rows = [_version_row(one) for one in stored_versions(output_dir)]
-    if not rows:
+    versions = stored_versions(output_dir)
+    if not versions:
         where, do = printable(str(output_dir)), "give the folder to which a run has published"
         raise InputError(where, "no versions", "published tables", do)
-    return rows
+    return [_version_row(one, one.manifest) for one in versions]
 
 
-def _version_row(one: StoredVersion) -> dict[str, Any]:
+def _version_row(one: StoredVersion, own: Manifest | None) -> dict[str, Any]:
     """One version; what nothing on disk says is null."""
-    own = one.manifest
     return {
         "version": one.folder,
         "name": one.name,
@@ -151,6 +152,13 @@ def plain_rows(cursor: Any) -> list[dict[str, Any]]:
     """The rows of an executed query in plain values."""
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def queried_rows(manifest: Manifest, sql: str, *tables: str, **values: Any) -> list[dict[str, Any]]:
+    """The rows of a query over tables of a version, whose files stand in it as $NAME, in plain values."""
+    paths = {name: str(manifest.path(name)) for name in tables}
+    with duckdb.connect(config=_NO_EXTENSIONS) as database:
+        return plain_rows(database.execute(sql, paths | values))
 
 
 @contextmanager
@@ -196,7 +204,7 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
 @contextmanager
 def _database(table: ShownTable) -> Iterator[Any]:
     """A database with the table as view t, in which a condition can read that file and nothing else on the machine."""
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
+    with duckdb.connect(config=_NO_EXTENSIONS) as database:
         try:
             path = str(table.path).replace("'", "''")
             database.execute(f"SET allowed_paths = ['{path}']")
@@ -251,9 +259,7 @@ def user_jobs(manifest: Manifest, user: str) -> dict[str, Any]:
     # Only these rows wait for the estimator's imports.
     from flows.services.query.answers import answers, state_of  # noqa: PLC0415
 
-    values = {"jobs": str(manifest.path(JOBS.name)), "user": user, "most": USUAL_KINDS}
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        rows = plain_rows(database.execute(_USUAL_SQL, values))
+    rows = queried_rows(manifest, _USUAL_SQL, JOBS.name, user=user, most=USUAL_KINDS)
     if not rows:
         raise InputError("--user", f"no kept job of {printable(user, 60)}", "a user, or an account, of the table jobs")
     for row, found in zip(rows, answers(state_of(manifest), rows), strict=True):

@@ -78,10 +78,23 @@ def read_batch(path: Path) -> Batch:
     rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
     if not rows:
         raise InputError(printable(str(path)), "an empty file", "a line of column names, and a job a line")
-    header, listed = rows[0][1], rows[1:]
-    names = _column_names(path, header)
+    header, listed, where = rows[0][1], rows[1:], printable(str(path))
+    names = [name.lower().lstrip("-").replace("-", "_") for name in header]
+    if unknown := [name for name in names if name not in JOB_FIELDS and name not in IDS]:
+        found = f"columns {', '.join(printable(name) for name in unknown)}"
+        raise InputError(where, found, f"columns of {', '.join((*JOB_FIELDS, IDS[0]))}")
+    if len({JOB_FIELDS[name][0] if name in JOB_FIELDS else name for name in names}) < len(names):
+        raise InputError(where, "two columns with the same meaning", "one of them")
+    jobs = []
+    for line, row in listed:
+        if len(row) != len(names):
+            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, one a column")
+        try:
+            jobs.append(job_of({name: cell for name, cell in zip(names, row, strict=True) if name in JOB_FIELDS}))
+        except InputError as error:
+            found = f"{error.where}: {error.found}"
+            raise InputError(f"{where}, line {line}", found, error.expected) from None
     place = next((names.index(name) for name in IDS if name in names), None)
-    jobs = [_read(path, line, names, row) for line, row in listed]
     ids = range(1, len(jobs) + 1) if place is None else [row[place] or None for _, row in listed]
     id_name = "row" if place is None else header[place]
     return Batch(id_name, ids, jobs, len(read) - len(rows), sum(not any(job.values()) for job in jobs))
@@ -120,30 +133,6 @@ def describe_batch(batch: Batch) -> str:
     counted = {"blank left out": batch.n_blank, "without any value, answered as an unknown job": batch.n_without_values}
     notes = [f"{count:,} {what}" for what, count in counted.items() if count]
     return f"{len(batch.jobs):,} jobs" + (f" (lines: {'; '.join(notes)})" if notes else "")
-
-
-def _column_names(path: Path, header: Sequence[str]) -> list[str]:
-    names = [name.lower().lstrip("-").replace("-", "_") for name in header]
-    unknown = [name for name in names if name not in JOB_FIELDS and name not in IDS]
-    if unknown:
-        found = f"columns {', '.join(printable(name) for name in unknown)}"
-        raise InputError(printable(str(path)), found, f"columns of {', '.join((*JOB_FIELDS, IDS[0]))}")
-    if len({JOB_FIELDS[name][0] if name in JOB_FIELDS else name for name in names}) < len(names):
-        raise InputError(printable(str(path)), "two columns with the same meaning", "one of them")
-    return names
-
-
-def _read(path: Path, line: int, names: Sequence[str], row: Sequence[str]) -> dict[str, Value]:
-    if len(row) != len(names):
-        raise _wrong(path, line, f"{len(row)} values", f"{len(names)}, one a column")
-    try:
-        return job_of({name: cell for name, cell in zip(names, row, strict=True) if name in JOB_FIELDS})
-    except InputError as error:
-        raise _wrong(path, line, f"{error.where}: {error.found}", error.expected) from None
-
-
-def _wrong(path: Path, line: int, found: str, expected: str) -> InputError:
-    return InputError(f"{printable(str(path))}, line {line}", found, expected)
 
 
 SYNONYMS = {"queue": "partition", "partition": "queue"}

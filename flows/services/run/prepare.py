@@ -26,11 +26,6 @@ from pipeline.storage import read_table
 from pipeline.tables import TEMPLATES
 
 
-def prepare(config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None) -> Run:
-    """The run that a config describes; the other arguments override the config."""
-    return prepare_run(*resolve(config, logs, site, out))
-
-
 def prepare_run(settings: RunSettings, paths: Sequence[Path]) -> Run:
     """The run over these logs; InputError where one of them cannot be opened."""
     for source in find_sources(paths):
@@ -80,7 +75,7 @@ def settings_and_logs(given: Path) -> tuple[str, RunSettings, list[Path]]:
 
 def sacct_table(settings: RunSettings) -> Path:
     """The table of all jobs that sacct has recorded so far; the records since the last reading are added to it."""
-    return accumulated_jobs(settings, int(time.time())).table
+    return accumulated_jobs(settings, int(time.time()))
 
 
 def run_settings(config: Path, site: str | None = None, out: str | None = None) -> RunSettings:

@@ -10,18 +10,28 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from flows.services.run.publishing import BlockedVersionError
 from pipeline.errors import ConfigError, WalltimeError
 from pipeline.publish.store import WORK, RunInProgressError, holder_of, is_held, remove_leftovers
-from pipeline.report import parsed_json, read_dataclass
+from pipeline.report import Report, parsed_json, read_dataclass
 from pipeline.storage import write_text
 
+BLOCKED_EXIT_CODE = 4
 LAST_RUN = "last_run.json"
 RUNNING = "running.json"
 
 SERVING = "serve"
 """The folder in the output folder with the lock of `walltime serve`, and its two files."""
 SERVED, UNREPORTED = "served.json", "unreported.json"
+
+
+class BlockedVersionError(WalltimeError):
+    """A check blocked the publication; the report of all checks, and the site."""
+
+    exit_code = BLOCKED_EXIT_CODE
+
+    def __init__(self, sentence: str, report: Report, site: str) -> None:
+        super().__init__(sentence)
+        self.report, self.site = report, site
 
 
 class RunState(StrEnum):

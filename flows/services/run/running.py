@@ -5,11 +5,13 @@ other processes or on workers of Dask: all give the same bytes.
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flows.services.files.os_errors import naming_path
 from flows.services.progress import StageEvent, notify, running_stage
 from flows.services.run.prepare import (
     Rerun,
@@ -20,54 +22,55 @@ from flows.services.run.prepare import (
     sacct_table,
     window_of,
 )
-from flows.services.run.publishing import mirror_failure, publish_checked, published_run, run_facts
+from flows.services.run.run_record import BlockedVersionError
 from flows.services.run_log import recorded_run
+from pipeline.config_file import parse_settings
+from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
-from pipeline.publish import Manifest
-from pipeline.publish.manifest import made_manifest
+from pipeline.publish import Manifest, load_manifest, publish, reading
+from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, keep_blocked, version_before
+from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
+from pipeline.publish.mirror import mirror
 from pipeline.publish.store import find_step, keep_step, keep_steps, step_folders, work_folder
-from pipeline.publish.versions import check_name_free, keep_unpublished
-from pipeline.report import Report, StepResult
-from pipeline.run import (
-    ON_DISK,
-    PUBLISHED,
-    STEP_TABLES,
-    STEPS,
-    STEPS_BY_NAME,
-    WRITER,
-    Run,
-    start_run,
-    step_key,
-)
+from pipeline.publish.versions import RETENTION, check_name_free, keep_unpublished
+from pipeline.report import Report, StepResult, Tally
+from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, start_run, step_key
+from pipeline.settings import RunSettings
 from pipeline.storage import read_table
+from pipeline.tables import TABLES
+from pipeline.version import code_version
 from pipeline.workers import return_free_memory, using_threads
 
 Results = Mapping[str, StepResult[Path]]
 """The results of steps by the name of the step."""
 
-Call = Callable[..., Any]
-"""Calls a function with its arguments, as itself or as a task: `sacct_table`, `publish_checked`, `keep_unpublished`."""
-
-Compute = Callable[[Run, Path], Results]
-"""Computes all steps of a run, each into a folder in the work folder."""
+Ending = Callable[[Results], StepResult[Path]]
+"""Gives the result of a step, from those of the steps before it."""
 
 STEP_THREADS = 2
 """Threads of a step, for the parts of the estimator and for its look-up table; no table depends on it."""
 
-
-def call_plainly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of the function."""
-    return function(*arguments)
+_FINDINGS_SHOWN = 4
 
 
-def compute_plainly(run: Run, work: Path) -> Results:
-    """The results of all steps, computed in this process one after another."""
-    results: dict[str, StepResult[Path]] = {}
-    for name, folder in folders_of_steps(run, work).items():
-        notify(StageEvent(name, "started"))
-        results[name] = compute_step(name, run, folder, results)
-        notify_end(name, results[name])
-    return results
+class Plainly:
+    """How the parts of a night are called: here in this process, by `flows.prefect` as tasks.
+
+    `flow_run` is the id of Prefect's flow run, for the record.
+    """
+
+    flow_run = ""
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of the function, which is `sacct_table`, `publish_checked` or `keep_unpublished`."""
+        return function(*arguments)
+
+    def compute(self, run: Run, work: Path) -> Results:
+        """The results of all steps of a run, each in a folder in the work folder."""
+        return compute_steps(run, work, lambda name, folder: partial(compute_step, name, run, folder))
+
+
+PLAINLY = Plainly()
 
 
 def run_and_publish(
@@ -75,37 +78,31 @@ def run_and_publish(
     logs: list[str] | None = None,
     site: str | None = None,
     output_dir: str | None = None,
-    call: Call = call_plainly,
-    compute: Compute = compute_plainly,
-    flow_run: str = "",
+    by: Plainly = PLAINLY,
 ) -> str:
-    """Run every step over the config's logs and publish the tables; returns the path of the manifest.
-
-    `flow_run` is the id of Prefect's flow run, for the record.
-    """
+    """Run every step over the config's logs and publish the tables; returns the path of the manifest."""
     settings = run_settings(Path(config), site, output_dir)
     folder = Path(settings.output_dir)
-    with recorded_run(settings, flow_run) as record:
+    with recorded_run(settings, by.flow_run) as record:
         paths = listed_paths(settings, Path(config), logs or ())
-        with work_folder(folder, record.log.announce) as work:
-            run = prepare_run(settings, paths or [call(sacct_table, settings)])
+        with naming_path(folder), work_folder(folder, record.log.announce) as work:
+            run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
             with record.running(work, run.run_id):
                 # The steps of the published version are not computed again. Its checks are, as some depend on the time.
-                staged, results = published_run(run, folder), None
-                if staged is None:
-                    results = compute(run, work)
-                    staged = staged_tables(results)
+                found = published_results(run, folder)
+                results = (
+                    compute_steps(run, work, lambda name, _: lambda _: found[name]) if found else by.compute(run, work)
+                )
                 with running_stage("publish"):
-                    made = made_manifest(*staged, run_facts(run), folder, int(time.time()))
-                    manifest = call(publish_checked, staged[0], made, run.settings)
-                if results:
-                    keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
+                    staged, made = staged_version(results, run)
+                    manifest = by.call(publish_checked, staged, made, run.settings)
+                keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
                 if failure := mirror_failure(folder, run.settings.publish.mirror):
                     record.warn(failure)
                 return str(manifest)
 
 
-def rerun_and_keep(asked: Rerun, call: Call = call_plainly, compute: Compute = compute_plainly) -> Manifest:
+def rerun_and_keep(asked: Rerun, by: Plainly = PLAINLY) -> Manifest:
     """Run every step over the jobs of a window and keep the tables as a version of that name; returns its manifest.
 
     The template is chosen from these jobs alone, whatever the published version uses. What is published stays, and so
@@ -115,15 +112,14 @@ def rerun_and_keep(asked: Rerun, call: Call = call_plainly, compute: Compute = c
     # Changed settings must not enter the table of jobs that the nightly runs continue.
     settings, folder = run_settings(asked.config, asked.site, asked.output_dir), Path(changed.output_dir)
     paths = listed_paths(settings, asked.config, asked.logs)
-    run = start_run(changed, paths or [call(sacct_table, settings)])
+    run = start_run(changed, paths or [by.call(sacct_table, settings)])
     run = replace(run, window_s=window_of(asked.begin, asked.end, changed.site.timezone))
     check_name_free(folder, asked.name, run.run_id)
-    with work_folder(folder) as work:
+    with naming_path(folder), work_folder(folder) as work:
         steps_of_night = step_folders(work)
-        tables, reports = staged_tables(compute(run, work))
+        results = by.compute(run, work)
         with running_stage("publish"):
-            made = made_manifest(tables, reports, run_facts(run, asked.name), folder, int(time.time()))
-            kept: Manifest = call(keep_unpublished, tables, made)
+            kept: Manifest = by.call(keep_unpublished, *staged_version(results, run, asked.name))
         keep_steps(work, steps_of_night)
         return kept
 
@@ -137,10 +133,21 @@ def folders_of_steps(run: Run, work: Path) -> dict[str, Path]:
     return folders
 
 
+def compute_steps(run: Run, work: Path, begin: Callable[[str, Path], Ending]) -> Results:
+    """The results of all steps. Each is begun in order by its name and folder; then each is ended in order."""
+    results: dict[str, StepResult[Path]] = {}
+    begun = {name: begin(name, folder) for name, folder in folders_of_steps(run, work).items()}
+    for name, end in begun.items():
+        notify(StageEvent(name, "started"))
+        result = results[name] = end(results)
+        notify(StageEvent(name, "reused" if result.is_reused else "done", result.seconds, result.report))
+    return results
+
+
 def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepResult[Path]:
     """The result of a step on the tables of the steps before it; its folder is reused where it is there already."""
     began, step = time.monotonic(), STEPS_BY_NAME[name]
-    result = find_step(folder, step.writes)
+    result = find_step(folder)
     if result is None:
         paths = {table: upstream[WRITER[table]].tables[table] for table in step.reads}
         inputs = [
@@ -159,12 +166,123 @@ def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepRe
     return replace(result, seconds=time.monotonic() - began)
 
 
-def notify_end(name: str, result: StepResult[Path]) -> None:
-    """Pass the end of a step to the listener."""
-    notify(StageEvent(name, "reused" if result.is_reused else "done", result.seconds, result.report))
+def published_results(run: Run, folder: Path) -> Results | None:
+    """The results of the steps as they are published, if the published version is the intact result of this very run.
+
+    The steps count as reused then.
+    """
+    try:
+        manifest = load_manifest(folder)
+        if manifest.run_id != run.run_id:
+            return None
+        tables = {name: manifest.path(name) for name in PUBLISHED}
+    except InputError:
+        return None
+    # The reports of the steps come first and in their order; that of the checks is made again.
+    reports = [Report.from_dict(plain) for plain in manifest.reports[: len(STEPS)]]
+    return {
+        step.name: StepResult({name: tables[name] for name in step.writes if name in tables}, report, is_reused=True)
+        for step, report in zip(STEPS, reports, strict=True)
+    }
 
 
-def staged_tables(results: Results) -> tuple[dict[str, Path], list[Report]]:
-    """The paths of the tables that are published, and the reports of the steps."""
-    paths = {name: results[WRITER[name]].tables[name] for name in PUBLISHED}
-    return paths, [results[step.name].report for step in STEPS]
+def staged_version(results: Results, run: Run, name: str = "") -> tuple[dict[str, Path], Manifest]:
+    """The files that a version of a run is made of, and its manifest; `name` is what a user called it."""
+    staged = {table: results[WRITER[table]].tables[table] for table in PUBLISHED}
+    facts = {
+        "run_id": run.run_id,
+        "site": run.settings.site.name,
+        "settings": run.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir", "run"}),
+        "logs": tuple(map(LogEntry, run.log_labels, run.log_digests)),
+        "code": code_version(),
+        "name": name,
+        "from_s": run.window_s[0],
+        "to_s": run.window_s[1],
+    }
+    reports = [results[step.name].report for step in STEPS]
+    return staged, made_manifest(staged, reports, facts, Path(run.settings.output_dir), int(time.time()))
+
+
+def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSettings) -> Path:
+    """Check and publish staged tables; returns the manifest's path. The report of the checks is added to the others.
+
+    BlockedVersionError where a check blocks, after the tables were kept.
+    """
+    before, reason = version_before(manifest_or_none(made.root), made.site)
+    night = Night(made, staged, made.created_s, settings.checks, before.tables if before else None, reason)
+    results = check_night(night)
+    report = checks_report(results)
+    made = replace(made, reports=(*made.reports, report.as_dict()))
+    if failed(results, blocking=True):
+        raise _blocked(results, keep_blocked(staged, made), report, made.site)
+    kept = replace(RETENTION, newest=settings.publish.keep_versions)
+    return publish(staged, made, kept)
+
+
+def _blocked(results: Sequence[CheckResult], folder: Path, report: Report, site: str) -> BlockedVersionError:
+    """The error that says which check blocked the publication, what it found and expected, and where the tables are."""
+    blocking = failed(results, blocking=True)
+    modes = f'set checks.{blocking[0].check}.mode to "warn"'
+    how = modes if len(blocking) == 1 else "set their modes under [checks] to warn"
+    sentence = (
+        f"{_findings_text(blocking)}. Nothing was published: the tables published before "
+        f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
+        f"correct the log or the config, or {how}, and run again."
+    )
+    return BlockedVersionError(sentence, report, site)
+
+
+def mirror_failure(folder: Path, to: str | None) -> str:
+    """Copy the published version to `publish.mirror`; the sentence of a failure, which ends no run, else empty."""
+    try:
+        if to is not None:
+            with reading(folder) as manifest:
+                mirror(manifest, to)
+    except (WalltimeError, OSError, ValueError) as error:
+        place, reason = printable(str(to), 300), printable(str(error).rstrip("."), 300)
+        return f"the published version was not copied to {place} ({reason}); the next run tries again."
+    return ""
+
+
+def check_published(folder: Path, now_s: float) -> dict[str, Any]:
+    """The checks of the published version, in plain values, with the settings of its run.
+
+    `passed` is false where one that blocks has failed. InputError where nothing is published there.
+    """
+    with reading(folder) as manifest:
+        before, reason = version_before(manifest, manifest.site, published=True)
+        files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
+        # A run of another release has recorded no settings of checks, or those of others.
+        known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in CHECKS}
+        settings = parse_settings({"checks": known}, printable(str(manifest.root)))
+        results = check_night(Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason))
+    return {
+        "run_id": manifest.run_id,
+        "site": manifest.site,
+        "folder": manifest.folder,
+        "compared_with": before.run_id if before else None,
+        "not_compared": reason or None,
+        "passed": not failed(results, blocking=True),
+        "checks": [asdict(one) for one in results],
+    }
+
+
+def checks_report(results: Sequence[CheckResult]) -> Report:
+    """The checks as a report: passed, failed and skipped ones; a note for each that failed."""
+    counts = {state: sum(result.state == state for result in results) for state in ("passed", "failed", "skipped")}
+    set_aside = {state: Tally(counts[state]) for state in ("failed", "skipped") if counts[state]}
+    notes = tuple(f"{_findings_text([result])}." for result in results if result.state == "failed")
+    return Report(
+        "checks", "check", Tally(len(results)), Tally(counts["passed"]), set_aside,
+        {result.check: result.state for result in results}, notes,
+    ).check()  # fmt: skip
+
+
+def _findings_text(results: Sequence[CheckResult]) -> str:
+    """The findings of failed checks in one line; further ones than the first few are counted."""
+    parts = []
+    for result in results:
+        more = len(result.findings) - _FINDINGS_SHOWN
+        shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
+        parts.append(f"Check {result.check} failed: {shown}{f'; and {more} more' if more > 0 else ''}")
+    return ". ".join(parts)

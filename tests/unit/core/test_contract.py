@@ -6,12 +6,11 @@ from itertools import pairwise
 import pytest
 
 from pipeline.errors import TableError
-from pipeline.publish.checks import breaches, contract_of
 from pipeline.schema import TableKind, number
 from pipeline.tables import ESTIMATES, GROUPS, OBSERVATIONS, TABLES
 from pipeline.version import RELEASE
 from tests.unit.publish.versions_of_tables import observations
-from tools.table_contract import contract_text, released_contracts
+from tools.table_contract import breaches, contract_of, contract_text, released_contracts
 
 
 def test_between_releases_only_nullable_columns_are_added() -> None:

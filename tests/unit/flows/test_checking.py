@@ -1,12 +1,12 @@
 """A night that a check holds back: yesterday's tables stay, the night's are set aside, and the reason is said."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.services.run.publishing import BlockedVersionError, check_published, publish_checked
+from flows.services.run.run_record import BlockedVersionError
+from flows.services.run.running import check_published, publish_checked
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
@@ -39,8 +39,8 @@ def test_a_blocked_night_keeps_what_was_published_and_is_blocked(tmp_path: Path)
     assert 'checks.fewer_rows.mode to "warn"' in str(blocked.value)
     assert (tmp_path / "out/manifest.json").read_bytes() == before
     assert load_manifest(tmp_path / "out/blocked/r2").tables["jobs"].rows == 20
-    stored = json.loads((tmp_path / "out/blocked/r2/checks.json").read_text())["checks"]
-    assert [one["check"] for one in stored if one["state"] == "failed"] == ["fewer_rows"]
+    stored = load_manifest(tmp_path / "out/blocked/r2").report("checks")
+    assert stored and [check for check, state in stored["facts"].items() if state == "failed"] == ["fewer_rows"]
     assert check_published(tmp_path / "out/blocked/r2", NEWEST_S)["not_compared"] == "no version was published before"
 
 
@@ -82,7 +82,7 @@ def test_the_published_version_is_checked_against_the_one_before_it(tmp_path: Pa
     found = check_published(tmp_path / "out", NEWEST_S)
     assert (found["run_id"], found["compared_with"], found["passed"]) == ("r2", "r1", True)
     states = {one["check"]: one["state"] for one in found["checks"]}
-    assert states["fewer_rows"] == "failed" and states["contract"] == "passed"
+    assert states["fewer_rows"] == "failed" and states["ranges"] == "passed"
 
 
 def test_a_check_that_blocks_fails_on_published_tables_too(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -16,14 +15,14 @@ from flows.services.published.published_folder import live_pointer
 from flows.services.run.run_record import LAST_RUN, RUNNING, SERVED, SERVING, LastRun, write_run
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
-from pipeline.publish import Retention, RunFacts, load_manifest
+from pipeline.publish import Retention, load_manifest
 from pipeline.publish.manifest import made_manifest
 from pipeline.publish.store import keep_step, take_run_lock, work_folder
 from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, GROUPS, JOBS
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 from tests.rows import jobs_of
 from tests.unit.publish.versions_of_tables import estimates, folder_of
 
@@ -36,7 +35,7 @@ def put(out: Path, run_id: str, created_s: int = NOW_S - HOUR_S) -> None:
         "fits": write_table(out.parent / "staged" / run_id / "fits.parquet", FITS.empty(), FITS, {"run": run_id}),
         "groups": write_table(out.parent / "staged" / run_id / "groups.parquet", GROUPS.empty(), GROUPS),
     }
-    facts = RunFacts(run_id, "here", {}, [], "code")
+    facts = facts_of(run_id, "here", {}, [], "code")
     publish(staged, [], facts, output_dir=out, created_s=created_s, retention=Retention(newest=3))
 
 
@@ -128,10 +127,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, Level, str, str]] = {
         lambda s: (s / "versions/.draft-c-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
     ),
     "a hidden folder of another program": (
-        lambda s: (s / "versions/.tmp-c").mkdir(), "leftovers", Level.NOTE, "no run of Walltime makes", "remove it"
+        lambda s: (s / "versions/.tmp-c").mkdir(), "leftovers", Level.NOTE, "Walltime did not make", "remove it"
     ),
     "a lock with rubbish": (
-        lambda s: (s / "work/.lock").write_text("rubbish"), "lock", Level.NOTE, "no run wrote", "overwrites it"
+        lambda s: (s / "work/.lock").write_text("rubbish"), "lock", Level.NOTE, "unknown content", "overwrites it"
     ),
     "a draft of a step": (
         lambda s: (s / "work/.draft-fit-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
@@ -257,13 +256,13 @@ def test_a_rerun_whose_jobs_are_others_in_its_window_is_found(
     rows = [{"submit_s": at, "start_s": at, "end_s": at + 50, "runtime_s": 50.0} for at in times]
     tables = {"all": jobs_of(rows), "try": jobs_of([{**rows[0], "runtime_s": runtime_s}, *rows[1:4]])}
     files = {name: write_table(tmp_path / f"{name}.parquet", table, JOBS) for name, table in tables.items()}
-    facts = RunFacts("a", "here", {}, [("log", "0")], "code")
+    facts = facts_of("a", "here", {}, [("log", "0")])
     publish({"jobs": files["all"]}, [], facts, output_dir=out, created_s=NOW_S - 60, retention=Retention(newest=3))
-    rerun = replace(facts, run_id="b", logs=[("log", "1")], name="try", window_s=(None, 360))
+    rerun = facts_of("b", "here", {}, [("log", "1")], name="try", to_s=360)
     keep_unpublished({"jobs": files["try"]}, made_manifest({"jobs": files["try"]}, [], rerun, out, NOW_S))
     found = diagnose(out, NOW_S, 48 * HOUR_S, is_deep=True).findings
     assert [one.check for one in found] == ["reruns"] * bool(n_differing)
-    assert all(f"rerun of which {n_differing} jobs" in one.found for one in found)
+    assert all(f"rerun in which {n_differing} jobs" in one.found for one in found)
 
 
 def test_a_store_that_is_not_there_yet_is_an_error_of_the_manifest_alone(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families as textfile
 from flows.services.metrics import folder_metrics, gauge, metrics_text
 from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, StepFacts, read_last_run, write_run
 from pipeline.errors import ConfigError, InputError, printable
-from pipeline.publish import Retention, RunFacts
+from pipeline.publish import Retention
 from pipeline.publish.store import WORK, work_folder
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\x1b[31m\u202e'
 RUN = LastRun("here", "r1", RunState.RUNNING, "none", None, 100.0, None, 2**30, {})
@@ -38,7 +38,7 @@ def values(folder: Path, now_s: float = 1000.0) -> dict[str, list[tuple[dict[str
 
 def put(out: Path, site: str = "here") -> None:
     staged = {"fits": write_table(out.parent / "staged" / "fits.parquet", FITS.empty(), FITS)}
-    facts = RunFacts("r1", site, {}, [], "code")
+    facts = facts_of("r1", site, {}, [], "code")
     publish(staged, REPORTS, facts, output_dir=out, created_s=400, retention=Retention(2))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flows.services.exporting import export
-from flows.services.run.publishing import check_published
+from flows.services.run.running import check_published
 from flows.services.watching import Watch
 from pipeline.config_file import parse_settings
 from pipeline.publish import Manifest, Retention, load_manifest
@@ -33,7 +33,7 @@ def watched(out: Path) -> None:
 COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "export": ("exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
     "watch": ("watching.read_table", watched),
-    "check": ("run.publishing.entries_of", lambda out: check_published(out, NEWEST_S)),
+    "check": ("run.running.check_night", lambda out: check_published(out, NEWEST_S)),
 }
 
 

@@ -4,17 +4,18 @@ import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.publish import Retention, RunFacts, load_manifest
+from pipeline.publish import Retention, load_manifest
 from pipeline.publish.manifest import made_manifest
 from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, OBSERVATIONS
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 
 NOON = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
 """A Sunday."""
@@ -50,8 +51,8 @@ def stage(folder: Path, t1_s: float, n_rows: int = 3) -> dict[str, Path]:
     }
 
 
-def facts(run_id: str) -> RunFacts:
-    return RunFacts(run_id, "riverbend", {"fit": {"noise_floor": 0.02}}, [("a.swf", "ab" * 32)], "0.1.0+abc")
+def facts(run_id: str) -> dict[str, Any]:
+    return facts_of(run_id, "riverbend", {"fit": {"noise_floor": 0.02}}, [("a.swf", "ab" * 32)], "0.1.0+abc")
 
 
 def put(staged: dict[str, Path], run_id: str, out: Path, created_s: int = 100, keep: int = 3) -> Path:
@@ -107,7 +108,7 @@ class Clock:
         return load_manifest(self.out).folder
 
     def rerun(self, number: float, at_s: int, name: str, run_id: str = "") -> str:
-        known = RunFacts(run_id or f"r{number:g}", "riverbend", {}, [], "code", name, (1, 2))
+        known = facts_of(run_id or f"r{number:g}", "riverbend", {}, [], "code", name=name, from_s=1, to_s=2)
         staged = stage(self.folder / "staged", number)
         return keep_unpublished(staged, made_manifest(staged, [REPORT], known, self.out, at_s)).folder
 

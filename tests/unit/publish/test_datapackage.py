@@ -4,13 +4,14 @@ import hashlib
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.publish import Retention, RunFacts, load_manifest
-from pipeline.publish.manifest import DATAPACKAGE, load_version, table_entry
+from pipeline.publish import Retention, load_manifest
+from pipeline.publish.manifest import DATAPACKAGE, table_entry
 from pipeline.schema import TableKind
 from pipeline.storage import file_sha256
 from pipeline.tables import JOBS, TABLES
@@ -18,10 +19,10 @@ from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import folder_of, jobs, run_facts, staged
 
 
-def text_of(files: dict[str, Path], facts: RunFacts, created_s: int) -> str:
+def text_of(files: dict[str, Path], facts: dict[str, Any], created_s: int) -> str:
     with TemporaryDirectory() as out:
         publish(files, [], facts, output_dir=Path(out), created_s=created_s, retention=Retention(newest=2))
-        return (folder_of(Path(out), facts.run_id) / DATAPACKAGE).read_text(encoding="utf-8")
+        return (folder_of(Path(out), facts["run_id"]) / DATAPACKAGE).read_text(encoding="utf-8")
 
 
 def test_it_describes_every_file_with_bytes_hash_rows_schema_and_key(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_it_describes_every_file_with_bytes_hash_rows_schema_and_key(tmp_path: P
     assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
     assert package["created"] == "2023-11-14T22:13:20Z"
     assert package["sources"] == [{"title": "a.swf", "sha256": "ab" * 32}]
-    assert package["walltime"]["code"] == run_facts().code and package["walltime"]["run_id"] == "aa11"
+    assert package["walltime"]["code"] == run_facts()["code"] and package["walltime"]["run_id"] == "aa11"
     by_name = {one["name"]: one for one in package["resources"]}
     assert set(by_name) == set(files)
     for name, one in by_name.items():
@@ -78,7 +79,7 @@ def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
         found = json.loads((folder / DATAPACKAGE).read_text())
         rows = {one["name"]: one["rows"] for one in found["resources"]}
         assert (found["walltime"]["run_id"], found["walltime"]["created_s"], rows["jobs"]) == (run_id, n, n)
-        own = load_version(tmp_path / "out", folder.name).tables["jobs"]
+        own = load_manifest(tmp_path / "out", folder.name).tables["jobs"]
         assert own.columns == table_entry(folder / "jobs.parquet", JOBS).columns
     assert manifest.run_id == "bb22"
 

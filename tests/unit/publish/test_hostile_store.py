@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest
-from pipeline.publish.manifest import MANIFEST, OWN_MANIFEST, PIN, VERSIONS, load_version
+from pipeline.publish.manifest import MANIFEST, OWN_MANIFEST, PIN, VERSIONS
 from pipeline.publish.store import LOCK, locked
 from pipeline.publish.versions import pin, promote, reading, rollback, stored_versions
 from pipeline.storage import write_text
@@ -72,7 +72,7 @@ def test_a_table_whose_name_is_a_path_is_refused(out: Path) -> None:
 def test_a_version_that_claims_to_be_another_is_refused(out: Path) -> None:
     one, other = folder_of(out, "aa11"), folder_of(out, "bb22")
     (one / OWN_MANIFEST).write_text((other / OWN_MANIFEST).read_text())
-    assert_refused(lambda: load_version(out, one.name))
+    assert_refused(lambda: load_manifest(out, one.name))
 
 
 def test_a_table_that_is_a_link_out_of_the_store_is_refused(out: Path) -> None:

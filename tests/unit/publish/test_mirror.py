@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.services.published.published_folder import published_folder
-from flows.services.run.publishing import mirror_failure
+from flows.services.run.running import mirror_failure
 from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError
 from pipeline.publish import load_manifest, mirror, reading

@@ -5,12 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.publish import RunFacts, load_manifest
+from pipeline.publish import load_manifest
 from pipeline.publish.manifest import VERSIONS
 from pipeline.schema import TableKind
 from pipeline.storage import write_table
 from pipeline.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS, TEMPLATES
 from pipeline.version import code_version
+from tests.publishing import facts_of
 
 DAY_S = 86_400
 NEWEST_S = 1_700_000_000
@@ -105,10 +106,10 @@ def staged(folder: Path, **tables: pa.Table) -> dict[str, Path]:
     }
 
 
-def run_facts(run_id: str = "aa11", site: str = "oxbow", **more: Any) -> RunFacts:
+def run_facts(run_id: str = "aa11", site: str = "oxbow", **more: Any) -> dict[str, Any]:
     """What made the tables."""
     given: dict[str, Any] = {"settings": {"fit": {"x": 1.0}}, "logs": [("a.swf", "ab" * 32)], "code": code_version()}
-    return RunFacts(run_id=run_id, site=site, **(given | more))
+    return facts_of(run_id, site, **(given | more))
 
 
 def folder_of(out: Path, run_id: str) -> Path:

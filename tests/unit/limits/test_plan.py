@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.services.guard import Planned, Seen, plan_round
-from flows.services.schedulers import PendingJob, Reservation
 from pipeline.ingest.limit_comment import asked_s_of, limit_comment, set_s_of
+from pipeline.limits.plan import PendingJob, Planned, Reservation, Seen, plan_round
 from pipeline.limits.soft import SoftRules
 from pipeline.settings import ExportSettings, Whose
 
