@@ -20,9 +20,8 @@ import numpy as np
 
 from benchmarks.moldable_curves import MoldableLog, TrueCurves, World, read_moldable_log, true_curves
 from benchmarks.moldable_engine import Choices, replay_moldable
-from flows.pages.formats import hours
+from flows.pages.blocks import Column, hours, print_json, text
 from flows.pages.markdown import escape
-from flows.pages.terminal.blocks import Column, print_json, text
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.group.observations import aggregate
 from pipeline.large_tables import rows_of

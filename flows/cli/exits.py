@@ -8,7 +8,7 @@ import typer
 
 from pipeline.errors import WalltimeError, printable
 
-EXTRAS = {"matplotlib": "pages", "otf2": "otf2", "xlsxwriter": "xlsx"}
+EXTRAS = {"otf2": "otf2", "xlsxwriter": "xlsx"}
 """Packages that only some commands need, by import name, and the extra of `pip install` that brings each."""
 
 

@@ -15,8 +15,8 @@ from typer.core import TyperGroup
 
 from flows.cli.commands import logs, models, published, query, run, scheduler, standing
 from flows.cli.options import JSON, VERSION, option
-from flows.pages.terminal.activity import showing_activity
-from flows.pages.terminal.blocks import Answer, print_json, print_json_lines
+from flows.pages.activity import showing_activity
+from flows.pages.blocks import Answer, print_json, print_json_lines
 from pipeline.errors import InputError, WalltimeError
 
 Commands = Mapping[str, Callable[..., Answer | None]]
@@ -103,7 +103,7 @@ class PanelGroup(TyperGroup):
 def print_answer(answer: Answer, *, as_json: bool) -> None:
     """Print what a command has found."""
     if not as_json:
-        from flows.pages.terminal.render import print_blocks
+        from flows.pages.terminal import print_blocks
 
         print_blocks(answer.blocks)
     elif answer.is_lines:

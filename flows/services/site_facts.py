@@ -31,7 +31,7 @@ from pipeline.publish.versions import stored_versions
 from pipeline.report import Report, Tally, total
 from pipeline.schema import Flag
 from pipeline.storage import read_table
-from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PATTERNS, PREDICTIONS
+from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PATTERNS, PREDICTIONS, WASTE
 
 SAMPLE_ROWS = 7
 
@@ -168,12 +168,37 @@ GROUP BY queue ORDER BY proc_hours DESC NULLS LAST, queue"""
 
 _DAYS_SQL = """
 WITH in_time AS (
+    SELECT *, submit_s // 86400 AS submit_day, start_s // 86400 AS start_day, end_s // 86400 AS end_day
+    FROM read_parquet($jobs)
+    WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400),
+days AS (
+    SELECT unnest(generate_series(greatest(max(submit_day) - 27, min(submit_day)), max(submit_day))) AS day
+    FROM in_time),
+submitted AS (
+    SELECT submit_day AS day, count(*) AS n_jobs, median(start_s - submit_s) AS wait_s,
+           quantile_cont(start_s - submit_s, 0.9) AS wait_s_q90
+    FROM in_time GROUP BY submit_day),
+busy AS (
+    SELECT day, sum(procs * (least(end_s, day * 86400 + 86400) - greatest(start_s, day * 86400))) / 3600 AS busy_hours
+    FROM days JOIN in_time ON day BETWEEN start_day AND end_day GROUP BY day)
+SELECT CAST(make_timestamp(day * 86400000000) AS DATE)::VARCHAR AS day, coalesce(n_jobs, 0) AS n_jobs, busy_hours,
+       busy_hours / (24 * $size) AS utilisation, wait_s, wait_s_q90
+FROM days LEFT JOIN submitted USING (day) LEFT JOIN busy USING (day) ORDER BY day"""
+
+_FAILURES_SQL = """
+WITH ended AS (
     SELECT * FROM read_parquet($jobs)
-    WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400)
-SELECT CAST(make_timestamp(CAST(submit_s AS BIGINT) // 86400 * 86400000000) AS DATE)::VARCHAR AS day,
-       count(*) AS n_jobs
-FROM in_time WHERE submit_s > (SELECT max(submit_s) FROM in_time) - 28 * 86400
-GROUP BY day ORDER BY day"""
+    WHERE flag IS DISTINCT FROM 'impossible_times' AND end_s BETWEEN 0 AND 7258118400),
+late AS (SELECT * FROM ended WHERE end_s > (SELECT max(end_s) FROM ended) - 7 * 86400),
+named AS (UNPIVOT late ON application, user, account, queue INTO NAME kind VALUE name)
+SELECT kind, name, count(*) AS n_jobs, count(*) FILTER (state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL')) AS n_failed,
+       count(*) FILTER (state = 'TIMEOUT') AS n_timeout, count(*) FILTER (state = 'OUT_OF_MEMORY') AS n_memory,
+       count(*) FILTER (state = 'CANCELLED') AS n_cancelled,
+       coalesce(sum(procs * runtime_s) FILTER (state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL', 'TIMEOUT',
+                'OUT_OF_MEMORY', 'CANCELLED')), 0) / 3600 AS proc_hours
+FROM named GROUP BY kind, name HAVING n_failed + n_timeout + n_memory > 0
+QUALIFY row_number() OVER (PARTITION BY kind ORDER BY proc_hours DESC, name) <= 5
+ORDER BY kind, proc_hours DESC, name"""
 WORST_DAYS = 7
 WORST_SHOWN = 10
 
@@ -202,6 +227,12 @@ def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
     group of the application; they are given for the first LISTED rows and None elsewhere.
     """
     found = queried_rows(manifest, _APPLICATIONS_SQL, JOBS.name, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)
+    if WASTE.name in manifest.tables:
+        # One query for one number: the hours of an application are those that its waste is a part of.
+        rows = read_table(manifest.path(WASTE.name), WASTE).to_pylist()
+        hours = {row["name"]: row["proc_hours"] for row in rows if row["kind"] == "application"}
+        found = [row | {"proc_hours": hours.get(row["name"], 0.0)} for row in found]
+        found.sort(key=lambda row: (-row["proc_hours"], row["name"] is None, row["name"] or ""))
     ids = [row.pop("group_id") for row in found]
     ids[LISTED:] = [None] * len(ids[LISTED:])
     advised = advice_of_groups(manifest, [one for one in ids if one is not None], cost_of_run(manifest))
@@ -242,7 +273,8 @@ def site_facts(
         else [],
         "queues": queried_rows(manifest, _QUEUES_SQL, JOBS.name),
         "starts": read_starts(output_dir).to_pylist(),
-        "days": queried_rows(manifest, _DAYS_SQL, JOBS.name),
+        "days": queried_rows(manifest, _DAYS_SQL, JOBS.name, size=manifest.settings.get("site", {}).get("max_procs")),
+        "failures": queried_rows(manifest, _FAILURES_SQL, JOBS.name),
         "mode": manifest.settings.get("export", {}).get("mode", "dry_run"),
         **estimate_facts(manifest),
         "waste": waste_rows(manifest, applications, carbon, users=users),

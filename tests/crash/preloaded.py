@@ -10,9 +10,9 @@ import duckdb  # noqa: F401
 import pandas  # noqa: F401
 from numba.core.dispatcher import Dispatcher
 
+import flows.cli.commands.run
 import flows.cli.typer_app
-import flows.pages.terminal.render
-import flows.pages.terminal.view_run
+import flows.pages.terminal
 import flows.prefect.nightly
 import flows.services.run.running  # noqa: F401
 

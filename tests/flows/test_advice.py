@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.pages.answers.scaling import series_page
-from flows.pages.html.application_pages import _weak
-from flows.pages.terminal.render import print_blocks
-from flows.pages.terminal.view_run import view_summary
+from flows.cli.commands.run import view_summary
+from flows.pages.scaling import series_page
+from flows.pages.site import _weak
+from flows.pages.terminal import print_blocks
 from flows.services.published.published_folder import template_sentences, unreliability_note
 from flows.services.run.running import run_and_publish
 from flows.services.site_facts import summarize_version

@@ -93,12 +93,13 @@ def test_what_cleaning_changes_stands_beside_both_at_every_age(config: Path, wal
     assert shown.code == 0, shown.err
     found = json.loads(walltime("backtest", config, *asked, "--json").out)["logs"][0]["rows"]
     error_s = {(row["stale_days"], row["learnt_from"]): row["mae_s"] for row in found if row["part"] == "all"}
-    changes = shown.out.split("changes without training on")[1:]
+    changes = shown.out.split("trained without the jobs that cleaning sets aside")[1:]
     assert len(changes) == 2 and shown.out.count("fell back") == 4
     assert "known at the last midnight at least 1 day before\n" in shown.out
     for table, days in zip(changes, (None, 1.0), strict=True):
         change_s = error_s[days, "kept"] - error_s[days, "all"]
         assert abs(change_s) >= 0.1 and f"{change_s:+,.1f}" in table.split("riverbend")[0]
+        assert "change of error s" in table
 
 
 def test_no_method_of_the_registry_looks_ahead(config: Path, tmp_path: Path, walltime: Walltime) -> None:

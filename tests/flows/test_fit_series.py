@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.pages.answers.scaling import series_page
-from flows.pages.html.application_pages import page_name
+from flows.pages.scaling import series_page
+from flows.pages.site import page_name
 from pipeline.kernels import interpreted
 from pipeline.scaling.advice import fit_and_predict, series_as_dicts, with_curves
 from pipeline.storage import read_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.pages.formats import number
+from flows.pages.blocks import number
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]

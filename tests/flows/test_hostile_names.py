@@ -25,66 +25,61 @@ DAY_S = 86_400
 TIMES = "2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T00:02:00"
 
 SHOWN_ELSEWHERE = {
-    "formats": "tests/unit/flows/test_render.py",
     "markdown": "tests/unit/flows/test_markdown.py",
-    "answers.clean_charts": "tests/flows/test_clean.py",
-    "html.drawing": "tests/flows/test_clean.py",
-    "terminal.blocks": "tests/unit/flows/test_render.py",
-    "terminal.render": "tests/unit/flows/test_render.py",
-    "terminal.view_scheduler": "tests/flows/test_guard.py",
-    "answers.site": "tests/flows/test_observability.py",
-    "html.page": "tests/flows/test_clean.py",
-    "answers.replay": "tests/flows/test_replay.py",
-    "terminal.view_run": "tests/flows/test_commands.py",
+    "charts": "tests/unit/flows/test_page.py",
+    "blocks": "tests/unit/flows/test_render.py",
+    "terminal": "tests/unit/flows/test_render.py",
+    "page": "tests/unit/flows/test_page.py",
+    "replay": "tests/flows/test_replay.py",
 }
 """The tests of pages that no command below prints, by page."""
 
-WITHOUT_NAMES = {"terminal.activity"}
+WITHOUT_NAMES = {"activity"}
 """Pages that print nothing of a log: stages and counts."""
 
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "show": (("show", "--from", "OUT"), ("terminal.view_published",)),
-    "rows": (("show", "--from", "OUT", "jobs", "--limit", "3"), ("terminal.view_published",)),
-    "groups": (("show", "--from", "OUT", "groups"), ("terminal.view_published",)),
-    "versions": (("versions", "list", "--from", "OUT"), ("terminal.view_published",)),
+    "show": (("show", "--from", "OUT"), ()),
+    "rows": (("show", "--from", "OUT", "jobs", "--limit", "3"), ()),
+    "groups": (("show", "--from", "OUT", "groups"), ()),
+    "versions": (("versions", "list", "--from", "OUT"), ()),
     "hold": (("versions", "pin", "--from", "OUT", "NOTHERE"), ()),
-    "compare": (("versions", "compare", "--from", "OUT", "try-1", "try-1"), ("terminal.view_published",)),
-    "check": (("doctor", "--checks", "--from", "OUT"), ("terminal.view_run",)),
-    "doctor": (("doctor", "--from", "OUT"), ("terminal.view_run",)),
-    "advice": (("scaling", "advise", "--from", "OUT", "--application", HOSTILE), ("answers.scaling",)),
+    "compare": (("versions", "compare", "--from", "OUT", "try-1", "try-1"), ()),
+    "check": (("doctor", "--checks", "--from", "OUT"), ()),
+    "doctor": (("doctor", "--from", "OUT"), ()),
+    "advice": (("scaling", "advise", "--from", "OUT", "--application", HOSTILE), ("scaling",)),
     "query": (
         ("query", "--from", "OUT", "--user", HOSTILE, "--application", HOSTILE, "--procs", "4"),
-        ("terminal.view_query",),
+        (),
     ),
-    "report": (("report", "--from", "OUT", "--out", "TMP/pages"), ("html.application_pages", "answers.scaling")),
+    "report": (("report", "--from", "OUT", "--out", "TMP/pages"), ("site", "scaling")),
     "metrics": (("doctor", "--metrics", "-", "--from", "OUT"), ()),
     "phases": (
         ("phases", "find", "TRACE", "--application", HOSTILE, "--out", "TMP/phases", "--report", "TMP/phases.html"),
-        ("answers.phases",),
+        ("phases",),
     ),
     "learn": (
         ("inputs", "learn", "RUNS", "--target", "time_s", "--out", "TMP/model.parquet"),
-        ("answers.inputs",),
+        ("phases",),
     ),
     "clean": (
         ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),
-        ("answers.clean",),
+        ("clean",),
     ),
-    "advise": (("limits", "JOBS", "--out", "TMP/advice"), ("terminal.view_scheduler",)),
+    "advise": (("limits", "JOBS", "--out", "TMP/advice"), ()),
     "backtest": (
         ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html"),
-        ("answers.backtest",),
+        ("backtest",),
     ),
-    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions"), ("answers.backtest",)),
-    "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.view_scheduler",)),
-    "inspect": (("ingest", "--dry-run", "DUMP"), ("answers.ingest",)),
-    "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("answers.ingest",)),
-    "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ("answers.ingest",)),
-    "quarantine": (("show", "unreadable", "--from", "DUMP.unreadable.parquet"), ("terminal.view_published",)),
-    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.view_run",)),
+    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions"), ("backtest",)),
+    "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ()),
+    "inspect": (("ingest", "--dry-run", "DUMP"), ()),
+    "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ()),
+    "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ()),
+    "quarantine": (("show", "unreadable", "--from", "DUMP.unreadable.parquet"), ()),
+    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ()),
     "fit-series": (
         ("scaling", "fit", "SERIES", "--predict", "64", "--report", "TMP/series.html"),
-        ("answers.scaling", "answers.series_chart"),
+        ("scaling",),
     ),
 }
 """Command lines, and the pages that they print or write."""

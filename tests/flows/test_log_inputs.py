@@ -78,7 +78,7 @@ def test_a_name_with_inputs_is_answered_by_their_model_and_another_by_the_estima
     for name in ("shell", "heat_n800", "heat_n99999999_step1"):
         assert json.loads(walltime(*given, "--job-name", name).out)["answered_by"] == "walltime"
     said = walltime(*given[:-1], "--job-name", "heat_n800_step300").out
-    assert "A model over the inputs that the job's texts name answered" in said
+    assert "from a model over the inputs that are named in the job's texts" in said
 
 
 def test_a_model_answers_in_a_process_that_has_loaded_nothing_else(published: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
-from flows.pages.html.application_pages import page_name
+from flows.pages.site import page_name
 from flows.services.run_log import RunLog, logging_to
 from tests.flows.support import Outcome
 

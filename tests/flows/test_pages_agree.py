@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from flows.pages.answers.series_chart import with_gains
-from flows.pages.formats import number
-from flows.pages.html.application_pages import page_name, write_pages
+from flows.pages.blocks import number
+from flows.pages.scaling import with_gains
+from flows.pages.site import page_name, write_pages
 from flows.services.published.advice import advice_of_groups, cost_of_run
 from flows.services.site_facts import site_facts
 from pipeline.axes import MOST_EFFICIENCY

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.pages.formats import span
+from flows.pages.blocks import span
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state, scaled
@@ -93,10 +93,16 @@ def test_the_answer_names_method_score_promise_and_what_it_rests_on(published: P
     ended = busy_log().filter(pc.equal(busy_log()["user"].cast("string"), "u1")).column("runtime_s").drop_null()
     assert 0 < found["n_kind"] <= found["n_submitter"] <= len(ended)
     shown = walltime("query", "--from", published, "--user", "u1", "--requested", "4h", "--at", "2033-01-01").out
-    for sentence in ("rests on", "mean absolute error", "q95 held", "before the submit", "--procs is not given"):
+    for sentence in (
+        "The estimate uses",
+        "mean absolute error",
+        "stayed within its q95",
+        "before the submit",
+        "--procs is not given",
+    ):
         assert sentence in shown, shown
     nobody = walltime("query", "--from", published, "--user", "\x1b[31mnobody", "--procs", "4").out
-    assert "does not know user" in nobody and "\x1b[31m" not in nobody
+    assert "The log has no jobs of user" in nobody and "\x1b[31m" not in nobody
 
 
 def test_an_answer_says_what_the_log_does_not_know_and_what_it_compared(published: Path, walltime: Walltime) -> None:
@@ -104,10 +110,10 @@ def test_an_answer_says_what_the_log_does_not_know_and_what_it_compared(publishe
     named = walltime(
         *given, "--application", "nosuch", "--partition", "no\x1bsuch", "--procs", "4", "--memory", "4G"
     ).out
-    assert "The log does not know application nosuch, partition no" in named and "\x1b" not in named
+    assert "The log has no application nosuch, partition no" in named and "\x1b" not in named
     assert "memory is 1,024 MiB per processor" in named and "requested time" not in named
     known = walltime(*given, "--application", "a1", "--requested", "4h").out
-    assert "does not know" not in known and "MiB" not in known and "and requested time" in known
+    assert "The log has no" not in known and "MiB" not in known and "and requested time" in known
     assert "as the newest similar job had" in known
     nobody = walltime("query", "--from", published, "--user", "nobody").out
     assert "--procs is not given" in nobody and "among them" not in nobody
@@ -170,7 +176,7 @@ def test_a_batch_answers_as_single_questions_do(published: Path, tmp_path: Path,
     assert [float(row["runtime_s_q95"]) for row in rows] == [one["runtime_s_q95"] for one in singles]
     assert pq.read_table(tmp_path / "answers.parquet").column("user").to_pylist() == ["u1", None, "nobody"]
     shown = walltime("query", "--from", published, "--batch", batch).out
-    assert "nobody" in shown and "q95 held" in shown
+    assert "nobody" in shown and "stayed within its q95" in shown
 
 
 @pytest.mark.parametrize(
@@ -389,8 +395,8 @@ def test_a_request_unlike_the_submitter_s_others_is_said_to_be(tmp_path: Path, w
     assert found["is_unusual_request"] and found["n_remembered"] == 96
     assert (found["least_requested_s"], found["most_requested_s"], found["usual_runtime_s"]) == (120, 120, 28)
     shown = " ".join(walltime("query", "--from", published, *given, "1h").out.split())
-    assert "This request is unusual: none of the submitter's 96 jobs compared requested half to twice" in shown
-    assert "They requested 2.0 min and took 28 s in the median; the answer assumes a longer runtime" in shown
+    assert "This request is unusual: none of the user's 96 jobs compared requested half to twice" in shown
+    assert "They requested 2.0 min and took 28 s in the median; the estimate assumes a longer runtime" in shown
     for usual in ("2m", "4m", "1m"):
         assert not asked(walltime, published, *given, usual)["is_unusual_request"]
         assert "unusual" not in walltime("query", "--from", published, *given, usual).out

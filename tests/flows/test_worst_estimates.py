@@ -74,9 +74,9 @@ def test_a_user_is_told_the_usual_jobs_and_the_time_to_ask_for(published: Path, 
 
 def test_no_submitter_is_named_where_none_is_given(published: Path, walltime: Walltime) -> None:
     shown = walltime("query", "--from", published, "--procs", "3", "--requested", "1h")
-    assert shown.code == 0 and "No submitter is given" in shown.out
+    assert shown.code == 0 and "No user is given" in shown.out
     shown = walltime("query", "--from", published, "--user", "nobody", "--procs", "3")
-    assert "The log does not know user nobody" in shown.out
+    assert "The log has no jobs of user nobody" in shown.out
 
 
 @pytest.mark.parametrize("name", ["traps.swf", "riverbend.swf.gz"])

@@ -1,16 +1,21 @@
 """`walltime ingest`, `clean`, `backtest` and `replay`: what is done with logs, without publishing."""
 
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from flows.cli import options as shared
 from flows.cli.options import argument, check_mode, option
-from flows.pages.terminal.activity import showing_stages
-from flows.pages.terminal.blocks import Answer
-from flows.services.quantities import words
+from flows.pages.activity import showing_stages
+from flows.pages.blocks import Answer, Block, Exact, Facts, Grid, columns, notes, report_grid, wrote
+from flows.services.quantities import instant, words
 from pipeline.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from pipeline.report import Report
 
 UNREADABLE_EXIT = 2
 """The exit code if none of the logs can be read."""
@@ -51,7 +56,6 @@ def ingest(
       walltime ingest dump.txt --timezone Europe/Oslo --out jobs.parquet
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
-    from flows.pages.answers.ingest import view_ingested, view_inspections
     from flows.services.logs.ingesting import inspected, log_sources, settings_of, write_jobs
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")
@@ -66,6 +70,46 @@ def ingest(
     with log_sources(paths or [], live, since, until, settings) as (logs, of_site, how):
         report, written = write_jobs(logs, of_site, how, out, is_update=update)
     return Answer({"report": report, "tables": written}, view_ingested(report, written))
+
+
+def view_ingested(report: "Report", written: Mapping[str, Path]) -> Iterator[Block]:
+    """The report, its notes, and the paths of the tables."""
+    yield report_grid(report)
+    yield Facts("", {name: _with_time(name, value) for name, value in report.facts.items()})
+    yield from notes(report.notes)
+    yield from wrote(written)
+    if "unreadable" in written:
+        file = shlex.quote(str(written["unreadable"]))
+        yield Exact(f"See them with: walltime show unreadable --from {file}")
+
+
+def _with_time(name: str, value: object) -> object:
+    return f"{value} ({instant(value)})" if name.endswith("submit_s") and isinstance(value, int) else value
+
+
+def view_inspections(found: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+    """The facts, the first jobs and the notes of each log."""
+    for one in found:
+        yield Facts(one["log"], _facts(one))
+        if one["jobs"]:
+            yield Grid(
+                "", [column for column in columns("first_jobs") if column.heading in one["columns"]], one["jobs"]
+            )
+        yield from notes([*([one["error"]] if one["error"] else []), *one["notes"]])
+
+
+def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {"format": found["format"] or "unknown"}
+    facts |= {name: found[name] for name in ("compression", "read", "timezone", "lines")} | {"jobs": found["n_jobs"]}
+    facts |= {f"would be set aside: {name}": n for name, n in found["set_aside"].items()}
+    facts |= {f"would be quarantined: {name}": n for name, n in found["quarantined"].items()}
+    listed = {
+        "columns read": "log_columns",
+        "useful columns that the log lacks": "log_columns_missing",
+        "columns not used": "log_columns_ignored",
+        "JOBS columns left empty": "columns_empty",
+    }
+    return facts | {shown: ", ".join(found[name]) for shown, name in listed.items() if found[name]}
 
 
 def clean(
@@ -84,7 +128,7 @@ def clean(
     Examples:
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
-    from flows.pages.answers.clean import clean_blocks, cleaning_page
+    from flows.pages.clean import clean_blocks, cleaning_page
     from flows.services.logs.cleaning import check_paths, clean_jobs, write_cleaned
 
     check_paths(jobs, out, report)
@@ -135,7 +179,7 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
-    from flows.pages.answers.backtest import backtest_blocks, view_later
+    from flows.pages.backtest import backtest_blocks
     from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions, scores_as_dicts
 
     _check_paths(out, errors, report)
@@ -152,6 +196,16 @@ def backtest(
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
     return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
+
+
+def view_later(found: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+    """Per log coverage, width and error by days ahead and subset of jobs."""
+    for one in found:
+        rows = [
+            {"days": at["days"], "rows": name, **part} for at in one["rows"] for name, part in at.items()
+            if name != "days" and part["jobs"]
+        ]  # fmt: skip
+        yield Grid(f"{one['log']}: predictions on later jobs", columns("later"), rows)
 
 
 def _check_paths(out: Path | None, errors: Path | None, report: Path | None) -> None:
@@ -179,7 +233,7 @@ def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path
         parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
         written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
     if report is not None:
-        from flows.pages.answers.backtest import backtest_page
+        from flows.pages.backtest import backtest_page
 
         written["page"] = write_page(report, backtest_page(found))
     return written
@@ -221,7 +275,7 @@ def replay(
       walltime replay my-site.toml --out replayed
       walltime replay log.swf.gz --policy easy --estimates soft --shakes 0
     """
-    from flows.pages.answers.replay import replay_blocks, replay_facts, replay_page
+    from flows.pages.replay import replay_blocks, replay_facts, replay_page
     from flows.services.files.table_files import write_with_page
     from flows.services.replaying import chosen_cases, replay_task, run_replay, with_distinct_names
     from pipeline.schedule.workload import Convention, Shakes

@@ -1,13 +1,22 @@
 """`walltime scaling`, `inputs` and `phases`: models of measured runs over processors, inputs and machines."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
 
 from flows.cli import options as shared
 from flows.cli.options import argument, option
-from flows.pages.terminal.blocks import Answer, notes, wrote
+from flows.pages import blocks as show
+from flows.pages.blocks import Answer, Block, Column, Exact, Grid, columns, number, significant, text
 from flows.services.quantities import as_of_seconds, processor_counts, share
 from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from pipeline.report import Report
+
+Row = Mapping[str, Any]
 
 REFUSED = 3
 """The exit code if the model can predict none of the points."""
@@ -50,7 +59,6 @@ def learn(
     Examples:
       walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model
     """
-    from flows.pages.answers.inputs import view_model
     from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
     from pipeline.inputs import LearnRules
 
@@ -76,7 +84,6 @@ def predict_points(
       walltime inputs predict model --at n=1000,steps=64
       walltime inputs predict model --points points.csv --json
     """
-    from flows.pages.answers.inputs import view_answers
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.input_models import answered_points, asked_points, read_model
     from pipeline.inputs.answers import ANSWERS
@@ -111,7 +118,6 @@ def suggest(
     Examples:
       walltime inputs suggest model --budget 100000 --unit proc-seconds
     """
-    from flows.pages.answers.inputs import view_suggestions
     from flows.services.input_models import read_model, suggested_runs
     from pipeline.inputs import Cost, CostUnit
 
@@ -119,6 +125,69 @@ def suggest(
     cost = Cost(CostUnit(unit), budget, most)
     found = suggested_runs(read_model(folder), folder, candidates, cost)
     return Answer(found, view_suggestions(found))
+
+
+FOLDS = {"batch": "whole batches held out", "time": "blocks of time held out", "random": "random runs held out"}
+
+
+def _inputs(row: Row) -> str:
+    values = {name: "unknown" if value is None else significant(value, 12) for name, value in row["inputs"].items()}
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def view_model(found: Row) -> Iterator[Block]:
+    """What was learnt, its error, and where it was written."""
+    derived = ", ".join(one["formula"] for one in found["derived"])
+    inputs = ", ".join(f"{one['name']} ({one['type']})" for one in found["inputs"])
+    facts = {"method": found["method"], "runs": found["error"]["n_runs"], "inputs": inputs}
+    facts |= {"derived inputs": derived} if derived else {}
+    facts |= {f"set aside: {name}": n for name, n in found["set_aside"].items()}
+    yield show.Facts(f"Model of {found['target']}", facts)
+    yield error_sentence(found["error"])
+    yield from found["notes"]
+    yield from (Exact(f"Wrote {path}") for path in found["files"])
+
+
+def error_sentence(error: Row) -> str:
+    """What errors to expect of new runs, in one sentence."""
+    mean, median = (significant(error[f"{name}_pct"], 3) for name in ("mean", "median"))
+    return (
+        f"Mean error {mean}% (median {median}%, folds differ by {significant(error['fold_sd_pct'], 2)}) with "
+        f"{FOLDS[error['folds_by']]}; 80% intervals contained {error['share_in_80']:.1%} of the runs, 95% intervals "
+        f"{error['share_in_95']:.1%}."
+    )
+
+
+def view_answers(rows: Sequence[Row]) -> Iterator[Block]:
+    """A line for each point, then the reasons of those that are not ok."""
+    yield Grid(
+        "Predicted runtimes", columns("input_answers", inputs=_inputs), rows,
+        below=lambda row: f"{row['status']}, {row['reason']}." if row["reason"] else "",
+    )  # fmt: skip
+
+
+def view_suggestions(found: Row) -> Iterator[Block]:
+    """The runs to make, best first, with what they cost and what they bring."""
+    rows = found["runs"]
+    if not found["n_candidates"]:
+        yield (
+            "Every combination of the values that the inputs had has run, so that there is none to suggest. New values "
+            "may be candidates: list them in a file for --candidates."
+        )
+        return
+    if not rows:
+        yield f"No candidate of {found['n_candidates']:,} can be predicted within the budget."
+        return
+    shown = [
+        replace(one, heading=f"cost, {found['unit']}") if one.heading == "cost" else one
+        for one in columns("next_runs", inputs=_inputs)
+    ]
+    yield Grid(f"Next runs of {found['n_candidates']:,} candidates, best first", shown, rows)
+    if rows[0]["error_before_pct"] is not None:
+        yield (
+            "The errors are those expected on average over all candidates, before and after each run. On runs held "
+            f"out the model's error was {significant(found['error_pct'], 3)}%."
+        )
 
 
 FOLDER = argument("DIR", "The folder that walltime phases find wrote.")
@@ -138,7 +207,7 @@ def find_phases(
     Examples:
       walltime phases find trace.csv --out found --application solver --report phases.html
     """
-    from flows.pages.answers.phases import phases_page, view_phases
+    from flows.pages.phases import phases_page, view_phases
     from flows.services.files.table_files import write_page
     from flows.services.phase_folder import find, phase_table
     from pipeline.phase_tables import PHASE_POINTS, PHASES
@@ -165,7 +234,7 @@ def plan_phases(
     Examples:
       walltime phases plan found --budget 5%
     """
-    from flows.pages.answers.phases import view_plan
+    from flows.pages.phases import view_plan
     from flows.services.phase_folder import plan
 
     if budget is not None and samples is not None:
@@ -190,7 +259,7 @@ def time_phases(
     Examples:
       walltime phases time found times.csv --platform north
     """
-    from flows.pages.answers.phases import view_times
+    from flows.pages.phases import view_times
     from flows.services.phase_folder import time_platform
 
     found = time_platform(folder, source, platform)
@@ -209,7 +278,7 @@ def predict_phases(
     Examples:
       walltime phases predict found --platform north --publish my-site-tables
     """
-    from flows.pages.answers.phases import view_prediction
+    from flows.pages.phases import view_prediction
     from flows.services.phase_folder import predict
 
     found = predict(folder, platform, publish)
@@ -251,7 +320,7 @@ def fit_series(
       walltime scaling fit runs.csv --predict 64,128
       walltime scaling fit runs.csv --report runs.html --procs-per-node 24 --rate 0.02
     """
-    from flows.pages.answers.scaling import series_blocks, series_page, weak_blocks
+    from flows.pages.scaling import series_blocks, series_page, weak_blocks
     from flows.services.files.table_files import check_suffix, write_page
     from flows.services.series_files import read_runs, write_series
     from pipeline.scaling.advice import (
@@ -279,8 +348,8 @@ def fit_series(
     blocks = (
         *series_blocks(series, is_screened=screen, requested=at),
         *weak_blocks(weak),
-        *notes(remarks),
-        *wrote(written),
+        *show.notes(remarks),
+        *show.wrote(written),
     )
     facts = [{name: value for name, value in one.items() if name != "fitted"} for one in series]
     return Answer({"series": facts, "weak_scaling": weak, "notes": remarks, "tables": written}, blocks)
@@ -304,7 +373,6 @@ def evaluate_predictors(
       walltime scaling evaluate runs.csv
       walltime scaling evaluate a.csv b.csv --out errors.csv
     """
-    from flows.pages.answers.scaling import view_errors
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.series_files import evaluate_files
     from pipeline.tables import SCALING_ERRORS
@@ -315,7 +383,7 @@ def evaluate_predictors(
     written = {SCALING_ERRORS.name: write_any(out, table, SCALING_ERRORS)} if out else {}
     rows = table.to_pylist()
     facts = {"errors": rows, "report": report, "tables": written}
-    return Answer(facts, (*view_errors(rows, report), *wrote(written)))
+    return Answer(facts, (*view_errors(rows, report), *show.wrote(written)))
 
 
 def advise_procs(
@@ -344,7 +412,6 @@ def advise_procs(
       walltime scaling advise --from my-site-tables
       walltime scaling advise --application solver --user u17 --rate 0.02
     """
-    from flows.pages.answers.scaling import view_advice
     from flows.services.published.advice import advised_groups, cost_of_run
     from pipeline.publish import reading
 
@@ -356,3 +423,47 @@ def advise_procs(
     with reading(published, as_of_seconds(as_of)) as manifest:
         found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
     return Answer(found, view_advice(found))
+
+
+def view_errors(rows: Sequence[Row], report: "Report") -> Iterator[Block]:
+    """Median absolute errors; in brackets those of near targets, where larger sizes are predicted; last their mean."""
+    splits = list(dict.fromkeys(row["split"] for row in rows))
+    names = dict.fromkeys(row["predictor"] for row in rows)
+    found = [_errors([row for row in rows if row["predictor"] == name]) for name in names]
+    shown = (text("predictor"), *(Column(split, split, show.plain) for split in splits), Column("mean", form=_pct))
+    counts = f"{report.kept.rows} of {report.seen.rows} series"
+    title = f"Median |predicted/measured - 1|, %; (up to 4 times the largest size given); {counts}"
+    yield Grid(title, shown, sorted(found, key=lambda one: float("inf") if one["mean"] is None else one["mean"]))
+
+
+def _errors(own: Sequence[Row]) -> dict[str, Any]:
+    """A predictor's errors by split, and the mean of them all; None where one is unknown."""
+    found: dict[str, Any] = {"predictor": own[0]["predictor"]}
+    every = []
+    for row in own:
+        error, near = row["median_abs_error_pct"], row["near_median_abs_error_pct"]
+        has_near = row["n_near"] and row["split"].endswith("smallest")
+        found[row["split"]] = _pct(error) + (f" ({_pct(near)})" if has_near else "")
+        every += [error, near] if has_near else [error]
+    return found | {"mean": None if None in every else fmean(every)}
+
+
+def _pct(value: float | None) -> str:
+    return show.fixed(value, 1) or "-"
+
+
+def view_advice(found: Row) -> Iterator[Block]:
+    """The recommendation of each group, then notes on the whole run."""
+    from pipeline.axes import plural
+
+    for group in found["groups"]:
+        jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
+        yield show.Lead(group["label"], f" ({jobs} at {sizes}; group {group['group_id']})")
+        yield from (f"  {line}" for line in group["answer"] or ["No runtime is known at any processor count."])
+    yield from filter(None, (_omitted_line(found["groups"], found["n_groups"]), *found["notes"]))
+
+
+def _omitted_line(listed: Sequence[Row], n_all: int) -> str:
+    """A line on the matching groups that are not listed; empty where all are."""
+    left = n_all - len(listed)
+    return f"{left:,} more groups match; name more of their values, or --group ID." if left > 0 else ""

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import typer
 
 from flows.cli import options as shared
 from flows.cli.options import argument, check_mode, complete_table, option
-from flows.pages.terminal.blocks import Answer, Exact, Grid, wrote
-from flows.services.quantities import as_of_seconds
+from flows.pages.blocks import Answer, Block, Column, Exact, Facts, Grid, Listing, columns, side_by_side, text, wrote
+from flows.services.quantities import as_of_seconds, iso_time
 from pipeline.errors import InputError
 
 ROWS_SHOWN = 20
@@ -56,8 +57,7 @@ def show(
       walltime show errors --where "day >= '2026-11-16'" --select job_id,user,runtime_s_q50,runtime_s,why
       walltime show jobs --where "user = '3' and procs > 16" --out jobs.xlsx
     """
-    from flows.pages.terminal.activity import end_activity_line
-    from flows.pages.terminal.view_published import view_columns, view_manifest, view_rows
+    from flows.pages.activity import end_activity_line
     from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
     from flows.services.published.browse import (
         described_tables,
@@ -119,8 +119,8 @@ def report(
 ) -> Answer:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.
 
-    Also draw site.html, for the whole site: how new the tables are, coverage by week, waste, limits and changes; then
-    the applications with advice, queues, the worst estimates, cleaning and nights.
+    Also site.html, on the whole site: how new the tables are, use and waits by day, failures, applications with advice,
+    queues, the worst estimates, waste, cleaning, accuracy by week, limits and nights.
 
     --user prints the usual jobs of one user instead, with their runtimes and the time to request.
 
@@ -130,8 +130,7 @@ def report(
       walltime report --out pages --carbon 320
       walltime report --user 3 --json
     """
-    from flows.pages.html.application_pages import write_pages
-    from flows.pages.terminal.view_published import view_user_jobs
+    from flows.pages.site import write_pages
     from flows.services.published.advice import cost_of_run
     from flows.services.published.browse import user_jobs
     from flows.services.site_facts import site_facts
@@ -159,11 +158,10 @@ def list_versions(published: Path = shared.FROM) -> Answer:
       walltime versions list
       walltime versions list --from my-site-tables --json
     """
-    from flows.pages.terminal.view_published import VERSIONS
     from flows.services.published.browse import version_rows
 
     rows = version_rows(published)
-    return Answer({"versions": rows}, [Grid("Versions on disk", VERSIONS, rows)])
+    return Answer({"versions": rows}, [Grid("Versions on disk", columns("versions", **VERSION_VALUES), rows)])
 
 
 def promote(version: str = VERSION, published: Path = shared.FROM) -> Answer:
@@ -203,7 +201,7 @@ def rollback(published: Path = shared.FROM) -> Answer:
 
 
 def _now_published(manifest: Any, *more: str) -> Answer:
-    from flows.pages.terminal.view_run import named_version
+    from flows.cli.commands.run import named_version
     from flows.services.run.running import mirror_failure
 
     facts = {"published": manifest.folder, "name": manifest.name}
@@ -261,7 +259,6 @@ def compare(
       walltime versions compare try-7 try-8
       walltime versions compare try-7 try-8 --from my-site-tables --json
     """
-    from flows.pages.terminal.view_published import view_comparison
     from flows.services.comparing import compare_versions
     from pipeline.schedule.workload import Shakes
 
@@ -269,3 +266,142 @@ def compare(
         raise InputError("--max-procs", "no --replay beside it", "both", "the processors are those of the replay")
     found = compare_versions(published, first, second, Shakes() if replay else None, max_procs, seed)
     return Answer(found, view_comparison(found))
+
+
+_LOGS_SHOWN = 2
+
+
+def _logs(names: Sequence[str] | None) -> str:
+    shown = ", ".join((names or ())[:_LOGS_SHOWN])
+    return f"{shown} and {len(names) - _LOGS_SHOWN:,} more" if names and len(names) > _LOGS_SHOWN else shown
+
+
+def _state(version: Mapping[str, Any]) -> str:
+    states = {
+        "published": version["is_published"],
+        "withdrawn": version["is_withdrawn"],
+        "never published": not version["was_published"],
+        "pinned": version["is_pinned"],
+    }
+    return ", ".join(word for word, holds in states.items() if holds) or "earlier"
+
+
+VERSION_VALUES = {
+    "logs": lambda version: _logs(version["logs"]),
+    "state": _state,
+    "mib": lambda version: f"{version['bytes'] / 2**20:,.1f}",
+}
+
+
+def view_manifest(facts: Mapping[str, Any]) -> Iterator[Block]:
+    """The facts of the run and its tables."""
+    named = {name: facts[name] for name in ("run_id", "version", "site", "created", "newest_end", "code")}
+    previous = ", ".join(entry["folder"] for entry in facts["previous"]) or "none"
+    logs = ", ".join(log["name"] for log in facts["logs"])
+    yield Facts("Published", named | {"logs": logs, "previous versions": previous})
+    yield Grid(
+        "",
+        columns("tables"),
+        [{"name": name, "kib": table["bytes"] // 1024, **table} for name, table in facts["tables"].items()],
+    )
+    longest = max(map(len, facts["tables"]), default=0)
+    yield from (Exact(f"{name:<{longest}} {table['path']}") for name, table in facts["tables"].items())
+
+
+def view_rows(found: Mapping[str, Any], times: frozenset[str]) -> Iterator[Block]:
+    """Rows of a table; the columns of `times` hold seconds since 1970 and are shown as UTC."""
+    if found.get("reasons"):
+        yield Grid("", (text("reason", 0), Column("records", 1)), found["reasons"].items())
+    shown = [
+        {name: iso_time(value) if name in times and value is not None else value for name, value in row.items()}
+        for row in found["shown"]
+    ]
+    yield Listing(f"{found['table']}: {len(shown):,} of {found['matching']:,} rows", shown)
+
+
+def view_columns(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
+    """The columns of some tables with type, unit and meaning; * marks columns of the key."""
+    from pipeline.schema import INSTANT_UNIT
+
+    shown = columns("columns", column=lambda column: ("* " if column["is_key"] else "  ") + column["name"])
+    for name, table in tables.items():
+        yield Grid(f"{name}: {table['meaning']}", shown, table["columns"])
+    if any(column["unit"] == INSTANT_UNIT for table in tables.values() for column in table["columns"]):
+        yield "Times are numbers in the files; `walltime show` prints them as UTC, and with --epoch as numbers."
+
+
+def view_user_jobs(facts: Mapping[str, Any]) -> Iterator[Block]:
+    """The kinds of jobs of one user, with the time to ask for."""
+    yield Grid(
+        f"Jobs of {facts['user']} at {facts['site']}, most processor-hours first", columns("your_jobs"), facts["kinds"]
+    )
+    yield "95% of the next such jobs should end within the time to ask for. `walltime query` answers for any other job."
+
+
+def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
+    """Groups and fits of two versions beside one another, then their errors on later jobs."""
+    names = [one["name"] or one["version"] for one in found["versions"]]
+    fits, groups = found["fits"], found["groups"]
+    rows = [(key, *(one[key] for one in found["versions"])) for key in ("made", "newest_job", "template", "jobs")]
+    rows += [("groups", *groups["each"])]
+    laws = sorted({law for one in fits["each"] for law in one})
+    rows += [(f"fits: {law}", *(sum(one.get(law, {}).values()) for one in fits["each"])) for law in laws]
+    yield side_by_side("", names, rows)
+    yield (
+        f"{groups['in_both']:,} groups are in both; {fits['other_law']:,} of {fits['in_both']:,} with a law in both "
+        "have another one."
+    )
+    where = f"submitted after {found['after']}, of version {found['jobs_from']}"
+    if not found["later_jobs"]:
+        yield f"No version on disk has later jobs, {where}: compare again after the next run."
+        return
+    yield from _later_jobs(names, found, where)
+    if found["replay"] and found["replay"]["jobs"]:
+        yield from _replayed(names, found["replay"])
+    if found["estimates"]["change"]:
+        yield _verdict(names, found["estimates"]["change"])
+
+
+def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> Iterator[Block]:
+    predictions, estimates = found["predictions"], found["estimates"]
+    rows = [("later jobs with a prediction", *(one["answered"] for one in predictions["each"]))]
+    rows += _figures(predictions["each"], ("median_error", "in_80", "in_95", "width_80", "ok_share"), "predictions")
+    rows += _figures(estimates["each"], ("mae_over_mean", "coverage_80", "coverage_q95"), "estimates")
+    yield side_by_side(f"{found['later_jobs']:,} later jobs, {where}", names, rows)
+    yield (
+        f"Predictions are scored on the {predictions['in_both']:,} jobs that both versions predict, estimates on "
+        f"{estimates['jobs']:,}."
+    )
+
+
+def _verdict(names: Sequence[str], found: Mapping[str, Any]) -> str:
+    """Whether the second version's estimates are better, with the uncertainty."""
+    if found["verdict"] is None:
+        return f"Verdict: {found['user_days']:,} user-days with later jobs are too few to tell."
+    word = found["verdict"]
+    is_none = word == "no difference"
+    said = f"{word} between {names[0]} and {names[1]}" if is_none else f"{names[1]} is {word} than {names[0]}"
+    return (
+        f"Verdict: {said}. The mean absolute "
+        f"error changes by {found['change']:+.1%} (95% interval {found['lo95']:+.1%} to {found['hi95']:+.1%}; "
+        f"bootstrap over {found['user_days']:,} user-days, {found['resamples']:,} samples, seed {found['seed']})."
+    )
+
+
+def _figures(each: Sequence[Mapping[str, Any]], wanted: Sequence[str], of: str) -> list[tuple[Any, ...]]:
+    known = [name for name in wanted if any(name in one for one in each)]
+    return [(f"{of}: {name}", *(one.get(name) for one in each)) for name in known]
+
+
+def _replayed(names: Sequence[str], found: Mapping[str, Any]) -> Iterator[Block]:
+    """The slowdowns of both versions beside that of EASY with requests."""
+    wanted = ("slowdown_mean", "wait_mean_s", "slowdown_change", "slowdown_change_q25", "slowdown_change_q75")
+    rows = [(name, *(one.get(name) for one in (found["today"], *found["each"]))) for name in wanted]
+    title = f"{found['jobs']:,} later jobs replayed on {found['capacity']:,} processors ({found['capacity_from']})"
+    yield side_by_side(title, ("easy, request", *names), rows)
+    yield (
+        f"Versions are replayed under {found['policy']}; medians of {found['shakes']} replays with shaken arrivals, "
+        "changes from EASY with requests, with their quartiles."
+    )
+    if not found["has_waits"]:
+        yield "This log has no waits: its submit times are really start times."

@@ -1,22 +1,29 @@
 """`walltime run` and `walltime rerun`: all steps from logs to tables that are published, or to a version of its own."""
 
 import resource
+import shlex
+import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.cli.options import CONFIG, JSON, LOGS, PLAIN, SHOW_PREFECT, SITE, option
-from flows.pages.terminal.activity import is_quiet, showing_stages
-from flows.pages.terminal.blocks import Answer
+from flows.pages.activity import is_quiet, showing_stages
+from flows.pages.blocks import Answer, Block, Column, Exact, Grid, between, columns, notes, number, text
 from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent
     from flows.services.run_log import RunLog
+    from pipeline.publish import Manifest
     from pipeline.settings import RunSettings
+
+PATTERN_ROWS = 5
+"""Number of patterns in the summary; the table has all."""
 
 OUT = option("--out DIR", "The folder to publish to, instead of the config's.")
 
@@ -44,7 +51,6 @@ def run(
       walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster
       walltime run my-site.toml --plain --json
     """
-    from flows.pages.terminal.view_run import view_nothing_new, view_summary
     from flows.services.progress import also_listening
     from flows.services.site_facts import summarize_version
     from pipeline.publish import load_manifest
@@ -166,7 +172,6 @@ def rerun(
     Examples:
       walltime rerun my-site.toml --since 2023-01 --until 2023-06 --set group.template=user --name try-7
     """
-    from flows.pages.terminal.view_run import view_rerun
     from flows.services.run.prepare import Rerun, check_rerun
     from flows.services.run.running import rerun_and_keep
     from flows.services.site_facts import summarize_version
@@ -187,3 +192,141 @@ def rerun(
     summary: dict[str, Any] = summarize_version(manifest)
     facts = {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began}
     return Answer(summary | facts, view_rerun(manifest, summary))
+
+
+def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
+    """The run in a few tables, a sample of its predictions, and commands to try next."""
+    from flows.pages.scaling import over_axis
+    from flows.services.published.published_folder import template_sentences
+    from pipeline.axes import axis_of
+
+    yield Grid(
+        f"Run {summary['run_id']} of site {summary['site']}", columns("counts"), _counts(summary), has_header=False
+    )
+    if summary["templates"]:
+        yield template_sentences(summary["templates"])
+    if summary["set_aside"]:
+        rows = [(reason, one["jobs"], one["processor_hours"]) for reason, one in summary["set_aside"].items()]
+        yield Grid("Set aside, by the first reason that applies", columns("set_aside"), rows)
+    yield _fits(summary["fits"])
+    if patterns := summary["patterns"]:
+        more = f", the surest {PATTERN_ROWS} of {len(patterns)}" if len(patterns) > PATTERN_ROWS else ""
+        yield Grid(f"Patterns that no smooth law describes{more}", columns("patterns"), patterns[:PATTERN_ROWS])
+    if sample := summary["sample"]:
+        title = f"Sample: {sample['label']} (law {sample['law']}, {number(sample['n_points'])} sizes observed)"
+        shown = columns(
+            "sample",
+            n_jobs=lambda row: row["n_jobs"] or None,
+            of_80=lambda row: between(row["runtime_s_lo80"], row["runtime_s_hi80"]),
+        )
+        yield Grid(title, over_axis(axis_of(sample["axis"]), shown), sample["predictions"])
+    yield from notes(summary["notes"])
+    yield from _next(summary)
+
+
+def view_nothing_new(summary: Mapping[str, Any]) -> Iterator[Block]:
+    """The published tables are those that this run would have made; since when they are there."""
+    made = f"{datetime.fromtimestamp(summary['created_s'], UTC):%Y-%m-%d %H:%MZ}"
+    yield Exact(
+        f"Nothing new since {made}: logs, settings and code are those of run {summary['run_id']}. Its tables in "
+        f"{summary['folder']} stay."
+    )
+    yield from notes(summary["notes"])
+
+
+def view_rerun(manifest: "Manifest", summary: Mapping[str, Any]) -> Iterator[Block]:
+    """What a rerun made, and what to do with it."""
+    yield (
+        f"Version {named_version(manifest)} holds {summary['jobs']:,} jobs, {summary['groups']:,} groups and "
+        f"{summary['predictions']:,} predictions, {summary['predictions_ok']:,} of them reliable."
+    )
+    yield (
+        f"It is not published. `walltime versions compare` scores it beside another version, and "
+        f"`walltime versions promote {manifest.name}` publishes it."
+    )
+
+
+def named_version(manifest: "Manifest") -> str:
+    """A version by its folder, with its name if it has one."""
+    return f"{manifest.folder} ({manifest.name})" if manifest.name else manifest.folder
+
+
+def _counts(summary: Mapping[str, Any]) -> list[tuple[str, object, str]]:
+    set_aside, kept = summary["set_aside_total"], summary["kept"]
+    hours = set_aside["processor_hours"]
+    others = ", ".join(f"{number(rows)} {reason}" for reason, rows in summary["no_jobs"].items())
+    return [
+        ("lines read", summary["lines_read"], f"of {', '.join(summary['logs'])}{others and f'; no jobs: {others}'}"),
+        ("unreadable", summary["unreadable"], "see table unreadable"),
+        ("jobs", summary["jobs"], f"{number(kept['processor_hours'] + hours)} processor-hours"),
+        ("set aside", set_aside["jobs"], f"{number(hours)} processor-hours, by reason below"),
+        ("groups", summary["groups"], "of similar jobs"),
+        ("series", summary["series_3_sizes"], "groups that ran at three or more counts of processors, GPUs or nodes"),
+        ("predictions", summary["predictions"], "a runtime with intervals per group and count"),
+        *_reliability(summary),
+        ("coverage", *_coverage(summary)),
+        ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),
+        ("seconds", summary["seconds"], "wall-clock time"),
+        ("peak MiB", summary["peak_mib"], "memory of this process"),
+    ]
+
+
+def _reliability(summary: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """How many predictions are ok and for how many jobs; how many are kept; how many have each other word."""
+    counts, n_kept = summary["reliability"], summary["kept"]["jobs"]
+    share = counts["ok"] / summary["predictions"] if summary["predictions"] else 0.0
+    jobs_share = summary["predictions_ok_jobs"] / n_kept if n_kept else 0.0
+    yield (
+        "ok", counts["ok"],
+        f"predictions that are kept and narrow: {share:.1%} of all; {jobs_share:.1%} of kept jobs have their group and "
+        "count",
+    )  # fmt: skip
+    kept = counts["ok"] + counts["wide"]
+    yield "kept", kept, "predictions, ok or wide, whose 80% interval contained its share of later runs"
+    others = {word: n for word, n in counts.items() if word not in ("ok", "wide")}
+    words = ", ".join(f"{number(n)} {word}" for word, n in others.items())
+    yield "doubtful", sum(others.values()), f"predictions: {words}"
+
+
+def _coverage(summary: Mapping[str, Any]) -> tuple[str, str]:
+    """The shares of later runs inside the intervals, and what they mean or why there are none."""
+    shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
+    if None in shares:
+        return "", "no ended job to try predictions on"
+    means = "share of later runs inside the 80% and 95% intervals, each as of the week before"
+    return " / ".join(f"{share:.0%}" for share in shares), means
+
+
+def _fits(fits: Mapping[str, Mapping[str, int]]) -> Grid:
+    statuses = sorted({status for counts in fits.values() for status in counts}, key=lambda s: (s != "ok", s))
+    rows = [
+        {"law": law, **dict.fromkeys(statuses, 0), **counts, "all": sum(counts.values())}
+        for law, counts in fits.items()
+    ]
+    shown = (text("law"), *map(Column, statuses), Column("all"))
+    return Grid("Groups by chosen law and fit status", shown, rows)
+
+
+def _next(summary: Mapping[str, Any]) -> Iterator[Block]:
+    walltime, folder = (shlex.quote(path) for path in (_command(), summary["output_dir"]))
+    steps = {
+        f"show --from {folder}": "the published tables",
+        f"show predictions --from {folder}": "the rows of a table",
+        "show predictions --columns": "what its columns mean",
+    }
+    examples = Path(__file__).absolute().parents[3] / "configs"
+    if Path(summary["config"]).absolute().parent == examples:
+        steps["init --log LOG --out my-site.toml"] = "a config for your own log"
+    width = max(map(len, steps))
+    yield Exact(f"The tables are in {summary['folder']}; {summary['manifest']} always names the current ones.")
+    yield "Next:"
+    yield from (Exact(f"  {walltime} {arguments:<{width}}  {what}") for arguments, what in steps.items())
+
+
+def _command() -> str:
+    """The command that calls Walltime from the current folder."""
+    beside = Path(sys.executable).with_name("walltime")
+    if shutil.which("walltime") or not beside.exists():
+        return "walltime"
+    here = Path.cwd()
+    return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)

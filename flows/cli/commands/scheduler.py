@@ -2,23 +2,27 @@
 
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
-from flows.pages.terminal.activity import end_activity_line
-from flows.pages.terminal.blocks import Answer, print_json_lines
-from pipeline.errors import InputError, WalltimeError
+from flows.pages.activity import end_activity_line
+from flows.pages.blocks import Answer, Block, Column, Exact, Grid, columns, percent, print_json_lines, span, wrote
+from flows.services.quantities import clock, instant, memory_text
+from pipeline.errors import InputError, WalltimeError, printable
 
 if TYPE_CHECKING:
-    from flows.services.guard import Guard
+    from flows.services.exporting import Exported
+    from flows.services.guard import Guard, Round
     from flows.services.watching import Watch
 
 FAILED = 1
@@ -50,7 +54,6 @@ def export(
     """
     from dataclasses import asdict
 
-    from flows.pages.terminal.view_scheduler import view_exported
     from flows.services.exporting import export as write
 
     exported = write(published, scheduler, folder, config, os.environ)
@@ -82,18 +85,16 @@ def limits(
       walltime limits my-site.toml --memory --out letters
       walltime limits my-site.toml --status
     """
-    from flows.pages.terminal import view_scheduler as view
     from flows.services import limits as advice
 
     if status:
         facts = advice.limit_status(given)
-        return Answer(facts, view.view_limit_status(facts))
+        return Answer(facts, view_limit_status(facts))
     share = advice.promise_of(promise)
     advice.check_folder(out)
     found = advice.advise_memory(given, by, share) if memory else advice.advise(given, by)
     written = {} if out is None else advice.write_advice(out, found)
-    blocks = view.view_memory_advice(found, written) if memory else view.view_limits(found, written)
-    return Answer(found | {"written": written}, blocks)
+    return Answer(found | {"written": written}, (view_memory_advice if memory else view_limits)(found, written))
 
 
 def guard(
@@ -121,7 +122,6 @@ def guard(
     """
     from contextlib import ExitStack
 
-    from flows.pages.terminal.view_scheduler import print_failure
     from flows.services.files.os_errors import os_failure
     from flows.services.guard import Guard
     from flows.services.run.prepare import run_settings
@@ -175,7 +175,6 @@ def _rounds(guards: "Guard | None", asked: threading.Event, *, once: bool, as_js
 
 def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = False) -> bool | None:
     """One round, which is printed where it changed or lacked something; None where it failed."""
-    from flows.pages.terminal.view_scheduler import print_failure, print_round
     from flows.services.guard import tell_systemd
 
     now_s = time.time()
@@ -195,7 +194,6 @@ def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = Fal
 
 def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
     """Read what the accounting has new: once, or again and again beside the rounds, which wait for nothing of it."""
-    from flows.pages.terminal.view_scheduler import print_failure
     from flows.services.files.os_errors import os_failure
 
     while True:
@@ -227,3 +225,121 @@ def _ending_on_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+MOST_ROWS = 20
+
+
+def view_exported(exported: "Exported") -> Iterator[Block]:
+    """What was written, from which run, and how to install it."""
+    names = f", {exported.n_names:,} job names" if exported.n_names else ""
+    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates{names}"
+    if exported.install:
+        done = "jobs are planned by their estimates" if exported.mode == "limit" else "no job changes"
+        until_s = exported.newest_end_s + int(exported.max_age_days * 86_400)
+        yield f"export.mode is {exported.mode}: {done}. The estimates are used until {instant(until_s)}."
+    yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in exported.files.items())
+    if exported.install:
+        yield ""
+        yield from map(Exact, exported.install.split("\n"))
+
+
+def print_round(found: "Round", now_s: float) -> None:
+    """One line, a line a change, and what could not be known or done; for a log: lines are never wrapped."""
+    n, done = len(found.changes) - len(found.refused), "would be changed" if found.is_dry_run else "changed"
+    counts = f"{found.n_running:,} running, {found.n_ours:,} of them with a shorter limit; {found.n_waiting:,} waiting"
+    lines = [f"{instant(int(now_s))} {counts}; {n:,} {done} in {found.took_s:.1f} s"]
+    for one in found.changes:
+        kind = "waits" if one.job.start_s is None else "runs"
+        times = f"{span(one.job.planned_s or 0)} -> {span(one.to_s)} of {span(one.job.asked_s or 0)}"
+        refused = f"; NOT CHANGED: {found.refused[one.job.job_id]}" if one.job.job_id in found.refused else ""
+        lines.append(f"  {one.job.job_id} ({one.job.values.get('user')}, {kind}): {times}: {one.why}{refused}")
+    lines += [f"  {count:,} left alone: {reason}" for reason, count in found.left.items()]
+    lines += [f"  Note: {sentence}" for sentence in found.complaints]
+    sys.stdout.writelines(printable(line, 2000) + "\n" for line in lines)
+    sys.stdout.flush()
+
+
+def print_failure(sentence: str, wait_s: float) -> None:
+    """Print one sentence on stderr, with the time until the next round where there is one."""
+    again = f" Trying again in {span(wait_s)}." if wait_s else ""
+    sys.stderr.write(f"walltime: {printable(sentence, 2000)}{again}\n")
+    sys.stderr.flush()
+
+
+def _shorter(row: Mapping[str, Any]) -> str:
+    one = next(iter(row["kinds"]), None)
+    return f"{clock(one['recommended_s'])} for {clock(one['requested_s'])}" if one else ""
+
+
+def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
+    """How the advice did on later jobs, then the users or accounts with most unused hours."""
+    if found["n_told"]:
+        yield (
+            f"{found['log']}: a request is recommended that about {found['chance']:.0%} of its kind's earlier jobs ran "
+            f"longer than. In the log's later half {found['n_told']:,} of {found['n_jobs']:,} jobs would have been "
+            f"told to request less, and {percent(found['share_longer'])} of these ran longer than that."
+        )
+    else:
+        yield f"{found['log']}: no shorter request can be recommended: no kind has enough jobs that need less."
+    yield from _people(found, columns("limit_advice", recommended=_shorter), written)
+
+
+def _people(found: Mapping[str, Any], shown: Sequence[Column], written: Mapping[str, Path]) -> Iterator[Block]:
+    """The first users or accounts, and the files that list all."""
+    named = [replace(one, heading=found["by"]) if one.heading == "name" else one for one in shown]
+    yield Grid("", named, found["rows"][:MOST_ROWS])
+    if len(found["rows"]) > MOST_ROWS:
+        yield f"{len(found['rows']) - MOST_ROWS:,} more; --json or --out lists all of them."
+    yield from wrote(written)
+
+
+def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
+    """Jobs that were planned shorter, how often limits were raised, and whether a job ended by one, by week."""
+    now = found["config_mode"]
+    changed = "" if now in (None, found["mode"]) else f", and the config now has {now}"
+    yield f"The published run {found['run_id']} has export.mode {found['mode']}{changed}."
+    if not found["weeks"]:
+        yield "No job that Walltime planned with a shorter limit has ended yet."
+        return
+    yield Grid("Jobs planned with shorter limits", columns("limit_weeks"), found["weeks"][:MOST_ROWS])
+    n_ended = sum(row["n_ended"] for row in found["weeks"])
+    do = " See whether the guard runs." if n_ended else ""
+    yield f"{n_ended:,} jobs were ended at a limit below their requests.{do}"
+    for one in found["left_alone"]:
+        yield (
+            f"Left alone from the next export on: {one['what']} of {one['user']}. Of its {one['n_planned']:,} planned "
+            f"runs {one['n_early']:,} ended just before their first limits, as if they knew them."
+        )
+
+
+def view_memory_advice(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
+    """What the recommended memory would have done, then the users or accounts with most memory not used."""
+    yield from _memory_promise(found, found["figures"], found["asked"])
+    yield from _people(found, columns("memory_advice", recommended=_first_kind), written)
+
+
+def _first_kind(row: Mapping[str, Any]) -> str:
+    first = next(iter(row["kinds"]), None)
+    if first is None:
+        return ""
+    instead = f" for {memory_text(first['requested_mem_kib'])}" if first["requested_mem_kib"] else ""
+    return f"{memory_text(first['recommended_mem_kib'])}{instead}"
+
+
+def _memory_promise(found: Mapping[str, Any], ours: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Block]:
+    yield (
+        f"{found['log']}: the aim is memory that {found['promise']:.1%} of all jobs stay under. Of the later "
+        f"{ours['n_jobs']:,} jobs {percent(1.0 - ours['share_under'])} did; {percent(ours['over_allocation'], 0)} more "
+        "was given than used."
+    )
+    if asked["n_jobs"]:
+        yield (
+            f"The requests themselves: {percent(1.0 - asked['share_under'])} of {asked['n_jobs']:,} jobs stayed under "
+            f"theirs; {percent(asked['over_allocation'], 0)} more was requested than used."
+        )
+    if ours["worst_share"] is not None:
+        yield (
+            f"{percent(ours['worst_share'])} of the jobs of one user would have had too little memory, the most among "
+            f"the {ours['n_submitters']:,} users with at least {found['many_jobs']:,} jobs."
+        )

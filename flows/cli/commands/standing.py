@@ -1,17 +1,24 @@
 """`walltime init`, `serve` and `doctor`: what sets up the nightly run of a site, keeps it going, and checks on it."""
 
 import os
+import shlex
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
-from flows.pages.terminal.activity import is_quiet
-from flows.pages.terminal.blocks import Answer, Exact, print_json_lines
+from flows.pages.activity import is_quiet
+from flows.pages.blocks import Answer, Block, Exact, Grid, columns, print_json_lines
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from flows.services.doctor import Diagnosis
+    from flows.services.initialising import Machine
 
 WARNING_EXIT = 3
 ERROR_EXIT = 4
@@ -36,8 +43,7 @@ def init(
       walltime init --sample --out sample.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
-    from flows.pages.terminal.render import print_blocks
-    from flows.pages.terminal.view_run import view_config, view_units
+    from flows.pages.terminal import print_blocks
     from flows.services.files.os_errors import config_settings
     from flows.services.initialising import initialise, sample, write_units
 
@@ -77,7 +83,7 @@ def serve(
     """
     from dataclasses import asdict
 
-    from flows.pages.terminal.render import print_blocks
+    from flows.pages.terminal import print_blocks
     from flows.prefect.serving import serve_site, served_of, serving_lock
     from flows.services.run.prepare import listed_paths, run_settings
 
@@ -124,7 +130,6 @@ def doctor(
       walltime doctor --checks --from my-site-tables --json
       walltime doctor --metrics /var/lib/node_exporter/walltime.prom
     """
-    from flows.pages.terminal.view_run import diagnosis_facts, view_checks, view_diagnosis
     from flows.services.published.published_folder import published_folder
 
     check_mode(ctx, "--checks", is_on=checks, own=(), shared=("--from",))
@@ -151,3 +156,62 @@ def doctor(
     found = diagnose(target or published_folder(None), int(time.time()), oldest_s, os.environ, is_deep=deep)
     code = {Level.WARNING: WARNING_EXIT, Level.ERROR: ERROR_EXIT}.get(found.worst or Level.NOTE, 0)
     return Answer(diagnosis_facts(found), view_diagnosis(found), exit_code=code)
+
+
+_SENTENCES = {
+    0: "Nothing needs to be done",
+    1: "There is a warning",
+    2: "Something is broken",
+}
+
+
+def view_diagnosis(found: "Diagnosis") -> Iterator[Block]:
+    """Each finding with what to do, then one line on the whole."""
+    for one in found.findings:
+        yield Exact(f"{one.level.name.lower():<8} {one.check}: {one.where}")
+        yield Exact(f"         found {one.found}")
+        yield Exact(f"         do: {one.do}")
+    named = "the config" if found.root is None else found.root
+    checked = f"{len(found.checked)} checks of {named}"
+    yield Exact(f"All {checked} passed." if found.worst is None else f"{_SENTENCES[found.worst]}: {checked}.")
+
+
+def diagnosis_facts(found: "Diagnosis") -> dict[str, Any]:
+    """The diagnosis in plain values for JSON."""
+    findings = [
+        {"check": one.check, "level": one.level.name.lower(), "where": one.where, "found": one.found, "do": one.do}
+        for one in found.findings
+    ]
+    worst = None if found.worst is None else found.worst.name.lower()
+    return {"output_dir": found.root, "worst": worst, "checked": found.checked, "findings": findings}
+
+
+def view_checks(found: Mapping[str, Any]) -> Iterator[Block]:
+    """Each check with its mode and outcome, and below them every finding."""
+    compared = f"compared with {found['compared_with']}" if found["compared_with"] else "not compared"
+    title = f"Checks of version {found['folder']} of site {found['site']}, {compared}"
+    yield Grid(title, columns("checks"), found["checks"])
+    for check in found["checks"]:
+        for one in check["findings"]:
+            yield f"{check['check']}: {one['where']}: found {one['found']}, expected {one['expected']}."
+
+
+def view_config(machine: "Machine", path: Path) -> Iterator[Block]:
+    """What was found, the config that was written, and what to do next."""
+    yield from (f"Found: {line}" for line in machine.seen)
+    config = shlex.quote(str(path))
+    yield Exact(f"Wrote {config} for the site {machine.name} ({machine.timezone})")
+    yield Exact(f"Next: walltime run {config}")
+
+
+def view_units(units: Sequence[Path]) -> Iterator[Block]:
+    """The units of systemd that were written, and how to install them."""
+    paths, names = " ".join(shlex.quote(str(path)) for path in units), [shlex.quote(path.name) for path in units]
+    (serve,) = (name for name in names if "-serve." in name)
+    (timer,) = (name for name in names if ".timer" in name)
+    (guard,) = (name for name in names if "-guard." in name)
+    yield Exact(f"Wrote {paths}")
+    yield Exact(f"Install: cp {paths} /etc/systemd/system/ && systemctl daemon-reload")
+    yield Exact(f"         systemctl enable --now walltime-prefect.service {serve}")
+    yield Exact(f"Without a Prefect server, only the timer: systemctl enable --now {timer}")
+    yield Exact(f"With export.mode = limit, on the machine of slurmctld: systemctl enable --now {guard}")

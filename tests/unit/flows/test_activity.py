@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flows.pages.terminal import activity as module
-from flows.pages.terminal.activity import Activity, showing_activity, showing_stages
-from flows.pages.terminal.render import console
+from flows.pages import activity as module
+from flows.pages.activity import Activity, showing_activity, showing_stages
+from flows.pages.terminal import console
 from flows.services.progress import running_stage
 from pipeline.report import Report, Tally, count_done
 

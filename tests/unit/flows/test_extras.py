@@ -25,15 +25,15 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
     return ended.value.code
 
 
-def test_a_page_without_matplotlib_is_one_sentence(
+def test_a_workbook_without_its_package_is_one_sentence_and_a_page_needs_no_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    jobs, page = tmp_path / "jobs.parquet", tmp_path / "page.html"
+    jobs, page, book = tmp_path / "jobs.parquet", tmp_path / "page.html", tmp_path / "jobs.xlsx"
     assert not command(monkeypatch, "ingest", ROOT / "data_samples/traps.swf", "--out", jobs)
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib" or "pages.html" in name]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert command(monkeypatch, "clean", jobs, "--out", tmp_path / "clean.parquet", "--report", page) == 2
+    for package in ("matplotlib", "xlsxwriter"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert not command(monkeypatch, "clean", jobs, "--out", tmp_path / "clean.parquet", "--report", page)
+    assert "<svg" in page.read_text()
+    assert command(monkeypatch, "show", "jobs", "--from", jobs, "--out", book) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said == "walltime: this needs the package matplotlib, which is not installed: pip install 'walltime[pages]'."
-    assert not page.exists()
+    assert said == "walltime: this needs the package xlsxwriter, which is not installed: pip install 'walltime[xlsx]'."

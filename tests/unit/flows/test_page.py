@@ -2,11 +2,8 @@
 
 import pytest
 
-from flows.pages.formats import any_value
-from flows.pages.html.page import page_of
-from flows.pages.terminal.blocks import (
+from flows.pages.blocks import (
     Block,
-    Chart,
     Column,
     Detail,
     Exact,
@@ -17,14 +14,24 @@ from flows.pages.terminal.blocks import (
     Heading,
     Lead,
     Links,
-    Mark,
     Verbatim,
+    any_value,
     text,
 )
+from flows.pages.charts import Axis, Bars, Chart, Dots, Key, Line, Panel
+from flows.pages.page import page_of
 
 HOSTILE = "<script>a\x1b[31m\u202e\"'</script>"
 GRID = Grid(HOSTILE, (text(HOSTILE, 0), Column("n", 1)), [(HOSTILE, 1)], below=lambda _: HOSTILE, colours=["best"])
 
+MARKS = (
+    Line([1, 2], [1, 2], title=HOSTILE),
+    Bars(0, 1, 0, [1, 2], title=HOSTILE),
+    Dots([1], [2], titles=[HOSTILE]),
+    Dots([1], [2], titles=[HOSTILE], is_cross=True),
+)
+PANEL = Panel(MARKS, Axis(HOSTILE, names={1: HOSTILE}), Axis(HOSTILE), title=HOSTILE)
+DRAWN = Chart(HOSTILE, [PANEL], HOSTILE, [Key(HOSTILE, "kept")], HOSTILE)
 
 BLOCKS: tuple[Block, ...] = (
     HOSTILE,
@@ -33,10 +40,10 @@ BLOCKS: tuple[Block, ...] = (
     Heading(HOSTILE),
     Facts(HOSTILE, {HOSTILE: HOSTILE}),
     GRID,
-    Chart(lambda: "drawn", HOSTILE, [Mark(HOSTILE, "kept")], HOSTILE),
+    DRAWN,
     Verbatim(HOSTILE),
     Links(HOSTILE, {HOSTILE: "a"}),
-    Figures([Figure(HOSTILE, HOSTILE, HOSTILE, lambda: "drawn")]),
+    Figures([Figure(HOSTILE, HOSTILE, HOSTILE, DRAWN)]),
     Detail([HOSTILE], HOSTILE),
     Detail([GRID]),
 )
@@ -60,7 +67,7 @@ def test_a_table_says_how_many_rows_it_leaves_out_and_marks_its_first_rows() -> 
 
 
 def test_what_stands_between_backticks_is_code_and_a_chart_without_a_drawing_is_left_out() -> None:
-    page = page_of("k", "t", ["Use `walltime show` here.", Chart(lambda: "", "said below it")])
+    page = page_of("k", "t", ["Use `walltime show` here.", Chart("a", (), "said below it")])
     assert "Use <code>walltime show</code> here." in page and "said below it" not in page
     assert "<script" in page_of("k", "t", [], has_script=True)
 

@@ -1,7 +1,7 @@
 """The picture of the queue's next hours: newest answers alone, in order, with hostile names escaped."""
 
-from flows.pages.answers.site import MOST_JOBS, newest_answers, queue_picture
-from flows.pages.html.drawing import styled
+from flows.pages.charts import draw
+from flows.pages.site import MOST_JOBS, newest_answers, queue_picture
 
 
 def answer(job_id: str, hours: float, **changes: object) -> dict[str, object]:
@@ -18,8 +18,7 @@ def test_newest_answers_within_a_day_are_in_order_of_the_median() -> None:
 
 
 def test_the_picture_shows_each_job_and_no_markup_of_the_log() -> None:
-    with styled():
-        svg = str(queue_picture(newest_answers([answer("<script>", 2), *(answer(str(n), 3) for n in range(60))])))
+    svg = str(draw(queue_picture(newest_answers([answer("<script>", 2), *(answer(str(n), 3) for n in range(60))]))))
     assert f"Expected starts of {MOST_JOBS} waiting jobs" in svg
     assert "<script" not in svg and "&lt;script&gt;" in svg
-    assert queue_picture([]) == ""
+    assert not queue_picture([]).panels

@@ -4,13 +4,13 @@ import io
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 
-from flows.pages.formats import number
-from flows.pages.terminal.blocks import (
+from flows.pages import blocks
+from flows.pages.blocks import (
     Block,
-    Chart,
     Column,
     Detail,
     Exact,
@@ -20,11 +20,13 @@ from flows.pages.terminal.blocks import (
     Lead,
     Listing,
     Verbatim,
+    number,
     print_json,
     report_grid,
     text,
 )
-from flows.pages.terminal.render import print_blocks
+from flows.pages.charts import Chart
+from flows.pages.terminal import print_blocks
 from pipeline.report import Report, Tally
 
 HOSTILE = "[bold red]x[/bold red] \x1b[31m\x07 \u202e [link=file:///etc]a[/link]"
@@ -108,7 +110,7 @@ def test_numbers_stay_whole_where_the_terminal_has_room_for_them_and_are_never_c
 def test_what_only_a_page_shows_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = (text("name"), Column("seen"), Column("unseen", is_detail=True))
     grid = Grid("", columns, [{"name": "x", "seen": 1, "unseen": 2}], below=lambda row: f"a sentence on {row['name']}")
-    shown = printed(monkeypatch, Heading("Title"), grid, Detail(["hidden"]), Chart(lambda: "drawn"), Verbatim("copied"))
+    shown = printed(monkeypatch, Heading("Title"), grid, Detail(["hidden"]), Chart("drawn", ()), Verbatim("copied"))
     assert "Title" in shown and "seen" in shown and "x: a sentence on x" in shown
     assert not [word for word in ("unseen", "hidden", "drawn", "copied") if word in shown]
 
@@ -125,3 +127,13 @@ def test_numbers_for_a_person(value: object, shown: str) -> None:
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": math.nan, "b": (1, math.inf), "c": None})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1, None], "c": None}
+
+
+def test_every_table_of_columns_tsv_is_shown_by_a_command_or_a_page() -> None:
+    flows = Path(blocks.__file__).parents[1]
+    source = "".join(path.read_text() for path in flows.rglob("*.py"))
+    lines = (flows / "pages" / "columns.tsv").read_text().splitlines()[1:]
+    tables = {line.split("\t")[0] for line in lines}
+    assert [table for table in sorted(tables) if f'"{table}"' not in source] == []
+    assert all(blocks.columns(table) for table in tables)
+    assert len({tuple(line.split("\t")[:3]) for line in lines}) == len(lines)

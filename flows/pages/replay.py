@@ -1,50 +1,20 @@
 """What `walltime replay` answers: what other estimates would have gained, as JSON and as blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+import numpy as np
 
-from flows.pages.formats import fixed, hours, percent, points, signed_percent
-from flows.pages.html import drawing
-from flows.pages.terminal.blocks import JOBS, Block, Chart, Column, Detail, Grid, Heading, text, wrote
+from flows.pages.blocks import Block, Detail, Grid, Heading, columns, signed, text, wrote
+from flows.pages.charts import Axis, Chart, Dots, Line, Mark, Panel, named_rows, percent_label, rule
 from pipeline.schedule.verdict import ReplayResult, average_changes, best_case, case_of, medians, sentences, whole
 from pipeline.schedule.what_if import WITH_METHOD
 
 Row = Mapping[str, Any]
 
-CASES = (
-    text("policy, estimates", case_of),
-    text("passed prediction", "correction", is_detail=True),
-    text("guard", lambda row: "yes" if row["is_guarded"] else "no", is_detail=True),
-    Column("slowdown", "slowdown_mean", fixed),
-    Column("change %", "slowdown_change", points),
-    Column("25%", "q25", points),
-    Column("75%", "q75", points),
-    Column("wait h", "wait_mean_s", hours, told="mean wait"),
-    Column("p99 h", "wait_p99_s", hours, told="99 of 100 jobs waited less"),
-    Column("longest h", "wait_longest_s", hours),
-    Column("widest h", "wait_wide_mean_s", hours, told="mean wait of the tenth of the jobs with the most processors"),
-    Column("response h", "response_mean_s", hours, is_detail=True),
-    Column("use of machine", "utilisation", percent),
-    Column("backfilled", "share_backfilled", percent),
-    Column("corrected", "share_corrected", percent),
-)
-AVERAGES = (
-    CASES[0],
-    Column("logs", "n_logs"),
-    Column("change %", "slowdown_change", points),
-)
-PARTS = (
-    JOBS,
-    Column("wait h", "wait_mean_s", hours),
-    Column("change h", "wait_change_s", hours),
-    Column("longest h", "wait_longest_s", hours),
-    Column("slowdown", "slowdown_mean", fixed),
-)
-"""What became of the jobs of one size, or of one user."""
+CASES = columns("cases", case=case_of, guard=lambda row: "yes" if row["is_guarded"] else "no")
+AVERAGES = columns("averages", case=case_of)
 
 INTRO = (
     "Each log is scheduled again under each policy with each kind of estimates. Estimates are made as of each submit. "
@@ -85,7 +55,7 @@ def replay_blocks(found: Sequence[ReplayResult], written: Mapping[str, Path] | N
         yield from sentences(result)
         yield ""
         cases = _cases_with_quartiles(result)
-        yield Chart(partial(_changes, cases), "Change of the mean bounded slowdown, by policy and estimates.")
+        yield Detail([_changes(cases)])
         title = f"{result.log}: mean bounded slowdown, its change from EASY with requests, and waits"
         yield Grid(title, CASES, cases)
         yield Detail(_by_size_and_user(result))
@@ -113,30 +83,34 @@ def _by_size_and_user(result: ReplayResult) -> Iterator[Block]:
         if part == "user":
             parts.sort(key=lambda row: -row["wait_change_s"] * row["n_jobs"])
         if parts:
-            named = text(name, "part_value", form=lambda value: "unknown" if value is None else value)
-            yield Grid(f"By {part}, {case}", (named, *PARTS), parts)
+            named = text(name, "part_value", none="unknown")
+            yield Grid(f"By {part}, {case}", (named, *columns("parts")), parts)
 
 
-def _changes(cases: Sequence[Row]) -> Markup:
+def _changes(cases: Sequence[Row]) -> Chart:
     """Per case a line between the quartiles of slowdown_change, and a dot at the median."""
     names = [case_of(row) for row in cases]
-    figure, axes = drawing.panel(0.72 + 0.24 * len(cases), left=0.2)
+    marks: list[Mark] = [rule(x=0)]
+    changes = [row["slowdown_change"] for row in cases]
+    changed = ["unknown" if change is None else f"{signed(change, 1, 100)}%" for change in changes]
+    words = [f"{name}: {change}" for name, change in zip(names, changed, strict=True)]
     for place, row in enumerate(cases):
         colour = "best" if row["estimates"] in WITH_METHOD else "muted"
-        if row["q25"] is not None and row["q75"] is not None:
-            axes.plot([row["q25"], row["q75"]], [place, place], color=drawing.COLOURS[colour], linewidth=2)
-        drawing.curve(axes, [row["slowdown_change"]], [place], colour=colour, markersize=5, gid=f"case-{place}")
-    drawing.rule(axes.axvline, 0)
-    drawing.per_cent(axes.xaxis)
-    drawing.named_rows(axes, names)
-    axes.set_xlabel("change of the mean bounded slowdown")
-    changes = [signed_percent(row["slowdown_change"]) or "unknown" for row in cases]
-    words = {f"case-{at}": f"{name}: {one}" for at, (name, one) in enumerate(zip(names, changes, strict=True))}
-    return drawing.to_svg(figure, f"Change of the mean bounded slowdown. {'; '.join(words.values())}.", words)
+        ends = [np.nan if row[name] is None else row[name] for name in ("q25", "slowdown_change", "q75")]
+        marks.append(Line(ends[::2], [place, place], colour, 2))
+        marks.append(Dots(ends[1:2], [place], colour, 3, titles=words[place : place + 1]))
+    axis = Axis("change of the mean bounded slowdown", percent_label)
+    return Chart(
+        f"Change of the mean bounded slowdown. {'; '.join(words)}.",
+        [Panel(marks, axis, named_rows(names))],
+        "Change of the mean bounded slowdown, by policy and estimates.",
+        height=50 + 18 * len(cases),
+        left=150,
+    )
 
 
 def replay_page(found: Sequence[ReplayResult]) -> str:
     """The page of some logs' replays; the same results give the same bytes."""
-    from flows.pages.html.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
+    from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
 
     return page_of("Replay", "What other estimates would have gained", replay_blocks(found), INTRO)

@@ -1,22 +1,117 @@
-"""What commands answer: plain values as JSON, or blocks for a person, which a terminal (`render`) and pages show.
+"""What commands answer: plain values as JSON, or blocks for a person, which a terminal and pages show.
 
 An answer is written once, as sentences, facts, tables of declared columns, and charts. A terminal leaves out charts and
 what is in a `Detail`. Texts are plain: both spell out control characters and read no markup; on a page what stands
-between backticks is set as code.
+between backticks is set as code. Numbers, shares and durations have one form each, on a terminal and on pages.
 """
 
 import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
 
-from flows.pages.formats import number, plain
-from flows.pages.terminal.activity import end_activity_line
+from flows.pages.activity import end_activity_line
+from flows.services.quantities import iso_time
 from pipeline.errors import printable
 from pipeline.report import Report
+
+if TYPE_CHECKING:
+    from flows.pages.charts import Chart
+
+
+def plain(value: object) -> str:
+    """A value as text; empty for null."""
+    return "" if value is None else str(value)
+
+
+def number(value: object) -> str:
+    """A number with about four digits and thousands separators; empty for null, a text as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return plain(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not math.isfinite(value):
+        return "inf" if value > 0 else "-inf" if value < 0 else ""
+    if 0 < abs(value) < 1e-4:
+        return f"{value:.4g}"
+    digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
+    return f"{value:,.{min(digits, 6)}f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def any_value(value: object) -> str:
+    """A value of any published column; of a list its length."""
+    return f"{len(value):,} values" if isinstance(value, list) else significant(value, 6)
+
+
+def significant(value: object, digits: int) -> str:
+    """A number that is not whole with this many digits, large ones whole; other values as text, empty for null."""
+    if not isinstance(value, float):
+        return plain(value)
+    return f"{value:.{digits}g}" if abs(value) < 10 ** (digits - 1) or not math.isfinite(value) else f"{value:.0f}"
+
+
+def fixed(value: float | None, digits: int = 2) -> str:
+    """A number with this many decimals; empty for null."""
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent; empty for null."""
+    return "" if share is None else f"{share:.{digits}%}"
+
+
+def signed(value: float, digits: int, scale: float = 1.0) -> str:
+    """A difference with its sign and this many decimals."""
+    # Adding 0 makes a negative zero a positive one.
+    return f"{round(scale * value, digits) + 0.0:+,.{digits}f}"
+
+
+def hours(seconds: float | None) -> str:
+    """A duration in hours; empty for null."""
+    return "" if seconds is None else fixed(seconds / 3600)
+
+
+def span(seconds: float | None) -> str:
+    """A duration with a fitting unit: 42 s, 5 min, 3.2 h, 2.1 d."""
+    if seconds is None:
+        return "unknown"
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:,.0f} s"
+
+
+def between(low: float | None, high: float | None, unbounded: str = "") -> str:
+    """An interval as text; `unbounded` stands for an unknown upper end."""
+    return f"{number(low)} to {number(high) or unbounded}"
+
+
+FORMS: Mapping[str, Callable[[Any], str]] = {
+    "": number,
+    "any": any_value,
+    "fixed": fixed,
+    "general": "{:g}".format,
+    "hours": hours,
+    "minute": lambda time: time[:16],
+    "percent": percent,
+    "percent_3_digits": lambda share: significant(100.0 * share, 3) + "%",
+    "plain": plain,
+    "points": partial(signed, digits=1, scale=100.0),
+    "share_100": lambda share: fixed(100 * share, 1),
+    "signed_0": lambda change: signed(change, 0) if change else "",
+    "signed_1": partial(signed, digits=1),
+    "signed_3": partial(signed, digits=3),
+    "span": span,
+    "text": plain,
+    "time": iso_time,
+    "whole": partial(fixed, digits=0),
+    "whole_percent": partial(percent, digits=0),
+}
+"""How the values of a column are written, by the names that columns.tsv has for it; the value is known."""
 
 
 class Exact(str):
@@ -43,6 +138,8 @@ class Column:
     form: Callable[[Any], str] = number
     is_text: bool = False
     """Texts are left-aligned, and on a narrow terminal wrapped before numbers are."""
+    none: str = ""
+    """What the cell of an unknown value shows."""
     limit: int = 200
     """Characters of a cell, the rest is cut."""
     told: str = ""
@@ -60,15 +157,40 @@ class Column:
 
     def cell(self, row: Any) -> str:
         """What the table shows of a row."""
-        return printable(self.form(self.raw(row)), self.limit)
+        value = self.raw(row)
+        return self.none if value is None else printable(self.form(value), self.limit)
 
 
 text = partial(Column, form=plain, is_text=True)
 """A column of texts."""
 
-JOBS, PROC_HOURS = Column("jobs", "n_jobs"), Column("processor-hours", "proc_hours")
-WEEK = text("week from", "week")
-"""Columns of several tables."""
+
+@cache
+def _declared() -> dict[str, list[Column]]:
+    """The columns of each table, as columns.tsv declares them."""
+    found: dict[str, list[Column]] = {}
+    for line in Path(__file__).with_name("columns.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        table, heading, key, form, told, options = line.split("\t")
+        given = dict(option.partition("=")[::2] for option in options.split())
+        column = Column(
+            heading,
+            int(key) if key.isdecimal() else key,
+            FORMS[form],
+            is_text=form in ("text", "minute") or "left" in given,
+            none=given.get("none", ""),
+            limit=int(given.get("limit", 200)),
+            told=told,
+            least_width=int(given.get("least_width", 0)),
+            is_detail="detail" in given,
+            link=given.get("link", ""),
+        )
+        found.setdefault(table, []).append(column)
+    return found
+
+
+def columns(table: str, **values: Callable[[Any], object]) -> tuple[Column, ...]:
+    """The columns of a table of columns.tsv; `values` computes from a row what has no key of its own there."""
+    return tuple(replace(one, value=values.get(str(one.value), one.value)) for one in _declared()[table])
 
 
 def with_values(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
@@ -127,34 +249,13 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A line of a chart's legend: a sample of the colour, and what it stands for."""
-
-    text: str
-    colour: str
-    style: str = ""
-    """Of the sample: hatched, stroke, dashed or dotted; or a sign that is drawn instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A picture with its title and caption; a terminal leaves it out."""
-
-    draw: Callable[[], str]
-    """Draws it as SVG; empty: there is nothing to draw, and the block is left out."""
-    caption: str = ""
-    legend: Sequence[Mark] = ()
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
     """One number with what it is, a sentence on it, a small chart, and the part of the page that has more."""
 
     value: str
     meaning: str
     sentence: str = ""
-    draw: Callable[[], str] | None = None
+    chart: "Chart | None" = None
     link: str = ""
 
 
@@ -188,7 +289,7 @@ class Detail:
     title: str = ""
 
 
-Block = str | Lead | Grid | Facts | Listing | Heading | Chart | Figures | Links | Verbatim | Detail
+Block = Union[str, Lead, Grid, Facts, Listing, Heading, Figures, Links, Verbatim, Detail, "Chart"]
 
 
 def wrote(files: Mapping[str, object]) -> list[Block]:

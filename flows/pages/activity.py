@@ -65,10 +65,6 @@ class Activity:
             self.stages = [name for name in self.stages if name != event.stage]
             self.n_done += 1
 
-    def done(self) -> str:
-        """How many of the stages are done; empty without stages."""
-        return f"{min(self.n_done, self.n_stages)} of {self.n_stages} done" if self.n_stages else ""
-
     def rates(self) -> str:
         """What has been done and how fast, as in `12,241 lines, 23,540 a second`; empty where nothing is counted."""
         now = time.monotonic()
@@ -93,7 +89,8 @@ class Activity:
 
     def _write_line(self) -> None:
         spent = f"walltime {self.name}: {time.monotonic() - self.began:.0f} s"
-        line = "; ".join(part for part in (spent, self.done(), ", ".join(self.stages), self.rates()) if part)
+        done = f"{min(self.n_done, self.n_stages)} of {self.n_stages} done" if self.n_stages else ""
+        line = "; ".join(part for part in (spent, done, ", ".join(self.stages), self.rates()) if part)
         if self.is_terminal:
             self._has_line = True
             sys.stderr.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")

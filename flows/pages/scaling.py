@@ -1,17 +1,19 @@
 """What the commands on scaling answer: how many processors to ask for, runs beside predictions, and the laws fitted."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from flows.pages.answers.series_chart import base_of, series_chart, with_gains
-from flows.pages.formats import between, fixed, number, plain
-from flows.pages.terminal.blocks import Block, Column, Detail, Facts, Grid, Heading, Lead, text
-from pipeline.axes import Axis, counted, plural
-from pipeline.report import Report
+from flows.pages import blocks as show
+from flows.pages.blocks import Block, Column, Detail, Grid, Heading, Lead, between, columns, number
+from flows.pages.charts import Axis as ChartAxis
+from flows.pages.charts import Band, Chart, Dots, Key, Line, Mark, Panel, percent_label, rule
+from pipeline.arrays import Floats
+from pipeline.axes import MOST_EFFICIENCY, Axis, counted, plural
+from pipeline.laws import LAWS as SCALING_LAWS
 from pipeline.scaling.advice import CostSettings, axis_of_series, cost_of
 from pipeline.scaling.screens import ScreenRules
 
@@ -22,27 +24,20 @@ FASTER = 1.05
 """The least speedup that counts as a gain; a smaller one may be the scatter of the runs."""
 
 
-def _parameter(heading: str, name: str, told: str = "") -> Column:
+def _with_interval(name: str) -> Callable[[Row], str]:
     """A parameter of a law, with its interval where one is known."""
-    return Column(
-        heading, lambda law: (law[name], law.get(f"{name}_lo"), law.get(f"{name}_hi")), _with_interval, told=told
-    )
+
+    def shown(law: Row) -> str:
+        low, high = law.get(f"{name}_lo"), law.get(f"{name}_hi")
+        return number(law[name]) + ("" if low is high is None else f" ({between(low, high, '?')})")
+
+    return shown
 
 
-def _with_interval(ends: tuple[float | None, float | None, float | None]) -> str:
-    value, low, high = ends
-    return number(value) + ("" if low is high is None else f" ({between(low, high, '?')})")
-
-
-def _runs(percent: int, unbounded: str) -> Column:
+def _share_of_runs(percent: int, unbounded: str = "") -> Callable[[Row], str]:
     """The interval of this share of runs."""
     low, high = f"runtime_s_lo{percent}", f"runtime_s_hi{percent}"
-    told = "the interval that holds this share of new runs, if the future is like the past"
-    return Column(
-        f"{percent}% of runs",
-        lambda row: "" if row.get(low) is None else between(row[low], row[high], unbounded),
-        told=told,
-    )
+    return lambda row: "" if row.get(low) is None else between(row[low], row[high], unbounded)
 
 
 def _in_the_fit(row: Mapping[str, Any]) -> str:
@@ -56,78 +51,31 @@ def _in_the_fit(row: Mapping[str, Any]) -> str:
     return "yes" if row["fit_weight"] in (None, 1.0) else f"at {row['fit_weight']:.2g} of its weight"
 
 
-LAWS = (
-    text("law", told="the formula fitted"),
-    text("status", told="ok, or why the fit is uncertain"),
-    _parameter("T(1) s", "t1_s", "runtime on one processor, by the law"),
-    _parameter("A", "avg_parallelism", "average parallelism: speedup on unlimited processors, by Downey's laws"),
-    _parameter("sigma", "sigma", "0: a sharp bend of the speedup; larger: a gradual one"),
-    _parameter("serial fraction", "serial_fraction", "share of the work that only one processor does"),
-    _parameter("WSSRE", "wssre", "ADEPT's sum of weighted squared relative errors"),
-    _parameter("leave-one-out", "loo_log_rmse",
-               "typical error on a size that the fit did not see (log s; 0.1 is about 10%)"),
-    Column("", lambda law: "chosen" if law["is_chosen"] else ""),
-)  # fmt: skip
-PREDICTIONS = (
-    Column("procs"),
-    Column("runs", "n_jobs"),
-    Column("measured s", "runtime_s_median", told="median of the runs; runs stopped at their limit count as longer"),
-    Column("10% s", "runtime_s_q10", told="a tenth of the runs took less", is_detail=True),
-    Column("90% s", "runtime_s_q90", told="nine tenths of the runs took less", is_detail=True),
-    text("in the fit", _in_the_fit, is_detail=True,
-         told="whether the laws are fitted to this count, or why not"),
-    Column("predicted s", "runtime_s", told="median of new runs"),
-    _runs(80, "no bound"),
-    _runs(95, "no bound"),
-    Column("speedup", told="runtime on the least count that ran over that on this one"),
-    Column("efficiency", told="speedup times the least count that ran, over this one"),
-    Column("nodes", told="whole nodes charged"),
-    Column("processor-hours", "proc_hours", told="processors charged times hours"),
-    Column("cost", "price", told="processor-hours times the rate given"),
-    text("reliability", told="ok, or why the row is doubtful"),
-    text("meaning", "advice", is_detail=True, told="what the reliability means, or what to do about it", limit=500),
-)  # fmt: skip
-ACROSS = (
-    Column("procs"),
-    Column("runtime s", "runtime_s"),
-    _runs(80, ""),
-    Column("own points alone s", "own_s", told="model average of the series' own points"),
-    Column("constant ratio s", "ratio_s", told="the base's curve times one factor"),
+PARAMETERS = ("t1_s", "avg_parallelism", "sigma", "serial_fraction", "wssre", "loo_log_rmse")
+LAWS = columns(
+    "laws",
+    is_chosen=lambda law: "chosen" if law["is_chosen"] else "",
+    **{name: _with_interval(name) for name in PARAMETERS},
 )
-ENERGY = (
-    Column("procs"),
-    Column("energy J", "energy_j", told="median of the runs whose energy was measured"),
-    Column(
-        "energy-delay J s",
-        "energy_delay_js",
-        told="energy times runtime: small for a run that is fast and uses little energy",
-    ),
-    text("least", form=", ".join),
+PREDICTIONS = columns(
+    "predictions",
+    in_the_fit=_in_the_fit,
+    of_80=_share_of_runs(80, "no bound"),
+    of_95=_share_of_runs(95, "no bound"),
 )
-WEAK = (
-    Column("procs"),
-    Column("runtime s", "runtime_s"),
-    Column(
-        "weak efficiency",
-        "efficiency",
-        told="with a problem that grows with the processors: T(smallest)/T(n); 1 is ideal",
-    ),
-    Column(
-        "scaled speedup",
-        "scaled_speedup",
-        told="times the work per second of the smallest count; Gustafson's law predicts it",
-    ),
-)
+ACROSS = columns("across", of_80=_share_of_runs(80))
+ENERGY = columns("energy", least=lambda row: ", ".join(row["least"]))
+WEAK = columns("weak")
 
 
-def over_axis(axis: Axis, columns: Sequence[Column]) -> tuple[Column, ...]:
+def over_axis(axis: Axis, shown: Sequence[Column]) -> tuple[Column, ...]:
     """The columns with the names that counts and hours of an axis have; nodes and price are of processors alone."""
     if axis is Axis.PROCS:
-        return tuple(columns)
+        return tuple(shown)
     named = {"procs": axis.units, "processor-hours": f"{axis.unit}-hours"}
     return tuple(
-        replace(one, heading=named.get(one.heading, one.heading), value=one.value or one.heading)
-        for one in columns
+        replace(one, heading=named.get(one.heading, one.heading))
+        for one in shown
         if one.heading not in ("nodes", "cost")
     )
 
@@ -156,7 +104,7 @@ def _one_series(
 ) -> Iterator[Block]:
     axis = axis_of_series(one)
     yield from _answer(one, asks=asks)
-    yield series_chart(one)
+    yield Detail([series_chart(one)])
     yield Grid("Measured and predicted", over_axis(axis, PREDICTIONS), _measured_and_predicted(one))
     is_measured, rows = "reliability" in one, one["predictions"] or one.get("curve", ())
     if is_measured:
@@ -178,7 +126,7 @@ def _one_series(
 
 def _answer(one: Row, *, asks: bool) -> Iterator[Block]:
     """The recommendations, and before them the one count to ask for: that of the best trade-off."""
-    lines = one.get("answer") or ["No runtime is known on any count."]
+    lines = one.get("answer") or ["No runtime is known at any processor count."]
     if asks and one.get("choices"):
         count = counted(one["choices"][0]["procs"], axis_of_series(one))
         yield Lead(f"Ask for {count}.", f" {lines[0]}")
@@ -200,6 +148,123 @@ def _with_cost(row: Row) -> Row:
     return row if "nodes" in row else {**row, **cost_of(row["procs"], row["runtime_s"], CostSettings())}
 
 
+DENSE = 40
+"""More predictions than this are a model's curve; fewer are answers at single counts, which no line may join."""
+NEVER_RAN = 0.35
+"""How strongly the interval of a count that never ran is drawn, against that of one that ran."""
+
+
+def series_chart(one: Row) -> Chart:
+    """The chart of a series, as series_as_dicts gives it: of its dense `curve`, or without one of its predictions.
+
+    Left the runtimes that were measured and predicted, and those of the chosen law; right the predicted efficiencies.
+    """
+    axis, base = axis_of_series(one), base_of(one)
+    ran = [row for row in one["observations"] if row["runtime_s_median"]]
+    if len(one["observations"]) < 2 or not ran:
+        return Chart("", ())
+    curve = with_gains(one.get("curve") or one["predictions"], base)
+    is_dense = len(curve) > DENSE
+    marks, legend = _predicted(curve, ran, axis, is_dense=is_dense)
+    chosen = next((row for row in one["laws"] if row["is_chosen"]), None)
+    if chosen and curve:
+        parameters = {name: np.array(value, np.float64) for name, value in chosen.items() if isinstance(value, float)}
+        law_s = SCALING_LAWS[chosen["law"]].runtime_s(parameters, _values(curve, "procs"))
+        marks.append(Line(_values(curve, "procs"), law_s, "cron", 1, "4 2"))
+        legend.append(Key(f"chosen law: {chosen['law']}", "cron", "dashed"))
+    runs, keys = _measured(ran, axis)
+    units = axis.units
+    panels = [
+        Panel([*marks, *runs], ChartAxis(units, base=2, is_whole=True), ChartAxis("runtime, s", base=10), share=3),
+        *([_efficiencies(curve, units, is_dense=is_dense)] if any(row["efficiency"] for row in curve) else []),
+    ]
+    right = f" Right: efficiency against {number(base['procs'])}." if base and len(panels) > 1 else ""
+    caption = f"{'Left: runtime' if right else 'Runtime'} (s) by {units}, both axes logarithmic.{right}"
+    ends = " and ".join(f"{number(row['runtime_s_median'])} s on {number(row['procs'])}" for row in (ran[0], ran[-1]))
+    alt = f"Runtime and efficiency by {units}: {len(ran)} observed counts, median runtimes {ends}."
+    return Chart(alt, panels, caption, [*keys, *legend], height=230)
+
+
+def _predicted(curve: Rows, ran: Rows, axis: Axis, *, is_dense: bool) -> tuple[list[Mark], list[Key]]:
+    """The predictions with their intervals, pale outside of the counts that ran."""
+    least, most = ran[0]["procs"], ran[-1]["procs"]
+    marks: list[Mark] = []
+    for width, opacity in (("95", 0.18), ("80", 0.32)) if is_dense else ():
+        ranges = ((0, least, NEVER_RAN), (least, most, 1.0), (most, np.inf, NEVER_RAN))
+        for first, last, strength in ranges:
+            rows = [row for row in curve if first <= row["procs"] <= last]
+            low, high = (_values(rows, f"runtime_s_{end}{width}") for end in ("lo", "hi"))
+            marks.append(Band(_values(rows, "procs"), low, high, opacity=opacity * strength))
+    for row in () if is_dense else curve:
+        strength = 1.0 if any(row["procs"] == one["procs"] for one in ran) else NEVER_RAN
+        low, high = (_values([row, row], f"runtime_s_{end}80") for end in ("lo", "hi"))
+        marks.append(Band(np.array([0.97, 1.03]) * row["procs"], low, high, opacity=0.5 * strength))
+    titles = [
+        f"{counted(row['procs'], axis)}: {number(row['runtime_s'])} s predicted, 80% of runs "
+        f"{number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])} s"
+        for row in curve
+    ]
+    procs, runtime_s = _values(curve, "procs"), _values(curve, "runtime_s")
+    marks += [Line(procs, runtime_s, "kept", 1.6)] if is_dense else []
+    marks.append(Dots(procs, runtime_s, "kept", 0 if is_dense else 4, titles))
+    shown = "80% and 95%" if is_dense else "80%"
+    return marks, [
+        Key("predicted", "kept", "stroke" if is_dense else "\N{BLACK CIRCLE}"),
+        Key(f"{shown} of new runs, paler at counts that never ran", "kept"),
+    ]
+
+
+def _measured(ran: Rows, axis: Axis) -> tuple[list[Mark], list[Key]]:
+    """The medians of the runs, with the middle 80% of repeats; those that are left out of the fit are crosses."""
+    marks: list[Mark] = []
+    for row in ran:
+        is_out, procs = row["fit_weight"] == 0, [row["procs"]]
+        colour = "flurry" if is_out else "ink"
+        took = f"{number(row['runtime_s_median'])} s, median of {number(row['n_jobs'])} runs"
+        if row["runtime_s_q10"] and row["runtime_s_q90"]:
+            marks.append(Line(procs * 2, [row["runtime_s_q10"], row["runtime_s_q90"]], colour))
+        marks.append(
+            Dots(procs, [row["runtime_s_median"]], colour, 2.5, [f"{counted(row['procs'], axis)}: {took}"], is_out)
+        )
+    legend = [Key("median of the runs, and the middle 80% of repeats", "ink")]
+    is_any_out = any(row["fit_weight"] == 0 for row in ran)
+    return marks, legend + [Key("left out of the fit", "flurry", "\N{MULTIPLICATION SIGN}")] * is_any_out
+
+
+def _efficiencies(curve: Rows, units: str, *, is_dense: bool) -> Panel:
+    procs, shares = _values(curve, "procs"), _values(curve, "efficiency")
+    drawn = Line(procs, shares, "kept", 1.6) if is_dense else Dots(procs, shares, "kept", 4)
+    rules = [rule(y=share, dash="2 3", colour="muted") for share in (0.5, 0.8)]
+    y_axis = ChartAxis("efficiency", percent_label, (0, MOST_EFFICIENCY + 0.05))
+    return Panel([drawn, *rules], ChartAxis(units, base=2, is_whole=True), y_axis, share=2)
+
+
+def _values(rows: Rows, name: str) -> Floats:
+    return np.array([np.nan if row[name] is None else row[name] for row in rows], np.float64)
+
+
+def base_of(one: Row) -> Row | None:
+    """The prediction at the least count that ran, which speed-ups on the page are against; None without one."""
+    ran = {row["procs"] for row in one["observations"] if row["runtime_s_median"]}
+    predicted = (*one.get("fitted", ()), *one["predictions"])
+    return min((row for row in predicted if row["procs"] in ran), key=lambda row: row["procs"], default=None)
+
+
+def with_gains(rows: Rows, base: Row | None) -> list[dict[str, Any]]:
+    """The rows with speedup and efficiency against `base`, as ratios of the runtimes that the page shows.
+
+    Both are None in all rows where an efficiency would exceed MOST_EFFICIENCY: the predictions then do not agree.
+    """
+    found = []
+    for row in rows:
+        gain = base["runtime_s"] / row["runtime_s"] if base and row["runtime_s"] else None
+        share = gain * base["procs"] / row["procs"] if base and gain is not None else None
+        found.append({**row, "speedup": gain, "efficiency": share})
+    if max((row["efficiency"] for row in found if row["efficiency"] is not None), default=0.0) > MOST_EFFICIENCY:
+        return [{**row, "speedup": None, "efficiency": None} for row in found]
+    return found
+
+
 UNFOLDED = 5
 """Series of a page that are open; the others are folded."""
 
@@ -207,17 +272,6 @@ GLOSSARY = {one.heading: one.told for one in (*PREDICTIONS, *ENERGY, *WEAK, *LAW
     "best trade-off, cheapest, fastest": (
         "the counts of least cost times runtime, of least processor-hours, and of least runtime; a larger count must "
         "be better by 5% and by more than the noise of the runs"
-    ),
-    "reliability": (
-        "where a log was read, one word. ok: the 80% interval contained 70 to 90% of at least 20 later runs, and "
-        "spans at most 2.5 times (one that spans at most 1.1 times may contain all); wide: it contained them, and "
-        "spans more; missed: it contained fewer or more; few: fewer than 20 later runs; far: a count outside those "
-        "that ran, predicted by the law; broken: no run, and the law misses a count that ran by more than 10%. "
-        "Without a log the doubts about the law: wide (the 80% interval spans more than 1.5 times), one_size (it ran "
-        "on one count only), wide_group (its jobs differ too much), tail_unidentified (runtime still falls at the "
-        "largest count), runner_up (laws that fit about as well differ), few_sizes (too few counts), off_law "
-        "(the law misses what ran here), high_error (the law misses one of the counts of its fit by more than 10%), "
-        "far (more than twice outside of fewer than five counts), unbounded (no run bounds the runtime there)"
     ),
 }
 
@@ -232,7 +286,7 @@ def series_page(
     `doubt`: a sentence on the whole run. `asked`: the application's row of the site's page, whose count the page asks
     for; without it each series asks for its own.
     """
-    from flows.pages.html.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
+    from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
 
     hidden = max(0, (n_all or 0) - len(series))
     order = "those that gain from processors first, then those with most jobs; "
@@ -260,7 +314,7 @@ def _page_blocks(series: Rows, weak: Rows, *, asks: bool) -> Iterator[Block]:
         else:
             yield Detail(_one_series(one, asks=asks), _title(one))
     yield from weak_blocks(weak)
-    yield Detail([Facts("", GLOSSARY)], "Glossary")
+    yield Detail([show.Facts("", GLOSSARY)], "Glossary")
 
 
 def weak_blocks(weak: Rows) -> Iterator[Block]:
@@ -359,45 +413,3 @@ def _is_faster(one: Row) -> bool:
     measured = [row["runtime_s_median"] for row in one["observations"] if row["runtime_s_median"]]
     falls = len(measured) > 1 and measured[0] > FASTER * min(measured)
     return falls or any(row["speedup"] is not None and row["speedup"] > FASTER for row in one["predictions"])
-
-
-def view_errors(rows: Rows, report: Report) -> Iterator[Block]:
-    """Median absolute errors; in brackets those of near targets, where larger sizes are predicted; last their mean."""
-    splits = list(dict.fromkeys(row["split"] for row in rows))
-    names = dict.fromkeys(row["predictor"] for row in rows)
-    found = [_errors([row for row in rows if row["predictor"] == name]) for name in names]
-    columns = (text("predictor"), *(Column(split, split, plain) for split in splits), Column("mean", form=_pct))
-    counts = f"{report.kept.rows} of {report.seen.rows} series"
-    title = f"Median |predicted/measured - 1|, %; (up to 4 times the largest size given); {counts}"
-    yield Grid(title, columns, sorted(found, key=lambda one: float("inf") if one["mean"] is None else one["mean"]))
-
-
-def _errors(own: Rows) -> dict[str, Any]:
-    """A predictor's errors by split, and the mean of them all; None where one is unknown."""
-    found: dict[str, Any] = {"predictor": own[0]["predictor"]}
-    every = []
-    for row in own:
-        error, near = row["median_abs_error_pct"], row["near_median_abs_error_pct"]
-        has_near = row["n_near"] and row["split"].endswith("smallest")
-        found[row["split"]] = _pct(error) + (f" ({_pct(near)})" if has_near else "")
-        every += [error, near] if has_near else [error]
-    return found | {"mean": None if None in every else float(np.mean(every))}
-
-
-def _pct(value: float | None) -> str:
-    return fixed(value, 1) or "-"
-
-
-def view_advice(found: Row) -> Iterator[Block]:
-    """The recommendation of each group, then notes on the whole run."""
-    for group in found["groups"]:
-        jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
-        yield Lead(group["label"], f" ({jobs} at {sizes}; group {group['group_id']})")
-        yield from (f"  {line}" for line in group["answer"] or ["No runtime is known on any count."])
-    yield from filter(None, (_omitted_line(found["groups"], found["n_groups"]), *found["notes"]))
-
-
-def _omitted_line(listed: Rows, n_all: int) -> str:
-    """A line on the matching groups that are not listed; empty where all are."""
-    left = n_all - len(listed)
-    return f"{left:,} more groups match; name more of their values, or --group ID." if left > 0 else ""

@@ -8,9 +8,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from flows.pages.formats import number
-from flows.pages.html.drawing import styled
-from flows.pages.terminal.blocks import Block, Column, with_values
+from flows.pages.blocks import Block, Column, number, with_values
+from flows.pages.charts import draw
 from pipeline.errors import printable
 from pipeline.version import code_version
 
@@ -26,12 +25,11 @@ def page_of(
 ) -> str:
     """The page of some blocks below a title; the same blocks give the same bytes.
 
-    `intro` stands above a line with the title. With the script a reader sorts tables by a heading and folds long ones.
+    `intro` stands below the title. With the script a reader sorts tables by a heading and folds long ones.
     """
-    with styled():
-        return _ENVIRONMENT.get_template("page.html").render(
-            kicker=kicker, title=title, blocks=blocks, intro=intro, footer=footer, has_script=has_script
-        )
+    return _ENVIRONMENT.get_template("page.html").render(
+        kicker=kicker, title=title, blocks=blocks, intro=intro, footer=footer, has_script=has_script
+    )
 
 
 def _marked(text: str) -> Markup:
@@ -55,4 +53,4 @@ _ENVIRONMENT.filters |= {
     "sort_value": lambda value: "-1" if value is None else repr(value),
     "with_values": with_values,
 }
-_ENVIRONMENT.globals |= {"address": _address, "code_version": code_version}
+_ENVIRONMENT.globals |= {"address": _address, "code_version": code_version, "draw": draw}

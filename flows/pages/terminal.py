@@ -12,9 +12,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from flows.pages.formats import any_value, number
-from flows.pages.terminal.activity import end_activity_line
-from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Heading, Lead, Listing, with_values
+from flows.pages import blocks as show
+from flows.pages.activity import end_activity_line
+from flows.pages.blocks import Block, Column, Facts, Grid, Listing, any_value, number
 from pipeline.errors import printable
 
 _PIPE_WIDTH = 10_000
@@ -57,12 +57,12 @@ def print_blocks(blocks: Iterable[Block]) -> None:
             _print_grid(out, block)
         elif isinstance(block, Facts):
             _print_facts(out, block)
-        elif isinstance(block, Heading):
+        elif isinstance(block, show.Heading):
             out.print(_line(block.text, "bold"))
-        elif isinstance(block, Lead):
+        elif isinstance(block, show.Lead):
             out.print(Text.assemble(_line(block.bold, "bold"), _line(block.rest)), soft_wrap=True)
         elif isinstance(block, str):
-            out.print(_line(block), soft_wrap=isinstance(block, Exact))
+            out.print(_line(block), soft_wrap=isinstance(block, show.Exact))
 
 
 def _line(text: str, style: str = "", limit: int = _LONGEST_LINE) -> Text:
@@ -74,7 +74,7 @@ def _print_grid(out: Console, block: Grid) -> None:
     rows = list(block.rows)
     columns = [
         column
-        for column in with_values(block.columns, rows)
+        for column in show.with_values(block.columns, rows)
         if column.least_width <= out.width and not column.is_detail
     ]
     cells = [[_line(column.cell(row)) for column in columns] for row in rows]

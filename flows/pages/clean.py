@@ -1,0 +1,319 @@
+"""What `walltime clean` answers: the jobs set aside and why, the bursts, and how that changes the log; as page too."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.pages import blocks as show
+from flows.pages.blocks import Block, Detail, Figure, Grid, Heading, columns, number, percent
+from flows.pages.charts import Axis, Bars, Chart, Key, Mark, Panel, named_rows, rule, stairs
+from flows.services.logs.cleaning import Cleaned
+from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.occupancy import mean_busy, occupancy_of
+from pipeline.report import total
+from pipeline.schema import Flag
+
+BURSTS_SHOWN, BURSTS_ON_PAGE = 10, 2000
+MAX_DAYS_DRAWN = 800
+LANES, INTERVALS = 40, 400
+
+Rows = Sequence[Mapping[str, Any]]
+
+MEANINGS = {str(flag): flag.meaning for flag in Flag}
+EFFECT = columns("effect", meaning=lambda row: MEANINGS.get(row["selection"], ""))
+OUTCOMES = {
+    "kept": "kept",
+    "kept, in a suspect burst": "suspect",
+    "set aside: flurry": "flurry",
+    "set aside: probe": "probe",
+    "set aside: timer": "cron",
+    "set aside: by the site's rule": "site",
+    "set aside: not usable, or for another reason": "other",
+}
+"""What becomes of jobs, with the colour of each."""
+BY_FLAG = {"flurry": 2, "probe": 3, "cron": 4, "site_drop": 5}
+"""The index in OUTCOMES of jobs with a flag; other flags have the last one."""
+BURST_COLOURS = {
+    "suspect": "suspect", "kept by rule": "kept", "kept in part": "kept", "dropped by rule": "site",
+    "dropped in part": "site", "flurry": "flurry", "slow": "flurry", "probe": "probe", "cron": "cron",
+}  # fmt: skip
+"""The colour of a burst: that of its outcome, or of its screen if its jobs are set aside."""
+BURST_FACTS = {
+    "smallest_burst_jobs": "smallest burst that this log can show (jobs at once)",
+    "bursts_removed": "bursts strong enough to set aside",
+    "bursts_suspect": "bursts only suspected",
+}
+DURATIONS = {
+    0.001: "1 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h",
+    DAY_S: "1 d", 7 * DAY_S: "7 d", 60 * DAY_S: "60 d", 730 * DAY_S: "2 years", 36525 * DAY_S: "100 years",
+}  # fmt: skip
+
+
+def clean_blocks(
+    cleaned: Cleaned, written: Mapping[str, Path] | None = None, *, is_whole: bool = False, most: int = BURSTS_SHOWN
+) -> Iterator[Block]:
+    """The report by flag, the effect, and the bursts with a sentence each; a page also has charts and rules to copy."""
+    report, bursts, zone = cleaned.report, cleaned.burst_rows(), ZoneInfo(cleaned.settings.site.timezone)
+    yield Detail(_jobs_by_day(cleaned, bursts, zone))
+    yield show.report_grid(report)
+    yield show.Facts("", {BURST_FACTS.get(name, name): value for name, value in report.facts.items()})
+    yield ""
+    effect = cleaned.effect.to_pylist()
+    yield Heading("Before and after, and what each flag set aside")
+    yield Grid("", EFFECT, effect)
+    yield Detail(_before_and_after(cleaned, zone, has_load=effect[0]["load"] is not None))
+    shown = bursts if is_whole else bursts[:most]
+    if shown:
+        yield Heading("Bursts")
+        yield Detail(_lanes(cleaned, bursts, zone))
+        colours = [_colour(burst) for burst in shown]
+        burst_columns = columns("bursts", **{"from": lambda burst: _local_time(burst["first_submit_s"], zone)})
+        yield Grid(
+            "", burst_columns, shown, below=lambda burst: str(burst["why"]), colours=colours, most=BURSTS_ON_PAGE
+        )
+    else:
+        smallest = report.facts.get("smallest_burst_jobs")
+        unseen = f" A burst of fewer than {number(smallest)} jobs could not have been detected." if smallest else ""
+        yield Detail([Heading("Bursts"), f"None was found.{unseen}"])
+    if len(shown) < len(bursts):
+        yield f"{number(len(bursts) - len(shown))} more: --all lists them, and so does the table of bursts."
+    yield Detail(_rules(bursts))
+    yield ""
+    yield from show.notes(report.notes)
+    yield from show.wrote(written or {})
+
+
+def cleaning_page(cleaned: Cleaned) -> str:
+    """The page; the same log and settings give the same bytes."""
+    from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
+
+    footer = "Nothing was deleted: a job set aside is still in the table, with its `flag` and `burst_id`."
+    blocks = clean_blocks(cleaned, most=BURSTS_ON_PAGE)
+    return page_of("What cleaning did", cleaned.title, blocks, _summary(cleaned), footer)
+
+
+def _summary(cleaned: Cleaned) -> Iterator[Block]:
+    """How much was set aside, in a few numbers."""
+    report, bursts, zone = cleaned.report, cleaned.burst_rows(), ZoneInfo(cleaned.settings.site.timezone)
+    span_s = _submits(cleaned)[1]
+    ends = " to ".join(_local_time(one, zone) for one in span_s) if span_s else "no submit times"
+    yield f"{number(report.seen.rows)} jobs, {ends} ({zone.key})"
+    aside = total(report.set_aside.values())
+    n_aside = sum(burst["outcome"] in ("set aside", "dropped by rule") for burst in bursts)
+    n_suspect = sum(burst["tier"] == "suspect" for burst in bursts)
+    smallest = report.facts.get("smallest_burst_jobs")
+    figures = {
+        f"jobs set aside, {_part(aside.rows, report.seen.rows)} of all": number(aside.rows),
+        "of the processor-hours went with them": _part(aside.proc_s, report.seen.proc_s),
+        f"burst{'' if n_aside == 1 else 's'} set aside": number(n_aside),
+        f"suspect{'' if n_suspect == 1 else 's'}, listed and kept": number(n_suspect),
+        "jobs at once: the smallest burst that this log can show": number(smallest),
+    }
+    yield show.Figures([Figure(value, meaning) for meaning, value in figures.items() if value])
+
+
+def _part(one: float, whole: float) -> str:
+    share = one / whole if whole else 0.0
+    return percent(share) if share >= 0.001 or not share else "under 0.1%"
+
+
+def _local_time(instant_s: float | None, zone: ZoneInfo) -> str:
+    if instant_s is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(int(instant_s), zone):%Y-%m-%d %H:%M}"
+    except (OverflowError, ValueError, OSError):
+        return str(instant_s)
+
+
+def _colour(burst: Mapping[str, Any]) -> str:
+    return BURST_COLOURS.get(burst["outcome"]) or BURST_COLOURS.get(burst["screen"], "other")
+
+
+def _submits(cleaned: Cleaned) -> tuple[Floats, tuple[float, float] | None]:
+    """(jobs,) submit times (s since 1970), NaN where there is none to draw, and the first and the last; None: none."""
+    submit_s = floats(cleaned.jobs, "submit_s")
+    is_time = (submit_s >= EARLIEST_S) & (submit_s < LATEST_S) & _is_plausible(cleaned.jobs)
+    submit_s = np.where(is_time, submit_s, np.nan)
+    known = submit_s[~np.isnan(submit_s)]
+    return submit_s, (float(known.min()), float(known.max())) if len(known) else None
+
+
+def _is_plausible(jobs: pa.Table) -> Bools:
+    """Which jobs have no time far outside the log, and are drawn."""
+    flags = jobs.column("flag").cast(pa.string())
+    is_far: Bools = pc.fill_null(pc.equal(flags, str(Flag.IMPOSSIBLE_TIMES)), False).to_numpy()
+    return ~is_far
+
+
+def _jobs_by_day(cleaned: Cleaned, bursts: Rows, zone: ZoneInfo) -> Iterator[Block]:
+    """Jobs submitted per so many days, the outcomes one above the other."""
+    yield Heading("Jobs per day")
+    submit_s, span_s = _submits(cleaned)
+    if span_s is None:
+        yield "No job has a submit time."
+        return
+    local = datetime.fromtimestamp(int(span_s[0]), zone)
+    midnight_s = span_s[0] - (local.hour * 3600 + local.minute * 60 + local.second)
+    n_days = int(np.ceil((span_s[1] - midnight_s + 1) / DAY_S / MAX_DAYS_DRAWN))
+    edges_s = np.arange(midnight_s, span_s[1] + n_days * DAY_S, n_days * DAY_S)
+    outcomes, floor = _outcomes(cleaned.jobs, bursts), np.zeros(len(edges_s) - 1)
+    marks, legend = [], []
+    for index, (outcome, colour) in enumerate(OUTCOMES.items()):
+        n_jobs = np.histogram(submit_s[(outcomes == index) & ~np.isnan(submit_s)], edges_s)[0]
+        if n_jobs.any():
+            legend.append(Key(f"{outcome}: {n_jobs.sum():,}", colour))
+            marks.append(Bars(edges_s[:-1], edges_s[1:], floor, floor + n_jobs, colour))
+            floor = floor + n_jobs
+    alt = f"Jobs submitted over time, by what became of them: {', '.join(key.text for key in legend)}."
+    caption = f"Jobs submitted per {'day' if n_days == 1 else f'{n_days} days'}, by what became of them."
+    count_axis = Axis("jobs submitted", is_whole=True, ends=(0, None))
+    yield Chart(alt, [Panel(marks, _time_axis(zone, span_s), count_axis)], caption, legend, height=200)
+
+
+def _time_axis(zone: ZoneInfo, span_s: tuple[float | None, float | None] = (None, None)) -> Axis:
+    return Axis(f"time ({zone.key})", zone=zone, ends=span_s, most=9)
+
+
+def _outcomes(jobs: pa.Table, bursts: Rows) -> Ints:
+    """The outcome of each job, as an index in OUTCOMES."""
+    suspects = {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"}
+    flag_codes, flag_names = category_codes(jobs, "flag")
+    burst_codes, burst_names = category_codes(jobs, "burst_id")
+    by_flag = np.array([*(BY_FLAG.get(flag, len(OUTCOMES) - 1) for flag in flag_names), 0])
+    is_suspect = np.array([*(name in suspects for name in burst_names), False])
+    outcomes = by_flag[flag_codes]
+    outcomes[(outcomes == 0) & is_suspect[burst_codes]] = 1
+    return outcomes
+
+
+def _before_and_after(cleaned: Cleaned, zone: ZoneInfo, *, has_load: bool) -> Iterator[Block]:
+    lacks = "" if has_load else "; it is unknown here, because the config does not set `site.max_procs`"
+    yield (
+        "A job is counted under the first reason that applies. Load is work over the capacity of the machine in the "
+        f"log's days{lacks}."
+    )
+    legend = [Key("all jobs", "ink", "stroke"), Key("kept", "kept")]
+    kept = cleaned.jobs.column("flag").is_null().to_numpy()
+    yield Heading("Runtimes and sizes, before and after")
+    yield _spread(cleaned, kept, legend)
+    yield Heading("The machine")
+    yield _busy(cleaned, kept, zone, legend)
+
+
+def _spread(cleaned: Cleaned, kept: Bools, legend: list[Key]) -> Chart:
+    """Histograms of all jobs and of those kept, by runtime and by processors."""
+    procs_axis = Axis("processors", base=2, most=8, is_whole=True)
+    axes = {"Runtime": Axis("runtime", base=10, names=DURATIONS), "Processors": procs_axis}
+    panels, n_known = [], []
+    for (title, axis), values in zip(
+        axes.items(), (floats(cleaned.jobs, "runtime_s"), job_procs(cleaned.jobs)), strict=True
+    ):
+        ratio = 10 ** (1 / 8) if title == "Runtime" else 2.0
+        marks: list[Mark] = []
+        bins = [np.rint(np.log(values[chosen]) / np.log(ratio)) for chosen in (values > 0, (values > 0) & kept)]
+        n_known.append([len(one) for one in bins])
+        if len(bins[0]):
+            edges = np.arange(bins[0].min(), bins[0].max() + 2) - 0.5
+            n_all, n_kept = (np.histogram(one, edges)[0] for one in bins)
+            where = ratio**edges
+            marks = [Bars(where[:-1], where[1:], np.zeros(len(n_kept)), n_kept), stairs(where, n_all, width=0.9)]
+        y_axis = Axis("jobs" if title == "Runtime" else "", is_whole=True, ends=(0, None))
+        panels.append(Panel(marks, axis, y_axis, title=title))
+    all_known, kept_known = n_known[0]
+    alt = f"Runtimes and sizes of all jobs and of those kept: {all_known:,} and {kept_known:,} runtimes."
+    caption = "Jobs by runtime and by processors, both on logarithmic axes."
+    return Chart(alt, panels if any(map(any, n_known)) else (), caption, legend, height=190)
+
+
+def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo, legend: list[Key]) -> Chart:
+    """Mean busy processors in equal intervals, of all jobs and of kept jobs, beside those of the machine if known."""
+    size = cleaned.settings.site.max_procs
+    arrays = JobArrays(cleaned.jobs, cleaned.settings.site, settings=cleaned.settings.clean)
+    steps = occupancy_of(arrays, _is_plausible(cleaned.jobs))
+    if not len(steps.busy):
+        return Chart("", ())
+    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
+    of_all, of_kept = (np.nan_to_num(mean_busy(one, edges_s)) for one in (steps, occupancy_of(arrays, kept)))
+    marks: list[Mark] = [Bars(edges_s[:-1], edges_s[1:], np.zeros(INTERVALS), of_kept), stairs(edges_s, of_all)]
+    if size:
+        marks.append(rule(y=size, dash="5 3", colour="flurry"))
+        legend = [*legend, Key(f"the machine: {size:,} processors", "flurry", "dashed")]
+    unknown = "" if size else " The machine's size is unknown: the config does not set `site.max_procs`."
+    return Chart(
+        f"Busy processors over time, of all jobs and of those kept; at most {of_all.max():,.0f}.",
+        [Panel(marks, _time_axis(zone), Axis("busy processors", ends=(0, None)))],
+        f"Processors busy, as means over {INTERVALS} equal stretches of the log.{unknown}",
+        legend,
+    )
+
+
+def _lanes(cleaned: Cleaned, bursts: Rows, zone: ZoneInfo) -> Iterator[Block]:
+    """What a burst is, and a lane for each of the first: its submitted jobs in equal parts of the log's span."""
+    yield (
+        "A burst is many jobs of one user that outnumber those of all other users, that only probe whether the machine "
+        "responds, or that a timer submits. Strong bursts are set aside. The others are suspects: they are listed here "
+        "and kept."
+    )
+    submit_s, span_s = _submits(cleaned)
+    codes, names = category_codes(cleaned.jobs, "burst_id")
+    edges_s = np.linspace(*(span_s or (0.0, 1.0)), INTERVALS + 1)
+    marks, labels = [], []
+    for lane, burst in enumerate(bursts[:LANES]):
+        own = submit_s[codes == names.index(burst["burst_id"])] if burst["burst_id"] in names else submit_s[:0]
+        n_jobs = np.histogram(own[~np.isnan(own)], edges_s)[0]
+        tops = lane + 0.35 - 0.75 * n_jobs / max(n_jobs.max(), 1)
+        first, last = max(burst["first_submit_s"], edges_s[0]), min(burst["last_submit_s"], edges_s[-1])
+        whole = Bars(first, max(last, first + 1), lane + 0.35, lane - 0.4, _colour(burst), 0.16, str(burst["why"]))
+        marks += [whole, Bars(edges_s[:-1], edges_s[1:], lane + 0.35, tops, _colour(burst), title=str(burst["why"]))]
+        labels.append(f"{burst['burst_id']} {burst['user']}: {burst['n_jobs']:,}")
+    hidden = len(bursts) - LANES
+    more = f" {number(hidden)} more are in the table only." if hidden > 0 else ""
+    yield Chart(
+        f"{len(labels)} bursts over time, a lane each; the table below has the same bursts.",
+        [Panel(marks, _time_axis(zone, span_s or (0, 1)), named_rows(labels, 44), has_grid=False)],
+        "One lane per burst: its jobs over time, at the left its id, its user and its number of jobs; suspects are "
+        f"ochre. Point at a lane to read the reason.{more}",
+        height=40 + 20 * len(labels),
+        left=190,
+    )
+
+
+def _rules(bursts: Rows) -> Iterator[Block]:
+    yield Heading("Rules to keep or drop jobs")
+    yield (
+        "You know your users better than a screen does. Add rules with reasons to the config and clean again: they "
+        "override every screen, and the report lists their reasons. The id of a burst does not change as the log grows."
+    )
+    yield show.Verbatim(snippet(bursts))
+
+
+def snippet(bursts: Rows) -> str:
+    """TOML to paste and edit: it keeps the first burst set aside and drops the first suspect."""
+    nobody: Mapping[str, Any] = {"user": None, "burst_id": "flurry-0123abcd"}
+    removed, suspect = (
+        next((burst for burst in bursts if burst["tier"] == tier), nobody) for tier in ("remove", "suspect")
+    )
+    # A user who is not named above, because a drop overrides a keep.
+    others = (burst["user"] for burst in bursts if burst["user"] not in (removed["user"], suspect["user"]))
+    rules = (
+        ("keep", "burst", removed["burst_id"], "work after all: why"),
+        ("drop", "burst", suspect["burst_id"], "no work: why"),
+        ("drop", "user", next(others, "somebody"), "tests of the machine, no work"),
+    )
+    return "\n".join(
+        f"[[clean.{word}]]\n{key} = {toml_text(value)}\nreason = {toml_text(reason)}\n"
+        for word, key, value, reason in rules
+    )
+
+
+def toml_text(text: str) -> str:
+    """The text as a TOML string in which quotes and invisible characters are escaped."""
+    return '"' + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text) + '"'

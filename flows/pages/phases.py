@@ -1,0 +1,202 @@
+"""What the commands on phases answer: the phases of a run with a page of charts, and runtimes on other machines."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.pages.blocks import Block, Detail, Facts, Grid, between, columns, number, significant
+from flows.pages.charts import Axis, Bars, Chart, Dots, Line, Mark, Panel, colour_of, percent_label
+from pipeline.arrays import Floats, Ints
+from pipeline.errors import InputError
+from pipeline.phases.occurrences import Occurrences, standard_errors
+
+Row = Mapping[str, Any]
+
+MOST_SEGMENTS, MOST_RANKS, N_PARTS = 4000, 64, 400
+SAMPLES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else significant(100 * value, 3) + "%"
+
+
+PHASES = columns(
+    "phases",
+    events=lambda row: int(row["events"]) if row["events"].is_integer() else row["events"],
+    measured=lambda row: "yes" if row["is_relevant"] else "",
+)
+PLAN = columns("plan", use=lambda row: "warm-up" if row["is_warmup"] else "timed")
+TIMES = columns("phase_times", ratio=lambda row: row[2] / row[3] if row[3] else None)
+METHODS = {"phases": "a sample of each phase", "even": "an evenly spaced sample of the whole run"}
+
+
+def view_phases(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
+    """The phases with their weights and shares, largest first."""
+    colours = [colour_of(index) for index in range(len(rows))]
+    yield Grid(f"Phases of {facts['trace_id']}: {_repetition(facts)}", PHASES, _by_share(rows), colours=colours)
+    counted = {"unmatched": "unmatched messages", "open_receives": "receives that no call completes"}
+    yield from (f"{number(facts[name])} {what}" for name, what in counted.items() if name in facts)
+    yield f"{_percent(facts['coverage'])} of the time is in phases to measure"
+    kept = {name.rpartition("_")[2]: fact for name, fact in facts.items() if name.startswith("accuracy_with_")}
+    if kept:
+        accuracies = ", ".join(map(_percent, kept.values()))
+        yield f"Accuracy with the {', '.join(kept)} heaviest phases alone: {accuracies}"
+    yield from notes
+
+
+def _by_share(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (-row["share"], row["phase_id"]))
+
+
+def view_plan(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
+    """The plan: from which call to which, per rank."""
+    yield Grid(f"Plan for {facts['trace_id']}: {_repetition(facts)}", PLAN, rows)
+    yield (
+        f"{number(facts['timed'])} occurrences timed after {number(facts['warmups'])} of warm-up: "
+        f"{_percent(facts['set_share'])} of the run"
+    )
+    if facts["standard_error"] is not None:
+        yield f"Standard error of the reference run's own time: {_percent(facts['standard_error'])}"
+    yield from notes
+
+
+def view_times(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
+    """How the timed occurrences of each phase compare with the reference."""
+    sums: dict[int, tuple[int, float, float]] = {}
+    for row in rows:
+        if not row["is_warmup"] and not row["is_control"]:
+            n, time_s, here_s = sums.get(row["phase_id"], (0, 0.0, 0.0))
+            sums[row["phase_id"]] = n + 1, time_s + row["time_s"], here_s + (row["reference_s"] or 0.0)
+    cells = [(phase, *one) for phase, one in sorted(sums.items())]
+    yield Grid(f"Times on {facts['platform']} of {facts['trace_id']}", TIMES, cells)
+    yield f"Time spent measuring: {number(facts['set_s'])} s, with {number(facts['warmups'])} warm-ups"
+    yield from notes
+
+
+def view_prediction(facts: Row, notes: Sequence[str] = ()) -> Iterator[Block]:
+    """The runtime beside its status, intervals, cost and controls; what is unknown is left out."""
+    shown = {
+        "runtime, s": facts["runtime_s"],
+        "from": METHODS[facts["method"]],
+        "80% interval, s": _interval(facts, "80"),
+        "95% interval, s": _interval(facts, "95"),
+        "time covered by measured phases": _percent(facts["coverage"]),
+        "time spent measuring (SET), s": facts["set_s"],
+        "SET by runtime": _percent(facts["set_share"]),
+        "evenly spaced sample, s": facts["control_s"],
+        "control: one factor, s": facts["control_factor_s"],
+        "true runtime, s": facts["measured_s"],
+        "error": _percent(facts["error"]),
+    }
+    title = f"{facts['trace_id']} on {facts['platform']}: {_repetition(facts)}"
+    yield Facts(title, {name: value for name, value in shown.items() if number(value)})
+    yield from notes
+
+
+def _interval(facts: Row, share: str) -> str:
+    low, high = facts[f"runtime_s_lo{share}"], facts[f"runtime_s_hi{share}"]
+    return "" if low is None else between(low, high)
+
+
+def _repetition(facts: Row) -> str:
+    return "not repetitive, run it whole" if facts["status"] == "not_repetitive" else "repetitive"
+
+
+def phases_page(facts: Row, rows: Sequence[Row], notes: Sequence[str], phases: pa.Table, points: pa.Table) -> str:
+    """The page of what `phases find` found, with PHASES and PHASE_POINTS; the same tables give the same bytes.
+
+    InputError where the reference run was not timed: the page has nothing else to draw.
+    """
+    from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
+
+    found = Occurrences.of(points)
+    if not found.is_timed:
+        raise InputError("--report", "intervals without times", "measured times of them", "give --times CSV too")
+    intro = (
+        f"The run is {_repetition(facts)}. It took {number(float(found.time_s.sum()))} s on "
+        f"{number(found.rows.shape[1])} ranks. Phases are parts of the program that the run repeats. Timing some "
+        "occurrences of each on another machine predicts the runtime there.",
+    )
+    index = {row["phase_id"]: at for at, row in enumerate(_by_share(rows))}
+    colours = np.array([colour_of(index[phase]) for phase in found.phase.tolist()])
+    charts = (
+        _whole(found, colours), _first_occurrences(points, found, colours), _kept(phases), _errors(phases, points)
+    )  # fmt: skip
+    blocks = (*view_phases(facts, rows, notes), Detail(charts))
+    return page_of("Phases", facts["trace_id"], blocks, intro, "Source: Wong, Rexachs and Luque 2014 (PAS2P).")
+
+
+def _segments(begins_s: Floats, ends_s: Floats, lanes: Floats | Ints, colours: Any) -> list[Bars]:
+    """A segment for each occurrence, on its lane and in the colour of its phase."""
+    found = []
+    for colour in dict.fromkeys(colours.tolist()):
+        own = colours == colour
+        found.append(Bars(begins_s[own], ends_s[own], lanes[own] - 0.4, lanes[own] + 0.4, colour))
+    return found
+
+
+def _whole(found: Occurrences, colours: Any) -> Chart:
+    """One lane for the whole run: the phase in the middle of each part of it."""
+    ends_s = np.cumsum(found.time_s)
+    edges_s = np.linspace(0, ends_s[-1], N_PARTS + 1)
+    at = np.searchsorted(ends_s, (edges_s[1:] + edges_s[:-1]) / 2)
+    marks = _segments(edges_s[:-1], edges_s[1:], np.zeros(N_PARTS), colours[at])
+    return Chart(
+        f"The phase in each part of a run of {number(float(ends_s[-1]))} s.",
+        [Panel(marks, Axis("time, s", ends=(0, ends_s[-1])), Axis(names={}), has_grid=False)],
+        f"The phase in the middle of each of {N_PARTS} equal parts of the run.",
+        title="The whole run",
+        height=70,
+    )
+
+
+def _first_occurrences(points: pa.Table, found: Occurrences, colours: Any) -> Chart:
+    """A lane per rank."""
+    n_ranks = min(found.rows.shape[1], MOST_RANKS)
+    n = min(len(found), max(MOST_SEGMENTS // n_ranks, 1))
+    begins_s, ends_s = (points.column(name).to_numpy()[found.rows[:n, :n_ranks].T] for name in ("t_start_s", "t_end_s"))
+    rank = np.repeat(np.arange(n_ranks), n)
+    marks = _segments(begins_s.ravel(), ends_s.ravel(), rank, np.tile(colours[:n], n_ranks))
+    first = f", on the first {MOST_RANKS} ranks" if found.rows.shape[1] > MOST_RANKS else ""
+    ranks = Axis("rank", ends=(n_ranks - 0.5, -0.5), is_whole=True)
+    return Chart(
+        f"The first {n:,} occurrences of phases over time, a lane for each of {n_ranks:,} ranks.",
+        [Panel(marks, Axis("time, s", ends=(float(begins_s.min()), float(ends_s.max()))), ranks, has_grid=False)],
+        "Each rank's progress through the first phases of the run. "
+        f"{number(n)} of {number(len(found))} occurrences are drawn{first}.",
+        title="The first occurrences by rank",
+        height=min(60 + 10 * n_ranks, 580),
+    )
+
+
+def _kept(phases: pa.Table) -> Chart:
+    shares = np.cumsum(-np.sort(-phases.column("share").to_numpy()))
+    return _curve(
+        "Time kept by the largest phases",
+        "Share of the time in so many phases: what is left of it when the others are removed.",
+        f"Share of the time in the largest phases: {shares[0]:.0%} in the first of {len(shares):,}.",
+        (np.arange(1, len(shares) + 1), shares),
+        Axis("phases measured, largest first", is_whole=True),
+        Axis("share of the time", percent_label, (0, 1.02)),
+    )
+
+
+def _errors(phases: pa.Table, points: pa.Table) -> Chart:
+    errors = standard_errors(phases, points, list(SAMPLES))
+    ends = f"{errors[0]:.2%} with {SAMPLES[0]} and {errors[-1]:.2%} with {SAMPLES[-1]:,}"
+    return _curve(
+        "Error against number of samples",
+        "Standard error of the run's own time from so many occurrences of each measured phase, by their spread in "
+        "this run.",
+        f"Standard error by the number of occurrences timed per phase: {ends}.",
+        (SAMPLES, errors),
+        Axis("occurrences timed per phase", base=10, names={n: f"{n:,}" for n in SAMPLES}),
+        Axis("standard error", percent_label, (0, None)),
+    )
+
+
+def _curve(title: str, caption: str, alt: str, points: tuple[Any, Any], x_axis: Axis, y_axis: Axis) -> Chart:
+    marks: list[Mark] = [Line(*points, "best", 1.5), Dots(*points, "best")]
+    return Chart(alt, [Panel(marks, x_axis, y_axis)], caption, title=title)

@@ -1,0 +1,405 @@
+"""The pages of a published run: the whole site, the index of its applications, and one for each application."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.pages import charts
+from flows.pages.blocks import Block, Column, Figure, Figures, Grid, Heading, Lead, Links, columns, number, percent
+from flows.pages.page import page_of
+from flows.pages.scaling import series_page
+from flows.services.files.os_errors import naming_path
+from flows.services.files.table_files import write_page
+from flows.services.published.published_folder import compared_templates
+from flows.services.site_facts import LISTED
+from pipeline.errors import printable
+from pipeline.publish import Manifest
+from pipeline.report import count_done
+from pipeline.scaling.advice import CostSettings, answered, series_as_dicts
+from pipeline.scaling.problem_sizes import weak_of
+from pipeline.storage import read_table
+from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+SERIES_A_PAGE, MIN_SIZES = 25, 2
+SITE_PAGE = "site.html"
+UNNAMED = "jobs of no known application"
+PROMISED, BARS_SHOWN = 0.8, 6
+HOURS, MOST_JOBS = 24, 40
+"""Of the picture of the queue."""
+
+OTHER_PAGES = {
+    SITE_PAGE: "the site",
+    "clean.html": "what cleaning did",
+    "backtest.html": "errors of the estimates",
+    "replay.html": "what other estimates would have gained",
+}
+"""Files of other commands that the index links where they stand in its folder."""
+
+
+CHANGES = ("jobs", "set_aside", "groups", "reliable")
+
+
+def _minute(made: str | None) -> str:
+    """A time to the minute, as in 2026-11-24 15:12."""
+    return (made or "")[:16]
+
+
+APPLICATIONS = columns(
+    "applications",
+    name=lambda row: row["name"] or UNNAMED,
+    advice=lambda row: row["advice"] or "no job was kept",
+)
+BY_USER = {"user": lambda row: row["user"] or row.get("account")}
+WASTE = columns(
+    "waste",
+    name=lambda row: row["name"] or ("" if row["kind"] == "all" else "unknown"),
+    ask=lambda row: "; ".join(row["ask"]),
+)
+TEMPLATES = columns("templates", chosen=lambda row: row["why"] if row["is_chosen"] else "")
+NIGHTS = columns(
+    "nights",
+    template=lambda row: f"{row['template'] or ''}{' (new)' if row['new_template'] else ''}",
+    **{f"change_{name}": lambda night, name=name: night["changes"][name] for name in CHANGES},
+)
+
+
+def write_pages(manifest: Manifest, facts: Row, folder: Path, cost: CostSettings) -> list[Path]:
+    """Write a page per application with a group of two sizes or a weak-scaling series, their index, and the site's.
+
+    Returns the paths of index.html, of site.html, which shows the `site_facts`, and of the pages. A page lists groups
+    that gain from processors first, then those with most jobs, and says how many it omits.
+    """
+    table_kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
+    tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in table_kinds}
+    with naming_path(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    pages: dict[str, Path] = {}
+    every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
+    asked = {row["name"] or UNNAMED: row for row in facts["applications"]}
+    for name in sorted(every, key=_natural):
+        drawn = [group for group in every[name] if group["n_sizes"] >= MIN_SIZES]
+        weak = _weak(every[name], tables[OBSERVATIONS.name])
+        if drawn or weak:
+            series = _shown(drawn, tables, cost)
+            title = f"Application {name}" if name.isdecimal() else name
+            page = series_page(title, series, len(drawn), weak=weak, doubt=facts["doubt"], asked=asked.get(name))
+            pages[name] = write_page(folder / page_name(name), page)
+            count_done("pages")
+    listed = facts["applications"][:LISTED]
+    paths = [pages.get(row["name"] or UNNAMED) for row in listed]
+    shown = dict(facts) | {
+        "applications": [{**row, "link": path and quote(path.name)} for row, path in zip(listed, paths, strict=True)],
+        "n_hidden": len(facts["applications"]) - len(listed),
+        "others": {of: file for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
+        "templates": compared_templates(manifest),
+    }  # fmt: skip
+    written = [
+        write_page(folder / "index.html", index_page(shown)), write_page(folder / SITE_PAGE, site_page(shown)),
+    ]  # fmt: skip
+    return [*written, *pages.values()]
+
+
+def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:
+    """The groups by application: those that gain from processors first, then in falling order of jobs."""
+    groups = read_table(manifest.path(GROUPS.name), GROUPS).to_pylist()
+    found: dict[str, list[dict[str, Any]]] = {}
+    for group in sorted(groups, key=lambda row: (row["group_id"] not in gaining, -row["n_jobs"], row["group_id"])):
+        found.setdefault(group["application"] or UNNAMED, []).append(group)
+    return found
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """A sort key in which 9 comes before 10."""
+    return [
+        (not part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)
+    ]
+
+
+def page_name(application: str) -> str:
+    """The file name of an application: its letters and digits, and a digest, as other signs may differ."""
+    plain = re.sub(r"[^a-z0-9]+", "-", application.lower()).strip("-")[:40]
+    digest = hashlib.sha256(application.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{plain or 'application'}-{digest}.html"
+
+
+def _shown(groups: Rows, tables: Mapping[str, pa.Table], cost: CostSettings) -> list[dict[str, Any]]:
+    labels = {group["group_id"]: group["label"] for group in groups[:SERIES_A_PAGE]}
+    chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
+    series = {one["series"]: one for one in series_as_dicts(chosen)}
+    return [
+        answered(series[group], series[group]["predictions"], cost) | {"series": printable(label, 300)}
+        for group, label in labels.items()
+        if group in series
+    ]
+
+
+def _weak(groups: Rows, observations: pa.Table) -> list[dict[str, Any]]:
+    """Weak-scaling series of an application: its groups that differ only in problem size."""
+    named = {
+        group["group_id"]: (
+            group["label"].replace(f"problem_size={group['problem_size']}", "").strip(), group["problem_size"]
+        )
+        for group in groups if group["problem_size"] is not None
+    }  # fmt: skip
+    return weak_of(named, observations.filter(_is_in(observations, list(named))).to_pylist())
+
+
+def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
+    return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
+
+
+def index_page(facts: Row) -> str:
+    """The page that links the page of each application."""
+    blocks: list[Block] = [Links("Other pages", facts["others"])] if facts["others"] else []
+    blocks += _applications(facts)
+    if facts["templates"]:
+        blocks += _section(
+            "How jobs are grouped", "", TEMPLATES, facts["templates"],
+            "Templates compared; jobs that share a template's values form a group. The score is the error on later "
+            "jobs, a little lower for the share of work in series.",
+        )  # fmt: skip
+    doubt = [facts["doubt"] or ""]
+    return page_of("Walltime: how applications scale", facts["site"], blocks, doubt, has_script=True)
+
+
+def site_page(facts: Row) -> str:
+    """The page of a site; the same facts give the same bytes."""
+    footer = f"Tables by Walltime {facts['code']}, run {facts['run_id']}; `walltime report --json` has the content."
+    blocks = (_first_screen(facts), *_tables(facts))
+    return page_of("Walltime: site", facts["site"], blocks, _state(facts), footer, has_script=True)
+
+
+def _state(facts: Row) -> Iterator[Block]:
+    """The last run, and what needs to be looked at."""
+    last = facts["last_run"]
+    ran = (
+        f"Last run: {last['state']} ({last['reason']}), {_minute(last['ended'] or last['began'])} UTC. " if last else ""
+    )
+    yield f"{ran}Version `{facts['version']}`."
+    yield Links("Other pages", {"how applications scale": "index.html"})
+    for one in facts["blocked"]:
+        yield Lead(f"A version made {one['made']} is blocked by a check: run {one['run_id']}, in `blocked/`.")
+    if ended := sum(week["n_ended"] for week in facts["limits"]["weeks"]):
+        yield Lead(
+            f"{number(ended)} jobs were ended at a limit below their requests. See whether `walltime guard` runs."
+        )
+    yield facts["doubt"] or ""
+
+
+def _section(
+    title: str, anchor: str, shown: Sequence[Column], rows: Rows, *sentences: str, **how: Any
+) -> Iterator[Block]:
+    """A heading, sentences, and a table if it has rows."""
+    yield Heading(title, anchor)
+    yield from sentences
+    if rows:
+        yield Grid("", shown, rows, **how)
+
+
+def _applications(facts: Row) -> Iterator[Block]:
+    rows = facts["applications"]
+    yield from _section(
+        "Applications", "groups", APPLICATIONS, rows,
+        "Most processor-hours first. Reliable: the share of the kept jobs whose processor count has a prediction with "
+        "reliability ok (its 80% interval contained its share of later runs, and the ends are within 2.5 times). The "
+        "advice is for the largest group, as `walltime scaling advise` gives it.",
+        n_all=len(rows) + facts["n_hidden"], id="applications",
+    )  # fmt: skip
+
+
+def _tables(facts: Row) -> Iterator[Block]:
+    yield from _section(
+        "Use and waits by day", "days", columns("by_day"), facts["days"][::-1],
+        "The last 28 days of the log (UTC), newest first. Utilisation needs `site.max_procs` in the config.",
+    )  # fmt: skip
+    yield from _section(
+        "Failures of the last seven days", "failures", columns("failures"), facts["failures"],
+        "Jobs that ended in the last seven days of the log. The five names with the most processor-hours lost, for "
+        "each of application, user, account and queue."
+        if facts["failures"] else "No job failed or reached its time limit in the last seven days of the log.",
+    )  # fmt: skip
+    if facts["user_queues"]:
+        yield from _section(
+            "Users and queues", "groups", columns("users", **BY_USER), facts["user_queues"],
+            "The log has no application names. Most processor-hours first; `walltime query --user NAME` estimates a "
+            "job of one of them.",
+            id="users", source="walltime show jobs --csv",
+        )  # fmt: skip
+    else:
+        yield from _applications(facts)
+    yield from _section(
+        "Queues and waits", "queues", columns("queues"), facts["queues"],
+        "Jobs submitted in the last 28 days of the log. The wait is from submit to start.",
+    )  # fmt: skip
+    yield queue_picture(newest_answers(facts["starts"]))
+    yield from _section(
+        "Worst estimates of the last seven days", "worst", columns("worst", **BY_USER), facts["worst"],
+        "Largest difference between the estimate at the submit and the runtime. `walltime show errors` has all, by day "
+        "and by job." if facts["worst"] else "No estimate of this version can be compared with a runtime.",
+    )  # fmt: skip
+    yield from _section(
+        "Allocated but idle", "unused", WASTE, facts["waste"], *facts["silent_requests"],
+        "Unused processor-hours and GPU-hours are allocated ones less CPU time: logs do not measure GPUs. Requested, "
+        "not used: processor-hours from the end of a job to its time limit. Each figure rests on the jobs that have "
+        "its values. `walltime show waste` is this table."
+        if facts["waste"] else "This version has no table of waste.",
+        id="waste", source="walltime show waste --csv",
+    )  # fmt: skip
+    yield from _section(
+        "Cleaning", "cleaning", columns("cleaning"), facts["cleaning"],
+        '`walltime show jobs --where "flag is not null"` lists the jobs set aside.',
+    )  # fmt: skip
+    yield from _section(
+        "Estimates by week", "weeks", columns("promise"), facts["promise"],
+        'How many jobs were inside the 80% interval of the estimate at their submit, by week of submit. By chance the '
+        'share lies between "at least" and "at most" (95%).',
+    )  # fmt: skip
+    yield from _section(
+        "Jobs planned with shorter limits", "limits", columns("limit_weeks"), facts["limits"]["weeks"],
+        "By week of their ends. A limit is raised before the job reaches it. `walltime limits --status` is this table."
+        if facts["limits"]["weeks"] else "No job that Walltime planned with a shorter limit has ended yet.",
+    )  # fmt: skip
+    yield from _section(
+        "Nights", "nights", NIGHTS, facts["nights"],
+        "Published versions, newest first, with the change since the version before. `walltime versions list` names "
+        f"them. {facts['grouping'] or ''}",
+    )  # fmt: skip
+
+
+def _first_screen(facts: Row) -> Figures:
+    week = facts["promise"][-1] if facts["promise"] else None
+    of_all = next((row for row in facts["waste"] or () if row["kind"] == "all"), None)
+    weeks, changes = facts["limits"]["weeks"], facts["nights"][0]["changes"]
+    planned, raised = (sum(row[name] for row in weeks) for name in ("n_planned", "n_raised"))
+    return Figures((
+        Figure(
+            _minute(facts["newest_job"]) or "unknown", "Newest job",
+            f"UTC. Tables made {_minute(facts['made'])}.{' Jobs by day of submit:' if facts['days'] else ''}",
+            _days(facts["days"]), "days",
+        ),
+        Figure(
+            percent(week["coverage_80"]) if week else "–", "Coverage of the 80% interval",
+            f"of {number(week['n_jobs'])} jobs, week from {week['week']} ({percent(week['lo95'])} to "
+            f"{percent(week['hi95'])})." if week else "No week has enough jobs to measure it.",
+            _promise(facts["promise"]), "weeks",
+        ),
+        Figure(
+            *(_unused(of_all) if of_all else ("–", "Unused processor-hours", "This version has no table of waste.")),
+            _waste(facts["waste"]), "unused",
+        ),
+        Figure(
+            number(planned), "Jobs planned shorter",
+            f"The limits of {number(raised)} had to be raised." if planned
+            else f"No job was planned with a shorter limit: export.mode is {facts['mode']}.",
+            link="limits",
+        ),
+        Figure(
+            f"{changes['jobs']:+,}" if changes["jobs"] is not None else "–", "Jobs since last night",
+            f"set aside {changes['set_aside'] or 0:+,}, groups {changes['groups'] or 0:+,}, reliable predictions "
+            f"{changes['reliable'] or 0:+,}." if changes["jobs"] is not None else "This is the first version on disk.",
+            _nights(facts["nights"][::-1]), "nights",
+        ),
+    ))  # fmt: skip
+
+
+def _unused(row: Row) -> tuple[str, str, str]:
+    """The unused processor-hours, or where the log has no CPU time those requested and not used, and other waste."""
+    others = {"GPU-hours": row["unused_gpu_hours"], "GiB-hours": row["unused_gib_hours"]}
+    parts = [f"of {number(row['proc_hours'])} allocated"]
+    parts += [f"{name} {number(value)}" for name, value in others.items() if value is not None]
+    if row["unused_proc_hours"] is not None:
+        return number(row["unused_proc_hours"]), "Unused processor-hours", "; ".join(parts) + "."
+    beside = "; ".join(["The log has no CPU time", *parts[1:]]) + "."
+    return number(row["reserved_hours"]) or "–", "Processor-hours requested and not used", beside
+
+
+def _card(alt: str, marks: Sequence[Any], x: charts.Axis, y: charts.Axis, left: float = 34) -> charts.Chart:
+    panels = [charts.Panel(marks, x, y)] if marks else ()
+    return charts.Chart(alt, panels, height=110, left=left, width=charts.CARD_WIDTH)
+
+
+def _days(days: Rows) -> charts.Chart:
+    """Jobs by day of submit: a day without jobs is a gap in the log, or a quiet machine."""
+    marks = [charts.bars(range(len(days)), [row["n_jobs"] for row in days])] if days else []
+    ends = f", {days[0]['day']} to {days[-1]['day']}" if days else ""
+    x = charts.named_steps([row["day"][5:] for row in days], most=3)
+    return _card(f"Jobs submitted by day{ends}.", marks, x, charts.Axis(most=4))
+
+
+def _promise(weeks: Rows) -> charts.Chart:
+    """The share of jobs in their 80% interval by week, with its band, against the promise."""
+    index, shares, low, high = range(len(weeks)), *([row[n] for row in weeks] for n in ("coverage_80", "lo95", "hi95"))
+    marks = [
+        charts.Band(index, low, high), charts.Line(index, shares, "kept", 1.5), charts.Dots(index, shares, "kept"),
+        charts.rule(y=PROMISED, dash="5 3"),
+    ]  # fmt: skip
+    return _card(
+        "Share of jobs in the 80% interval by week, with its 95% band; the dashed line is 80%.",
+        marks if weeks else [], charts.named_steps([row["week"][2:] for row in weeks], most=3),
+        charts.Axis("", charts.percent_label, (min(0.4, *low, 1), 1.0), most=4),
+    )  # fmt: skip
+
+
+def _waste(rows: Rows | None) -> charts.Chart:
+    """Unused processor-hours of those that waste most; where the log names no application, those of accounts."""
+    known = [row for row in rows or () if row["name"] and row["unused_proc_hours"]]
+    kind = next((kind for kind in ("application", "account", "user") if any(r["kind"] == kind for r in known)), "")
+    most = sorted((row for row in known if row["kind"] == kind), key=lambda row: -row["unused_proc_hours"])[:BARS_SHOWN]
+    names, lanes = [f"{kind} {row['name']}" for row in most], np.arange(len(most))
+    unused = np.array([row["unused_proc_hours"] for row in most])
+    marks = [charts.Bars(np.zeros(len(most)), unused, lanes - 0.35, lanes + 0.35, "suspect")] if most else []
+    alt = f"Unused processor-hours of {', '.join(names)}."
+    return _card(alt, marks, charts.Axis(most=3, ends=(0, None)), charts.named_rows(names, 18), left=86)
+
+
+def _nights(nights: Rows) -> charts.Chart:
+    known = [night for night in nights if night["reliable"] is not None]
+    reliable, index = [night["reliable"] for night in known], range(len(known))
+    marks = [charts.Line(index, reliable, "kept", 1.5), charts.Dots(index, reliable, "kept")] if len(known) > 1 else []
+    x = charts.named_steps([_minute(night["made"])[5:10] for night in known], most=3)
+    return _card("Reliable predictions by night.", marks, x, charts.Axis(ends=(0, None), most=4))
+
+
+def newest_answers(starts: Rows) -> list[dict[str, Any]]:
+    """The newest answer of each waiting job of STARTS that may start within HOURS of it, the earliest first.
+
+    Hours from the answer: `q10`, `q50`, `q80` and `q95`, those after HOURS too; and `job_id` and `queue`.
+    """
+    made_s = max((row["made_s"] for row in starts), default=0)
+    rows = [row for row in starts if row["is_newest"] and row["made_s"] == made_s]
+    found = [
+        {"job_id": row["job_id"], "queue": row["queue"]}
+        | {f"q{q}": max(row[f"start_s_q{q}"] - made_s, 0) / 3600 for q in (10, 50, 80, 95)}
+        for row in rows
+    ]
+    return sorted((row for row in found if row["q10"] < HOURS), key=lambda row: (row["q50"], row["job_id"]))
+
+
+def queue_picture(rows: Rows) -> charts.Chart:
+    """The first MOST_JOBS of `newest_answers`, a line a job; without panels where no job waits."""
+    shown, marks = rows[:MOST_JOBS], []
+    lanes = np.arange(len(shown))
+    q10, q50, q80, q95 = (np.array([row[name] for row in shown]) for name in ("q10", "q50", "q80", "q95"))
+    for high, half in ((q95, 0.12), (q80, 0.3)):
+        marks.append(charts.Bars(q10, np.minimum(high, HOURS), lanes - half, lanes + half, "best", 0.4))
+    names = [f"{row['job_id']} {row['queue'] or ''}".strip() for row in shown]
+    x = charts.Axis(
+        "hours from now: a dot is the median, bars end at the 80 and 95% quantiles", ends=(0, HOURS), most=12
+    )
+    return charts.Chart(
+        f"Expected starts of {len(shown)} waiting jobs in the next {HOURS} hours.",
+        [charts.Panel([*marks, charts.Dots(q50, lanes)], x, charts.named_rows(names))] if shown else (),
+        "Expected starts of waiting jobs, as `walltime when` answers them.",
+        height=50 + 14 * len(shown),
+        left=150,
+    )
