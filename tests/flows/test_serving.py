@@ -17,13 +17,13 @@ import pytest
 
 from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, write_run
 from pipeline.errors import ConfigError, InputError
-from pipeline.publish import RunFacts, load_manifest
+from pipeline.publish import load_manifest
 from pipeline.publish.store import WORK, RunInProgressError
 from pipeline.publish.versions import RETENTION
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import JOBS
-from tests.publishing import publish
+from tests.publishing import facts_of, publish
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -219,7 +219,7 @@ def test_each_night_is_reported_with_its_own_version(
     jobs = JOBS.build(site=["oxbow"], job_id=["1"], restart=[0], source_file=["a"], source_line=[1])
     staged = {"jobs": write_table(tmp_path / "jobs.parquet", jobs, JOBS)}
     for number, run_id in enumerate(("first", "second")):
-        facts = RunFacts(run_id, "oxbow", {}, [], "code")
+        facts = facts_of(run_id, "oxbow")
         publish(staged, [], facts, output_dir=out, created_s=int(now_s) + number, retention=RETENTION)
     runs = [replace(record("succeeded", now_s - 60, now_s), run_id=run_id) for run_id in ("first", "second")]
     watch._keep([serving.Night(now_s - 60, run) for run in runs])
