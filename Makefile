@@ -58,7 +58,7 @@ KILLS ?= 200
 STORES ?= 2
 # Runs killed with -9 at random instants, of as many stores at once; full and read-only disks; as root, for its small disks.
 test-crash: $(STAMP)
-	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) WALLTIME_CRASH_STORES=$(STORES) $(PYTHON) -m pytest -rs -s tests/crash
+	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) WALLTIME_CRASH_STORES=$(STORES) $(PYTHON) -m pytest -rs -s -o timeout=0 tests/crash
 
 # The sample's run from the wheel in a clean environment, which compiles every kernel (minutes).
 test-wheel: $(STAMP)
