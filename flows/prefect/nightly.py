@@ -15,6 +15,7 @@ out with a warning: the tables are published.
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import RunInput, State, TaskRun, TaskRunResult
 from prefect.events import emit_event
+from prefect.exceptions import FailedRun
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Failed
@@ -67,6 +69,10 @@ _KILLED = InputError(
     "a process of the run", "that it was killed", "processes that live as long as the run",
     "see that there is enough memory, or set run.processes to 1",
 )  # fmt: skip
+
+
+_failures: ContextVar[list[WalltimeError] | None] = ContextVar("failures", default=None)
+"""Where a flow leaves its failure for the command that called it; None: a worker did."""
 
 
 def _night_name() -> str:
@@ -147,6 +153,8 @@ def _ended(call: Callable[[], str]) -> str:
         return call()
     except (WalltimeError, OSError) as error:
         failure = os_failure(error) if isinstance(error, OSError) else error
+        if (failures := _failures.get()) is not None:
+            failures.append(failure)
         show(_show_failure, error, str(failure))
         return cast("str", Failed(message=str(failure), data=failure))
 
@@ -158,8 +166,14 @@ def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
     """
     with without_sigint(), children_end_with_us():
         client = get_client(sync_client=True)
+    failures: list[WalltimeError] = []
+    _failures.set(failures)
     with temporary_settings({PREFECT_API_URL: str(client.api_url)}), tags(*site_tags(site)):
-        return str(called(**arguments))
+        try:
+            return str(called(**arguments))
+        except FailedRun as error:
+            # A slow API is told of the end twice, and answers with its own copy of it, which has no error.
+            raise (failures or [WalltimeError(str(error))])[-1] from None
 
 
 class Tasks(Plainly):

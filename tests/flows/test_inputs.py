@@ -144,7 +144,7 @@ def test_suggest_stays_within_the_budget_and_names_no_run_that_was_made(walltime
 def test_where_the_model_refuses_every_candidate_that_is_said(walltime: Walltime, folder: Path, tmp_path: Path) -> None:
     given = written(tmp_path / "c.csv", [["n", "p", "q", "kind"], [300, 2, 2, "other"]])
     done = walltime("inputs", "suggest", folder, "--candidates", given)
-    assert (done.code, "No candidate of 1 can be answered and paid." in done.out) == (0, True)
+    assert (done.code, "No candidate of 1 can be predicted within the budget." in done.out) == (0, True)
 
 
 def test_a_full_grid_leaves_nothing_to_suggest_and_is_no_error(walltime: Walltime, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from flows.services.progress import StageEvent, listening
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.run import PUBLISHED, STEP_TABLES, STEPS, WRITER
 from pipeline.storage import read_metadata, read_table
@@ -134,6 +135,20 @@ def test_a_failed_flow_is_failed_for_prefect_too(config: Path, tmp_path: Path) -
     assert state.is_failed()
     assert "empty.swf" in (state.message or "")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_failure_that_the_api_hands_back_without_its_error_is_the_same_sentence(config: Path, tmp_path: Path) -> None:
+    from prefect.exceptions import FailedRun
+
+    from flows.prefect import nightly as module
+
+    def with_a_slow_api(**arguments: Any) -> None:
+        raise FailedRun(str(module.nightly(**arguments, return_state=True).message))
+
+    (tmp_path / "empty.swf").write_bytes(b"")
+    arguments = {"config": str(config), "logs": [str(tmp_path / "empty.swf")]}
+    with pytest.raises(InputError, match=r"empty\.swf, line 1: found an empty file"):
+        module.run_flow(with_a_slow_api, arguments, "oxbow")
 
 
 def test_an_api_that_is_away_at_the_end_costs_the_night_a_warning(

@@ -158,7 +158,7 @@ def test_measured_codes_gain_by_borrowing_and_intervals_hold_on_codes_left_out()
     """From one, two and three sizes, of ten codes and of six simulated ones."""
     from benchmarks.bench_across import covered, scored, summary
 
-    rows, points = scored(SCALING)
+    rows, points = scored(SCALING, AcrossRules())
     found = summary(rows).reset_index()
     borrowing = found[found.borrows]
     assert len(borrowing) == 6 and (borrowing.published < borrowing.own).all()
