@@ -40,7 +40,7 @@ def texts(words: Sequence[str | None]) -> pa.Array:
 
 
 def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """The bytes of the values of a string array, and its offsets (one more than values)."""
+    """The bytes of a string array's values, and their offsets: one more than there are values."""
     _, ends, data = array.buffers()
     places = np.frombuffer(ends, np.int32, count=array.offset + len(array) + 1)[array.offset :] if len(array) else _NONE
     return np.frombuffer(data if data is not None else b"", np.uint8), places

@@ -203,7 +203,7 @@ def read_older_batches(path: Path, kind: TableKind) -> Iterator[pa.Table]:
 
 
 def _with_plain_texts(table: pa.Table, names: Collection[str], path: Path) -> pa.Table:
-    """The table with these columns as plain texts; InputError where they are too long: one text may repeat."""
+    """The table with these columns as plain texts; InputError where the texts, repeated in each row, are too large."""
     for place, name in ((table.column_names.index(name), name) for name in names):
         column = table.column(name)
         if pa.types.is_dictionary(column.type):

@@ -53,11 +53,9 @@ FOLDER_MEANT = (
 FROM = option(
     "--from DIR", FOLDER_MEANT, ..., callback=_published, default_factory=lambda: _published(None), show_default=False
 )
-AS_OF = option(
-    "--as-of TIME", "Read the newest version made by then instead of the current one: a day or an instant (UTC)."
-)
+AS_OF = option("--as-of TIME", "Read the newest version that existed at this day or time (UTC), not the current one.")
 LOGS = option("--log PATH", "A log, a glob or a table of jobs, instead of the config's source; repeatable.")
-SITE = option("--site NAME", "The cluster's name, instead of that in the config or found here.")
+SITE = option("--site NAME", "The cluster's name; replaces that of the config, or the one found on this machine.")
 TIMEZONE = option("--timezone ZONE", "Time zone of times that name none, as in Europe/Oslo.")
 KEY_FILE = option("--key-file FILE", "The file with the key for hashed names of persons.")
 OUT_FILE = option("--out PATH", "Also write the figures as a table, .parquet or .csv.")

@@ -195,7 +195,7 @@ def _first(error: BaseException) -> str:
 
 
 def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[Any]:
-    """The nightly run on its schedule, and the rerun, which is started from Prefect's pages with its parameters."""
+    """The scheduled nightly run, and the rerun, which a user starts in Prefect's pages with parameters."""
     site, path = settings.site.name, str(config.absolute())
     common: dict[str, Any] = {"tags": site_tags(site), "entrypoint_type": EntrypointType.MODULE_PATH}
     night, again = f"Walltime's nightly run of {printable(site)}", "A rerun over past jobs, which is not published"

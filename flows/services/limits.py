@@ -57,7 +57,7 @@ def limit_log(given: Path) -> tuple[str, History]:
 
 
 def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
-    """The name, the settings and the flagged jobs of a config's logs, of a log or of a table of jobs."""
+    """Name, settings and flagged jobs of the logs in a config, of one log, or of a table of jobs."""
     if given.suffix == ".parquet":
         return given.name, RunSettings(), jobs_of_table(given)
     name, settings, paths = settings_and_logs(given)

@@ -209,7 +209,7 @@ def _per_job(per_group: Floats, group: Narrow) -> Floats:
 
 
 def _few_of_their_group(arrays: JobArrays, odd: Bools) -> Bools:
-    """The odd jobs of groups in which odd jobs are rare; where they are common, they are normal."""
+    """The odd jobs of groups in which few jobs are odd. Where many are, none counts as odd."""
     similar = similar_jobs(arrays)
     n_odd = np.bincount(similar.group[odd & arrays.is_typical], minlength=len(similar.n_jobs))
     is_habit = n_odd > HABIT_SHARE * similar.n_typical

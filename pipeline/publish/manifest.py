@@ -133,7 +133,7 @@ class Manifest:
         return [newest, *(entry for entry in self.previous if entry.folder != self.folder)]
 
     def path(self, table: str) -> Path:
-        """The path of a table's Parquet file to read; InputError unless its bytes are those that were published."""
+        """The path of a table's Parquet file; InputError where the file was changed after it was published."""
         path, sha256 = fetched(self.root, self.place(table)), self.tables[table].sha256
         if found := damage(path, sha256):
             if is_mirrored(self.root):

@@ -152,7 +152,7 @@ def _pin(version: StoredVersion, since_s: int | None) -> None:
 
 @contextmanager
 def _writing(output_dir: Path, *, creates: bool = True) -> Iterator[Manifest | None]:
-    """Hold the lock of all writers, after removal of what dead ones have left; gives the published version.
+    """Hold the lock that all writers share, remove what killed writers left, and yield the published version.
 
     Without `creates` InputError where there are no versions, and nothing is made.
     """

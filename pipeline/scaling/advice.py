@@ -190,7 +190,7 @@ def sentence(choice: Row, axis: Axis = Axis.PROCS) -> str:
     middle, low, high = (figure(choice[f"runtime_s{end}"]) for end in ("", "_lo80", "_hi80"))
     parts = [
         f"{counted(choice['procs'], axis)}" + (f" ({counted(choice['nodes'], Axis.NODES)})" if choice["nodes"] else ""),
-        f"{middle} s (80%: {low} to {high})",
+        f"{middle} s (80% interval: {low} to {high})",
         f"{figure(choice['proc_hours'])} {axis.unit}-hours",
         *([f"cost {figure(choice['price'])}"] if choice["price"] is not None else []),
         *([f"{figure(choice['energy_j'])} J measured"] if choice["energy_j"] is not None else []),

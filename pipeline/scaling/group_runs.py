@@ -61,7 +61,7 @@ ENOUGH, KEEPS_OF_ROW, LEAST_KEPT, MOST_KEPT, MOST_SPAN, NARROW_SPAN = 20, 0.99, 
 ADVICE = {
     "ok": "", "wide": "The 80% interval contained as many later runs as it should, but it is wide.",
     "missed": "The 80% interval contained {share:.0%} of the latest {n} later runs; it should contain 80%.",
-    "few": "Later runs that have been compared with this row: {n}; {enough} are needed.",
+    "few": "Too few later runs have been compared with this row to judge it: {n} of the {enough} needed.",
     "far": "Beyond the counts that ran: only the law of the group tells.",
     "broken": "The law misses a count that ran by more than 10%, and no run on this count is known.",
 }  # fmt: skip

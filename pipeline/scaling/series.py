@@ -44,7 +44,7 @@ class PredictRules:
 
 
 class SeriesBatch(NamedTuple):
-    """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the three columns.
+    """k series one after another in three columns: series i is the slice offsets[i]:offsets[i + 1] of each.
 
     procs rise strictly within a series and are at least 1; runtime_s (seconds) and weights are positive. A series
     that breaks this is fitted to status bad_values. A weight is relative in a fit; in the model average it is one over

@@ -111,7 +111,7 @@ def test_what_is_piped_is_whole_and_bare(config: Path, tmp_path: Path, walltime:
     assert f"show predictions --from '{out}'" in shown and "swf.toml" not in shown
     assert "Groups by chosen law and fit status\n" in shown
     advice = walltime("show", "--from", out, "predictions").out
-    assert "Later runs that have been compared with this row: " in advice and "…" not in advice
+    assert "later runs have been compared with this row to judge it: " in advice and "…" not in advice
     ingested = walltime("ingest", SAMPLES / "traps.swf", "--out", tmp_path / "jobs.parquet").out
     assert "1704672059 (2024-01-08 00:00:59+00:00)" in ingested
     for text in (shown, advice, ingested, walltime("show", "--columns").out):

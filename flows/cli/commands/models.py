@@ -40,7 +40,7 @@ def learn(
     procs: str | None = option(
         "--procs COLUMN", "Column of processors, or their formula, as in P*Q; for costs of runs."
     ),
-    batch: str | None = option("--batch COLUMN", "Column of batches of runs; cross-validation keeps them whole."),
+    batch: str | None = option("--batch COLUMN", "Column with the batch of each run; no batch is split between folds."),
     time: str | None = option("--time COLUMN", "Column of times, as numbers; splits the runs without a batch."),
     censored: str | None = option("--censored COLUMN", "Column that is true if a run was stopped before its end."),
     method: Literal["auto", "gp"] = option(
@@ -74,7 +74,7 @@ def predict_points(
     points: Path | None = option("--points FILE.csv", "One row per point, with a column for each input."),
     out: Path | None = option("--out PATH", "Also write the predictions, as .parquet or .csv."),
 ) -> Answer:
-    """Predict runtimes at points, with intervals and the expected error.
+    """Predict the runtime for each set of inputs, with an interval and the expected error.
 
     A point that the model cannot predict has no runtime; its status and its reason say why. If the model can predict
     none of the points, the exit code is 3.

@@ -43,7 +43,7 @@ def show(
     """Show what a run has published: its manifest, or the rows of a table.
 
     Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --out and --json they are seconds since
-    1970. Table unreadable lists the records that could not be read, below their number for each reason.
+    1970. The table `unreadable` has the number of unreadable records for each reason, then the records.
     Table errors compares the estimate at submit with the runtime, for the jobs that ended last: the largest errors
     first, each with what may explain it.
 

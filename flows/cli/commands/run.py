@@ -247,7 +247,7 @@ def view_rerun(manifest: "Manifest", summary: Mapping[str, Any]) -> Iterator[Blo
 
 
 def named_version(manifest: "Manifest") -> str:
-    """A version by its folder, with its name if it has one."""
+    """The folder of a version, and the version's name if it has one."""
     return f"{manifest.folder} ({manifest.name})" if manifest.name else manifest.folder
 
 

@@ -66,7 +66,7 @@ def _procs(n: int) -> str:
 
 def _rests(row: Mapping[str, Any], of: str) -> str:
     n_jobs, share = row[f"n_ask_{of}"], row[f"ask_{of}_share"]
-    return f"enough for {share:.0%} of such jobs, by {n_jobs:,} job{'s' if n_jobs > 1 else ''}"
+    return f"enough for {share:.0%} of such jobs, from {n_jobs:,} job{'s' if n_jobs > 1 else ''}"
 
 
 def intensity_of(given: str) -> Intensity:

@@ -181,7 +181,9 @@ def test_words_tell_kept_narrow_wide_and_few_rows_apart_and_the_report_counts_th
     assert sum(facts[f"predictions_{word}"] for word in ("ok", "wide", "few", "missed", "far", "broken")) == 5
     assert facts["past_jobs"] > 1_500 and 0.75 < facts["in_80_later"] < 0.85
     n = rows[0]["n_later"]
-    assert rows[0]["advice"] == f"Later runs that have been compared with this row: {n}; 20 are needed."
+    assert (
+        rows[0]["advice"] == f"Too few later runs have been compared with this row to judge it: {n} of the 20 needed."
+    )
 
 
 def test_a_row_of_runs_of_one_length_is_kept_although_its_interval_contains_all_of_them() -> None:

@@ -56,7 +56,7 @@ def test_the_three_counts_worth_asking_for() -> None:
     }  # fmt: skip
     assert found["the best trade-off"]["efficiency"] == pytest.approx(1 / (0.1 * 8 + 0.9))
     assert sentence(found["the cheapest"]) == (
-        "Cheapest: 1 processor, 3,600 s (80%: 3,286 to 3,944), 1 processor-hours, efficiency 100%."
+        "Cheapest: 1 processor, 3,600 s (80% interval: 3,286 to 3,944), 1 processor-hours, efficiency 100%."
     )
 
 
@@ -138,7 +138,7 @@ def test_a_count_whose_runs_were_far_too_short_is_not_recommended() -> None:
 def test_one_count_is_no_recommendation_and_unknown_ends_are_said() -> None:
     (one,) = choices(options({4: 60.0}), CostSettings())
     assert sentence(one | {"runtime_s_hi80": None}) == (
-        "Only count that ran: 4 processors, 60 s (80%: 54.8 to unknown), 0.0667 processor-hours."
+        "Only count that ran: 4 processors, 60 s (80% interval: 54.8 to unknown), 0.0667 processor-hours."
     )
 
 

@@ -461,7 +461,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
 
 
 def layout(source: Source, _site: SiteSettings, _settings: IngestSettings) -> Layout:
-    """What the document's first job holds of what is read, and which Slurm wrote it, if its heading stands before."""
+    """The known fields of the document's first job, and Slurm's version where the document names it before that job."""
     start = head(source)
     first = next((e.value for e in elements(iter([start]), Progress()) if isinstance(e.value, dict)), {})
     present = [path for path in _PATHS if _has(first, path)]
