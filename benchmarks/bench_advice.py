@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.arrays import Floats
-from pipeline.scaling.advice import CostSettings, fit_and_predict, series_as_dicts, with_answers
+from pipeline.scaling.advice import CostSettings
+from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts, with_answers
 from pipeline.scaling.series import REACH
 from pipeline.tables import OBSERVATIONS
 

@@ -11,8 +11,9 @@ from pipeline.arrays import Floats, floats, job_procs
 from pipeline.errors import InputError, printable
 from pipeline.group import assign_groups, choose_template, with_chosen
 from pipeline.group import observe as observe_groups
-from pipeline.scaling.advice import CostSettings, fit_and_predict, predictions_at, series_as_dicts, with_answers
+from pipeline.scaling.advice import CostSettings
 from pipeline.scaling.fit import Loss
+from pipeline.scaling.fitted_series import fit_and_predict, predictions_at, series_as_dicts, with_answers
 from pipeline.settings import GroupSettings, SiteSettings
 from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PREDICTIONS, SCALABILITY
 from walltime.estimator import (

@@ -22,7 +22,8 @@ from flows.services.site_facts import LISTED
 from pipeline.errors import printable
 from pipeline.publish import Manifest
 from pipeline.report import count_done
-from pipeline.scaling.advice import CostSettings, answered, series_as_dicts
+from pipeline.scaling.advice import CostSettings, answered
+from pipeline.scaling.fitted_series import series_as_dicts
 from pipeline.scaling.problem_sizes import weak_of
 from pipeline.storage import read_table
 from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY

@@ -26,7 +26,7 @@ from pipeline.group.observations import aggregate
 from pipeline.ingest.formats.table.guesses import guessed, units_of
 from pipeline.ingest.formats.table.values import durations, numbers
 from pipeline.report import Report
-from pipeline.scaling.advice import compiling_for_many
+from pipeline.scaling.fitted_series import compiling_for_many
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 STANDARD_INPUT = Path("-")

@@ -12,7 +12,7 @@ import pytest
 from flows.pages.scaling import series_page
 from flows.pages.site import page_name
 from pipeline.kernels import interpreted
-from pipeline.scaling.advice import fit_and_predict, series_as_dicts, with_curves
+from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts, with_curves
 from pipeline.storage import read_table
 from pipeline.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
 from tests.flows.support import Outcome

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.scaling.advice import fit_and_predict
+from pipeline.scaling.fitted_series import fit_and_predict
 from pipeline.scaling.problem_sizes import AcrossRules, across, one_series, predict_across, ratio_at_common
 from pipeline.scaling.series import SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.advice import fit_and_predict
+from pipeline.scaling.fitted_series import fit_and_predict
 from pipeline.scaling.screens import CLASSES, ScreenRules, find_patterns, level, screen, unlevel
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
 from tests.simulation.series import as_observations, clean_series

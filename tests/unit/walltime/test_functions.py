@@ -10,7 +10,7 @@ import pytest
 
 import walltime as wt
 from flows.services.series_files import read_runs
-from pipeline.scaling.advice import fit_and_predict
+from pipeline.scaling.fitted_series import fit_and_predict
 from pipeline.tables import PREDICTIONS
 from tests.architecture.sample_tables import LOG, namespace
 
