@@ -85,6 +85,16 @@ def span(seconds: float | None) -> str:
     return f"{seconds:,.0f} s"
 
 
+def percent_3_digits(share: float | None) -> str:
+    """A share in per cent with three digits; empty for null."""
+    return "" if share is None else f"{significant(100.0 * share, 3)}%"
+
+
+def minute(time: str | None) -> str:
+    """A time to the minute, as in 2026-11-24 15:12; empty for null."""
+    return (time or "")[:16]
+
+
 def between(low: float | None, high: float | None, unbounded: str = "") -> str:
     """An interval as text; `unbounded` stands for an unknown upper end."""
     return f"{number(low)} to {number(high) or unbounded}"
@@ -96,9 +106,9 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
     "fixed": fixed,
     "general": "{:g}".format,
     "hours": hours,
-    "minute": lambda time: time[:16],
+    "minute": minute,
     "percent": percent,
-    "percent_3_digits": lambda share: significant(100.0 * share, 3) + "%",
+    "percent_3_digits": percent_3_digits,
     "plain": plain,
     "points": partial(signed, digits=1, scale=100.0),
     "share_100": lambda share: fixed(100 * share, 1),

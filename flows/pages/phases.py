@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.pages.blocks import Block, Detail, Facts, Grid, between, columns, number, significant
+from flows.pages.blocks import Block, Detail, Facts, Grid, between, columns, number, percent_3_digits
 from flows.pages.charts import Axis, Bars, Chart, Dots, Line, Mark, Panel, colour_of, percent_label
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
@@ -16,10 +16,6 @@ Row = Mapping[str, Any]
 
 MOST_SEGMENTS, MOST_RANKS, N_PARTS = 4000, 64, 400
 SAMPLES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else significant(100 * value, 3) + "%"
 
 
 PHASES = columns(
@@ -38,10 +34,10 @@ def view_phases(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterat
     yield Grid(f"Phases of {facts['trace_id']}: {_repetition(facts)}", PHASES, _by_share(rows), colours=colours)
     counted = {"unmatched": "unmatched messages", "open_receives": "receives that no call completes"}
     yield from (f"{number(facts[name])} {what}" for name, what in counted.items() if name in facts)
-    yield f"{_percent(facts['coverage'])} of the time is in phases to measure"
+    yield f"{percent_3_digits(facts['coverage'])} of the time is in phases to measure"
     kept = {name.rpartition("_")[2]: fact for name, fact in facts.items() if name.startswith("accuracy_with_")}
     if kept:
-        accuracies = ", ".join(map(_percent, kept.values()))
+        accuracies = ", ".join(map(percent_3_digits, kept.values()))
         yield f"Accuracy with the {', '.join(kept)} heaviest phases alone: {accuracies}"
     yield from notes
 
@@ -55,10 +51,10 @@ def view_plan(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator
     yield Grid(f"Plan for {facts['trace_id']}: {_repetition(facts)}", PLAN, rows)
     yield (
         f"{number(facts['timed'])} occurrences timed after {number(facts['warmups'])} of warm-up: "
-        f"{_percent(facts['set_share'])} of the run"
+        f"{percent_3_digits(facts['set_share'])} of the run"
     )
     if facts["standard_error"] is not None:
-        yield f"Standard error of the reference run's own time: {_percent(facts['standard_error'])}"
+        yield f"Standard error of the reference run's own time: {percent_3_digits(facts['standard_error'])}"
     yield from notes
 
 
@@ -82,13 +78,13 @@ def view_prediction(facts: Row, notes: Sequence[str] = ()) -> Iterator[Block]:
         "from": METHODS[facts["method"]],
         "80% interval, s": _interval(facts, "80"),
         "95% interval, s": _interval(facts, "95"),
-        "time covered by measured phases": _percent(facts["coverage"]),
+        "time covered by measured phases": percent_3_digits(facts["coverage"]),
         "time spent measuring (SET), s": facts["set_s"],
-        "SET by runtime": _percent(facts["set_share"]),
+        "SET by runtime": percent_3_digits(facts["set_share"]),
         "evenly spaced sample, s": facts["control_s"],
         "control: one factor, s": facts["control_factor_s"],
         "true runtime, s": facts["measured_s"],
-        "error": _percent(facts["error"]),
+        "error": percent_3_digits(facts["error"]),
     }
     title = f"{facts['trace_id']} on {facts['platform']}: {_repetition(facts)}"
     yield Facts(title, {name: value for name, value in shown.items() if number(value)})

@@ -12,7 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.pages import charts
-from flows.pages.blocks import Block, Column, Figure, Figures, Grid, Heading, Lead, Links, columns, number, percent
+from flows.pages.blocks import (
+    Block,
+    Column,
+    Figure,
+    Figures,
+    Grid,
+    Heading,
+    Lead,
+    Links,
+    columns,
+    minute,
+    number,
+    percent,
+)
 from flows.pages.page import page_of
 from flows.pages.scaling import series_page
 from flows.services.files.os_errors import naming_path
@@ -48,11 +61,6 @@ OTHER_PAGES = {
 
 
 CHANGES = ("jobs", "set_aside", "groups", "reliable")
-
-
-def _minute(made: str | None) -> str:
-    """A time to the minute, as in 2026-11-24 15:12."""
-    return (made or "")[:16]
 
 
 APPLICATIONS = columns(
@@ -184,7 +192,7 @@ def _state(facts: Row) -> Iterator[Block]:
     """The last run, and what needs to be looked at."""
     last = facts["last_run"]
     ran = (
-        f"Last run: {last['state']} ({last['reason']}), {_minute(last['ended'] or last['began'])} UTC. " if last else ""
+        f"Last run: {last['state']} ({last['reason']}), {minute(last['ended'] or last['began'])} UTC. " if last else ""
     )
     yield f"{ran}Version `{facts['version']}`."
     yield Links("Other pages", {"how applications scale": "index.html"})
@@ -284,8 +292,8 @@ def _first_screen(facts: Row) -> Figures:
     planned, raised = (sum(row[name] for row in weeks) for name in ("n_planned", "n_raised"))
     return Figures((
         Figure(
-            _minute(facts["newest_job"]) or "unknown", "Newest job",
-            f"UTC. Tables made {_minute(facts['made'])}.{' Jobs by day of submit:' if facts['days'] else ''}",
+            minute(facts["newest_job"]) or "unknown", "Newest job",
+            f"UTC. Tables made {minute(facts['made'])}.{' Jobs by day of submit:' if facts['days'] else ''}",
             _days(facts["days"]), "days",
         ),
         Figure(
@@ -367,7 +375,7 @@ def _nights(nights: Rows) -> charts.Chart:
     known = [night for night in nights if night["reliable"] is not None]
     reliable, index = [night["reliable"] for night in known], range(len(known))
     marks = [charts.Line(index, reliable, "kept", 1.5), charts.Dots(index, reliable, "kept")] if len(known) > 1 else []
-    x = charts.named_steps([_minute(night["made"])[5:10] for night in known], most=3)
+    x = charts.named_steps([minute(night["made"])[5:10] for night in known], most=3)
     return _card("Reliable predictions by night.", marks, x, charts.Axis(ends=(0, None), most=4))
 
 

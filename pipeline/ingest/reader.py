@@ -1,6 +1,6 @@
 """Defines a reader and what it hands over: a new format is one new file that makes one Reader.
 
-What happens to a chunk. assemble/derived_columns.py first completes each of its tables: application and problem size
+What happens to a chunk. derive.py first completes each of its tables: application and problem size
 are derived from the job's text, personal columns are hashed where the site asks for it, and RAW columns are
 dropped. Only then may a row reach the disk, in a file (records.py). When every source is read, portions
 of the rows that hold whole job ids (and whole arrays and heterogeneous jobs: they go by the id's leading digits) are
