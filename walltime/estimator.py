@@ -109,8 +109,11 @@ def interpolated(shares: Sequence[float], quantiles_s: Floats, wanted: float) ->
     return found
 
 
-def r_squared(predicted_s: Floats, actual_s: Floats, weight: Any = None) -> float:
-    """The coefficient of determination of log runtimes; 1 is best."""
-    logs, off = np.log(actual_s), np.log(np.maximum(predicted_s, 1e-9)) - np.log(actual_s)
-    mean = np.average(logs, weights=weight)
+def r_squared(predicted_s: Floats, actual_s: Floats, sample_weight: Any = None) -> float:
+    """The coefficient of determination of log runtimes where both are known; 1 is best."""
+    known = (actual_s > 0) & np.isfinite(predicted_s)
+    n = len(actual_s)
+    weight = (np.ones(n) if sample_weight is None else per_row(sample_weight, n, "score", "sample_weight"))[known]
+    logs = np.log(actual_s[known])
+    off, mean = np.log(np.maximum(predicted_s[known], 1e-9)) - logs, np.average(logs, weights=weight)
     return float(1 - np.average(off**2, weights=weight) / np.average((logs - mean) ** 2, weights=weight))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flows.services.quantities import chosen_names
 from flows.services.replaying import ReplayTask, chosen_cases, subject_of_jobs
-from pipeline.arrays import Bools, Floats, Ints, floats
+from pipeline.arrays import DAY_S, Floats, Ints, floats
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s
 from pipeline.estimate.questions import completed, questions_of
@@ -17,7 +17,6 @@ from pipeline.estimate.score import CALIBRATED, QUANTILES
 from pipeline.estimate.state import estimate as estimate_jobs
 from pipeline.estimate.state import learn, walltime
 from pipeline.evaluate import backtest as backtest_log
-from pipeline.evaluate.backtest import DAY_S
 from pipeline.evaluate.methods import METHODS, method_with_settings
 from pipeline.evaluate.methods import Estimator as BacktestMethod
 from pipeline.schedule.queues import queue_at
@@ -132,29 +131,29 @@ class JobEstimator(Estimator):
 
     def score(self, jobs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination (R squared) of log runtimes on jobs with their runtimes (s); 1 is best."""
-        found, actual_s, known = self._compared(with_target(jobs, y, "runtime_s", "score")[0])
-        weight = np.ones(len(actual_s)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        return r_squared(found[known, KNOWN.index(MEDIAN)], actual_s[known], weight[known])
+        found, actual_s = self._compared(with_target(jobs, y, "runtime_s", "score")[0])
+        return r_squared(found[:, KNOWN.index(MEDIAN)], actual_s, sample_weight)
 
     def plot(self, jobs: Any, axes: Any = None) -> Any:
         """Draw estimates with their 80% intervals over the runtimes of jobs that have them; returns the axes."""
         import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra of the package)
 
-        found, actual_s, known = self._compared(jobs)
-        low_s, middle_s, high_s = (found[known, KNOWN.index(share)] for share in (0.1, MEDIAN, 0.9))
+        found, actual_s = self._compared(jobs)
+        known = actual_s > 0
+        found, actual_s = found[known], actual_s[known]
+        low_s, middle_s, high_s = (found[:, KNOWN.index(share)] for share in (0.1, MEDIAN, 0.9))
         axes = axes or plt.subplots()[1]
         off_s = np.abs(np.stack([low_s, high_s]) - middle_s)
-        axes.errorbar(actual_s[known], middle_s, off_s, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6)
+        axes.errorbar(actual_s, middle_s, off_s, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6)
         axes.axline((1, 1), slope=1, linewidth=0.8, linestyle="--")
         axes.set(xscale="log", yscale="log", xlabel="runtime, s", ylabel="estimate and 80% interval, s")
         return axes
 
-    def _compared(self, jobs: Any) -> tuple[Floats, Floats, Bools]:
-        """Quantiles and runtimes, s, and which jobs have both."""
+    def _compared(self, jobs: Any) -> tuple[Floats, Floats]:
+        """Quantiles and runtimes of the jobs, s; NaN where one is unknown."""
         table, _, found = self._answers(jobs)
         require(table, ["runtime_s"], "score")
-        actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
-        return found, actual_s, (actual_s > 0) & np.isfinite(found[:, KNOWN.index(MEDIAN)])
+        return found, floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
 
     def _answers(self, jobs: Any) -> tuple[pa.Table, FrameKind, Floats]:
         """The frame as a table, its kind, and quantiles at KNOWN (jobs, 7) in s, in the order of the rows."""

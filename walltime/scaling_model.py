@@ -97,10 +97,8 @@ class ScalingModel(Estimator):
         """The coefficient of determination (R squared) of log runtimes on runs of these series; 1 is best."""
         table, _ = with_target(runs, y, "runtime_s", "score")
         found = self._of_rows(table, "score")
-        actual_s = converted(table, JOBS, ["runtime_s"], "score")["runtime_s"].to_numpy(zero_copy_only=False)
-        weight = np.ones(len(actual_s)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        known = (actual_s > 0) & np.isfinite(found[:, 2])
-        return r_squared(found[known, 2], actual_s[known], weight[known])
+        actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
+        return r_squared(found[:, 2], actual_s, sample_weight)
 
     def plot(self, procs: Sequence[int] | None = None, axes: Any = None) -> Any:
         """Draw runs, predictions and 80% intervals of each series, on these counts or those between."""
@@ -148,7 +146,6 @@ class ScalingModel(Estimator):
         runtime in s (null for another series) and both ends of the intervals `levels` (per cent). The intervals 80 and
         95% are calibrated, others are interpolated. For an array of one column the answer is an array of medians.
         """
-        self.checked_fitted()
         if hasattr(procs, "columns") or hasattr(procs, "column_names") or np.ndim(procs) == 2:
             wanted = wanted_quantiles(levels, quantiles, tuple(INTERVAL_QUANTILES))
             table, kind = with_target(procs, None, "runtime_s", "predict")
