@@ -305,7 +305,13 @@ def backtest(
     given = log_of(log, "backtest", settings)
     jobs = flagged(given, settings)
     listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods or ())
-    own = {getattr(one, "__name__", f"method {n}"): one for n, one in enumerate(listed, 1) if callable(one)}
+    own: dict[str, Method] = {}
+    for nth, one in enumerate(listed, 1):
+        if callable(one):
+            name = getattr(one, "__name__", f"method {nth}")
+            if name in own or name in METHODS:
+                raise InputError("backtest", f"two methods of the name {printable(name)}", "a name for each function")
+            own[name] = one
     named = [one for one in listed if isinstance(one, str)]
     names = chosen_names(named, METHODS, "--methods") if named or not own else []
     estimators = {name: method_with_settings(name, settings) for name in names}

@@ -127,3 +127,10 @@ def test_a_method_of_ones_own_is_scored_and_sees_no_later_event() -> None:
     assert len(set(found.loc[found["part"] == "all", "n_jobs"])) == 1
     with pytest.raises(wt.WalltimeError, match=r"an answer of shape \(1,\)"):
         wt.backtest(log, methods=lambda known, new: [1.0] if len(new) > 1 else [2.0])
+
+
+def test_two_methods_of_one_name_are_refused() -> None:
+    with pytest.raises(wt.WalltimeError, match="two methods of the name <lambda>"):
+        wt.backtest(
+            wt.read(LOG, site="traps"), methods=[lambda _, new: [1.0] * len(new), lambda _, new: [2.0] * len(new)]
+        )
