@@ -4,7 +4,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, wraps
 from pathlib import Path
@@ -116,6 +116,19 @@ def interpreted() -> Iterator[None]:
             yield
     finally:
         _IS_INTERPRETED.reset(token)
+
+
+FEW_ROWS = 8
+"""Interpreted, a row takes .3 CPU-seconds; compiling the kernels takes 28, and loading them 1."""
+
+
+def compiling_for_many(n_rows: int) -> AbstractContextManager[None]:
+    """Within it, kernels are interpreted where few counts were measured.
+
+    It depends on the rows alone: the average's screens add 32-bit numbers, and interpreted they differ in the ninth
+    digit, so that a second call could give other bytes than the first.
+    """
+    return interpreted() if n_rows <= FEW_ROWS else nullcontext()
 
 
 def compiles() -> bool:

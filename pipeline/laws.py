@@ -186,12 +186,10 @@ class Law:
         """How many numbers a fit of the law finds, T(1) among them."""
         return 1 + len(self.parameters)
 
-    def _arrays(self, parameters: Parameters) -> list[Floats]:
-        return [np.asarray(parameters[name], np.float64) for name in ("t1_s", *(one.name for one in self._shapes))]
-
     def formula(self, parameters: Parameters, n: Floats) -> Floats:
         """Runtime (s) at any n above 0."""
-        runtime_s = self.curve(n, *self._arrays(parameters))
+        names = "t1_s", *(one.name for one in self._shapes)
+        runtime_s = self.curve(n, *(np.asarray(parameters[name], np.float64) for name in names))
         return runtime_s + parameters["overhead_s"] * self.overhead(n) if self.overhead else runtime_s
 
     def runtime_s(self, parameters: Parameters, procs: npt.ArrayLike) -> Floats:

@@ -46,11 +46,11 @@ from pipeline.scaling.predictions import predict as predict_by_law
 from pipeline.scaling.problem_sizes import AcrossRules, predict_across
 from pipeline.scaling.screens import ScreenRules, find_patterns, level, screen
 from pipeline.scaling.series import PredictRules
-from pipeline.scaling.waste import waste
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
 from pipeline.storage import FileStamp, file_stamp
 from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, TABLES, SubmittedRuns
+from pipeline.usage.waste import waste
 from pipeline.version import code_version
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ STEPS = (
     Step("curves", ("levelled", "fits", "groups", "patterns", "across"), ("curves",), ("site", "scaling", "run_id"),
          lambda run, observed, fits, groups, patterns, across: predict_by_law(
              observed, fits, PredictRules(counts=run.settings.scaling.counts), run.settings.site, run.run_id, None,
-             groups_by_application(groups), patterns, across, is_estimated=True)),
+             groups_by_application(groups), patterns, across)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
          ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(

@@ -18,5 +18,5 @@ settings.load_profile(os.environ.get("WALLTIME_EXAMPLES", "fixed"))
 def compiled_kernels() -> Iterator[None]:
     """Series of few rows are fitted by the compiled kernels, which set-up has made; one test interprets them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.scaling.fitted_series.FEW_ROWS", 0)
+        patch.setattr("pipeline.kernels.FEW_ROWS", 0)
         yield

@@ -34,10 +34,10 @@ def _with_interval(name: str) -> Callable[[Row], str]:
     return shown
 
 
-def _share_of_runs(percent: int, unbounded: str = "") -> Callable[[Row], str]:
+def _share_of_runs(percent: int) -> Callable[[Row], str]:
     """The interval of this share of runs."""
     low, high = f"runtime_s_lo{percent}", f"runtime_s_hi{percent}"
-    return lambda row: "" if row.get(low) is None else between(row[low], row[high], unbounded)
+    return lambda row: "" if row.get(low) is None else between(row[low], row[high])
 
 
 def _in_the_fit(row: Mapping[str, Any]) -> str:
@@ -60,8 +60,8 @@ LAWS = columns(
 PREDICTIONS = columns(
     "predictions",
     in_the_fit=_in_the_fit,
-    of_80=_share_of_runs(80, "no bound"),
-    of_95=_share_of_runs(95, "no bound"),
+    of_80=_share_of_runs(80),
+    of_95=_share_of_runs(95),
 )
 ACROSS = columns("across", of_80=_share_of_runs(80))
 ENERGY = columns("energy", least=lambda row: ", ".join(row["least"]))

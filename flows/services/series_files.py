@@ -25,8 +25,8 @@ from pipeline.errors import InputError, printable
 from pipeline.group.observations import aggregate
 from pipeline.ingest.formats.table.guesses import guessed, units_of
 from pipeline.ingest.formats.table.values import durations, numbers
+from pipeline.kernels import compiling_for_many
 from pipeline.report import Report
-from pipeline.scaling.fitted_series import compiling_for_many
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 STANDARD_INPUT = Path("-")

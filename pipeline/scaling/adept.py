@@ -55,25 +55,18 @@ class AdeptRules:
     scale_step: float = 1.05
 
 
-@dataclass(frozen=True, slots=True)
-class Instances:
-    """Per target the Downey instance found: tau (s), A, sigma, 1 where of the high mode; NaN where there is none."""
-
-    tau_s: Floats
-    avg_parallelism: Floats
-    sigma: Floats
-    is_high: Floats
-
-    def runtime_s(self, procs: Floats) -> Floats:
-        """Runtime at a processor count per target (s)."""
-        t1_s = self.tau_s * self.avg_parallelism * (1.0 + self.is_high * self.sigma)
-        found = {"t1_s": t1_s, "avg_parallelism": self.avg_parallelism, "sigma": self.sigma}
-        low_s, high_s = (LAWS[law].runtime_s(found, procs) for law in ("downey_low", "downey_high"))
-        return np.where(self.is_high == 1.0, high_s, low_s)
+def runtime_s(found: Floats, procs: Floats) -> Floats:
+    """Runtime (s) of the instances that `find` gives, at a processor count each."""
+    _, tau_s, A, sigma, is_high = found.T
+    law = {"t1_s": tau_s * A * (1.0 + is_high * sigma), "avg_parallelism": A, "sigma": sigma}
+    low_s, high_s = (LAWS[name].runtime_s(law, procs) for name in ("downey_low", "downey_high"))
+    return np.where(is_high == 1.0, high_s, low_s)
 
 
-def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
+def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Floats:
     """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1.
+
+    float64[target, 5], by ERROR, TAU (s), AVG, SIGMA and IS_HIGH (1: of the high mode); NaN where there is none.
 
     delta grows by its step until no observation is further from the best instance than delta.
     """
@@ -81,7 +74,9 @@ def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, m
     for k in np.flatnonzero(batch.refusals(2 if is_unit else 3)[series] == FitStatus.OK):
         own, best, delta = slice(*batch.offsets[series[k] : series[k] + 2]), np.empty(5), rules.delta
         n, t = batch.procs[own], batch.runtime_s[own]
-        w, scales = distance_weights(n, batch.weights[own], targets[k], rules.q), scales_of(t, rules, rules.scale_step)
+        w = distance_weights(n, batch.weights[own], targets[k], rules.q)
+        n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(rules.scale_step))
+        scales = np.ones(1) if is_unit else 2.0 * t.min() / rules.scale_step ** np.arange(n_scales)
         # In no instance T(n) rises or n T(n) falls: a delta that does not make up for where they do cannot hold.
         for rising in (t, (n * t)[::-1]):
             lowest = np.minimum.accumulate(rising)
@@ -95,11 +90,11 @@ def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, m
                 if _largest_error(n, t, best) <= delta:
                     found[k] = best
             delta += rules.delta
-    return Instances(*found.T[TAU:])
+    return found
 
 
 def _largest_error(n: Floats, t: Floats, best: Floats) -> float:
-    return float(np.abs(1.0 - Instances(*best[TAU:]).runtime_s(n) / t).max())
+    return float(np.abs(1.0 - runtime_s(best, n) / t).max())
 
 
 def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Floats:
@@ -107,14 +102,6 @@ def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Float
     apart = np.abs(n - target)
     near = q * apart.max() - apart
     return given * (near if near.max() > 0.0 else 1.0)
-
-
-def scales_of(t: Floats, rules: AdeptRules, step: float) -> Floats:
-    """The scales that are tried; 1 alone where the scale is pinned."""
-    if rules.scale == "unit":
-        return np.ones(1)
-    scales: Floats = 2.0 * t.min() / step ** np.arange(1 + int(np.log(2.0 * rules.reach) / np.log(step)))
-    return scales
 
 
 def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floats, Floats]:
@@ -166,18 +153,8 @@ def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floa
     mode = np.broadcast_to(is_high, s_lo.shape)
     lo, hi = (np.moveaxis(np.stack(one, axis=-1), 0, 2) for one in ((A_lo, s_lo, mode), (A_hi, s_hi, mode)))
     is_box = np.moveaxis(is_box, 0, 2)
-    lows, highs, counts = [], [], [0]
-    for k in range(len(t)):
-        own_lo, own_hi = lo[k][is_box[k]], hi[k][is_box[k]]
-        # Boxes inside another one are dropped; of equal ones the first stays.
-        within = np.ones((len(own_lo), len(own_lo)), np.bool_)
-        for lower, upper in zip(own_lo.T, own_hi.T, strict=True):
-            within &= (lower[:, None] >= lower) & (upper[:, None] <= upper)
-        is_kept = ~(within & ~np.triu(within.T)).any(axis=1)
-        lows.append(own_lo[is_kept])
-        highs.append(own_hi[is_kept])
-        counts.append(int(is_kept.sum()))
-    return np.cumsum(counts), np.concatenate(lows), np.concatenate(highs)
+    counts = is_box.reshape(len(t), -1).sum(axis=1)
+    return np.append(0, np.cumsum(counts)), lo[is_box], hi[is_box]
 
 
 @kernel

@@ -16,14 +16,13 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.laws import MOST_PROCS
 from pipeline.report import Report, Tally
-from pipeline.scaling.predictions import Curves, FittedSeries, judged
+from pipeline.scaling.predictions import Curves, FittedSeries, judged, of_laws, on_each_axis
 from pipeline.scaling.series import (
     REACH,
     PredictRules,
     counts_between,
     favoured_class,
     median_variance,
-    on_each_axis,
     runnable,
     runnable_between,
 )
@@ -169,7 +168,7 @@ IN_WORDS = {
     "runner_up": "several fits equally good", "few_sizes": "few processor counts", "off_law": "no law fits these runs",
     "high_error": "the law misses a count",
     "far": "far from the runs",
-    "wide": "wide interval", "unbounded": "no upper bound", "few": "few later runs", "missed": "later runs missed",
+    "wide": "wide interval", "few": "few later runs", "missed": "later runs missed",
     "broken": "the law misses a count",
 }  # fmt: skip
 """The codes of reliability in words."""
@@ -292,20 +291,14 @@ def superlinear(options: Sequence[Row], axis: Axis) -> list[str]:
 
 
 def _doubts(chosen: Sequence[Row], options: Sequence[Row], rows: Sequence[Row], axis: Axis) -> list[str]:
-    """What to do about doubtful recommendations, and larger counts that may be faster but are not surely so."""
+    """What to do about doubtful recommendations, and where a count beyond the largest that ran may be faster."""
     counts = {choice["procs"] for choice in chosen}
     doubtful = [row for row in rows if row["procs"] in counts and row["reliability"] != "ok"]
     lines = [f"{counted(row['procs'], axis)}: {row['advice']}" for row in doubtful if row["advice"]]
-    ran = [row for row in options if row["log_sd"] is not None]
-    beyond = [row for row in rows if ran and row["procs"] > ran[-1]["procs"]]
-    fastest = min(beyond, key=lambda row: row["runtime_s"], default=None)
-    if fastest and max(counts) == ran[-1]["procs"] and fastest["runtime_s"] < ran[-1]["runtime_s"]:
-        ends = " to ".join(figure(fastest[f"runtime_s_{end}80"]) for end in ("lo", "hi"))
-        lines.append(
-            f"More than {counted(max(counts), axis)} may be faster, but not surely: {counted(fastest['procs'], axis)} "
-            f"are predicted to take {ends} s."
-        )
-        lines += [fastest["advice"]] if fastest["advice"] else []
+    largest = max((row for row in options if row["log_sd"] is not None), key=lambda row: row["procs"], default=None)
+    if largest and largest["procs"] in counts:
+        beyond = [row for row in rows if row["procs"] > largest["procs"] and row["runtime_s"] < largest["runtime_s"]]
+        lines += [row["advice"] for row in beyond[:1] if row["advice"]]
     return list(dict.fromkeys(lines))
 
 
@@ -391,10 +384,9 @@ def scalability(
     True
     """
 
-    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        return _scalability(FittedSeries.of(axis, observed, fitted, rules, site, application or {}, patterns), run_id)
-
-    return on_each_axis(observations, fits, stage, SCALABILITY)
+    return on_each_axis(
+        observations, fits, rules, site, application, patterns, lambda one: _scalability(one, run_id), SCALABILITY
+    )
 
 
 def _scalability(series: FittedSeries, run_id: str) -> tuple[pa.Table, Report]:
@@ -425,11 +417,13 @@ def _scalability(series: FittedSeries, run_id: str) -> tuple[pa.Table, Report]:
     # 3. A row where the chosen law gains, or the average: no law rises again, so that a curve that falls and rises is
     # nearest to a constant, and its average has a fastest count.
     rows = np.flatnonzero((chosen["law"] != "constant") | is_faster)
-    scaling = chosen.take(rows)
+    scaling = chosen[rows]
     gains = scaling["law"] != "constant"
-    useful, working = scaling.largest_useful_procs(), np.where(gains, _working_set_procs(scaling), np.nan)
+    useful, working = of_laws(scaling, "largest_useful_procs"), np.where(gains, _working_set_procs(scaling), np.nan)
     useful = np.where(gains & np.isfinite(useful), useful, np.nan)
-    speedup = scaling.runtime_s(np.ones(len(rows))) / np.where(gains, scaling.runtime_s(working), np.nan)
+    speedup = of_laws(scaling, "runtime_s", np.ones(len(rows))) / np.where(
+        gains, of_laws(scaling, "runtime_s", working), np.nan
+    )
     beyond = np.fmax(np.where(np.isnan(useful), 2 * scaling["procs_max"], useful), 1.0)
     reliability, advice = judged(series, rows, beyond)
     table = SCALABILITY.build(
@@ -451,6 +445,7 @@ def _working_set_procs(curves: Curves) -> Floats:
     low, high = np.ones(len(curves)), np.full(len(curves), MOST_PROCS)
     while (low < high).any():
         middle = np.floor((low + high) / 2)
-        is_rising = middle * curves.runtime_s(middle) ** 2 > (middle + 1) * curves.runtime_s(middle + 1) ** 2
+        one, other = (n * of_laws(curves, "runtime_s", n) ** 2 for n in (middle, middle + 1))
+        is_rising = one > other
         low, high = np.where(is_rising, np.minimum(middle + 1, high), low), np.where(is_rising, high, middle)
     return np.where(low < MOST_PROCS, low, np.nan)

@@ -117,15 +117,13 @@ def shape_grid() -> Shapes:
     return _tabulated(tuple(AVERAGED))
 
 
-def table_places() -> Floats:
-    """The x of the rows of a table of shapes."""
-    return 2.0 ** (np.arange(LEAST_LOG2 * STEPS_PER_OCTAVE, MOST_LOG2 * STEPS_PER_OCTAVE + 1) / STEPS_PER_OCTAVE)
+PLACES = 2.0 ** (np.arange(LEAST_LOG2 * STEPS_PER_OCTAVE, MOST_LOG2 * STEPS_PER_OCTAVE + 1) / STEPS_PER_OCTAVE)
+"""The x of the rows of a table of shapes."""
 
 
 @cache
 def _tabulated(laws: tuple[str, ...]) -> Shapes:
-    x = table_places()[:, None]
-    parts = [np.log(AVERAGED[law].formula(AVERAGED[law].grid(), x)) for law in laws]
+    parts = [np.log(AVERAGED[law].formula(AVERAGED[law].grid(), PLACES[:, None])) for law in laws]
     counts = [part.shape[1] for part in parts]
     weights = [one.prior_weight for one in AVERAGED.values()]
     prior = np.repeat(np.array(weights) / counts, counts)
@@ -174,7 +172,7 @@ def _fill_averages(
                 if _odds(h, log2_x, work.log_t[a:b]) == 0.0:
                     continue
                 weight, place = work.weight[h], work.place
-                within += _fill_gain(h, at[t], log2_x, work) * total(weight, work.noise[h])
+                within += _fill_gain(h, at[t], log2_x, work) * np.dot(weight, work.noise[h])
                 # 2. Where each shape goes through the target: its curve, shifted by what the sizes lie off it.
                 is_past_end = h == ENDED and at[t] > log2_x[m - 2]
                 for g in range(place.size):
@@ -190,10 +188,10 @@ def _fill_averages(
                     for g in range(place.size):
                         place[g] -= centre
                 # 3. Mean and variance over all of them.
-                first += total(weight, place)
+                first += np.dot(weight, place)
                 for g in range(place.size):
                     place[g] *= place[g]
-                second += total(weight, place)
+                second += np.dot(weight, place)
             found[0, t], found[1, t] = centre + first, max(second - first * first, 0.0) + within
 
 
@@ -212,9 +210,8 @@ def _weigh(i: int, most_hypotheses: int, sizes: SeriesBatch, shapes: Shapes, wor
         _fill_log_shape(log2_x[j], shapes, work.error[j])
         for g in range(prior.size):
             work.error[j, g] = log_t[j] - work.error[j, g]
-    if n_hypotheses > 1:
-        for g in range(prior.size):
-            work.error[m, g] = log_t[m - 1] - log_t[m - 2] + work.error[m - 2, g]
+    for g in range(prior.size):
+        work.error[m, g] = log_t[m - 1] - log_t[m - 2] + work.error[m - 2, g]
     constant, least = np.empty(n_hypotheses), np.inf
     for h in range(n_hypotheses):
         constant[h] = _krige(h, log2_x, log_t, sizes.weights[a:b], work)
@@ -239,7 +236,7 @@ def _weigh(i: int, most_hypotheses: int, sizes: SeriesBatch, shapes: Shapes, wor
                 root[g] *= root[g]
             exponent //= 2
         root[:] = 1.0
-        whole += total(weight, root)
+        whole += np.dot(weight, root)
     work.weight[:n_hypotheses] /= whole
     return int(n_hypotheses)
 
@@ -386,21 +383,6 @@ def added(values: Floats) -> float:
     return whole
 
 
-@kernel
-def total(weight: Floats, values: Floats) -> float:
-    """The sum of products, as four sums side by side: none waits for the one before it."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    even = values.size - values.size % 4
-    for k in range(0, even, 4):
-        a += weight[k] * values[k]
-        b += weight[k + 1] * values[k + 1]
-        c += weight[k + 2] * values[k + 2]
-        d += weight[k + 3] * values[k + 3]
-    for k in range(even, values.size):
-        a += weight[k] * values[k]
-    return (a + b) + (c + d)
-
-
 @entry_kernel
 def _add_posteriors(
     sizes: SeriesBatch, shapes: Shapes, application: Ints, is_informative: Bools, most_hypotheses: int, sums: Floats,
@@ -427,9 +409,8 @@ def kin_of(sizes: SeriesBatch, application: Ints) -> Kindred:
     n_applications, shapes = int(application.max(initial=-1)) + 1, shape_grid()
     sums = np.zeros((n_applications, shapes.prior.size))
     is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
-    if is_informative.any():
-        # Where every size lies on the curve: other hypotheses would tell siblings of one series' accidents.
-        _add_posteriors(sizes, shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
+    # Where every size lies on the curve: other hypotheses would tell siblings of one series' accidents.
+    _add_posteriors(sizes, shapes, application, is_informative, 1, sums, _workspace(sizes, shapes))
     n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
     return Kindred(application, is_informative, sums, n_informative)
 
@@ -439,13 +420,12 @@ def weights_of(sizes: SeriesBatch, shapes: Shapes) -> Floats:
     sums, first = np.zeros((1, shapes.prior.size)), np.zeros(1, np.int64)
     work = _workspace(sizes, shapes)
     _add_posteriors(sizes, shapes, first, np.ones(1, np.bool_), N_HYPOTHESES, sums, work)
-    posterior: Floats = sums[0]
-    return posterior
+    return np.asarray(sums[0])
 
 
 def n_siblings(kin: Kindred) -> Floats:
     """Per series, how many others inform it."""
-    others: Floats = np.append(kin.n_informative, 0.0)[kin.application] - kin.is_informative
+    others = np.append(kin.n_informative, 0.0)[kin.application] - kin.is_informative
     return np.where(kin.application >= 0, others, 0.0)
 
 
@@ -497,8 +477,7 @@ def log_quantiles(log_s: Floats, log_sd: Floats, n_sizes: Floats, doublings: Flo
     columns = width_columns(log_sd, n_sizes, doublings)
     low95, low80, high80, high95 = np.exp(columns @ np.array(list(widths.values())).T).T
     ends = [-np.maximum(low95, low80), -low80, np.zeros(log_s.size), high80, np.maximum(high95, high80)]
-    found: Floats = log_s[:, None] + np.column_stack(ends)
-    return found
+    return np.asarray(log_s[:, None] + np.column_stack(ends))
 
 
 def doublings_outside(procs: Floats, smallest: Floats, largest: Floats) -> Floats:

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
-from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.laws import COLUMNS, LAWS, FitStatus, Form, Law, Parameter
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.downey import fit_exactly
@@ -285,14 +284,7 @@ def _best_of_form(law: Law, form: Form, batch: SeriesBatch) -> dict[str, Array]:
     def at(shape: Floats, n_turns: int = 1) -> tuple[Floats, Floats]:
         of_size = shape[..., owner]
         *functions, _ = np.broadcast_arrays(*form.functions(of_size, batch.procs), *grown, of_size)
-        p, columns = len(functions), np.stack(functions) * (root * unit[owner] / batch.runtime_s)
-        supports = [np.isin(range(p), one) for size in range(1, p + 1) for one in combinations(range(p), size)]
-        left, best = np.zeros((1, *shape.shape)), np.zeros((p, *shape.shape))
-        least_squares(
-            batch.offsets, columns.reshape(p, -1, root.size), root, np.array(supports), n_turns, np.zeros((p, p + 1)),
-            np.zeros((p, p + 1)), np.zeros(p), left.reshape(-1, batch.n_series), best.reshape(p, -1, batch.n_series),
-        )  # fmt: skip
-        return left[0], best
+        return least_squares(batch, np.stack(functions) * (root * unit[owner] / batch.runtime_s), root, n_turns)
 
     shape = _best_shape(form, form.shape, batch, at) if form.shape else np.zeros(batch.n_series)
     least, found = at(shape, 2)
@@ -305,8 +297,13 @@ def _best_of_form(law: Law, form: Form, batch: SeriesBatch) -> dict[str, Array]:
     return {**columns, "wssre": least, "status": np.where(is_end, FitStatus.AT_BOUND, FitStatus.OK)}
 
 
-def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> Floats:
-    """The best of a grid, and of what golden section finds between the neighbours of its lowest places."""
+def _best_shape(
+    form: Form, shape: Parameter, batch: SeriesBatch, at: Callable[[Floats], tuple[Floats, Floats]]
+) -> Floats:
+    """The best of a grid, and of what golden section finds between the neighbours of its lowest places.
+
+    `at` gives the squares left by shapes, float64[..., series], and the coefficients, with an axis before.
+    """
     values = np.linspace(shape.low, shape.high, GRID)
     if np.isinf(shape.high):
         values = np.append(shape.low * 2.0 ** np.arange(0.0, 30.25, 0.25), np.inf)
@@ -342,80 +339,36 @@ def _best_shape(form: Form, shape: Parameter, batch: SeriesBatch, at: "At") -> F
     return found
 
 
-# From shapes, float64[..., series], to the squares left, likewise, and the coefficients, which have an axis before.
-At = Callable[[Floats], tuple[Floats, Floats]]
+def least_squares(batch: SeriesBatch, columns: Floats, root: Floats, n_turns: int) -> tuple[Floats, Floats]:
+    """Least squares of `root` by columns[function, ..., size] of each series, with coefficients of at least 0.
 
-
-@uncounted_kernel
-def least_squares(
-    offsets: Ints, columns: Floats, root: Floats, supports: Bools, n_turns: int, sums: Floats, system: Floats,
-    found: Floats, least: Floats, best: Floats,
-) -> None:  # fmt: skip
-    """Least squares of `root` by columns[function, shape, size], whose coefficients are at least 0.
-
-    Fills least[shape, series] and best[function, shape, series]. Of the supports, which say of each function whether it
-    takes part, the smaller come first. Sums of squares lose half of the digits; a second turn, on what is left, has
-    them.
+    The squares left, float64[..., series], infinite where no coefficients are determined; and the coefficients, which
+    have an axis of functions before. Every support, the functions that take part, is solved, the smaller ones first.
+    Sums of squares lose half of the digits; a second turn, on what is left, has them.
     """
-    for q in range(len(least)):
-        for i in range(len(offsets) - 1):
-            part = slice(offsets[i], offsets[i + 1])
-            own = columns[:, q, part], root[part]
-            least[q, i] = best_support(*own, supports, n_turns, sums, system, found, best[:, q, i])
-
-
-@kernel
-def best_support(
-    columns: Floats, root: Floats, supports: Bools, n_turns: int, sums: Floats, system: Floats, found: Floats,
-    best: Floats,
-) -> float:  # fmt: skip
-    """Fill the coefficients of one series at one shape; the squares left, infinite where none are determined."""
-    p, least, whole = len(found), np.inf, 0.0
-    sums[:] = 0.0
-    for r in range(len(root)):
-        whole += root[r] * root[r]
-        for j in range(p):
-            sums[j, p] += columns[j, r] * root[r]
-            for k in range(p):
-                sums[j, k] += columns[j, r] * columns[k, r]
-    for support in supports:
-        is_sound, left = True, 0.0
-        for j in range(p):
-            found[j], system[j, p] = 0.0, sums[j, p]
+    p, sums, whole = len(columns), batch.total(columns[:, None] * columns), batch.total(root**2)
+    least, best, owner = np.full(sums.shape[2:], np.inf), np.zeros(sums.shape[1:]), batch.owner
+    for support in (list(one) for size in range(1, p + 1) for one in combinations(range(p), size)):
+        used, found, is_sound = columns[support], np.zeros((len(support), *least.shape)), np.isfinite(whole)
+        left = root
         for _ in range(n_turns):
-            is_sound &= add_solution(sums, support, system, found)
-            left, system[:, p] = 0.0, 0.0
-            for r in range(len(root)):
-                residual = root[r]
-                for j in range(p):
-                    residual -= found[j] * columns[j, r]
-                left += residual * residual
-                for j in range(p):
-                    system[j, p] += columns[j, r] * residual
-        for j in range(p):
-            is_sound &= found[j] >= 0.0
-        if is_sound and left < least * (1.0 - RICHER) - RICHER**2 * whole:
-            least = left
-            for j in range(p):
-                best[j] = found[j]
-    return least
+            step, is_determined = _solved(sums[np.ix_(support, support)], batch.total(used * left))
+            found, is_sound = found + step, is_sound & is_determined
+            left = root - np.sum(found[..., owner] * used, axis=0)
+        squares = batch.total(left**2)
+        is_best = is_sound & (found >= 0.0).all(axis=0) & (squares < least * (1.0 - RICHER) - RICHER**2 * whole)
+        every = np.zeros(best.shape)
+        every[support] = found
+        least, best = np.where(is_best, squares, least), np.where(is_best, every, best)
+    return least, best
 
 
-@kernel
-def add_solution(sums: Floats, support: Bools, system: Floats, found: Floats) -> bool:
-    """Add the solution of a support's equations to found; whether it is determined (Gauss and Jordan)."""
-    p, is_sound = len(found), True
-    for j in range(p):
-        for k in range(p):
-            system[j, k] = sums[j, k] if support[j] and support[k] else 0.0
-    for j in range(p):
-        if support[j]:
-            is_sound &= system[j, j] > SINGULAR * sums[j, j]
-            for k in range(p, j - 1, -1):
-                system[j, k] /= system[j, j]
-            for i in range(p):
-                for k in range(p, j - 1, -1):
-                    system[i, k] -= system[i, j] * system[j, k] if i != j else 0.0
-    for j in range(p):
-        found[j] += system[j, p] if support[j] else 0.0
-    return is_sound
+def _solved(sums: Floats, right: Floats) -> tuple[Floats, Bools]:
+    """The solution of the equations, axes before all others, and whether it is determined (Gauss and Jordan)."""
+    system, is_sound = np.concatenate([sums, right[:, None]], axis=1), np.ones(right.shape[1:], np.bool_)
+    for j in range(len(right)):
+        is_sound &= system[j, j] > SINGULAR * sums[j, j]
+        system[j] = system[j] / system[j, j]
+        for i in range(len(right)):
+            system[i] -= system[i, j] * system[j] if i != j else 0.0
+    return system[:, -1], is_sound

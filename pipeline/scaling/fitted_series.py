@@ -1,13 +1,11 @@
 """What `walltime scaling fit` and `walltime.fit` do: measured series through the stages, their advice and curves."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from pipeline.kernels import interpreted
 from pipeline.scaling.advice import CostSettings, answered, compared_counts, measured_counts, scalability
 from pipeline.scaling.fit import FitRules, Loss, fit
 from pipeline.scaling.predictions import predict
@@ -18,20 +16,8 @@ from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 RUN_ID = "fit-series"
-FEW_ROWS = 8
-"""Interpreted, a row takes .3 CPU-seconds; compiling the kernels takes 28, and loading them 1."""
-
 DRAWN_REACH, DRAWN_PER_DOUBLING = 4, 16
 """A curve is drawn to this many times the largest and smallest counts, on so many counts of each doubling."""
-
-
-def compiling_for_many(n_rows: int) -> AbstractContextManager[None]:
-    """Within it, kernels are interpreted where few counts were measured.
-
-    It depends on the rows alone: the average's screens add 32-bit numbers, and interpreted they differ in the ninth
-    digit, so that a second call could give other bytes than the first.
-    """
-    return interpreted() if n_rows <= FEW_ROWS else nullcontext()
 
 
 def fit_and_predict(
@@ -159,12 +145,13 @@ def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]
 
 
 def _predicted(
-    series: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], counts: Sequence[Iterable[float]],
+    series: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], counts: Sequence[set[float]],
     site: SiteSettings,
 ) -> list[list[dict[str, Any]]]:  # fmt: skip
     """Predictions of each series at its counts, in order of procs."""
-    wanted = [{int(n) for n in own} for own in counts]
-    every = sorted(set().union(*wanted))
+    every = sorted({int(n) for own in counts for n in own})
     rows = _by_group(predictions_at(tables, every, site)) if every else {}
-    names = (one["series"] for one in series)
-    return [[row for row in rows.get(name, []) if row["procs"] in own] for name, own in zip(names, wanted, strict=True)]
+    return [
+        [row for row in rows.get(one["series"], []) if row["procs"] in own]
+        for one, own in zip(series, counts, strict=True)
+    ]

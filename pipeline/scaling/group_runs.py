@@ -23,6 +23,7 @@ from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.kernels import called_kernel, entry_kernel
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
+from pipeline.scaling.predictions import ENDS
 from pipeline.sorting import set_order
 from pipeline.tables import PREDICTIONS
 
@@ -138,7 +139,7 @@ def predict(
     _walk(runs, learnt, by_submit, by_end, row_cell, as_of_s, of_runs)
     # 2. Quantiles, also at counts that never ran, and what follows from them.
     n_effective, has_run = learnt.n_effective[row_cell], learnt.n_known[row_cell] > 0
-    law = np.log(np.stack([floats(curves, name) for name in _ENDS], axis=1))
+    law = np.log(np.stack([floats(curves, name) for name in ENDS], axis=1))
     extremes = (runs.log_s.min(), runs.log_s.max()) if len(runs.log_s) >= MANY else (-np.inf, np.inf)
     found = np.exp(_with_law(curves, of_runs, law, has_run, extremes))
     speedup = _speedup(curves, found[:, MIDDLE], law[:, MIDDLE], n_effective)
@@ -159,7 +160,7 @@ def predict(
         advice.append(of_law or own if word in ("far", "broken", "ok") else own)
     table = PREDICTIONS.build(
         **{name: curves.column(name) for name in ("group_id", "axis", "procs", "is_extrapolated")},
-        **dict(zip(_ENDS, found.T, strict=True)), speedup=speedup, efficiency=speedup / floats(curves, "procs"),
+        **dict(zip(ENDS, found.T, strict=True)), speedup=speedup, efficiency=speedup / floats(curves, "procs"),
         reliability=words, advice=advice, kept_share=share, n_later=n_later.astype(np.int64),
         method=np.where(has_run, "runs", "law").tolist(), run_id=[run_id] * curves.num_rows,
     )  # fmt: skip
@@ -176,9 +177,6 @@ def predict(
     )
     notes = () if counted["ok"] or not counted else (note,)
     return table, Report("predict", "prediction", whole, whole, facts=facts, notes=notes).check()
-
-
-_ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
 
 
 @entry_kernel

@@ -4,19 +4,20 @@ A curve is the model average over laws (average.py), not the chosen law. A predi
 the number of counts that it is made from, whatever the law leaves open.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from pipeline.arrays import Array, Bools, Floats, Ints, floats
-from pipeline.axes import MOST_OK_SPAN, Axis
+from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.axes import MOST_OK_SPAN, Axis, axis_of
 from pipeline.laws import LAWS, FitStatus
-from pipeline.report import Report, Tally
+from pipeline.report import Report, Tally, joined_report
 from pipeline.scaling.average import QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.screens import unlevel
@@ -28,16 +29,12 @@ from pipeline.scaling.series import (
     favoured_class,
     median_variance,
     next_count,
-    of_axis,
-    on_each_axis,
     run_log_sd,
     series_of,
 )
+from pipeline.schema import TableKind
 from pipeline.settings import SiteSettings
 from pipeline.tables import FITS, PREDICTIONS
-
-BEYOND_LOG = 10.0
-"""An interval is cut at this many times outside the runtimes of the whole log."""
 
 PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
@@ -55,6 +52,9 @@ RIVAL_APART = 1.5
 MISSED_ERRORS = 3
 """Standard errors of the median beyond which the law misses it."""
 
+ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
+"""Columns of PREDICTIONS at QUANTILES."""
+
 HINTS = {"tail_unidentified", "runner_up"}
 """Codes that name a run that would tell more, and make no row doubtful by themselves."""
 
@@ -69,8 +69,6 @@ def predict(
     application: Mapping[str, str] | None = None,
     patterns: pa.Table | None = None,
     across: pa.Table | None = None,
-    *,
-    is_estimated: bool = False,
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
@@ -100,9 +98,6 @@ def predict(
         PATTERNS of the observations; predictions are of the phase, or the kind of count, of each row.
     across : pa.Table, optional
         ACROSS: groups of few sizes are answered from it, where another problem size tells more.
-    is_estimated : bool
-        Whether the estimate will answer over processors, as in a run. Then efficiencies and codes of width, which are
-        the estimate's there, are left out, and intervals are not cut.
 
     Returns
     -------
@@ -118,35 +113,32 @@ def predict(
     {64}
     """
 
-    def stage(axis: Axis, observed: pa.Table, fitted: pa.Table) -> tuple[pa.Table, Report]:
-        series = FittedSeries.of(axis, observed, fitted, rules, site, application or {}, patterns)
-        return _predictions(series, run_id, at, is_estimated=is_estimated and axis is Axis.PROCS)
-
-    table, report = on_each_axis(observations, fits, stage, PREDICTIONS)
+    table, report = on_each_axis(
+        observations, fits, rules, site, application, patterns, lambda one: _predictions(one, run_id, at), PREDICTIONS
+    )
     return table if across is None else with_across(table, across, observations, at), report
 
 
-def _predictions(
-    series: "FittedSeries", run_id: str, at: Sequence[int] | None, *, is_estimated: bool
-) -> tuple[pa.Table, Report]:
+def _predictions(series: "FittedSeries", run_id: str, at: Sequence[int] | None) -> tuple[pa.Table, Report]:
     """PREDICTIONS of the series over one axis."""
     # 1. On which counts: a row of the chosen fits, and a count, per row of the table.
     rows, procs = _counts(series, at)
-    chosen, observed = series.chosen.take(rows), series.observed
+    chosen, observed = series.chosen[rows], series.observed
     is_alone = chosen["n_points"] == 1
     # 2. The curve there and on one processor, of which one size says nothing.
     curve, every = observed.curve(rows, procs), np.arange(len(series.chosen))
     runtime_s, one_s = np.exp(curve.log_s), np.exp(observed.curve(every, np.ones(len(every))).log_s)
     speedup = np.where(is_alone, np.nan, one_s[rows] / runtime_s)
     # 3. The intervals, and whether they can be relied on.
-    ends = _intervals(series, rows, procs, curve, is_cut=not is_estimated)
-    reliability, advice = judged(series, rows, procs, None if is_estimated else ends)
+    ends = _intervals(series, rows, procs, curve)
+    reliability, advice = judged(series, rows, procs, ends["runtime_s_hi80"] / ends["runtime_s_lo80"])
     # 4. The table.
     methods = np.where(n_siblings(observed.kin) > 0, "average+siblings", "average")[rows]
     table = PREDICTIONS.build(
-        group_id=chosen["group_id"], axis=[series.axis] * len(rows), procs=procs.astype(np.int64), runtime_s=runtime_s,
-        **ends, speedup=speedup, efficiency=np.full(len(rows), np.nan) if is_estimated else speedup / procs,
-        is_extrapolated=chosen.doublings_beyond(procs) > 0, reliability=reliability, advice=advice,
+        group_id=chosen["group_id"], axis=[series.axis] * len(rows), procs=procs.astype(np.int64),
+        **ends, speedup=speedup, efficiency=speedup / procs,
+        is_extrapolated=doublings_outside(procs, chosen["procs_min"], chosen["procs_max"]) > 0,
+        reliability=reliability, advice=advice,
         method=np.where(is_alone, "observed", methods).astype(object), run_id=[run_id] * len(rows),
     )  # fmt: skip
     if series.patterns is not None:
@@ -181,82 +173,43 @@ def _counts(series: "FittedSeries", at: Sequence[int] | None) -> tuple[Ints, Flo
     return rows, np.concatenate([np.empty(0), *grids])
 
 
-def _intervals(
-    series: "FittedSeries", rows: Ints, procs: Floats, curve: Averaged, *, is_cut: bool
-) -> dict[str, Floats]:
-    """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
+def _intervals(series: "FittedSeries", rows: Ints, procs: Floats, curve: Averaged) -> dict[str, Floats]:
+    """Median and ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
 
     A group of one size has no curve to be unsure of: its median is as sure as its repeats make it, and no 95% interval
     is narrower than the group's own odd runs.
-
-    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. So the
-    ends are cut at BEYOND_LOG, but never inside their own prediction. Below its smallest size a group may take longer,
-    as work that one processor does alone, and beyond its largest less. Outside the sizes that ran a cut upper end is no
-    bound: NaN there. A lower end is cut only from below, an upper one only from above: where the runtime itself exceeds
-    the log's longest, its lower end may do so too.
     """
-    chosen, observed, middle_s = series.chosen.take(rows), series.observed, np.exp(curve.log_s)
+    chosen, observed = series.chosen[rows], series.observed
     run_sd = np.hypot(observed.run_sd[rows], series.rules.measured_log_sd)
-    log_s = observed.quantiles(rows, procs, curve, run_sd)
     freedom = PRIOR_FREEDOM + np.maximum(chosen["n_jobs"] - chosen["n_points"], 0.0)
-    shortest_s, longest_s, is_outside = np.zeros(len(rows)), np.full(len(rows), np.inf), np.zeros(len(rows), bool)
-    if is_cut and len(rows):
-        # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
-        seen_s = [floats(series.observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
-        shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(chosen["procs_max"] / procs, 1.0)
-        longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(chosen["procs_min"] / procs, 1.0)
-        is_outside = chosen.doublings_beyond(procs) > 0
-    ends = {}
-    for name, place in (("lo95", 0), ("lo80", 1), ("hi80", 3), ("hi95", 4)):
-        side = 1 if name.startswith("hi") else -1
-        repeated = stdtrit(freedom, max(QUANTILES[place], 1.0 - QUANTILES[place])) * np.hypot(run_sd, curve.log_sd)
-        off = np.where(chosen["n_points"] == 1, repeated, side * (log_s[:, place] - curve.log_s))
-        if name.endswith("95"):
-            off = np.fmax(off, chosen[f"repeat_log_{name}"])
-        end_s = np.exp(curve.log_s + side * off)
-        if side < 0:
-            cut_s = np.fmin(np.fmax(end_s, shortest_s), middle_s)
-        else:
-            cut_s = np.where(is_outside & (end_s > longest_s), np.nan, np.fmax(np.fmin(end_s, longest_s), middle_s))
-        ends[f"runtime_s_{name}"] = cut_s
-    return ends
+    repeated = stdtrit(freedom[:, None], QUANTILES) * np.hypot(run_sd, curve.log_sd)[:, None]
+    off = observed.quantiles(rows, procs, curve, run_sd) - curve.log_s[:, None]
+    off = np.where(chosen["n_points"][:, None] == 1, repeated, off)
+    off[:, 0] = np.fmin(off[:, 0], -chosen["repeat_log_lo95"])
+    off[:, -1] = np.fmax(off[:, -1], chosen["repeat_log_hi95"])
+    return dict(zip(ENDS, np.exp(curve.log_s[:, None] + off).T, strict=True))
 
 
-class Curves(np.recarray[Any, Any]):
-    """Rows of FITS, a record each: numbers as float64, NaN for null."""
+Curves = npt.NDArray[Any]
+"""Rows of FITS, a record each: numbers as float64, NaN for null."""
 
-    @classmethod
-    def of(cls, fits: pa.Table) -> "Curves":
-        """The rows of a FITS table."""
-        types = dict.fromkeys(("group_id", "law", "status"), object)
-        types |= {one.name: float for one in FITS.columns if one.type in (pa.int64(), pa.float64())}
-        rows = cls(fits.num_rows, list(types.items()))
-        for name, kind in types.items():
-            rows[name] = floats(fits, name) if kind is float else fits.column(name).to_pylist()
-        return rows
 
-    def take(self, rows: Any, *_: Any, **__: Any) -> "Curves":  # type: ignore[override]
-        """Some rows, repeated as asked."""
-        return cast(Curves, self[rows])
+def rows_of_fits(fits: pa.Table) -> Curves:
+    """The rows of a FITS table."""
+    kinds = {one.name: float if one.type in (pa.int64(), pa.float64()) else object for one in FITS.columns}
+    rows = np.empty(fits.num_rows, list(kinds.items()))
+    for name, kind in kinds.items():
+        rows[name] = floats(fits, name) if kind is float else fits.column(name).to_pylist()
+    return rows
 
-    def doublings_beyond(self, procs: Floats) -> Floats:
-        """How far procs lies outside the sizes observed, in doublings; 0 inside."""
-        return doublings_outside(procs, self["procs_min"], self["procs_max"])
 
-    def runtime_s(self, procs: Floats) -> Floats:
-        """Runtime of each row's law at its processor count (s)."""
-        return self._by_law("runtime_s", procs)
-
-    def largest_useful_procs(self) -> Floats:
-        """Size beyond which each row's law gains nothing; infinite where it never stops gaining."""
-        return self._by_law("largest_useful_procs")
-
-    def _by_law(self, name: str, *arguments: Floats) -> Floats:
-        result = np.full(len(self), np.nan)
-        for law in set(self["law"]):
-            rows = self["law"] == law
-            result[rows] = getattr(LAWS[law], name)(self[rows], *(one[rows] for one in arguments))
-        return result
+def of_laws(curves: Curves, name: str, *arguments: Floats) -> Floats:
+    """What a method of each row's law answers from its parameters, and its own of the arguments."""
+    found = np.full(len(curves), np.nan)
+    for law in set(curves["law"]):
+        rows = curves["law"] == law
+        found[rows] = getattr(LAWS[law], name)(curves[rows], *(one[rows] for one in arguments))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,24 +225,39 @@ class FittedSeries:
     site: SiteSettings
     patterns: pa.Table | None
 
-    @classmethod
-    def of(
-        cls, axis: Axis, observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings,
-        application: Mapping[str, str], patterns: pa.Table | None,
-    ) -> Self:  # fmt: skip
-        """The series of OBSERVATIONS and their FITS; `application` names that of a group, where it is known."""
-        every = Curves.of(fits)
-        chosen = every.take(fits.column("is_chosen").to_numpy())
+
+def on_each_axis(
+    observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings,
+    application: Mapping[str, str] | None, patterns: pa.Table | None,
+    stage: Callable[[FittedSeries], tuple[pa.Table, Report]], kind: TableKind,
+) -> tuple[pa.Table, Report]:  # fmt: skip
+    """The table of a stage in order of group, and its report; `application` names that of a group, where it is known.
+
+    The machine's size and nodes are in processors: over another axis neither is known.
+    """
+    axes = {axis_of(value) for value in observations.column("axis").unique().to_pylist()} or {Axis.PROCS}
+    done = []
+    for axis in (one for one in Axis if one in axes):
+        own, fitted = (
+            table.filter(pc.equal(pc.fill_null(table.column("axis").cast(pa.string()), Axis.PROCS), axis))
+            for table in (observations, fits)
+        )
+        every = rows_of_fits(fitted)
+        chosen = every[fitted.column("is_chosen").to_numpy()]
         # 1. The sizes of each chosen fit, and how single runs scatter.
-        read = ObservedSizes.of(observations)
+        read = ObservedSizes.of(own)
         series = _index(chosen["group_id"], read.ids)
         batch, n_runs = read.batch.take(series), read.n_runs[read.batch.sizes_of(series)]
         run_sd = run_log_sd(batch, n_runs, chosen["core_log_sd"], rules)
         # 2. Which series are of one application.
-        names = [application.get(name) for name in chosen["group_id"]]
+        names = [(application or {}).get(name) for name in chosen["group_id"]]
         kin = _index(names, sorted({name for name in names if name is not None}))
         observed = ObservedSeries.of(batch, n_runs, run_sd, kin, rules)
-        return cls(axis, observations, every, chosen, observed, rules, of_axis(site, axis), patterns)
+        machine = site if axis is Axis.PROCS else site.model_copy(update={"max_procs": None, "procs_per_node": None})
+        done.append(stage(FittedSeries(axis, own, every, chosen, observed, rules, machine, patterns)))
+    both = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
+    order = np.argsort(category_codes(both, "group_id")[0], kind="stable")
+    return kind.check(both.take(pa.array(order))), joined_report([report for _, report in done])
 
 
 def _index(of: Iterable[Hashable], among: Iterable[Hashable]) -> Ints:
@@ -311,7 +279,6 @@ SENTENCES = {
     "off_law": "The law misses the runs on {procs:.0f} {units}; their median is used there.",
     "high_error": "The law misses one processor count by {error:.0%}: look at its runs.",
     "far": "No run is known beyond {largest:.0f} or below {smallest:.0f} {units}.",
-    "unbounded": "No upper bound is known: it would lie beyond ten times the longest run.",
     "useful": "The chosen law gains nothing beyond {useful:.0f} {units}.",
 }
 """What is said of a row by its gravest code; `useful` and `few_sizes` also of rows without one."""
@@ -319,31 +286,25 @@ SENTENCES = {
 OUTCOME = " The fits predict {time} s there ({hours} {unit}-hours)."
 
 
-def judged(
-    series: FittedSeries, rows: Ints, procs: Floats, ends: Mapping[str, Floats] | None = None
-) -> tuple[Array, Array]:
+def judged(series: FittedSeries, rows: Ints, procs: Floats, span: Floats | None = None) -> tuple[Array, Array]:
     """Per prediction (row of `chosen`, processor count) the codes that hold, joined by + (ok: none), and a sentence.
 
     The sentence is that of the gravest code. Without a code it is the next run where the counts hardly tell the laws
-    apart, else the largest useful allocation of the chosen law, or null. Where the `ends` of intervals are given, a row
-    is ok whose 80% interval spans at most MOST_OK_SPAN and for which no code but hints holds.
+    apart, else the largest useful allocation of the chosen law, or null. Where `span` is given, which is the upper end
+    of the 80% interval over the lower one, a row is ok that spans at most MOST_OK_SPAN and has no code but hints.
     """
-    chosen, rules, axis = series.chosen.take(rows), series.rules, series.axis
+    chosen, rules, axis = series.chosen[rows], series.rules, series.axis
     n_points, largest, smallest = (chosen[name] for name in ("n_points", "procs_max", "procs_min"))
-    doublings, is_above = chosen.doublings_beyond(procs), procs > largest
+    doublings, is_above = doublings_outside(procs, smallest, largest), procs > largest
     groups, places = np.unique(rows, return_inverse=True)
     next_procs, next_s = (values[places] for values in _next_runs(series, groups))
     # No count shows where scaling ends; and the average parallelism of the laws that fit about equally well.
-    tails = (series.fits["status"] == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(series.fits["avg_parallelism"])
-    is_open = np.isin(chosen["group_id"].astype(str), series.fits["group_id"][tails].astype(str))
-    low, high = (values[rows] for values in _rival_parallelism(series.fits, series.chosen))
-    error, useful = _fit_error(series)[rows], series.chosen.largest_useful_procs()[rows]
+    is_open, (low, high) = _rivals(series, rows)
+    error, is_missed = _misses(series, rows, procs)
+    useful = of_laws(series.chosen, "largest_useful_procs")[rows]
     is_useful = np.isfinite(useful) & (chosen["law"] != "constant")
     n_parameters = np.array([LAWS[law].n_parameters for law in chosen["law"]], np.float64)
-    is_several, is_unbounded, is_wide = n_points > 1, np.zeros(len(rows), bool), np.zeros(len(rows), bool)
-    if ends is not None:
-        is_unbounded = np.isnan(ends["runtime_s_hi95"])
-        is_wide = ~is_unbounded & ~(ends["runtime_s_hi80"] <= MOST_OK_SPAN * ends["runtime_s_lo80"])
+    is_several = n_points > 1
     # 1. The codes, gravest first.
     holds = {
         "one_size": n_points == 1,
@@ -351,11 +312,10 @@ def judged(
         "tail_unidentified": is_open & is_above,
         "runner_up": ~is_open & is_above & (high > RIVAL_APART * low),
         "few_sizes": is_several & (n_points < np.where(doublings > 0, LEAST_BEYOND, LEAST_SIZES)),
-        "off_law": _is_missed(series, rows, procs),
+        "off_law": is_missed,
         "high_error": error > rules.high_error,
         "far": (doublings > 1) & (n_points < LEAST_FAR),
-        "unbounded": is_unbounded,
-        "wide": is_wide,
+        "wide": np.zeros(len(rows), bool) if span is None else ~(span <= MOST_OK_SPAN),
     }
     # 2. The sentence of each row.
     is_few = is_several & (n_points < np.maximum(LEAST_BEYOND, n_parameters + 2))
@@ -364,10 +324,8 @@ def judged(
     advice = np.full(len(rows), None, object)
     for row, own in enumerate(codes):
         otherwise = "few_sizes" if is_few[row] else "useful" if is_useful[row] else None
-        code = own[0] if own else otherwise
-        if code == "wide" or (code == "unbounded" and otherwise):
-            code = otherwise
-        elif code == "tail_unidentified" and largest[row] >= machine:
+        code = own[0] if own and own[0] != "wide" else otherwise
+        if code == "tail_unidentified" and largest[row] >= machine:
             code = "whole_machine"
         if code is None:
             continue
@@ -383,7 +341,7 @@ def judged(
             "useful": np.floor(useful[row]),
         }  # fmt: skip
         advice[row] = SENTENCES[code].format(**facts)
-    earned = set() if ends is None else HINTS
+    earned = set() if span is None else HINTS
     return np.array(["ok" if earned.issuperset(own) else "+".join(own) for own in codes], object), advice
 
 
@@ -409,40 +367,39 @@ def _next_runs(series: FittedSeries, groups: Ints) -> tuple[Floats, Floats]:
     return procs, np.exp(series.observed.quantiles(groups, asked, series.observed.curve(groups, asked))[:, [1, 3]])
 
 
-def _rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:
-    """Per row of `chosen`, least and largest A of its group's good fits; none: infinite, and minus infinite."""
-    group, wssre, parallelism = _index(fits["group_id"], chosen["group_id"]), fits["wssre"], fits["avg_parallelism"]
-    least, low, high = (np.full(len(chosen), end) for end in (np.inf, np.inf, -np.inf))
-    rows = np.flatnonzero((group >= 0) & np.isfinite(wssre))
-    np.minimum.at(least, group[rows], wssre[rows])
-    limit = NEAR * least + chosen["n_points"] * PERFECT**2
-    good = rows[(wssre[rows] <= limit[group[rows]]) & ~np.isnan(parallelism[rows])]
-    np.minimum.at(low, group[good], np.fmin(fits["avg_parallelism_lo"], parallelism)[good])
-    np.maximum.at(high, group[good], np.fmax(fits["avg_parallelism_hi"], parallelism)[good])
-    return low, high
+def _rivals(series: FittedSeries, rows: Ints) -> tuple[Bools, tuple[Floats, Floats]]:
+    """Per row: whether a law of its group fits with an open tail, and least and largest A of the good fits.
+
+    FITS has a row of every law for each group.
+    """
+    laws = series.fits.reshape(-1, len(set(series.fits["law"])) or 1)
+    laws = laws[_index(series.chosen["group_id"], laws["group_id"][:, 0])]
+    wssre, parallelism = laws["wssre"], laws["avg_parallelism"]
+    least = np.nan_to_num(wssre, nan=np.inf).min(axis=1, initial=np.inf)
+    limit = NEAR * least + series.chosen["n_points"] * PERFECT**2
+    is_good = (wssre <= limit[:, None]) & ~np.isnan(parallelism)
+    low = np.where(is_good, np.fmin(laws["avg_parallelism_lo"], parallelism), np.inf).min(axis=1, initial=np.inf)
+    high = np.where(is_good, np.fmax(laws["avg_parallelism_hi"], parallelism), -np.inf).max(axis=1, initial=-np.inf)
+    is_open = ((laws["status"] == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(parallelism)).any(axis=1)
+    return is_open[rows], (low[rows], high[rows])
 
 
-def _fit_error(series: FittedSeries) -> Floats:
-    """Of each chosen law the largest relative error at a size of its fit, |1 - T/t| (Deshmeh 2013, Table 3)."""
-    sizes, found = series.observed.sizes, np.zeros(len(series.chosen))
-    np.fmax.at(
-        found, sizes.owner, np.abs(1.0 - series.chosen.take(sizes.owner).runtime_s(sizes.procs) / sizes.runtime_s)
-    )
-    return found
-
-
-def _is_missed(series: FittedSeries, rows: Ints, procs: Floats) -> Bools:
-    """Rows whose median of repeats is further from the law than MISSED_ERRORS standard errors and than a high error."""
-    rules, curves, observations = series.rules, series.chosen.take(rows), series.observations
-    keys = zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True)
-    seen = _index(zip(curves["group_id"], procs, strict=True), keys)
-    median_s = np.append(floats(observations, "runtime_s_median"), np.nan)[seen]
-    n_jobs = np.append(ended_jobs(observations), np.nan)[seen]
-    error = np.sqrt(median_variance(series.observed.run_sd[rows], n_jobs, rules.measured_log_sd))
+def _misses(series: FittedSeries, rows: Ints, procs: Floats) -> tuple[Floats, Bools]:
+    """Per row: the largest relative error of its law at a size of the fit, |1 - T/t| (Deshmeh 2013, Table 3); and
+    whether the law misses the median of repeats on its count by MISSED_ERRORS standard errors and by a high error."""
+    rules, observations = series.rules, series.observations
+    group = _index(observations.column("group_id").to_pylist(), series.chosen["group_id"])
+    counts, median_s = floats(observations, "procs"), floats(observations, "runtime_s_median")
+    n_jobs, run_sd = ended_jobs(observations), np.append(series.observed.run_sd, np.nan)[group]
     with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.abs(np.log(median_s / curves.runtime_s(procs)))
-    missed: Bools = (n_jobs > 1) & (distance > np.maximum(MISSED_ERRORS * error, rules.high_log_error))
-    return missed
+        ratio = of_laws(series.chosen[group], "runtime_s", counts) / median_s
+        distance = np.abs(np.log(ratio))
+    limit = MISSED_ERRORS * np.sqrt(median_variance(run_sd, n_jobs, rules.measured_log_sd))
+    is_missed = (n_jobs > 1) & (distance > np.maximum(limit, rules.high_log_error))
+    error, is_fitted = np.zeros(len(series.chosen) + 1), floats(observations, "fit_weight") != 0.0
+    np.fmax.at(error, group[is_fitted], np.abs(1.0 - ratio[is_fitted]))
+    seen = _index(zip(rows, procs, strict=True), zip(group, counts, strict=True))
+    return error[rows], np.append(is_missed, False)[seen]
 
 
 def groups_by_application(groups: pa.Table) -> dict[str, str]:

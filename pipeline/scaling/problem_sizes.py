@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Array, Floats
-from pipeline.axes import MOST_OK_SPAN, Axis
+from pipeline.arrays import Floats
+from pipeline.axes import MOST_OK_SPAN
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import Averaged, Shapes, average, shape_grid, table_places, weights_of
+from pipeline.scaling.average import PLACES, Averaged, Shapes, average, shape_grid, weights_of
 from pipeline.scaling.series import ObservedSizes, SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
@@ -130,7 +130,7 @@ LEAST_PARALLEL = 0.3
 
 def _joint_shapes(base: SeriesBatch, target: SeriesBatch, log_ratio: float, rules: AcrossRules) -> Shapes:
     """The shapes of all laws, then the base's and the base's rescaled; x counts in the target's smallest size."""
-    procs = table_places() * target.procs[0]
+    procs = PLACES * target.procs[0]
     x, beyond = procs / base.procs[0], np.maximum(procs / target.procs[-1], 1.0)
     overhead = np.exp(_at(base, procs).log_s - np.log(base.runtime_s[0])) - 1.0 / x
     fall, log_theta = (axis.ravel() for axis in np.meshgrid(FALLS, LOG_THETA, indexing="ij"))
@@ -243,15 +243,14 @@ def with_across(
     if not served:
         return predictions
     rows = {(row["group_id"], row["procs"]): row for row in predictions.to_pylist()}
-    axis = {group: row["axis"] for (group, _), row in rows.items()}
-    run_id = next((row["run_id"] for row in rows.values()), None)
+    of_group = {row["group_id"]: {"axis": row["axis"], "run_id": row["run_id"]} for row in rows.values()}
     for row in served:
-        group, procs = key = row["group_id"], row["procs"]
+        key = row["group_id"], row["procs"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
-        rows[key] = {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
-            "axis": axis.get(group, Axis.PROCS), "is_extrapolated": key not in rows or rows[key]["is_extrapolated"],
-            "method": "across", "reliability": "ok" if is_ok else "wide", "run_id": run_id,
-            "advice": None if is_ok else f"Run on {procs} to see: the answer is from {row['base_group_id']}.",
+        rows[key] = of_group[row["group_id"]] | {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
+            "is_extrapolated": key not in rows or rows[key]["is_extrapolated"],
+            "method": "across", "reliability": "ok" if is_ok else "wide",
+            "advice": None if is_ok else f"Run on {row['procs']} to see: the answer is from {row['base_group_id']}.",
         }  # fmt: skip
     ordered = [rows[key] for key in sorted(rows)]
     return PREDICTIONS.build(**{one.name: [row.get(one.name) for row in ordered] for one in PREDICTIONS.columns})
@@ -316,16 +315,12 @@ def weak_scaling(
     return {
         "serial_fraction": serial,
         "worst_miss": float(np.abs(law_s / took_s - 1).max()),
-        "points": _rows(
-            procs=counts.astype(int), runtime_s=took_s, efficiency=efficiency, scaled_speedup=x * efficiency
-        ),
-        "predictions": _rows(procs=asked, runtime_s=asked_s),
-    }
-
-
-def _rows(**columns: Array) -> list[dict[str, Any]]:
-    values = (column.tolist() for column in columns.values())
-    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+        "points": pa.table({
+            "procs": counts.astype(int), "runtime_s": took_s, "efficiency": efficiency,
+            "scaled_speedup": x * efficiency,
+        }).to_pylist(),
+        "predictions": pa.table({"procs": asked, "runtime_s": asked_s}).to_pylist(),
+    }  # fmt: skip
 
 
 def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[str, Any]]:

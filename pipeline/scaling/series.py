@@ -10,15 +10,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.axes import Axis, axis_of
 from pipeline.laws import FitStatus
-from pipeline.report import Report, joined_report
-from pipeline.schema import TableKind
-from pipeline.settings import SiteSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +76,7 @@ class SeriesBatch(NamedTuple):
     def log2_from_least(self, series: Ints, procs: Floats) -> Floats:
         """Doublings of procs over the smallest size of their series; NaN where it has none."""
         least = np.append(self.procs, np.nan)[np.where(self.n_points > 0, self.offsets[:-1], -1)]
-        logs: Floats = np.log2(procs / least[series])
-        return logs
+        return np.asarray(np.log2(procs / least[series]))
 
     def take(self, series: Ints) -> "SeriesBatch":
         """Some of the series, repeated as asked."""
@@ -254,15 +249,9 @@ def counts_between(low: float, high: float, per_doubling: int) -> Floats:
 
     Every power of two is one of them, whatever the ends. Ends that are wanted are added by the caller.
     """
-    found = _grid(low, high, per_doubling)
-    return found[(found >= low) & (found <= high)]
-
-
-def _grid(low: float, high: float, per_doubling: int) -> Floats:
-    """The counts of the grid that lie about low to high, up to one beyond either end."""
     first, last = (np.log2(max(end, 1.0)) * per_doubling for end in (low, high))
-    steps = np.arange(np.floor(first), np.ceil(last) + 1) / per_doubling
-    return np.unique(np.round(2.0**steps))
+    found = np.unique(np.round(2.0 ** (np.arange(np.floor(first), np.ceil(last) + 1) / per_doubling)))
+    return found[(found >= low) & (found <= high)]
 
 
 def favoured_class(patterns: Iterable[Mapping[str, Any]]) -> str | None:
@@ -305,7 +294,7 @@ def runnable_between(
     """Runnable counts from `low` to `high`: those of the generator, and the squares and whole nodes nearest to them."""
     if high < max(low, 1.0):
         return np.empty(0)
-    near, node = _grid(low, high, per_doubling), procs_per_node or 1
+    near, node = counts_between(low / 2, high * 2, per_doubling), procs_per_node or 1
     found = np.unique(np.concatenate([near, np.rint(np.sqrt(near)) ** 2, np.maximum(near // node, 1) * node]))
     return runnable(found[(found >= low) & (found <= high)], sizes, procs_per_node, favoured)
 
@@ -327,35 +316,7 @@ def next_count(sizes: Floats, max_procs: int | None, procs_per_node: int | None,
     return 0
 
 
-Stage = Callable[[Axis, pa.Table, pa.Table], tuple[pa.Table, Report]]
-"""From an axis, and the OBSERVATIONS and FITS of its groups, to a table in order of group."""
-
-
-def on_each_axis(observations: pa.Table, fits: pa.Table, stage: Stage, kind: TableKind) -> tuple[pa.Table, Report]:
-    """The table of a stage in order of group, and its report."""
-    axes = {axis_of(value): value for value in observations.column("axis").unique().to_pylist()}
-    if len(axes) <= 1:
-        return stage(next(iter(axes), Axis.PROCS), observations, fits)
-
-    def over(table: pa.Table, axis: Axis) -> pa.Table:
-        return table.filter(pc.equal(pc.fill_null(table.column("axis").cast(pa.string()), Axis.PROCS), axis))
-
-    done = [stage(axis, over(observations, axis), over(fits, axis)) for axis in Axis if axis in axes]
-    both = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
-    order = np.argsort(category_codes(both, "group_id")[0], kind="stable")
-    return kind.check(both.take(pa.array(order))), joined_report([report for _, report in done])
-
-
 def axes_of_groups(observations: pa.Table, ids: Sequence[str]) -> list[Axis]:
     """The axis of each of these groups of OBSERVATIONS."""
-    axes = observations.column("axis").unique().to_pylist()
-    if len(axes) <= 1:
-        return [axis_of(next(iter(axes), None))] * len(ids)
-    columns = (observations.column(name).to_pylist() for name in ("group_id", "axis"))
-    of_group = dict(zip(*columns, strict=True))
+    of_group = dict(zip(*(observations.column(name).to_pylist() for name in ("group_id", "axis")), strict=True))
     return [axis_of(of_group[group]) for group in ids]
-
-
-def of_axis(site: SiteSettings, axis: Axis) -> SiteSettings:
-    """The site with the machine's size and nodes where the axis counts processors; else neither is known."""
-    return site if axis is Axis.PROCS else site.model_copy(update={"max_procs": None, "procs_per_node": None})

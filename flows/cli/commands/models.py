@@ -323,14 +323,9 @@ def fit_series(
     from flows.pages.scaling import series_blocks, series_page, weak_blocks
     from flows.services.files.table_files import check_suffix, write_page
     from flows.services.series_files import read_runs, write_series
+    from pipeline.kernels import compiling_for_many
     from pipeline.scaling.advice import CostSettings
-    from pipeline.scaling.fitted_series import (
-        compiling_for_many,
-        fit_and_predict,
-        series_as_dicts,
-        with_answers,
-        with_curves,
-    )
+    from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts, with_answers, with_curves
     from pipeline.scaling.problem_sizes import weak_series
 
     at = processor_counts(predict, "--predict")

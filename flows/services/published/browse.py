@@ -17,10 +17,10 @@ from flows.services.quantities import instant
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
 from pipeline.publish.versions import StoredVersion, stored_versions
-from pipeline.scaling.waste import USERS
 from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_metadata, write_table
 from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
+from pipeline.usage.waste import USERS
 
 _NO_EXTENSIONS: dict[str, Any] = {"autoinstall_known_extensions": "false"}
 

@@ -14,9 +14,9 @@ from pipeline.arrays import Floats
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest
-from pipeline.scaling.waste import KIB_PER_GIB, USERS, Intensity, carbon
 from pipeline.storage import read_table
 from pipeline.tables import JOBS, WASTE
+from pipeline.usage.waste import KIB_PER_GIB, USERS, Intensity, carbon
 
 MOST_G_PER_KWH = 10_000.0
 HOUR_S = 3600.0

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from pipeline.laws import LAWS
-from pipeline.scaling.adept import AdeptRules, find
+from pipeline.scaling.adept import AdeptRules, find, runtime_s
 from pipeline.scaling.series import SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
@@ -36,7 +36,7 @@ def test_every_prediction_by_adept_is_within_one_per_cent(law, given):
     for n, t in instances(law, 5, 11):
         batch = SeriesBatch(np.array([0, 4]), n[given], t[given], np.ones(4))
         found = find(batch, np.zeros(10, np.int64), n, AdeptRules(scale="unit"))
-        assert np.abs(1 - found.runtime_s(n) / t).max() < 0.01
+        assert np.abs(1 - runtime_s(found, n) / t).max() < 0.01
 
 
 def reached_by_lm(law, n, t, given, start):

@@ -1,9 +1,9 @@
 """Requests that say nothing of runtimes are found in a log, listed, and count as none in waste and replays."""
 
-from pipeline.scaling.waste import waste
 from pipeline.schedule.workload import Convention, workload_of_jobs
 from pipeline.settings import CleanSettings
 from pipeline.silent_requests import SilentRequest, says_nothing, silent_requests
+from pipeline.usage.waste import waste
 from tests.rows import jobs_of
 
 YEAR_S, DAY_S = 365 * 86_400.0, 86_400.0

@@ -252,31 +252,8 @@ def rising_s(n: float, least_at: float) -> float:
     return least_at / n + n / least_at
 
 
-def test_a_run_reads_the_laws_without_efficiencies_and_codes_that_it_does_not_publish() -> None:
-    """`unbounded` says that upper ends are null. In a run the ends are the estimate's, which are never null."""
-    observations = observations_of({"a": {n: n**2 / 2 for n in SIZES}})
-    fits = fit(observations, FitRules())[0]
-    read, whole = (
-        predict(observations, fits, SETTINGS, SiteSettings(max_procs=1024), "run", is_estimated=is_estimated)[0]
-        for is_estimated in (True, False)
-    )
-    for name in ("group_id", "procs", "runtime_s", "is_extrapolated", "method"):
-        assert read.column(name).equals(whole.column(name))
-    codes = [set(table.column("reliability").to_pylist()[-1].split("+")) for table in (read, whole)]
-    assert codes[1] - codes[0] == {"unbounded"} and codes[0] < codes[1]
-    assert read.column("speedup").equals(whole.column("speedup"))
-    assert read.column("efficiency").null_count == read.num_rows
-    # An answer by the law takes its interval, which is therefore never open.
-    low, high = (read.column(f"runtime_s_{end}80").to_numpy() for end in ("lo", "hi"))
-    assert (low < high).all()
-
-
-def test_no_interval_leaves_the_log_by_more_than_ten_times() -> None:
+def test_intervals_of_wild_runs_stay_finite_and_in_order() -> None:
     wild = {1: 100_000.0, 2: 30.0, 4: 90_000.0, 8: 20.0}
     for row in predicted(observations_of({"a": wild}, n_jobs=2, log_sd=5.0), at=[1, 8, 32]):
-        if row["procs"] > 8 and row["runtime_s_hi95"] is None:
-            assert "unbounded" in row["reliability"]
-        else:
-            assert row["runtime_s_hi95"] <= 10 * 100_000 * np.exp(1.2816 * 5.0) * (1 + 1e-9)
-        assert row["runtime_s_lo95"] <= row["runtime_s_lo80"] <= row["runtime_s"]
-        assert row["runtime_s_hi80"] is None or row["runtime_s"] <= row["runtime_s_hi80"]
+        ends = [row[f"runtime_s{end}"] for end in ("_lo95", "_lo80", "", "_hi80", "_hi95")]
+        assert ends[0] > 0 and ends == sorted(ends) and np.isfinite(ends[-1])

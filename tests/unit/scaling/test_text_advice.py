@@ -115,7 +115,6 @@ def test_where_a_larger_count_is_not_surely_faster_what_was_measured_is_recommen
     assert answer[2].startswith("Fastest: 16 processors, 562 s")
     assert answer[3:] == [
         "Processor counts 1 to 32 were compared; efficiency is relative to 1 processor.",
-        "More than 16 processors may be faster, but not surely: 32 processors are predicted to take 231 to 693 s.",
         "Run on 32 next.",
     ]
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import large_tables
-from pipeline.scaling.waste import HOURS, NO_WORK, SHARE, carbon, rounded_up, waste
+from pipeline.usage.waste import HOURS, NO_WORK, SHARE, carbon, rounded_up, waste
 from tests.rows import jobs_of
 
 HOUR_S = 3600.0
