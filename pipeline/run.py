@@ -5,6 +5,7 @@ with each step's tables in a folder: plainly, or as tasks of Prefect (`flows`). 
 """
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,30 @@ from pipeline.scaling.series import PredictRules
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
 from pipeline.storage import FileStamp, file_stamp
-from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, TABLES, SubmittedRuns
+from pipeline.tables import (
+    ACROSS,
+    ADVICE,
+    BURSTS,
+    EFFECT,
+    ESTIMATES,
+    FITS,
+    GROUPED_JOBS,
+    GROUPS,
+    INPUT_MODELS,
+    JOBS,
+    MEMORY,
+    MEMORY_STATE,
+    OBSERVATIONS,
+    PATTERNS,
+    PREDICTIONS,
+    SCALABILITY,
+    STATE,
+    TABLES,
+    TEMPLATES,
+    UNREADABLE,
+    WASTE,
+    SubmittedRuns,
+)  # fmt: skip
 from pipeline.usage.waste import waste
 from pipeline.version import code_version
 
@@ -57,6 +81,9 @@ T = TypeVar("T")
 
 _NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply", "run"}
 """Settings on which no table depends: where logs come from, how a run is computed, and where its tables go."""
+
+_FOUND = {"logs", "log_stamps"}
+"""Where logs were found and when: what is in them is in their digests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +118,41 @@ class Run:
         return _digest(*known, described, code_version())[:16]
 
 
+class Given:
+    """What a step may read of its run: the settings that it names, and the folder. Any other is an AttributeError."""
+
+    def __init__(self, run: Run, names: tuple[str, ...]) -> None:
+        known = {name: getattr(run, name) for name in names if hasattr(run, name)}
+        known |= {name: getattr(run.settings, name) for name in names if name not in known}
+        self.__dict__.update(known, folder=run.folder)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a step reads {name}, which it does not name")
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One stage call: the tables it reads and writes, and the settings (or the run's id) its result depends on."""
+    """One stage call: the tables it writes, the settings it reads, and the call, whose parameters are the tables read.
+
+    A setting is one of RunSettings or a field of Run. The result depends on these, on the tables and on the code alone.
+    """
 
     name: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    depends_on: tuple[str, ...]
-    call: Callable[..., Sequence[Any]]
+    writes: Mapping[str, TableKind]
+    settings: tuple[str, ...]
+    compute: Callable[..., Sequence[Any]]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the tables that it reads."""
+        return tuple(inspect.signature(self.compute).parameters)[1:]
+
+    def call(self, run: Run, *tables: LargeTable) -> Sequence[Any]:
+        """The tables that it writes, and its report."""
+        return self.compute(Given(run, self.settings), *tables)
 
 
-def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
+def ingest_unchanged(run: Given) -> tuple[LargeTable, pa.Table, Report]:
     """What ingest makes of a run's logs; InputError where one of them changed after its digest was taken."""
     try:
         to = OnDisk.between_steps(run.folder) if run.folder else None
@@ -111,7 +161,7 @@ def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
             first_bytes_of(source, stamps[source.path].bytes) if source.path in stamps else source
             for source in find_sources(run.logs)
         ]
-        jobs, lines, report = ingest(logs, run.settings.site, run.settings.ingest, to=to, window_s=run.window_s)
+        jobs, lines, report = ingest(logs, run.site, run.ingest, to=to, window_s=run.window_s)
         return jobs, rows_of(lines), report
     finally:
         # Also after a failure: a log that is being replaced looks damaged.
@@ -121,11 +171,11 @@ def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
             check_unchanged(path, label, stamp, digest)
 
 
-def models_over_inputs(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
+def models_over_inputs(run: Given, jobs: LargeTable) -> tuple[pa.Table, Report]:
     """INPUT_MODELS of a run's jobs."""
     newest, _ = newest_jobs(jobs, READ, LEARN_JOBS)
-    runs = submitted_runs(history(newest, run.settings.site.timezone))
-    return publish_models(runs, run.settings.inputs, run.settings.site.name, run.run_id)
+    runs = submitted_runs(history(newest, run.site.timezone))
+    return publish_models(runs, run.inputs, run.site.name, run.run_id)
 
 
 def submitted_runs(past: History, usual_s: Floats | None = None) -> SubmittedRuns:
@@ -149,57 +199,55 @@ def submitted_runs(past: History, usual_s: Floats | None = None) -> SubmittedRun
 
 
 STEPS = (
-    Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest", "inputs", "window_s"),
-         ingest_unchanged),
-    Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
-         lambda run, jobs: clean_stored(jobs, run.settings.clean, run.settings.site, run.folder)),
-    Step("templates", ("jobs_flagged",), ("templates",), ("group", "previous_template"),
-         lambda run, jobs: choose_template(jobs, run.settings.group, run.previous_template)),
-    Step("group", ("jobs_flagged", "templates"), ("jobs",), ("group",),
-         lambda run, jobs, templates: assign_stored(jobs, with_chosen(run.settings.group, templates), run.folder)),
-    Step("sort", ("jobs", "templates"), ("grouped_jobs",), ("group",),
-         lambda run, jobs, templates: sort_by_group(jobs, with_chosen(run.settings.group, templates), run.folder)),
-    Step("describe", ("grouped_jobs", "templates"), ("groups",), ("group",),
-         lambda run, grouped, templates: each_part(
-             grouped, lambda part: describe_groups(part, with_chosen(run.settings.group, templates)))),
-    Step("observe", ("grouped_jobs",), ("observed",), ("group",),
-         lambda run, grouped: each_part(grouped, lambda part: observe(part, run.settings.group.axis))),
-    Step("patterns", ("observed",), ("patterns",), (),
-         lambda _run, observed: find_patterns(observed, ScreenRules())),
-    Step("screen", ("observed", "patterns"), ("observations",), (),
-         lambda _run, observed, patterns: screen(observed, patterns, ScreenRules())),
-    Step("level", ("observations", "patterns"), ("levelled",), (),
-         lambda _run, observations, patterns: level(observations, patterns)),
-    Step("across", ("groups", "levelled"), ("across",), (),
-         lambda _run, groups, levelled: predict_across(groups, levelled, AcrossRules())),
-    Step("fit", ("levelled",), ("fits",), ("scaling",),
-         lambda run, levelled: fit(levelled, FitRules(laws=run.settings.scaling.laws))),
-    Step("curves", ("levelled", "fits", "groups", "patterns", "across"), ("curves",), ("site", "scaling", "run_id"),
-         lambda run, observed, fits, groups, patterns, across: predict_by_law(
-             observed, fits, PredictRules(counts=run.settings.scaling.counts), run.settings.site, run.run_id, None,
+    Step("ingest", {"jobs_read": JOBS, "unreadable": UNREADABLE},
+         ("site", "ingest", "window_s", "names", "logs", "log_labels", "log_digests", "log_stamps"), ingest_unchanged),
+    Step("clean", {"jobs_flagged": JOBS, "bursts": BURSTS, "effect": EFFECT}, ("site", "clean"),
+         lambda run, jobs_read: clean_stored(jobs_read, run.clean, run.site, run.folder)),
+    Step("templates", {"templates": TEMPLATES}, ("group", "previous_template"),
+         lambda run, jobs_flagged: choose_template(jobs_flagged, run.group, run.previous_template)),
+    Step("group", {"jobs": JOBS}, ("group",),
+         lambda run, jobs_flagged, templates: assign_stored(
+             jobs_flagged, with_chosen(run.group, templates), run.folder)),
+    Step("sort", {"grouped_jobs": GROUPED_JOBS}, ("group",),
+         lambda run, jobs, templates: sort_by_group(jobs, with_chosen(run.group, templates), run.folder)),
+    Step("describe", {"groups": GROUPS}, ("group",),
+         lambda run, grouped_jobs, templates: each_part(
+             grouped_jobs, lambda part: describe_groups(part, with_chosen(run.group, templates)))),
+    Step("observe", {"observed": OBSERVATIONS}, ("group",),
+         lambda run, grouped_jobs: each_part(grouped_jobs, lambda part: observe(part, run.group.axis))),
+    Step("patterns", {"patterns": PATTERNS}, (),
+         lambda _, observed: find_patterns(observed, ScreenRules())),
+    Step("screen", {"observations": OBSERVATIONS}, (),
+         lambda _, observed, patterns: screen(observed, patterns, ScreenRules())),
+    Step("level", {"levelled": OBSERVATIONS}, (),
+         lambda _, observations, patterns: level(observations, patterns)),
+    Step("across", {"across": ACROSS}, (),
+         lambda _, groups, levelled: predict_across(groups, levelled, AcrossRules())),
+    Step("fit", {"fits": FITS}, ("scaling",),
+         lambda run, levelled: fit(levelled, FitRules(laws=run.scaling.laws))),
+    Step("curves", {"curves": PREDICTIONS}, ("site", "scaling", "run_id"),
+         lambda run, levelled, fits, groups, patterns, across: predict_by_law(
+             levelled, fits, PredictRules(counts=run.scaling.counts), run.site, run.run_id, None,
              groups_by_application(groups), patterns, across)),
-    Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
-         ("site", "run_id"),
-         lambda run, observed, fits, groups, patterns: scalability(
-             observed, fits, PredictRules(), run.settings.site, run.run_id, groups_by_application(groups), patterns)),
-    Step("learn", ("jobs",), ("state",), ("site",),
-         lambda run, jobs: learn_state(jobs, run.settings.site, run.names)),
-    Step("predict", ("curves", "grouped_jobs"), ("predictions",), ("run_id",),
-         lambda run, curves, grouped: predict(curves, grouped, run.run_id)),
-    Step("estimate", ("state", "jobs"), ("estimates",), ("run_id",),
+    Step("scalability", {"scalability": SCALABILITY}, ("site", "run_id"),
+         lambda run, levelled, fits, groups, patterns: scalability(
+             levelled, fits, PredictRules(), run.site, run.run_id, groups_by_application(groups), patterns)),
+    Step("learn", {"state": STATE}, ("site", "names"),
+         lambda run, jobs: learn_state(jobs, run.site, run.names)),
+    Step("predict", {"predictions": PREDICTIONS}, ("run_id",),
+         lambda run, curves, grouped_jobs: predict(curves, grouped_jobs, run.run_id)),
+    Step("estimate", {"estimates": ESTIMATES}, ("run_id",),
          lambda run, state, jobs: make_estimates(state, jobs, run.run_id)),
-    Step("advise", ("jobs",), ("advice",), ("site", "run_id"),
-         lambda run, jobs: advise(jobs, run.settings.site, run.run_id)),
-    Step("learn_memory", ("jobs",), ("memory_state",), ("site",),
-         lambda run, jobs: learn_memory(jobs, run.settings.site, run.names)),
-    Step("memory", ("memory_state", "jobs"), ("memory",), ("run_id",),
-         lambda run, state, jobs: make_memory(state, jobs, run.run_id)),
-    Step("waste", ("jobs",), ("waste",), ("site", "clean", "run_id"),
+    Step("advise", {"advice": ADVICE}, ("site", "run_id"),
+         lambda run, jobs: advise(jobs, run.site, run.run_id)),
+    Step("learn_memory", {"memory_state": MEMORY_STATE}, ("site", "names"),
+         lambda run, jobs: learn_memory(jobs, run.site, run.names)),
+    Step("memory", {"memory": MEMORY}, ("run_id",),
+         lambda run, memory_state, jobs: make_memory(memory_state, jobs, run.run_id)),
+    Step("waste", {"waste": WASTE}, ("site", "clean", "run_id"),
          lambda run, jobs: waste(
-             jobs, run.settings.site.name, run.run_id,
-             counts_every_request=run.settings.clean.counts_every_request)),
-    Step("inputs", ("jobs",), ("input_models",), ("site", "clean", "inputs", "run_id"),
-         models_over_inputs),
+             jobs, run.site.name, run.run_id, counts_every_request=run.clean.counts_every_request)),
+    Step("inputs", {"input_models": INPUT_MODELS}, ("site", "inputs", "run_id"), models_over_inputs),
 )  # fmt: skip
 
 STEPS_BY_NAME = {step.name: step for step in STEPS}
@@ -207,20 +255,13 @@ STEPS_BY_NAME = {step.name: step for step in STEPS}
 WRITER = {table: step.name for step in STEPS for table in step.writes}
 """The step that writes each table."""
 
-ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
+STEP_TABLES: dict[str, TableKind] = {name: kind for step in STEPS for name, kind in step.writes.items()}
+
+ON_DISK = frozenset(name for name, kind in STEP_TABLES.items() if kind in (JOBS, GROUPED_JOBS))
 """The tables that have a row for each job, which a run with a folder keeps on disk."""
 
-PUBLISHED = (
-    "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "across",
-    "fits", "predictions", "scalability", "estimates", "advice", "waste", "state",
-    "memory", "memory_state", "input_models",
-)  # fmt: skip
-
-STEP_TABLES: dict[str, TableKind] = {
-    "jobs_read": JOBS, "jobs_flagged": JOBS, "grouped_jobs": GROUPED_JOBS, "observed": OBSERVATIONS,
-    "levelled": OBSERVATIONS, "curves": PREDICTIONS,
-    **{name: TABLES[name] for name in PUBLISHED},
-}  # fmt: skip
+PUBLISHED = tuple(kind.name for kind in TABLES.values() if kind is STEP_TABLES.get(kind.name))
+"""What a run publishes: the tables that bear the name of their kind; others are read by later steps only."""
 
 
 def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
@@ -261,9 +302,8 @@ def tables_of(settings: RunSettings, given: Mapping[str, LargeTable], *wanted: s
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:
     """A hash of all that the result of a step depends on: the keys of its inputs, its settings and the code."""
     whole = run.settings.model_dump(mode="json")
-    whole |= {"run_id": run.run_id, "previous_template": run.previous_template, "window_s": run.window_s}
-    read = list(upstream) if step.reads else [run.log_labels, run.log_digests, run.names]
-    return _digest(step.name, read, {name: whole[name] for name in step.depends_on}, code_version())[:24]
+    read = {name: whole[name] if name in whole else getattr(run, name) for name in step.settings if name not in _FOUND}
+    return _digest(step.name, list(upstream), read, code_version())[:24]
 
 
 def _digest(*parts: object) -> str:

@@ -3,6 +3,9 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
+from pipeline import run
 from pipeline.run import STEPS, start_run, step_key
 from pipeline.settings import ExportSettings, PublishSettings, RunSettings, SiteSettings
 
@@ -45,3 +48,30 @@ def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     changed = keys[0].keys() - same
     # `inputs`, `memory` and `waste` do not read the setting, but their rows state the run.
     assert changed == {"fit", "curves", "predict", "scalability", "estimate", "advise", "inputs", "memory", "waste"}
+
+
+def test_every_step_reads_the_settings_that_it_names_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[set[str]] = []
+
+    class Watched(run.Given):
+        def __init__(self, of: run.Run, names: tuple[str, ...]) -> None:
+            super().__init__(of, names)
+            read.append(set())
+            self.__dict__["seen"] = read[-1]
+
+        def __getattribute__(self, name: str) -> object:
+            if not name.startswith("__") and name != "seen":
+                self.seen.add(name)
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr(run, "Given", Watched)
+    assert [step.name for step, _, _ in run.run_plain(start_run(RunSettings(), [SAMPLE]))] == [s.name for s in STEPS]
+    # What ingest reads of the key that hashes names is a file; its fingerprint stands for it in the step's key.
+    read[0].add("names")
+    assert [seen - {"folder"} for seen in read] == [set(step.settings) for step in STEPS]
+
+
+def test_a_step_that_reads_what_it_does_not_name_fails() -> None:
+    step = run.Step("one", {}, ("site",), lambda given: given.group)
+    with pytest.raises(AttributeError, match="a step reads group, which it does not name"):
+        step.call(start_run(RunSettings(), [SAMPLE]))
