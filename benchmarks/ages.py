@@ -16,11 +16,11 @@ import numpy as np
 
 from benchmarks.backtest_table import line, short
 from benchmarks.later_table import jobs_of
-from pipeline.arrays import Bools, Floats
+from pipeline.arrays import DAY_S, Bools, Floats
 from pipeline.estimate.baselines import EVERYBODY, OWN, QUANTILE, latest
 from pipeline.estimate.history import History
 from pipeline.estimate.score import N_QUANTILES, scores
-from pipeline.estimate.state import AGES_S, DAY_S, learn
+from pipeline.estimate.state import AGES_S, learn
 from pipeline.evaluate.backtest import TRAIN_SHARE, past_of
 
 KEYS = (*OWN, *EVERYBODY, ())

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from flows.services.files.os_errors import config_settings
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import DAY_S, Bools, Floats, Ints
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.state import DAY_S, walltime
+from pipeline.estimate.state import walltime
 from pipeline.evaluate.table_reading import table
 from pipeline.ingest import ingest
 

@@ -246,7 +246,10 @@ def lower_bounds(jobs: pa.Table) -> Bools:
     return bounds
 
 
-DAY_S = 86_400
+HOUR_S, DAY_S, WEEK_S = 3_600, 86_400, 604_800
+MONDAY_S = 4 * DAY_S
+"""The first Monday after the epoch, which begins on a Thursday: weeks are counted from it."""
+
 EARLIEST_S, LATEST_S = 0, 7_258_118_400
 """1970 to 2200. An instant outside is an error in the log and counts as unknown."""
 QUARTER_S = 900

@@ -118,7 +118,7 @@ class Run:
         return _digest(*known, described, code_version())[:16]
 
 
-class Given:
+class StepInput:
     """What a step may read of its run: the settings that it names, and the folder. Any other is an AttributeError."""
 
     def __init__(self, run: Run, names: tuple[str, ...]) -> None:
@@ -149,10 +149,10 @@ class Step:
 
     def call(self, run: Run, *tables: LargeTable) -> Sequence[Any]:
         """The tables that it writes, and its report."""
-        return self.compute(Given(run, self.settings), *tables)
+        return self.compute(StepInput(run, self.settings), *tables)
 
 
-def ingest_unchanged(run: Given) -> tuple[LargeTable, pa.Table, Report]:
+def ingest_unchanged(run: StepInput) -> tuple[LargeTable, pa.Table, Report]:
     """What ingest makes of a run's logs; InputError where one of them changed after its digest was taken."""
     try:
         to = OnDisk.between_steps(run.folder) if run.folder else None
@@ -171,7 +171,7 @@ def ingest_unchanged(run: Given) -> tuple[LargeTable, pa.Table, Report]:
             check_unchanged(path, label, stamp, digest)
 
 
-def models_over_inputs(run: Given, jobs: LargeTable) -> tuple[pa.Table, Report]:
+def models_over_inputs(run: StepInput, jobs: LargeTable) -> tuple[pa.Table, Report]:
     """INPUT_MODELS of a run's jobs."""
     newest, _ = newest_jobs(jobs, READ, LEARN_JOBS)
     runs = submitted_runs(history(newest, run.site.timezone))

@@ -12,10 +12,9 @@ from flows.services.logs.cleaning import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, words
 from flows.services.run.prepare import settings_and_logs
-from pipeline.arrays import Floats, category_codes, floats
+from pipeline.arrays import DAY_S, Floats, category_codes, floats
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History
-from pipeline.estimate.state import DAY_S
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.methods import method_with_settings
 from pipeline.limits.soft import rules_of

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import DAY_S, Floats, Ints
+from pipeline.arrays import DAY_S, WEEK_S, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.kernels import entry_kernel, kernel
-
-WEEK_S = 7 * DAY_S
 
 # A shorter log has too few weeks for a median; jobs are then counted by day.
 SHORT_LOG_WEEKS = 8

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.arrays import Array, Floats, Ints
+from pipeline.arrays import DAY_S, Array, Floats, Ints
 from pipeline.estimate.history import History
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import QUANTILES, points
@@ -21,7 +21,7 @@ NEEDED = ("who", "what")
 """A job that lacks one of these has no key with it."""
 
 MEAN, MAX, QUANTILE = range(3)
-DAY_S, MARGIN_S = 86_400.0, 900.0
+MARGIN_S = 900.0
 
 
 def latest(

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Floats, Ints
+from pipeline.arrays import DAY_S, Array, Floats, Ints
 from pipeline.estimate.history import LEARN_JOBS, READ, History, history
 from pipeline.estimate.history import MEMORY as MEMORY_TARGET
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import N_QUANTILES, QUANTILES
-from pipeline.estimate.state import DAY_S, Record, State, estimate, loaded_state
+from pipeline.estimate.state import Record, State, estimate, loaded_state
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES, MEMORY

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate import answer
 from pipeline.estimate.answer import Jobs, Memory, Ring, Rings, advance, new_room
@@ -24,7 +24,6 @@ from pipeline.kernels import compiles, interpreted
 from pipeline.stored_arrays import arrays_in, arrays_of, arrays_table, copied, tuple_of
 from pipeline.tables import JOBS
 
-DAY_S = 86_400.0
 AGES_S = (0.0, DAY_S, 7 * DAY_S)
 """Ages of answers: at the submit, of a table of the night before, of one that is a week old."""
 PART_JOBS = 50_000

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, proc_seconds, tally
+from pipeline.arrays import DAY_S, Bools, Floats, Ints, proc_seconds, tally
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES, scores
 from pipeline.evaluate.methods import Estimator
@@ -22,7 +22,6 @@ TRAIN_SHARE = 1 / 3
 FORTNIGHT_MIN_JOBS = 100
 """Least number of jobs of the fortnight reported as the worst covered."""
 
-DAY_S = 86_400
 FORTNIGHT_S = 14 * DAY_S
 WORST = {"fortnight_80": "coverage_80", "fortnight_q95": "coverage_q95"}
 """Parts of BACKTEST that are the fortnight with the lowest value of a figure."""

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, floats
-from pipeline.estimate.state import DAY_S
+from pipeline.arrays import DAY_S, Bools, Floats, floats
 from pipeline.group import assign_groups, choose_template, with_chosen
 from pipeline.large_tables import rows_of
 from pipeline.run import tables_of

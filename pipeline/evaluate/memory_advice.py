@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import DAY_S, Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.estimates import price_of, prices, recommended_kib
 from pipeline.estimate.history import History
-from pipeline.estimate.state import DAY_S, RECORD_JOBS, walltime
+from pipeline.estimate.state import RECORD_JOBS, walltime
 from pipeline.evaluate.request_advice import MANY_JOBS, other_payer, shares_of_submitters, told_kinds
 
 SCORED_FROM = 2 / 3

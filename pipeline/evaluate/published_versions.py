@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, floats, lower_bounds
+from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Bools, Floats, Ints, floats, lower_bounds
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import N_QUANTILES, scores
@@ -106,7 +106,6 @@ def estimate_figures(states: Sequence[State], jobs: pa.Table, seed: int) -> dict
     }
 
 
-DAY_S = 86_400
 RESAMPLES = 2_000
 FEWEST_USER_DAYS = 30
 """Intervals from fewer clusters are too narrow (Cameron, Gelbach & Miller 2008 study 5 to 30)."""
@@ -138,8 +137,6 @@ def error_change(first_s: Floats, second_s: Floats, user_days: Ints, seed: int) 
 
 
 WEEKS = 12
-WEEK_S = 7 * 86_400
-_MONDAY_S = 4 * 86_400
 """1970-01-05, a Monday: weeks begin on Mondays, UTC."""
 
 FIGURES = ("coverage_80", "coverage_q80", "coverage_q95", "mae_over_mean")
@@ -185,7 +182,7 @@ def _tables_since(output_dir: Path, versions: Sequence[Manifest], since_s: int) 
 
 
 def _week_of(instant_s: float) -> int:
-    return int((instant_s - _MONDAY_S) // WEEK_S) * WEEK_S + _MONDAY_S
+    return int((instant_s - MONDAY_S) // WEEK_S) * WEEK_S + MONDAY_S
 
 
 def _jobs_since(manifest: Manifest, since_s: float) -> pa.Table:

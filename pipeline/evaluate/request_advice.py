@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import HOUR_S, Bools, Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
 from pipeline.limits.advice import LONGER_SHARE, advice_of, kinds_of, runs_longer
 from pipeline.limits.soft import saves_enough
 
-HOUR_S = 3600.0
 MANY_JOBS = 200
 """Jobs of a submitter that a share of them means something for."""
 MOST_KINDS = 3

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Floats, Ints
+from pipeline.arrays import DAY_S, Array, Floats, Ints
 from pipeline.estimate.estimates import (
     CODED,
     KEPT_DAYS,
@@ -19,7 +19,7 @@ from pipeline.estimate.estimates import (
 )
 from pipeline.estimate.history import History
 from pipeline.estimate.score import N_QUANTILES
-from pipeline.estimate.state import DAY_S, nights
+from pipeline.estimate.state import nights
 
 
 def published_rows(table: pa.Table) -> Rows:

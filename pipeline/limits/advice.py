@@ -17,11 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints
 from pipeline.estimate.history import LEARN_JOBS, READ, History, newest_s
 from pipeline.estimate.history import history as history_of
 from pipeline.estimate.jobs import MOST_NEW, NAMED_JOBS, mixed
-from pipeline.estimate.state import DAY_S
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.settings import SiteSettings

@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, floats
+from pipeline.arrays import HOUR_S, MONDAY_S, WEEK_S, Bools, Floats, Ints, floats
 from pipeline.limits.soft import SOFT_RULES, SoftRules, extensions_of
 
 READ = (
     "end_s", "runtime_s", "procs", "requested_s", "limit_set_s", "limit_set_by", "state", "user", "application",
     "job_name",
 )  # fmt: skip
-WEEK_S, FIRST_MONDAY_S, HOUR_S = 7 * 86_400, 4 * 86_400, 3600.0
 NEAR_S = 120.0
 """Slurm ends a job up to so long after its limit, and a job within this time of its request was ended by that."""
 
@@ -49,7 +48,7 @@ def planned_weeks(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[st
         return []
     own = jobs.filter(pa.array(is_ours))
     limit_s, requested_s, run_s = limit_s[is_ours], requested_s[is_ours], run_s[is_ours]
-    week = ((floats(own, "end_s") - FIRST_MONDAY_S) // WEEK_S).astype(np.int64)
+    week = ((floats(own, "end_s") - MONDAY_S) // WEEK_S).astype(np.int64)
     is_noted = _is_noted(own)
     is_raised = run_s > limit_s - rules.margin_s
     reached_s = np.minimum(run_s + rules.margin_s, requested_s)
@@ -70,7 +69,7 @@ def planned_weeks(jobs: pa.Table, rules: SoftRules = SOFT_RULES) -> list[dict[st
     rows = [
         {"week": datetime.fromtimestamp(monday, UTC).date().isoformat()}
         | {name: value[n] if name.endswith("hours") else int(value[n]) for name, value in columns.items()}
-        for n, monday in enumerate((weeks * WEEK_S + FIRST_MONDAY_S).tolist())
+        for n, monday in enumerate((weeks * WEEK_S + MONDAY_S).tolist())
     ]
     return rows[::-1]
 

@@ -164,7 +164,7 @@ def _fill_averages(
         # 1. The weights of hypotheses and shapes, from the series alone, then as its siblings inform them.
         n_hypotheses = _weigh(i, N_HYPOTHESES, sizes, shapes, work)
         _inform(i, n_hypotheses, shapes.prior, kin, work)
-        log2_x, m = work.log2_x[a:b], b - a
+        log2_x, m, likeliest = work.log2_x[a:b], b - a, np.argmax(work.weight[PLAIN])
         for t in range(starts[i], starts[i + 1]):
             _fill_log_shape(at[t], shapes, work.curve)
             centre, first, second, within = 0.0, 0.0, 0.0, 0.0
@@ -184,7 +184,7 @@ def _fill_averages(
                         place[g] += gain * error[g]
                 if h == PLAIN:
                     # About a place of its own, so that squares lose no digits.
-                    centre = place[np.argmax(weight)]
+                    centre = place[likeliest]
                     for g in range(place.size):
                         place[g] -= centre
                 # 3. Mean and variance over all of them.

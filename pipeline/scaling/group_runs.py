@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import ndtri
 
-from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
+from pipeline.arrays import DAY_S, WEEK_S, Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
 from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.kernels import called_kernel, entry_kernel
 from pipeline.large_tables import LargeTable, groups_of
@@ -28,7 +28,7 @@ from pipeline.sorting import set_order
 from pipeline.tables import PREDICTIONS
 
 # Time for which a table is made; age at which the weight of a run is a half.
-WEEK_S, HALF_S = 7 * 86_400.0, 180 * 86_400.0
+HALF_S = 180.0 * DAY_S
 # Newest runs of a log that are used; runs that an answer is made of (of more every k-th); newest runs of a cell that
 # are used at any age; distances of later runs from their medians that are kept of the log.
 MOST_RUNS, WIDTH, LEAST, RING = 2_000_000, 256, 20, 64

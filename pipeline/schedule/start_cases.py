@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import HOUR_S, Bools, Floats, Ints
 from pipeline.schedule.forward import simulated
 from pipeline.schedule.queues import Log, Queue, queue_at
 
@@ -172,7 +172,7 @@ DAYS, N_CLASSES, LEAST_REQUEST_S = 56, 10, 900.0
 PRIOR_STARTS = 2.0
 """Starts at the class's mean rate that are added to each hour, so that few starts say little."""
 
-HOUR_S, AHEAD_H = 3600.0, 14 * 24
+AHEAD_H = 14 * 24
 HOUR_LEVELS = (0.1, 0.5, 0.8)
 
 

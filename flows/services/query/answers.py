@@ -16,7 +16,7 @@ import numpy as np
 from flows.services.published.published_folder import live_state, read_columns, rows_where, unreliability_note
 from flows.services.quantities import LATER, instant, instant_s
 from flows.services.query.jobs import as_ingested
-from pipeline.arrays import Bools, Floats, Value, floats, integers, matching_places
+from pipeline.arrays import DAY_S, Bools, Floats, Value, floats, integers, matching_places
 from pipeline.axes import Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.errors import InputError
@@ -25,7 +25,7 @@ from pipeline.estimate.estimates import PROMISE, price_now, recommended_kib
 from pipeline.estimate.history import WHO, History
 from pipeline.estimate.questions import Basis, basis_of, completed, first_text, questions_of
 from pipeline.estimate.score import N_QUANTILES, QUANTILES, score_of
-from pipeline.estimate.state import DAY_S, State, estimate, loaded_state
+from pipeline.estimate.state import State, estimate, loaded_state
 from pipeline.limits.plan import limit_answer
 from pipeline.publish import Manifest, reading
 from pipeline.tables import GROUPS, INPUT_MODELS, MEMORY_STATE, PREDICTIONS, STATE

@@ -53,7 +53,7 @@ def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
 def test_every_step_reads_the_settings_that_it_names_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[set[str]] = []
 
-    class Watched(run.Given):
+    class Watched(run.StepInput):
         def __init__(self, of: run.Run, names: tuple[str, ...]) -> None:
             super().__init__(of, names)
             read.append(set())
@@ -64,7 +64,7 @@ def test_every_step_reads_the_settings_that_it_names_and_no_other(monkeypatch: p
                 self.seen.add(name)
             return super().__getattribute__(name)
 
-    monkeypatch.setattr(run, "Given", Watched)
+    monkeypatch.setattr(run, "StepInput", Watched)
     assert [step.name for step, _, _ in run.run_plain(start_run(RunSettings(), [SAMPLE]))] == [s.name for s in STEPS]
     # What ingest reads of the key that hashes names is a file; its fingerprint stands for it in the step's key.
     read[0].add("names")
