@@ -7,6 +7,13 @@ import pyarrow as pa
 
 from pipeline.schema import Column, category, count, instant, list_of, number, seconds, text, truth
 
+LEVELS = (10, 50, 80, 90, 95, 99)
+"""The quantiles of estimates, %."""
+
+QUANTILES = tuple(f"runtime_s_q{level}" for level in LEVELS)
+RATIOS = tuple(f"ratio_q{level}" for level in LEVELS)
+INTERVALS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+
 _DECLARED = (
     # who and what
     category("site", "The cluster that ran the job.", required=True),
@@ -192,7 +199,7 @@ _DECLARED = (
             f"{q}% quantile of runtime over request; null: the key has a request, or no job did.",
             minimum=0,
         )
-        for q in (10, 50, 80, 90, 95, 99)
+        for q in LEVELS
     ),
     category("who", "The user; in logs without users 'account ...', else 'user_group ...'; null: anyone."),
     category("what", "The application; where unknown 'job_name ...', 'submit_tokens ...' or 'queue ...'; null: any."),
@@ -324,8 +331,8 @@ _DECLARED = (
     number("mae_over_mean", "The same error over the mean runtime of the jobs."),
     number("median_abs_pct", "Median of the absolute error over the runtime.", "%"),
     number("share_under", "Share of jobs estimated below their runtime."),
-    *(number(f"pinball_q{q}_s", f"Mean pinball loss of the {q}% quantile.", "s") for q in (10, 50, 80, 90, 95, 99)),
-    *(number(f"coverage_q{q}", f"Share of jobs no longer than the {q}% quantile.") for q in (10, 50, 80, 90, 95, 99)),
+    *(number(f"pinball_q{q}_s", f"Mean pinball loss of the {q}% quantile.", "s") for q in LEVELS),
+    *(number(f"coverage_q{q}", f"Share of jobs no longer than the {q}% quantile.") for q in LEVELS),
     number("coverage_80", "Share of jobs from the 10% to the 90% quantile."),
     number("q95_over_request", "Median 95% quantile over the median request, of jobs with both."),
     # replay
@@ -375,8 +382,8 @@ ASCENDING = (
     ("procs_min", "procs_max"),
     ("runtime_s_q10", "runtime_s_median", "runtime_s_q90"),
     ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95"),
-    tuple(f"runtime_s_q{level}" for level in (10, 50, 80, 90, 95, 99)),
-    tuple(f"ratio_q{level}" for level in (10, 50, 80, 90, 95, 99)),
+    QUANTILES,
+    RATIOS,
 )
 """Columns of one table whose values ascend in every row, where they are there; checked before publishing."""
 

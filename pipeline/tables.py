@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.columns import TEMPLATE_COLUMNS, columns
+from pipeline.columns import INTERVALS, LEVELS, QUANTILES, RATIOS, TEMPLATE_COLUMNS, columns
 from pipeline.phase_tables import PHASE_TABLES
 from pipeline.schema import TableKind
 
@@ -128,8 +128,8 @@ PATTERNS = TableKind(
 ACROSS = TableKind(
     "across",
     columns(
-        "group_id", "base_group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
-        "runtime_s_hi95", "ratio_s", "own_s", "status", "same_application", "overhead_power",
+        "group_id", "base_group_id", "procs", *INTERVALS, "ratio_s", "own_s", "status", "same_application",
+        "overhead_power",
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
@@ -139,9 +139,8 @@ ACROSS = TableKind(
 PREDICTIONS = TableKind(
     "predictions",
     columns(
-        "group_id", "axis", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
-        "runtime_s_hi95", "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "kept_share", "n_later",
-        "method", "run_id",
+        "group_id", "axis", "procs", *INTERVALS, "speedup", "efficiency", "is_extrapolated", "reliability", "advice",
+        "kept_share", "n_later", "method", "run_id",
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
@@ -165,9 +164,7 @@ ESTIMATES = TableKind(
     "estimates",
     columns(
         "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type",
-        "runtime_s_q10", "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99",
-        "ratio_q10", "ratio_q50", "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs",
-        "newest_end_s", "run_id",
+        *QUANTILES, *RATIOS, "n_jobs", "newest_end_s", "run_id",
         never_null=("site", "template"),
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "gpu_type"),
@@ -255,11 +252,8 @@ BACKTEST = TableKind(
     "backtest",
     columns(
         "log", "estimator", "stale_days", "learnt_from", "part", "part_value", "n_jobs", "n_fallback", "n_unanswered",
-        "mae_s", "mae_over_mean",
-        "median_abs_pct", "share_under", "pinball_q10_s", "pinball_q50_s", "pinball_q80_s", "pinball_q90_s",
-        "pinball_q95_s", "pinball_q99_s", "coverage_q10", "coverage_q50", "coverage_q80", "coverage_q90",
-        "coverage_q95", "coverage_q99", "coverage_80",
-        "q95_over_request",
+        "mae_s", "mae_over_mean", "median_abs_pct", "share_under", *[f"pinball_q{level}_s" for level in LEVELS],
+        *[f"coverage_q{level}" for level in LEVELS], "coverage_80", "q95_over_request",
     ),
     ("log", "estimator", "stale_days", "learnt_from", "part", "part_value"),
     "The accuracy of each method's estimates, made as of every submit, over all scored jobs and over parts of them.",
@@ -268,8 +262,7 @@ BACKTEST = TableKind(
 BACKTEST_ERRORS = TableKind(
     "backtest_errors",
     columns(
-        "log", "estimator", "stale_days", *JOB, "restart", "submit_s", "runtime_s", "runtime_s_q10",
-        "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "runtime_quantile",
+        "log", "estimator", "stale_days", *JOB, "restart", "submit_s", "runtime_s", *QUANTILES, "runtime_quantile",
         "known_age_days",
     ),
     ("log", "estimator", "stale_days", *JOB, "restart"),
@@ -280,8 +273,7 @@ ERRORS = TableKind(
     "errors",
     columns(
         "day", *JOB, "restart", "user", "account", "application", "procs", "requested_s", "submit_s", "end_s",
-        "state", "runtime_s", "runtime_s_q10", "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95",
-        "runtime_s_q99", "runtime_quantile", "why",
+        "state", "runtime_s", *QUANTILES, "runtime_quantile", "why",
     ),
     (*JOB, "restart"),
     "Estimates of the last ended jobs at their submits beside what came, the worst first; made when it is asked for.",
