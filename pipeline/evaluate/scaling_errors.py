@@ -223,4 +223,4 @@ PREDICTORS: dict[str, Predictor] = {
 """Walltime's default is the average over laws, informed by the other series of the application."""
 
 ON_REQUEST = "adept"
-"""The predictor that is left out unless it is named: it tries 250,000 curves for each target, .04 s of computing."""
+"""The predictor that is left out unless it is named: it tries 250,000 curves for each target, .06 s of computing."""
