@@ -22,7 +22,7 @@ from pipeline.arrays import DAY_S, Bools, Floats, Ints
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import walltime
-from pipeline.evaluate.table_reading import table
+from pipeline.evaluate.methods import table
 from pipeline.ingest import ingest
 
 ROOT = Path(__file__).parents[1]

@@ -7,10 +7,11 @@ import argparse
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.run.prepare import resolve
-from pipeline.evaluate.later_scores import N_NIGHTS, Scored, figures, later_scores
+from pipeline.evaluate.later_scores import N_NIGHTS, figures, later_scores
 from pipeline.settings import RunSettings
 
 COLUMNS = ("log", "days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "error", "ok")
@@ -25,11 +26,11 @@ def jobs_of(log: Path) -> tuple[RunSettings, pa.Table]:
     return settings, flagged_jobs(paths, settings)[0]
 
 
-def lines(name: str, days: float, scored: Scored) -> list[tuple[str, ...]]:
+def lines(name: str, days: float, scored: pa.Table) -> list[tuple[str, ...]]:
     """The table's lines of one log and horizon."""
     parts = {
-        "all": scored, "ran before": scored.take(scored.is_seen),
-        "not run before": scored.take(~scored.is_seen), "ok": scored.take(scored.is_ok),
+        "all": scored, "ran before": scored.filter(scored["is_seen"]),
+        "not run before": scored.filter(pc.invert(scored["is_seen"])), "ok": scored.filter(scored["is_ok"]),
     }  # fmt: skip
     found = []
     for kind, part in parts.items():

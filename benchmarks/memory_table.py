@@ -19,7 +19,7 @@ from flows.services.limits import memory_log
 from pipeline.estimate.baselines import MAX, OWN, latest
 from pipeline.estimate.history import History
 from pipeline.estimate.state import walltime
-from pipeline.evaluate.memory_advice import given_kib, later_third, memory_figures, recommended_as_of
+from pipeline.evaluate.request_advice import given_kib, later_third, memory_figures, recommended_as_of
 
 PROMISES = (0.95, 0.97, 0.99)
 HEADROOM = 1.2

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.services.logs.cleaning import flagged_jobs
 from flows.services.progress import running_stage
@@ -17,7 +18,7 @@ from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import TRAIN_SHARE, Way, past_of
-from pipeline.evaluate.later_scores import Scored, figures, later_scores
+from pipeline.evaluate.later_scores import figures, later_scores
 from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
@@ -180,7 +181,7 @@ LAST_SHARE = 0.98
 """Cuts lie between the training share and this share of the jobs, in order of submit."""
 
 
-def score_predictions(task: Task) -> dict[float, Scored]:
+def score_predictions(task: Task) -> dict[float, pa.Table]:
     """Scores by days ahead (1, 7) of the predictions that daily runs over a log would have published.
 
     InputError where no later job can be scored.
@@ -195,17 +196,17 @@ def score_predictions(task: Task) -> dict[float, Scored]:
     return found
 
 
-def subsets_of(scored: Scored) -> dict[str, Scored]:
+def subsets_of(scored: pa.Table) -> dict[str, pa.Table]:
     """All scored jobs; those on counts that had run and had not run; those on rows whose reliability is ok."""
     return {
         "all": scored,
-        "ran before": scored.take(scored.is_seen),
-        "never ran": scored.take(~scored.is_seen),
-        "ok": scored.take(scored.is_ok),
+        "ran before": scored.filter(scored["is_seen"]),
+        "never ran": scored.filter(pc.invert(scored["is_seen"])),
+        "ok": scored.filter(scored["is_ok"]),
     }
 
 
-def scores_as_dicts(found: dict[float, Scored]) -> list[dict[str, Any]]:
+def scores_as_dicts(found: dict[float, pa.Table]) -> list[dict[str, Any]]:
     """Per number of days ahead the figures of each subset."""
     return [
         {"days": days, **{name: figures(part) for name, part in subsets_of(one).items()}} for days, one in found.items()

@@ -23,7 +23,7 @@ from pipeline.errors import InputError
 from pipeline.estimate.history import history
 from pipeline.estimate.score import N_QUANTILES
 from pipeline.estimate.state import estimate
-from pipeline.evaluate.published_versions import estimate_figures, later_jobs, prediction_figures
+from pipeline.evaluate.later_scores import estimate_figures, later_jobs, prediction_figures
 from pipeline.publish import Manifest, reading
 from pipeline.publish.versions import stored_versions
 from pipeline.schedule.engine import Policy

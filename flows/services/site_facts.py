@@ -24,7 +24,7 @@ from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
 from flows.services.when import read_starts
 from pipeline.errors import InputError
-from pipeline.evaluate.published_versions import weekly_coverage
+from pipeline.evaluate.later_scores import weekly_coverage
 from pipeline.publish import Manifest
 from pipeline.publish.checks import blocked_versions
 from pipeline.publish.versions import stored_versions

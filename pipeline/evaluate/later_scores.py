@@ -1,63 +1,40 @@
-"""Scores the PREDICTIONS of past nights of a log on the jobs that came after each."""
+"""Scores PREDICTIONS on the jobs that came after them: those of past nights of a log, and of published versions.
 
-from collections.abc import Sequence
+Also the answers of published States on later jobs, and by week how many jobs the look-up tables held, each job by the
+newest table that was older than it. What a job is scored with knows no job that ended after the job's submit.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import DAY_S, Bools, Floats, floats
+from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Bools, Floats, Ints, floats, lower_bounds
+from pipeline.columns import INTERVALS
+from pipeline.errors import InputError
+from pipeline.estimate.history import History, history
+from pipeline.estimate.score import N_QUANTILES, scores
+from pipeline.estimate.state import State, estimate
+from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.group import assign_groups, choose_template, with_chosen
-from pipeline.large_tables import rows_of
+from pipeline.large_tables import StoredTable, parts_of, rows_of
+from pipeline.publish import Manifest
+from pipeline.publish.versions import reading
 from pipeline.run import tables_of
 from pipeline.settings import GroupSettings, RunSettings
+from pipeline.storage import read_table
+from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, TEMPLATES
 
-NUMBERS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
 N_NIGHTS = 12
 HORIZONS = (1.0, 7.0)
 ROUNDING = 1e-9
 """Runs of one length have an interval of this length, but for rounding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A row per later job that a published row answers: its runtime (s), columns of that row.
-
-    `is_seen`: its group had run on its count by the night; `age_days`: its submit after the night.
-    """
-
-    actual_s: Floats
-    numbers: dict[str, Floats]
-    is_ok: Bools
-    is_seen: Bools
-    age_days: Floats
-
-    def take(self, rows: Bools) -> "Scored":
-        """The jobs of these rows."""
-        numbers = {name: values[rows] for name, values in self.numbers.items()}
-        rest = (getattr(self, name)[rows] for name in ("is_ok", "is_seen", "age_days"))
-        return Scored(self.actual_s[rows], numbers, *rest)
-
-
-def figures(scored: Scored) -> dict[str, Any]:
-    """Jobs; shares inside 80% and 95%; median width (hi over lo of 80%); median error; share of jobs on ok rows."""
-    if not scored.actual_s.size:
-        return {"jobs": 0}
-    numbers, actual_s = scored.numbers, scored.actual_s
-    ends = {share: [numbers[f"runtime_s_{end}{share}"] for end in ("lo", "hi")] for share in ("80", "95")}
-    inside = {
-        share: float(((low <= actual_s * (1 + ROUNDING)) & (actual_s * (1 - ROUNDING) <= high)).mean())
-        for share, (low, high) in ends.items()
-    }
-    return {
-        "jobs": actual_s.size,
-        **{f"in_{share}": value for share, value in inside.items()},
-        "width_80": float(np.median(numbers["runtime_s_hi80"] / numbers["runtime_s_lo80"])),
-        "median_error": float(np.median(np.abs(numbers["runtime_s"] / actual_s - 1))),
-        "ok_share": float(scored.is_ok.mean()),
-    }
 
 
 def later_scores(
@@ -66,21 +43,24 @@ def later_scores(
     shares: tuple[float, float] = (2 / 3, 0.98),
     horizons: Sequence[float] = HORIZONS,
     n_nights: int = N_NIGHTS,
-) -> dict[float, Scored]:
+) -> dict[float, pa.Table]:
     """Per horizon (days), the jobs submitted within it after each night, with the predictions of that night.
 
     `jobs` are flagged JOBS. The nights are evenly spaced between two shares of the jobs by submit. What ends after a
-    night is not known at it; the template of a night is the previous one of the next.
+    night is not known at it; the template of a night is the previous one of the next. A row per job that a published
+    row answers, as `answered` makes it, with `is_seen`, whether its group had run on its count by the night, and
+    `age_days`, its submit after the night.
     """
     submit_s = floats(jobs, "submit_s")
-    parts, previous = list[Scored](), ""
+    parts, previous = list[pa.Table](), ""
     first_s, last_s = np.quantile(submit_s[np.isfinite(submit_s)], shares)
     for night_s in np.linspace(first_s, last_s, n_nights):
         table, group = published(jobs, settings, float(night_s), previous)
         previous = "+".join(group.columns)
         parts.append(_scored(table, assign_groups(jobs, group)[0], float(night_s), max(horizons)))
-    every = _joined(parts)
-    return {days: every.take(every.age_days <= days) for days in horizons if (every.age_days <= days).any()}
+    every = pa.concat_tables(parts)
+    found = {days: every.filter(pc.less_equal(every["age_days"], days)) for days in horizons}
+    return {days: one for days, one in found.items() if one.num_rows}
 
 
 def published(
@@ -94,21 +74,27 @@ def published(
     return table, with_chosen(settings.group, templates)
 
 
-def _scored(table: pa.Table, grouped: pa.Table, night_s: float, days: float) -> Scored:
+def _scored(table: pa.Table, grouped: pa.Table, night_s: float, days: float) -> pa.Table:
     """The later jobs of a night that a row answers."""
     age_days = (floats(grouped, "submit_s") - night_s) / DAY_S
     is_later = (age_days > 0) & (age_days <= days) & (floats(grouped, "runtime_s") > 0)
     is_known = pc.is_valid(grouped.column("group_id")).to_numpy() & (_ends(grouped) <= night_s)
-    ran = set(keys_of(grouped.filter(pa.array(is_known))))
+    ran, later = set(keys_of(grouped.filter(pa.array(is_known)))), grouped.filter(pa.array(is_later))
+    found = answered(table, later).append_column("age_days", pa.array(age_days[is_later]))
+    found = found.append_column("is_seen", pa.array([key in ran for key in keys_of(later)], pa.bool_()))
+    return found.filter(found["is_ok"].is_valid())
+
+
+def answered(table: pa.Table, grouped: pa.Table) -> pa.Table:
+    """For each job the numbers of the row of PREDICTIONS of its group and count, and `is_ok`; null where it has none.
+
+    `actual_s` is the job's runtime. An interval without an upper end holds every longer runtime.
+    """
     rows = {key: row for row, key in enumerate(keys_of(table))}
-    later = grouped.filter(pa.array(is_later))
-    keys = keys_of(later)
-    place = np.array([rows.get(key, -1) for key in keys], np.int64)
-    numbers = {name: floats(table, name)[place] for name in NUMBERS} if table.num_rows else {}
-    is_ok = np.append(pc.equal(table.column("reliability").cast(pa.string()), "ok").to_numpy(), False)[place]
-    is_seen = np.array([key in ran for key in keys], np.bool_)
-    numbers = numbers or {name: np.full(place.size, np.nan) for name in NUMBERS}
-    return Scored(floats(later, "runtime_s"), numbers, is_ok, is_seen, age_days[is_later]).take(place >= 0)
+    place = pa.array([rows.get(key) for key in keys_of(grouped)], pa.int64())
+    numbers = {name: pc.fill_null(table[name], np.inf) if "hi" in name else table[name] for name in INTERVALS}
+    found = pa.table({**numbers, "is_ok": pc.equal(table["reliability"].cast(pa.string()), "ok")}).take(place)
+    return found.append_column("actual_s", grouped["runtime_s"])
 
 
 def keys_of(table: pa.Table) -> list[tuple[str, int]]:
@@ -116,12 +102,199 @@ def keys_of(table: pa.Table) -> list[tuple[str, int]]:
     return list(zip(table.column("group_id").to_pylist(), table.column("procs").to_pylist(), strict=True))
 
 
-def _joined(parts: Sequence[Scored]) -> Scored:
-    numbers = {name: np.concatenate([part.numbers[name] for part in parts]) for name in NUMBERS}
-    rest = (np.concatenate([getattr(part, name) for part in parts]) for name in ("is_ok", "is_seen", "age_days"))
-    return Scored(np.concatenate([part.actual_s for part in parts]), numbers, *rest)
-
-
 def _ends(jobs: pa.Table) -> Floats:
     end_s = floats(jobs, "end_s")
     return np.where(np.isnan(end_s), floats(jobs, "submit_s") + floats(jobs, "runtime_s"), end_s)
+
+
+def figures(scored: pa.Table) -> dict[str, Any]:
+    """Jobs; shares inside 80% and 95%; median width (hi over lo of 80%); median error; share of jobs on ok rows."""
+    if not scored.num_rows:
+        return {"jobs": 0}
+    median_s, lo80, hi80, lo95, hi95 = (floats(scored, name) for name in INTERVALS)
+    actual_s = floats(scored, "actual_s")
+    inside = {
+        name: float(((low <= actual_s * (1 + ROUNDING)) & (actual_s * (1 - ROUNDING) <= high)).mean())
+        for name, low, high in (("in_80", lo80, hi80), ("in_95", lo95, hi95))
+    }
+    return {
+        "jobs": actual_s.size,
+        **inside,
+        "width_80": float(np.median(hi80 / lo80)),
+        "median_error": float(np.median(np.abs(median_s / actual_s - 1))),
+        "ok_share": float(np.mean(scored["is_ok"].to_numpy())),
+    }
+
+
+_ESTIMATE_FIGURES = ("mae_s", "mae_over_mean", "median_abs_pct", "share_under", "coverage_80", "coverage_q95")
+
+
+def later_jobs(jobs: pa.Table, after_s: float) -> pa.Table:
+    """Kept jobs that were submitted after a time (s since 1970) and ran to their end."""
+    is_kept = pc.is_null(jobs.column("flag")).to_numpy()
+    runtime_s = floats(jobs, "runtime_s")
+    chosen = is_kept & (floats(jobs, "submit_s") > after_s) & (runtime_s > 0) & ~lower_bounds(jobs)
+    return jobs.filter(pa.array(chosen))
+
+
+def prediction_figures(versions: Sequence[Manifest], jobs: pa.Table) -> dict[str, Any]:
+    """Per version the number of jobs that a row of PREDICTIONS answers; figures on those that both answer."""
+    found = [_answered_by(own, jobs) for own in versions]
+    each = [one["is_ok"].is_valid() for one in found]
+    both = pc.and_(each[0], each[1])
+    figures_of = [figures(one.filter(both)) for one in found]
+    return {
+        "in_both": figures_of[0].pop("jobs"),
+        "each": [
+            {"answered": pc.sum(one).as_py() or 0} | {name: value for name, value in own.items() if name != "jobs"}
+            for one, own in zip(each, figures_of, strict=True)
+        ],
+    }
+
+
+def _answered_by(own: Manifest, jobs: pa.Table) -> pa.Table:
+    """The version's predictions for each job."""
+    settings = GroupSettings.model_validate(own.settings["group"])
+    chosen = with_chosen(settings, read_table(own.path(TEMPLATES.name), TEMPLATES))
+    return answered(read_table(own.path(PREDICTIONS.name), PREDICTIONS), assign_groups(jobs, chosen)[0])
+
+
+def estimate_figures(states: Sequence[State], jobs: pa.Table, seed: int) -> dict[str, Any]:
+    """The errors and coverage of what `walltime query` would have answered from each State, and `change`, as
+    `error_change` gives it; none without jobs.
+    """
+    nothing = {"jobs": 0, "each": [{} for _ in states], "change": None}
+    if not jobs.num_rows:
+        return nothing
+    past = history(jobs, states[0].site["timezone"])
+    questions = past.as_submitted()
+    found = [estimate(state, questions)[:, :N_QUANTILES] for state in states]
+    answered: Bools = ~np.isnan(found[0][:, 1]) & ~np.isnan(found[1][:, 1])
+    if not answered.any():
+        return nothing
+    each = [scores(past.runtime_s, quantiles_s, answered) for quantiles_s in found]
+    user_days = np.unique(
+        np.stack([past.codes["who"], past.local_s // DAY_S])[:, answered], axis=1, return_inverse=True
+    )
+    errors_s = [np.abs(quantiles_s[answered, 1] - past.runtime_s[answered]) for quantiles_s in found]
+    return {
+        "jobs": int(answered.sum()),
+        "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each],
+        "change": error_change(errors_s[0], errors_s[1], user_days[1].ravel(), seed),
+    }
+
+
+RESAMPLES = 2_000
+FEWEST_USER_DAYS = 30
+"""Intervals from fewer clusters are too narrow (Cameron, Gelbach & Miller 2008 study 5 to 30)."""
+
+
+def error_change(first_s: Floats, second_s: Floats, user_days: Ints, seed: int) -> dict[str, Any]:
+    """How the second mean absolute error differs from the first, as a share of it, with its 95% interval and a verdict.
+
+    `first_s` and `second_s` are the absolute errors of the same jobs, s; `user_days` numbers the user and day of each.
+    Jobs of one user on one day are alike, so that the bootstrap draws user-days. `verdict` is of the second: better,
+    worse, no difference where the interval holds 0, or null where there are too few user-days to tell.
+    """
+    sums_s = np.stack([np.bincount(user_days, one) for one in (first_s, second_s)])
+    n, random = sums_s.shape[1], np.random.default_rng(seed)
+    about = {"user_days": n, "resamples": RESAMPLES, "seed": seed}
+    if n < FEWEST_USER_DAYS or not (first_s > 0).any():
+        return {"change": None, "lo95": None, "hi95": None, "verdict": None, **about}
+    drawn = np.array([sums_s[:, random.integers(n, size=n)].sum(axis=1) for _ in range(RESAMPLES)])
+    drawn = drawn[drawn[:, 0] > 0]
+    lo95, hi95 = np.quantile(drawn[:, 1] / drawn[:, 0] - 1.0, (0.025, 0.975)).tolist()
+    verdict = "better" if hi95 < 0 else "worse" if lo95 > 0 else "no difference"
+    return {
+        "change": float(second_s.sum() / first_s.sum() - 1.0),
+        "lo95": lo95,
+        "hi95": hi95,
+        "verdict": verdict,
+        **about,
+    }
+
+
+WEEKS = 12
+"""1970-01-05, a Monday: weeks begin on Mondays, UTC."""
+
+FIGURES = ("coverage_80", "coverage_q80", "coverage_q95", "mae_over_mean")
+
+
+def weekly_coverage(output_dir: Path, manifest: Manifest, versions: Sequence[Manifest]) -> list[dict[str, Any]]:
+    """A row per week with scored jobs, oldest first, of the last WEEKS weeks of the version's jobs.
+
+    `versions` were published, in any order. A row has `week` (its Monday), `n_jobs` scored, `n_unanswered`, and
+    FIGURES; it is absent where no version on disk is older than the jobs of the week.
+    """
+    newest_s = manifest.data_newest_end_s
+    if newest_s is None:
+        return []
+    since_s = _week_of(newest_s) - (WEEKS - 1) * WEEK_S
+    older = _tables_since(output_dir, versions, since_s)
+    jobs = _jobs_since(manifest, max(since_s, older[0].known_s)) if older else None
+    if jobs is None or not jobs.num_rows:
+        return []
+    past = history(jobs, str(manifest.settings.get("site", {}).get("timezone", "UTC")))
+    return _by_week(past, _looked_up(output_dir, past, older))
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A published look-up table: its version's folder, and the latest end of a job that it knows (UTC epoch s)."""
+
+    folder: str
+    known_s: int
+
+
+def _tables_since(output_dir: Path, versions: Sequence[Manifest], since_s: int) -> list[_Table]:
+    """The tables that may answer jobs submitted from a time on, in order of what they know."""
+    dated = sorted((one.data_newest_end_s, one.folder) for one in versions if one.data_newest_end_s is not None)
+    first = max(0, sum(end_s <= since_s for end_s, _ in dated) - 1)
+    found = []
+    for end_s, folder in dated[first:]:
+        # A version may be removed meanwhile. A table also knows jobs that cleaning sets aside, which may end later.
+        with suppress(InputError, OSError), reading(output_dir, name=folder) as version:
+            ends = read_table(version.path(ESTIMATES.name), ESTIMATES).column("newest_end_s")
+            found.append(_Table(folder, max(end_s, pc.max(ends).as_py() or 0)))
+    return sorted(found, key=lambda one: (one.known_s, one.folder))
+
+
+def _week_of(instant_s: float) -> int:
+    return int((instant_s - MONDAY_S) // WEEK_S) * WEEK_S + MONDAY_S
+
+
+def _jobs_since(manifest: Manifest, since_s: float) -> pa.Table:
+    """Kept jobs submitted after a time; a log of many years is never in memory as a whole."""
+    found = []
+    for jobs in parts_of(StoredTable(manifest.path(JOBS.name), JOBS)):
+        is_kept = jobs.column("flag").is_null().to_numpy()
+        found.append(jobs.filter(pa.array(is_kept & (floats(jobs, "submit_s") > since_s))))
+    return pa.concat_tables(found).unify_dictionaries()
+
+
+def _looked_up(output_dir: Path, past: History, older: Sequence[_Table]) -> Floats:
+    """(jobs, 6) quantiles, s, each of the newest table that knows no end after the job's submit; NaN without one."""
+    found = np.full((len(past), 6), np.nan)
+    place = np.searchsorted([one.known_s for one in older], past.submit_s, side="left") - 1
+    for number in np.unique(place[place >= 0]):
+        with suppress(InputError, OSError), reading(output_dir, name=older[number].folder) as version:
+            chosen = np.flatnonzero(place == number)
+            table = read_table(version.path(ESTIMATES.name), ESTIMATES)
+            found[chosen] = look_up(published_rows(table), past.take(chosen))
+    return found
+
+
+def _by_week(past: History, quantiles_s: Floats) -> list[dict[str, Any]]:
+    week = np.array([_week_of(submit_s) for submit_s in past.submit_s])
+    # A job that was killed at its limit would have run longer: whether its estimate holds is not known.
+    is_scored: Bools = past.has_run & (past.runtime_s > 0) & ~past.is_lower_bound
+    rows = []
+    for start in np.unique(week[is_scored]):
+        chosen: Bools = is_scored & (week == start)
+        if not np.isfinite(quantiles_s[chosen, 1]).any():
+            continue
+        figures: Mapping[str, float] = scores(past.runtime_s, quantiles_s, chosen)
+        monday = datetime.fromtimestamp(int(start), UTC).date().isoformat()
+        counts = {"n_jobs": int(figures["n_scored"]), "n_unanswered": int(figures["n_unanswered"])}
+        rows.append({"week": monday, **counts, **{name: figures[name] for name in FIGURES}})
+    return rows

@@ -1,13 +1,19 @@
-"""What to request, per user or account: unused hours, and the requests that `pipeline/limits/advice.py` recommends."""
+"""What to request, per user or account: times, as `pipeline/limits/advice.py` recommends them, and memory.
+
+Amounts of memory are as of the job's submit, in KiB per processor.
+"""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import HOUR_S, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, HOUR_S, Bools, Floats, Ints
 from pipeline.errors import InputError
+from pipeline.estimate.estimates import price_of, prices, recommended_kib
 from pipeline.estimate.history import History
+from pipeline.estimate.state import RECORD_JOBS, walltime
 from pipeline.limits.advice import LONGER_SHARE, advice_of, kinds_of, runs_longer
 from pipeline.limits.soft import saves_enough
 
@@ -113,3 +119,117 @@ def other_payer(past: History, by: str) -> str:
     """What to ask by instead, where the log knows accounts and no users, or users and no accounts."""
     other = {"user": "account", "account": "user"}[by]
     return f"this log has --by {other}" if (past.codes[other] >= 0).any() else ""
+
+
+SCORED_FROM = 2 / 3
+"""The later third of the jobs is scored."""
+
+GIB_KIB = 1024.0**2
+
+
+def later_third(past: History) -> int:
+    """The place of the job from which on the later third of the jobs with a known memory was submitted."""
+    places = np.flatnonzero(past.has_run)
+    return int(places[int(len(places) * SCORED_FROM)]) if len(places) else 0
+
+
+def given_kib(past: History, wanted_kib: Floats) -> Floats:
+    """(jobs,) what a job gets that asks for the wanted amount, KiB per processor: this, or its request without one."""
+    return np.where(np.isnan(wanted_kib), past.requested_s, wanted_kib)
+
+
+def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs: int = MANY_JOBS) -> dict[str, Any]:
+    """The figures of one rule's amounts over the jobs from the place `first` on; shares are from 0 to 1.
+
+    Parameters
+    ----------
+    past : History
+        n jobs in order of submit, a `memory_history`.
+    amount_kib : Floats
+        float64[n], what each job gets, KiB per processor; a job with NaN is not scored.
+    first : int
+        Place of the first job to score.
+    many_jobs : int
+        Jobs that a submitter needs for `worst_share`.
+
+    Returns
+    -------
+    dict
+        n_jobs; share_under: of them those that need more than they get; over_allocation: memory given and not used over
+        memory used, each job once; n_submitters with many jobs, and worst_share under among these. None where there is
+        nothing to divide by.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import memory_history
+    >>> log = memory_history(tables["jobs"])
+    >>> memory_figures(log, 2 * log.runtime_s)["share_under"]
+    0.0
+    """
+    place = np.flatnonzero(past.has_run & ~np.isnan(amount_kib) & (np.arange(len(past)) >= first))
+    used, given, procs = past.runtime_s[place], amount_kib[place], past.procs[place]
+    is_under = used > given
+    shares = shares_of_submitters(past.codes["who"][place], is_under, many_jobs)
+    spare, whole = float((procs * np.maximum(given - used, 0.0)).sum()), float((procs * used).sum())
+    return {
+        "n_jobs": len(place),
+        "share_under": float(is_under.mean()) if len(place) else None,
+        "over_allocation": spare / whole if whole else None,
+        "n_submitters": len(shares),
+        "worst_share": float(shares.max()) if len(shares) else None,
+    }
+
+
+def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]:
+    """The figures of the log's later third, and per user or account its memory (GiB a job) and what to ask for.
+
+    InputError where no job of the later third has a known user or account.
+    """
+    first = later_third(past)
+    codes, names = past.codes[by], past.names[by]
+    is_scored = past.has_run & (codes >= 0) & (np.arange(len(past)) >= first)
+    if not is_scored.any():
+        expected = "a column of the log that names it"
+        raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
+    wanted_kib = recommended_as_of(past, walltime(past), promise)
+    kinds = told_kinds(past, first + np.flatnonzero(past.has_run[first:]), by, "mem_kib", wanted_kib)
+    amounts = {"requested_gib": past.requested_s, "used_gib": past.runtime_s, "recommended_gib": wanted_kib}
+    rows = [
+        _row(past, names[code], np.flatnonzero(is_scored & (codes == code)), amounts) | {"kinds": kinds.get(code, [])}
+        for code in np.unique(codes[is_scored]).tolist()
+    ]
+    return {
+        "by": by, "promise": promise, "many_jobs": MANY_JOBS,
+        "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
+        "figures": memory_figures(past, given_kib(past, wanted_kib), first),
+        "asked": memory_figures(past, past.requested_s, first),
+        "rows": sorted(rows, key=lambda row: (-row["n_jobs"] * row["spare_gib"], row["name"])),
+    }  # fmt: skip
+
+
+def _row(past: History, name: str, own: Ints, amounts: Mapping[str, Floats]) -> dict[str, Any]:
+    """One user or account: memory of its jobs, GiB a job, None where nothing is known; and jobs that got too little."""
+    procs, used, wanted = past.procs[own], past.runtime_s[own], given_kib(past, amounts["recommended_gib"])[own]
+    found: dict[str, Any] = {"name": name, "n_jobs": len(own)}
+    found |= {title: _mean(procs * kib[own]) for title, kib in amounts.items()}
+    n_under = int((used > wanted).sum())
+    spare = _mean(procs * np.maximum(past.requested_s[own] - used, 0.0)) or 0.0
+    return found | {"spare_gib": spare, "n_under": n_under, "share_within": 1.0 - n_under / len(own)}
+
+
+def _mean(kib: Floats) -> float | None:
+    known = kib[~np.isnan(kib)]
+    return float(known.mean()) / GIB_KIB if len(known) else None
+
+
+def recommended_as_of(past: History, quantiles_kib: Floats, promise: float) -> Floats:
+    """(jobs,) what is recommended at each job's submit, KiB per processor, at the price of the midnight before."""
+    needed, by_end, found = np.zeros(len(past)), past.by_end, np.full(len(past), np.nan)
+    by_end = by_end[~np.isnan(quantiles_kib[by_end, 1])]
+    needed[by_end] = prices(past.runtime_s[by_end], quantiles_kib[by_end], past.procs[by_end])
+    day = np.floor(past.submit_s / DAY_S)
+    for at in np.unique(day):
+        known = by_end[: np.searchsorted(past.end_s[by_end], at * DAY_S, side="right")][-RECORD_JOBS:]
+        own = np.flatnonzero(day == at)
+        found[own], _ = recommended_kib(quantiles_kib[own], past.procs[own], price_of(needed[known], promise))
+    return found

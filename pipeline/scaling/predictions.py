@@ -387,16 +387,16 @@ def _rivals(series: FittedSeries, rows: Ints) -> tuple[Bools, tuple[Floats, Floa
 def _misses(series: FittedSeries, rows: Ints, procs: Floats) -> tuple[Floats, Bools]:
     """Per row: the largest relative error of its law at a size of the fit, |1 - T/t| (Deshmeh 2013, Table 3); and
     whether the law misses the median of repeats on its count by MISSED_ERRORS standard errors and by a high error."""
-    rules, observations = series.rules, series.observations
+    rules, ids = series.rules, pa.array(series.chosen["group_id"], pa.string())
+    observations = series.observations.filter(pc.is_in(series.observations.column("group_id").cast(pa.string()), ids))
     group = _index(observations.column("group_id").to_pylist(), series.chosen["group_id"])
     counts, median_s = floats(observations, "procs"), floats(observations, "runtime_s_median")
-    n_jobs, run_sd = ended_jobs(observations), np.append(series.observed.run_sd, np.nan)[group]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = of_laws(series.chosen[group], "runtime_s", counts) / median_s
-        distance = np.abs(np.log(ratio))
+    n_jobs, run_sd = ended_jobs(observations), series.observed.run_sd[group]
+    ratio = of_laws(series.chosen[group], "runtime_s", counts) / median_s
+    distance = np.abs(np.log(ratio))
     limit = MISSED_ERRORS * np.sqrt(median_variance(run_sd, n_jobs, rules.measured_log_sd))
     is_missed = (n_jobs > 1) & (distance > np.maximum(limit, rules.high_log_error))
-    error, is_fitted = np.zeros(len(series.chosen) + 1), floats(observations, "fit_weight") != 0.0
+    error, is_fitted = np.zeros(len(series.chosen)), floats(observations, "fit_weight") != 0.0
     np.fmax.at(error, group[is_fitted], np.abs(1.0 - ratio[is_fitted]))
     seen = _index(zip(rows, procs, strict=True), zip(group, counts, strict=True))
     return error[rows], np.append(is_missed, False)[seen]

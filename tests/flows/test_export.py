@@ -13,7 +13,7 @@ import pytest
 
 from flows.services.run.running import run_and_publish
 from pipeline.estimate.history import history
-from pipeline.evaluate.table_reading import look_up, published_rows
+from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.lua import lua
 from pipeline.publish import load_manifest

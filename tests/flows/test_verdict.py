@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.evaluate.published_versions import FEWEST_USER_DAYS, error_change
+from pipeline.evaluate.later_scores import FEWEST_USER_DAYS, error_change
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.7, "better"), (1.0, "no difference"), (1.4, "worse")])

@@ -10,7 +10,7 @@ import pytest
 from pipeline.estimate.estimates import make_estimates, table_rows
 from pipeline.estimate.history import History, history
 from pipeline.estimate.stage import learn_state
-from pipeline.evaluate.table_reading import look_up, published_rows, table
+from pipeline.evaluate.methods import look_up, published_rows, table
 from pipeline.ingest import ingest
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table, write_table

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pipeline.estimate.history import memory_history
-from pipeline.evaluate.memory_advice import recommended_memory
+from pipeline.evaluate.request_advice import recommended_memory
 from tests.rows import jobs_of
 
 MIB, N_JOBS = 1024.0, 2_000

@@ -9,7 +9,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.estimate.estimates import estimates_table, table_rows
 from pipeline.estimate.history import History
-from pipeline.evaluate.table_reading import look_up, published_rows
+from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
 from pipeline.export.lookup_reader import MEMORY_KIND, Lookup, hash_of, row_of
 from pipeline.export.published_tables import known_applications, known_gpu_types

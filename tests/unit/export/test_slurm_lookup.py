@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.estimate.estimates import estimates_table, table_rows
-from pipeline.evaluate.table_reading import look_up, published_rows
+from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import lua
 from pipeline.export.published_tables import PublishedTables
