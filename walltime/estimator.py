@@ -88,9 +88,11 @@ def wanted_quantiles(levels: Sequence[float], quantiles: Sequence[float], within
 
     InputError for one outside the quantiles `within`, between which others are interpolated.
     """
-    columns = {f"runtime_s_q{100 * share:g}": float(share) for share in quantiles}
+    columns = {f"runtime_s_q{100 * share:g}": float(share) for share in np.atleast_1d(quantiles)}
     for level in levels:
         columns |= {f"runtime_s_lo{level:g}": (100 - level) / 200, f"runtime_s_hi{level:g}": (100 + level) / 200}
+    if small := [level for level in levels if 0 < level <= 1]:
+        raise InputError("predict", f"levels with {small[0]:g}", "per cent, as in levels=[80]")
     wrong = [share for share in columns.values() if not min(within) <= share <= max(within)]
     if wrong:
         expected = f"levels up to 95 and quantiles from {min(within):g} to {max(within):g}"

@@ -307,6 +307,9 @@ def backtest(
     listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods or ())
     own: dict[str, Method] = {}
     for nth, one in enumerate(listed, 1):
+        if not (isinstance(one, str) or callable(one)):
+            expected = f"a name ({', '.join(METHODS)}) or a function of (known, new)"
+            raise InputError("backtest", f"a method that is {printable(repr(one), 60)}", expected)
         if callable(one):
             name = getattr(one, "__name__", f"method {nth}")
             if name in own or name in METHODS:
