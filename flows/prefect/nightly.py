@@ -12,7 +12,7 @@ event `walltime.version.published`, by which other deployments can be started. W
 out with a warning: the tables are published.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -41,7 +41,6 @@ from flows.services.initialising import site_slug
 from flows.services.run.prepare import Rerun, sacct_table
 from flows.services.run.run_record import BlockedVersionError, read_last_run
 from flows.services.run.running import (
-    Ending,
     Plainly,
     Results,
     compute_step,
@@ -55,7 +54,7 @@ from pipeline.publish import Manifest, load_manifest
 from pipeline.publish.manifest import manifest_or_none
 from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, StepResult
-from pipeline.run import STEPS_BY_NAME, WRITER, Run
+from pipeline.run import Run
 from pipeline.settings import ExecutionSettings
 
 PUBLISHED = "walltime.version.published"
@@ -177,56 +176,37 @@ def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
 
 
 class Tasks(Plainly):
-    """The tasks of one flow run; later ones know the earlier ones as those that they wait for."""
+    """The tasks of one flow run; publishing waits for all steps, so that Prefect knows that edge too."""
 
     def __init__(self) -> None:
         self.flow_run = str(flow_run.id or "")
-        self._ended: list[State[Any]] = []
+        self._begun: list[Any] = []
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of the function, called as its task."""
-        return TASKS[function](*arguments, wait_for=self._ended)
+        return TASKS[function](*arguments, wait_for=self._begun)
 
     def compute(self, run: Run, work: Path) -> Results:
         """The results of all steps, with a task each; the first failure in the order of the steps is raised."""
         get_run_logger().info("run %s over %s", run.run_id, printable(", ".join(run.log_labels), 2000))
-        begun: dict[str, Any] = {}  # the states of steps that ended here, or the futures of submitted ones
-
-        def given(name: str, folder: Path) -> dict[str, Any]:
-            upstream = {WRITER[table]: begun[WRITER[table]] for table in STEPS_BY_NAME[name].reads}
-            return {"name": name, "run": run, "folder": folder, "upstream": upstream}
-
-        def here(name: str, folder: Path) -> Ending:
-            def end(_: Results) -> StepResult[Path]:
-                begun[name] = _called(given(name, folder))
-                return cast("StepResult[Path]", begun[name].result())
-
-            return end
-
-        def submitted(name: str, folder: Path) -> Ending:
-            arguments = given(name, folder)
-            # A pool resolves futures before it hands them over: it has to be told what they were.
-            edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in arguments["upstream"].values()}
-            begun[name] = cast("TaskRunner[Any]", runner).submit(step, arguments, dependencies={"upstream": edges})
-            return lambda _: begun[name].result()
-
         with task_runner(run.settings.run) as runner:
+
+            def begin(*arguments: Any) -> Any:
+                # A task that is called here gives its state, which later tasks take as a submitted one's future.
+                self._begun.append(submitted(runner, *arguments) if runner else step(*arguments))
+                return self._begun[-1]
+
             try:
-                results = compute_steps(run, work, submitted if runner else here)
+                return compute_steps(run, work, begin, lambda one: one.result(), are_begun_first=runner is not None)
             except BrokenProcessPool:
                 raise _KILLED from None
-            self._ended += [one.state if runner else one for one in begun.values()]
-        return results
 
 
-def _called(arguments: dict[str, Any]) -> State[Any]:
-    """The end of a step that is called here. Prefect itself fails over a Ctrl-C before the task run is known to it."""
-    try:
-        return step(**arguments, return_state=True)
-    except ValueError as error:
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise error.__context__ from None
-        raise
+def submitted(runner: TaskRunner[Any], name: str, run: Run, folder: Path, upstream: Mapping[str, Any]) -> Any:
+    """The future of a step. A pool resolves futures before it hands them over: it has to be told what they were."""
+    arguments = {"name": name, "run": run, "folder": folder, "upstream": upstream}
+    edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in upstream.values()}
+    return runner.submit(step, arguments, dependencies={"upstream": edges})
 
 
 @task(task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE)

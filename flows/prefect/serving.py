@@ -34,6 +34,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
 from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
@@ -65,14 +66,14 @@ LOOK_BACK = timedelta(hours=12)
 """How long after its time a night is made up for, which nobody served."""
 GRACE = timedelta(seconds=45)
 """How long after its time a night may begin before the watch runs it, where the API does not answer."""
-MAKING_S = 30.0
+MAKING = timedelta(seconds=30)
 """How long Prefect may take to make the scheduled flow runs of a deployment anew."""
 REPORT_S = 60.0
 """How long a run may take to report its end after its record has it."""
 LATE = timedelta(minutes=30)
 SILENT = timedelta(minutes=5)
 """How long a flow run may be without a heartbeat, which comes every minute."""
-LONGEST_PAUSE_S = 60.0
+LONGEST_END_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,10 @@ class Served:
     timezone: str
     api: str
 
-
-@dataclass(frozen=True, slots=True)
-class Night:
-    """A night that the API may not know of: when it was due (UTC epoch seconds), and the record of its run."""
-
-    due_s: float
-    run: LastRun
+    def due(self, start: datetime, end: datetime) -> list[datetime]:
+        """The times of nights from `start` to `end`."""
+        schedule = CronSchedule(cron=self.cron, timezone=self.timezone)
+        return list(asyncio.run(schedule.get_dates(start=start, end=end)))
 
 
 def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
@@ -146,45 +144,41 @@ def serve_site(
     folder = Path(settings.output_dir)
     write_text(folder / SERVING / SERVED, json.dumps(asdict(served), indent=1) + "\n")
     with temporary_settings({PREFECT_API_URL: served.api}):
-        watch = Watch(served, config, folder, say)
-        thread, pause_s = Thread(target=copy_context().run, args=(watch.run,), daemon=True), 1.0
+        watch, is_known = Watch(served, config, folder, say), True
+        thread = Thread(target=copy_context().run, args=(watch.run,), daemon=True)
         thread.start()
         try:
             while True:
                 # Prefect's runner sets its own, which fails when that runner is over.
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-                began = time.monotonic()
                 try:
                     watch.report()
                     make_automations(served.name, settings.site.name, options.get("notify"))
                     deployments = deployments_of(served, settings, config, options.get("page"))
                     time.sleep(until_due(served, datetime.now(UTC)))
+                    is_known = True
                     serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
                     return
                 except WalltimeError:
                     raise
                 except Exception as error:  # of several kinds, and groups of them
                     watch.broke_s = time.time()
-                    if time.monotonic() - began > LONGEST_PAUSE_S or pause_s == 1.0:
-                        pause_s = 1.0
+                    if is_known:
                         say(f"Prefect's API at {served.api} is away ({_first(error)}). Nights go on without it.")
-                    time.sleep(pause_s)
-                    pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+                    is_known = False
+                    time.sleep(LOOK_S)
         finally:
-            watch.end()
-            thread.join(LONGEST_PAUSE_S)
+            watch.ended.set()
+            thread.join(LONGEST_END_S)
 
 
 def until_due(served: Served, now: datetime) -> float:
-    """The seconds until a night that is due within MAKING_S, else 0.
+    """The seconds until a night that is due within MAKING, else 0.
 
     Prefect drops the flow runs ahead when it serves a deployment, and makes them again seconds later: one that falls
     due in between would never run. It keeps one that is late.
     """
-    schedule = CronSchedule(cron=served.cron, timezone=served.timezone)
-    (due,) = asyncio.run(schedule.get_dates(n=1, start=now))
-    ahead_s = due.timestamp() - now.timestamp()
-    return ahead_s if ahead_s < MAKING_S else 0.0
+    return max((due.timestamp() - now.timestamp() for due in served.due(now, now + MAKING)[:1]), default=0.0)
 
 
 def _first(error: BaseException) -> str:
@@ -261,84 +255,78 @@ class Watch:
     began_s: float = field(default_factory=time.time)
     broke_s: float = field(default_factory=time.time)
     """When Prefect's runner last ended, which stops the run that it has started (UTC epoch seconds)."""
-    _ended: Event = field(default_factory=Event)
+    ended: Event = field(default_factory=Event)
+    """Set to end the watch, and the run that it has started."""
     _reporting: Lock = field(default_factory=Lock)
     _is_paused: bool = False
     _tried_s: float = 0.0
-    _told: str = ""
-    """The last flow run whose end the API is known to have."""
+    _told: LastRun | None = None
+    """The last run whose end the API is known to have."""
 
     def run(self) -> None:
-        """Look every few seconds until `end`. What fails is said, and the watch goes on."""
-        while not self._ended.wait(LOOK_S):
+        """Look every few seconds until the end. What fails is said, and the watch goes on."""
+        while not self.ended.wait(LOOK_S):
             try:
                 self.look()
             except Exception as error:
                 self.say(f"The watch over the nights goes on after a failure: {_first(error)}.")
 
-    def end(self) -> None:
-        """End the watch, and the run that it has started."""
-        self._ended.set()
-
     def look(self) -> None:
         """Report to the API if it answers; run the last night that was due if nobody else does."""
-        is_away = not answers(self.served.api)
-        if is_away:
+        if is_away := not answers(self.served.api):
             self._keep(self._unreported())
         else:
             self.report()
-        schedule, now = CronSchedule(cron=self.served.cron, timezone=self.served.timezone), datetime.now(UTC)
-        dates = asyncio.run(schedule.get_dates(start=now - LOOK_BACK, end=now - GRACE))
-        night_s = self._missing(dates[-1].timestamp() if dates else None, is_away=is_away)
+        night_s = self._missing(is_away=is_away)
         if night_s is not None and night_s != self._tried_s:
             self._tried_s = night_s
-            self._run_plainly(night_s)
+            self._run_plainly()
 
-    def _missing(self, due_s: float | None, *, is_away: bool) -> float | None:
+    def _missing(self, *, is_away: bool) -> float | None:
         """The time of a night that nobody else runs: a killed one, or the last that was due while the API is away.
 
         One that ran here and is killed is not run again: what has ended it may end it again.
         """
-        last = read_last_run(self.folder)
+        last, now = read_last_run(self.folder), datetime.now(UTC)
         if last is not None and (last.flow_run or last.began_s < self.began_s):
             # Prefect stops a run where its runner ends; it also stops one that a user cancels.
             is_broken = last.state == RunState.STOPPED and last.began_s <= self.broke_s
             if last.state == RunState.KILLED or is_broken:
                 return last.began_s
-        if due_s is None or not is_away or self._is_paused or is_held(self.folder / WORK):
+        dates = self.served.due(now - LOOK_BACK, now - GRACE)
+        if not dates or not is_away or self._is_paused or is_held(self.folder / WORK):
             return None
         # A site that is served for the first time has missed nothing.
+        due_s = dates[-1].timestamp()
         return due_s if due_s > (self.began_s if last is None else last.began_s) else None
 
-    def _run_plainly(self, due_s: float) -> None:
+    def _run_plainly(self) -> None:
         self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")
-        nights, own, began_s = self._unreported(), None, time.time()
+        unreported, own, is_over = self._unreported(), [], False
         command = [*program(), "run", str(self.config.absolute()), "--plain", "--quiet"]
         with subprocess.Popen(command) as process:  # noqa: S603 # nosec B603 # a list of arguments, no shell
-            is_over = False
             while not is_over:
                 is_over = process.poll() is not None
                 # A run that waits for this one may replace its record before the process has ended.
                 last = read_last_run(self.folder)
-                if last is not None and last.pid == process.pid and last.began_s >= began_s - 1:
-                    own = last
-                if not is_over and self._ended.wait(0.2):
+                if last is not None and last.pid == process.pid:
+                    own = [last]
+                if not is_over and self.ended.wait(0.2):
                     process.terminate()
-        if own is not None:
-            self._keep([*nights, Night(due_s, own)])
+        self._keep([*unreported, *own])
 
-    def _unreported(self) -> list[Night]:
-        """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
-        nights: list[Night] = []
+    def _unreported(self) -> list[LastRun]:
+        """The runs that the API has not heard of: those of the file, and the last under Prefect, which may be known."""
+        found: list[LastRun] = []
         with suppress(OSError, ValueError, TypeError):
             text = (self.folder / SERVING / UNREPORTED).read_text(encoding="utf-8")
-            nights = [Night(one["due_s"], read_dataclass(LastRun, one["run"])) for one in parsed_json(text)]
-        last, known = read_last_run(self.folder), {"", self._told, *(one.run.flow_run for one in nights)}
-        is_new = last is not None and last.state != RunState.RUNNING and last.flow_run not in known
-        return [*nights, Night(last.began_s, last)] if last and is_new else nights
+            found = [read_dataclass(LastRun, one) for one in parsed_json(text)]
+        last = read_last_run(self.folder)
+        is_new = last and last.flow_run and last.state != RunState.RUNNING and last not in (*found, self._told)
+        return [*found, last] if last and is_new else found
 
-    def _keep(self, nights: list[Night]) -> None:
-        write_text(self.folder / SERVING / UNREPORTED, json.dumps([asdict(one) for one in nights], indent=1) + "\n")
+    def _keep(self, runs: list[LastRun]) -> None:
+        write_text(self.folder / SERVING / UNREPORTED, json.dumps([asdict(one) for one in runs], indent=1) + "\n")
 
     def report(self) -> None:
         """Tell the API of the nights that ran without it, and of the ends of runs that could not report theirs."""
@@ -348,34 +336,35 @@ class Watch:
             except ObjectNotFound:
                 return
             self._is_paused = deployment.paused or not any(one.active for one in deployment.schedules)
-            nights = self._unreported()
+            runs = self._unreported()
             # A run under Prefect may be about to report its end itself.
-            while nights and (not nights[0].run.flow_run or (nights[0].run.ended_s or 0.0) < time.time() - REPORT_S):
-                night = nights.pop(0)
+            while runs and (not runs[0].flow_run or (runs[0].ended_s or 0.0) < time.time() - REPORT_S):
                 # A run from the command line may have had a server of its own.
                 with suppress(ObjectNotFound):
-                    _tell(client, deployment, night, self.folder)
-                self._told = night.run.flow_run or self._told
-                self._keep(nights)
+                    _tell(client, deployment, runs[0], self.folder)
+                self._told = runs.pop(0)
+                self._keep(runs)
 
 
-def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Night, folder: Path) -> None:
+def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, record: LastRun, folder: Path) -> None:
     """Give the flow run of a night its end: its own one, or the one that was scheduled for then, or a new one."""
-    record, ran = night.run, "`walltime run --plain` ran this night"
     if record.flow_run:
         run, ran = client.read_flow_run(UUID(record.flow_run)), "The run, which could not report its end, went on"
         # A failure of a run that succeeded is that it could not say so.
         if run.state and run.state.is_final() and (run.state.is_completed() or record.state != RunState.SUCCEEDED):
             return
     else:
-        due = datetime.fromtimestamp(night.due_s, UTC)
+        ran, due = "`walltime run --plain` ran this night", datetime.fromtimestamp(record.began_s, UTC)
         asked = {
             "state": {"type": {"any_": ["SCHEDULED"]}},
             "deployment_id": {"any_": [deployment.id]},
-            "expected_start_time": {"after_": due, "before_": due},
+            "expected_start_time": {"before_": due},
         }
-        waiting = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked))
+        waiting = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter.model_validate(asked), sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=1
+        )
         run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
+        due = (waiting and run.expected_start_time) or due
         client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
         client.set_flow_run_state(run.id, Running(), force=True)
     began, ended = (

@@ -387,7 +387,7 @@ def _lock(folder: Path, how: int) -> AbstractContextManager[object] | None:
     """
     with suppress(OSError):
         handle = (folder / store.LOCK).open("rb")
-        if store.locks(handle, folder / store.LOCK, how | fcntl.LOCK_NB):
+        if store.locks(handle, folder / store.LOCK, how):
             return handle
         handle.close()
         return None

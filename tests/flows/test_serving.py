@@ -142,7 +142,7 @@ def test_a_night_due_while_the_api_is_away_runs_without_it_and_is_reported(
     assert load_manifest(out).site == "oxbow"
     monkeypatch.setattr(serving, "REPORT_S", 0.0)
     kept = json.loads((out / "serve" / serving.UNREPORTED).read_text())
-    assert [night["run"]["state"] for night in kept] == ["succeeded"]
+    assert [run["state"] for run in kept] == ["succeeded"]
     n_before = len(runs_of("oxbow"))
     watch.report()
     found = runs_of("oxbow")
@@ -180,7 +180,7 @@ def test_only_a_night_that_nobody_else_runs_is_run(
     write_run(path, replace(record(state, time.time() - age_s), flow_run=str(uuid4()) if of_prefect else ""))
     watch.broke_s = time.time() + 10
     monkeypatch.setattr(serving, "answers", lambda _: not is_away)
-    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _: ran.append(time.time()))
     watch.look()
     watch.look()
     assert len(ran) == int(runs)
@@ -194,7 +194,7 @@ def test_a_paused_schedule_and_a_first_start_run_nothing(
     from flows.prefect import serving
 
     ran: list[float] = []
-    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _: ran.append(time.time()))
     monkeypatch.setattr(serving, "answers", lambda _: False)
     watch.look()
     write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 3600))
@@ -222,7 +222,7 @@ def test_each_night_is_reported_with_its_own_version(
         facts = facts_of(run_id, "oxbow")
         publish(staged, [], facts, output_dir=out, created_s=int(now_s) + number, retention=RETENTION)
     runs = [replace(record("succeeded", now_s - 60, now_s), run_id=run_id) for run_id in ("first", "second")]
-    watch._keep([serving.Night(now_s - 60, run) for run in runs])
+    watch._keep(runs)
     monkeypatch.setattr(serving, "emit_version", lambda manifest, _: told.append(manifest.run_id))
     watch.report()
     assert told == ["first", "second"]
@@ -243,9 +243,9 @@ def test_a_night_is_reported_whose_record_the_next_run_replaces(
         "path.write_text(json.dumps(record | {'run_id': 'next', 'flow_run': 'of the next'}))\n"
     )
     monkeypatch.setattr(serving, "program", lambda: [sys.executable, str(script)])
-    watch._run_plainly(time.time() - 60)
+    watch._run_plainly()
     kept = json.loads((tmp_path / "out/serve" / serving.UNREPORTED).read_text())
-    assert [night["run"]["run_id"] for night in kept] == ["own"]
+    assert [run["run_id"] for run in kept] == ["own"]
 
 
 def test_a_killed_run_is_crashed_also_where_it_sent_no_heartbeat(

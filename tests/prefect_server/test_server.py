@@ -158,7 +158,7 @@ def test_nights_go_on_while_the_server_is_away_and_are_reported(server: Server) 
             wait_for("nights without the server", lambda: log.read_text().count(said) > 1, 600)
         kept = server.folder / "mere/serve/unreported.json"
         # The last run under Prefect stays there for a minute, in case it cannot report its end itself.
-        wait_for("their report", lambda: all(one["run"]["flow_run"] for one in json.loads(kept.read_text())))
+        wait_for("their report", lambda: all(one["flow_run"] for one in json.loads(kept.read_text())))
         assert serving.poll() is None
     done = [run for run in server.runs("mere") if "walltime run --plain" in (run["state"]["message"] or "")]
     assert len(done) > 1 and {run["state_name"] for run in done} == {"Completed"}

@@ -7,7 +7,6 @@ other processes or on workers of Dask: all give the same bytes.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from pipeline.publish.mirror import mirror
 from pipeline.publish.store import find_step, keep_step, keep_steps, step_folders, work_folder
 from pipeline.publish.versions import RETENTION, check_name_free, keep_unpublished
 from pipeline.report import Report, StepResult, Tally
-from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, start_run, step_key
+from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, Step, start_run, step_key
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table
 from pipeline.tables import TABLES
@@ -43,9 +42,6 @@ from pipeline.workers import return_free_memory, using_threads
 
 Results = Mapping[str, StepResult[Path]]
 """The results of steps by the name of the step."""
-
-Ending = Callable[[Results], StepResult[Path]]
-"""Gives the result of a step, from those of the steps before it."""
 
 STEP_THREADS = 2
 """Threads of a step, for the parts of the estimator and for its look-up table; no table depends on it."""
@@ -67,7 +63,7 @@ class Plainly:
 
     def compute(self, run: Run, work: Path) -> Results:
         """The results of all steps of a run, each in a folder in the work folder."""
-        return compute_steps(run, work, lambda name, folder: partial(compute_step, name, run, folder))
+        return compute_steps(run, work, compute_step)
 
 
 PLAINLY = Plainly()
@@ -83,22 +79,20 @@ def run_and_publish(
     """Run every step over the config's logs and publish the tables; returns the path of the manifest."""
     settings = run_settings(Path(config), site, output_dir)
     folder = Path(settings.output_dir)
-    with recorded_run(settings, by.flow_run) as record:
+    with recorded_run(settings, by.flow_run) as log:
         paths = listed_paths(settings, Path(config), logs or ())
-        with naming_path(folder), work_folder(folder, record.log.announce) as work:
+        with naming_path(folder), work_folder(folder, log.announce) as work:
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
-            with record.running(work, run.run_id):
+            with log.running(work, run.run_id):
                 # The steps of the published version are not computed again. Its checks are, as some depend on the time.
                 found = published_results(run, folder)
-                results = (
-                    compute_steps(run, work, lambda name, _: lambda _: found[name]) if found else by.compute(run, work)
-                )
+                results = compute_steps(run, work, lambda name, *_: found[name]) if found else by.compute(run, work)
                 with running_stage("publish"):
                     staged, made = staged_version(results, run)
                     manifest = by.call(publish_checked, staged, made, run.settings)
                 keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
                 if failure := mirror_failure(folder, run.settings.publish.mirror):
-                    record.warn(failure)
+                    log.warn(failure)
                 return str(manifest)
 
 
@@ -133,14 +127,34 @@ def folders_of_steps(run: Run, work: Path) -> dict[str, Path]:
     return folders
 
 
-def compute_steps(run: Run, work: Path, begin: Callable[[str, Path], Ending]) -> Results:
-    """The results of all steps. Each is begun in order by its name and folder; then each is ended in order."""
-    results: dict[str, StepResult[Path]] = {}
-    begun = {name: begin(name, folder) for name, folder in folders_of_steps(run, work).items()}
-    for name, end in begun.items():
-        notify(StageEvent(name, "started"))
-        result = results[name] = end(results)
-        notify(StageEvent(name, "reused" if result.is_reused else "done", result.seconds, result.report))
+def compute_steps(
+    run: Run,
+    work: Path,
+    begin: Callable[..., Any],
+    result_of: Callable[[Any], StepResult[Path]] = lambda begun: begun,
+    *,
+    are_begun_first: bool = False,
+) -> Results:
+    """The results of all steps, in their order.
+
+    `begin` gets the name of a step, the run, the step's folder, and by name what it gave for the steps whose tables
+    this one reads. `are_begun_first`: all steps are begun before the first one is waited for, as in a pool.
+    """
+    folders, begun, results = folders_of_steps(run, work), dict[str, Any](), dict[str, StepResult[Path]]()
+
+    def begin_one(step: Step) -> None:
+        begun[step.name] = begin(
+            step.name, run, folders[step.name], {WRITER[table]: begun[WRITER[table]] for table in step.reads}
+        )
+
+    for step in STEPS if are_begun_first else ():
+        begin_one(step)
+    for step in STEPS:
+        notify(StageEvent(step.name, "started"))
+        if not are_begun_first:
+            begin_one(step)
+        result = results[step.name] = result_of(begun[step.name])
+        notify(StageEvent(step.name, "reused" if result.is_reused else "done", result.seconds, result.report))
     return results
 
 
