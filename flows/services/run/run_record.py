@@ -115,11 +115,19 @@ def ending_of(error: BaseException | None) -> tuple[RunState, Reason, int | None
 
 
 def write_run(path: Path, run: LastRun) -> None:
-    """Write the record of a run as LAST_RUN or RUNNING; nothing where its folder is gone or cannot be written."""
+    """Write the record of a run as LAST_RUN or RUNNING; nothing where its folder is gone or cannot be written.
+
+    A disk that is full, or renames nothing, still takes it in place of the record before.
+    """
+    text = json.dumps(asdict(run), indent=1) + "\n"
     with suppress(OSError):
-        # A run that was killed while it wrote has left a draft.
-        remove_leftovers(path)
-        write_text(path, json.dumps(asdict(run), indent=1) + "\n")
+        try:
+            # A run that was killed while it wrote has left a draft.
+            remove_leftovers(path)
+            write_text(path, text)
+        except OSError:
+            if not path.is_symlink():
+                path.write_text(text, encoding="utf-8")
 
 
 def read_last_run(folder: Path) -> LastRun | None:
