@@ -101,13 +101,13 @@ class VersionEntry:
     """The name that a user gave; empty for a night, and in the entries of earlier releases."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The contents of manifest.json, and its folder. `created_s`: when the version was made; its name has that time."""
 
-    format_version: int
+    format_version: int = FORMAT_VERSION
     run_id: str
-    folder: str
+    folder: str = ""
     created_s: int
     data_newest_end_s: int | None
     site: str
@@ -116,7 +116,7 @@ class Manifest:
     logs: tuple[LogEntry, ...]
     tables: dict[str, TableEntry]
     reports: tuple[dict[str, Any], ...]
-    previous: tuple[VersionEntry, ...]
+    previous: tuple[VersionEntry, ...] = ()
     root: Path
     """The folder that holds the manifest."""
 
@@ -274,13 +274,10 @@ def made_manifest(
         with opened_rows(staged[OBSERVATIONS.name]) as rows:
             newest_end_s = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
     return Manifest(
-        format_version=FORMAT_VERSION,
-        folder="",
         created_s=created_s,
         data_newest_end_s=newest_end_s,
         tables=entries_of(staged),
         reports=tuple(one.as_dict() for one in reports),
-        previous=(),
         root=output_dir,
         **run,
     )

@@ -32,14 +32,13 @@ from pipeline.publish.manifest import (
     VERSIONS,
     Manifest,
     VersionEntry,
-    is_plain_name,
     load_manifest,
     manifest_or_none,
     package_text,
     read_manifest,
 )
 from pipeline.publish.mirror import is_mirrored
-from pipeline.storage import sync_folder, write_text
+from pipeline.storage import FileStamp, file_stamp, sync_folder, write_text
 
 ID_CHARS = 8
 DAY_S = 86_400
@@ -297,7 +296,7 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
             history = read_manifest(output_dir).history
     places, found = {entry.folder: place for place, entry in enumerate(history)}, list[StoredVersion]()
     for path in sorted((output_dir / VERSIONS).glob("[!.]*")):
-        if not is_plain_name(path.name) or not store.holds_tables(path, OWN_FILES):
+        if not store.holds_tables(path, OWN_FILES):
             continue
         # A night lists hundreds of versions: the manifests of those that were published are not read.
         if (place := places.get(path.name)) is not None:
@@ -372,11 +371,10 @@ def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = Non
     raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
 
 
-def _stamp(output_dir: Path) -> tuple[int, int] | None:
+def _stamp(output_dir: Path) -> FileStamp | None:
     """What distinguishes one manifest from the next; None where there is none."""
     with suppress(OSError):
-        status = (output_dir / MANIFEST).stat()
-        return status.st_ino, status.st_mtime_ns
+        return file_stamp(output_dir / MANIFEST)
     return None
 
 

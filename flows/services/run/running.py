@@ -27,7 +27,7 @@ from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest, load_manifest, publish, reading
-from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, keep_blocked, version_before
+from pipeline.publish.checks import CHECKS, CheckResult, check_night, keep_blocked, night_after
 from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
 from pipeline.publish.mirror import mirror
 from pipeline.publish.store import find_step, keep_step, keep_steps, step_folders, work_folder
@@ -222,28 +222,19 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
 
     BlockedVersionError where a check blocks, after the tables were kept.
     """
-    before, reason = version_before(manifest_or_none(made.root), made.site)
-    night = Night(made, staged, made.created_s, settings.checks, before.tables if before else None, reason)
-    results = check_night(night)
+    results = check_night(night_after(manifest_or_none(made.root), made, staged, made.created_s, settings.checks))
     report = checks_report(results)
     made = replace(made, reports=(*made.reports, report.as_dict()))
-    if failed(results, blocking=True):
-        raise _blocked(results, keep_blocked(staged, made), report, made.site)
-    kept = replace(RETENTION, newest=settings.publish.keep_versions)
-    return publish(staged, made, kept)
-
-
-def _blocked(results: Sequence[CheckResult], folder: Path, report: Report, site: str) -> BlockedVersionError:
-    """The error that says which check blocked the publication, what it found and expected, and where the tables are."""
-    blocking = failed(results, blocking=True)
-    modes = f'set checks.{blocking[0].check}.mode to "warn"'
-    how = modes if len(blocking) == 1 else "set their modes under [checks] to warn"
-    sentence = (
-        f"{_findings_text(blocking)}. Nothing was published: the tables published before "
-        f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
-        f"correct the log or the config, or {how}, and run again."
-    )
-    return BlockedVersionError(sentence, report, site)
+    if blocking := [one for one in results if one.blocks]:
+        folder = keep_blocked(staged, made)
+        modes = " and ".join(f"checks.{one.check}.mode" for one in blocking)
+        sentence = (
+            f"{_findings_text(blocking)}. Nothing was published: the tables published before "
+            f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
+            f'correct the log or the config, or set {modes} to "warn", and run again.'
+        )
+        raise BlockedVersionError(sentence, report, made.site)
+    return publish(staged, made, replace(RETENTION, newest=settings.publish.keep_versions))
 
 
 def mirror_failure(folder: Path, to: str | None) -> str:
@@ -264,19 +255,20 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
     `passed` is false where one that blocks has failed. InputError where nothing is published there.
     """
     with reading(folder) as manifest:
-        before, reason = version_before(manifest, manifest.site, published=True)
+        earlier = manifest_or_none(manifest.root, manifest.previous[0].folder) if manifest.previous else None
         files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
         # A run of another release has recorded no settings of checks, or those of others.
         known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in CHECKS}
-        settings = parse_settings({"checks": known}, printable(str(manifest.root)))
-        results = check_night(Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason))
+        settings = parse_settings({"checks": known}, printable(str(manifest.root))).checks
+        night = night_after(earlier, manifest, files, now_s, settings)
+        results = check_night(night)
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
         "folder": manifest.folder,
-        "compared_with": before.run_id if before else None,
-        "not_compared": reason or None,
-        "passed": not failed(results, blocking=True),
+        "compared_with": earlier.run_id if earlier and night.before is not None else None,
+        "not_compared": night.nothing_before if night.before is None else None,
+        "passed": not any(one.blocks for one in results),
         "checks": [asdict(one) for one in results],
     }
 
