@@ -39,7 +39,7 @@ from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import children_end_with_us, deny_world_writing
 from flows.services.initialising import site_slug
 from flows.services.run.prepare import Rerun, sacct_table
-from flows.services.run.run_record import BlockedVersionError, read_last_run
+from flows.services.run.run_record import BlockedVersionError
 from flows.services.run.running import (
     Plainly,
     Results,
@@ -280,8 +280,8 @@ def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
     create_markdown_artifact(version_markdown(manifest, link), f"{key}-summary", f"Accuracy and checks {about}")
     create_table_artifact(changed_rows(manifest, before), f"{key}-changes", f"Rows of the tables {about}")
     create_link_artifact(link, "the site's page" if page else "the tables", f"{key}-page", f"Where to look {about}")
-    if kind == "night" and (last := read_last_run(manifest.root)):
-        emit_version(manifest, last.began_s)
+    if kind == "night":
+        emit_version(manifest, flow_run.scheduled_start_time.timestamp())
 
 
 def _show_failure(error: Exception, sentence: str) -> None:

@@ -143,7 +143,8 @@ def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
 
     A run that does not begin because another one is in progress leaves the other one's record alone.
     """
-    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format)
+    # A run that Prefect starts waits: a night that ran without it may still go on.
+    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format, waits=bool(flow_run))
     log.is_anonymous, log.run = settings.site.anonymise, begun_run(settings.site.name, flow_run)
     began = time.monotonic()
     failure: BaseException | None = None

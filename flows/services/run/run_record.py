@@ -22,8 +22,8 @@ LAST_RUN = "last_run.json"
 RUNNING = "running.json"
 
 SERVING = "serve"
-"""The folder in the output folder with the lock of `walltime serve`, and its two files."""
-SERVED, UNREPORTED = "served.json", "unreported.json"
+"""The folder in the output folder with the lock of `walltime serve`, and the file that says what it serves."""
+SERVED = "served.json"
 
 
 class BlockedVersionError(WalltimeError):

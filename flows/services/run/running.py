@@ -24,9 +24,9 @@ from flows.services.run.prepare import (
 from flows.services.run.run_record import BlockedVersionError
 from flows.services.run_log import recorded_run
 from pipeline.config_file import parse_settings
-from pipeline.errors import InputError, WalltimeError, printable
+from pipeline.errors import WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
-from pipeline.publish import Manifest, load_manifest, publish, reading
+from pipeline.publish import Manifest, publish, reading
 from pipeline.publish.checks import CHECKS, CheckResult, check_night, keep_blocked, night_after
 from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
 from pipeline.publish.mirror import mirror
@@ -84,9 +84,7 @@ def run_and_publish(
         with naming_path(folder), work_folder(folder, log.announce) as work:
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
             with log.running(work, run.run_id):
-                # The steps of the published version are not computed again. Its checks are, as some depend on the time.
-                found = published_results(run, folder)
-                results = compute_steps(run, work, lambda name, *_: found[name]) if found else by.compute(run, work)
+                results = by.compute(run, work)
                 with running_stage("publish"):
                     staged, made = staged_version(results, run)
                     manifest = by.call(publish_checked, staged, made, run.settings)
@@ -178,26 +176,6 @@ def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepRe
         # A process that waits for its next step would keep the memory of this one from the others.
         return_free_memory()
     return replace(result, seconds=time.monotonic() - began)
-
-
-def published_results(run: Run, folder: Path) -> Results | None:
-    """The results of the steps as they are published, if the published version is the intact result of this very run.
-
-    The steps count as reused then.
-    """
-    try:
-        manifest = load_manifest(folder)
-        if manifest.run_id != run.run_id:
-            return None
-        tables = {name: manifest.path(name) for name in PUBLISHED}
-    except InputError:
-        return None
-    # The reports of the steps come first and in their order; that of the checks is made again.
-    reports = [Report.from_dict(plain) for plain in manifest.reports[: len(STEPS)]]
-    return {
-        step.name: StepResult({name: tables[name] for name in step.writes if name in tables}, report, is_reused=True)
-        for step, report in zip(STEPS, reports, strict=True)
-    }
 
 
 def staged_version(results: Results, run: Run, name: str = "") -> tuple[dict[str, Path], Manifest]:
