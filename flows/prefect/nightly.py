@@ -14,7 +14,7 @@ out with a warning: the tables are published.
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
@@ -193,7 +193,7 @@ class Tasks(Plainly):
 
             def begin(*arguments: Any) -> Any:
                 # A task that is called here gives its state, which later tasks take as a submitted one's future.
-                self._begun.append(submitted(runner, *arguments) if runner else step(*arguments))
+                self._begun.append(submitted(runner, *arguments) if runner else _called(*arguments))
                 return self._begun[-1]
 
             try:
@@ -207,6 +207,16 @@ def submitted(runner: TaskRunner[Any], name: str, run: Run, folder: Path, upstre
     arguments = {"name": name, "run": run, "folder": folder, "upstream": upstream}
     edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in upstream.values()}
     return runner.submit(step, arguments, dependencies={"upstream": edges})
+
+
+def _called(*arguments: Any) -> State[Any]:
+    """The end of a step that is called here. Prefect itself fails over a Ctrl-C before the task run is known to it."""
+    try:
+        return step(*arguments)
+    except ValueError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
 
 
 @task(task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE)
@@ -234,31 +244,29 @@ keep = task(name="keep", task_run_name="keep", persist_result=False, cache_polic
 TASKS: dict[Callable[..., Any], Task[..., Any]] = {sacct_table: sacct, publish_checked: publish, keep_unpublished: keep}
 
 
-@contextmanager
-def task_runner(settings: ExecutionSettings) -> Iterator[TaskRunner[Any] | None]:
+def task_runner(settings: ExecutionSettings) -> AbstractContextManager[TaskRunner[Any] | None]:
     """Where steps are submitted to as the settings say; None: they are called in this process."""
-    with ExitStack() as stack:
-        if settings.dask:
-            yield _dask_runner(settings.dask, stack)
-        elif settings.processes > 1:
-            yield stack.enter_context(ProcessPoolTaskRunner(max_workers=settings.processes))
-        else:
-            yield None
+    if settings.dask:
+        return _dask_runner(settings.dask)
+    return ProcessPoolTaskRunner(max_workers=settings.processes) if settings.processes > 1 else nullcontext()
 
 
-def _dask_runner(address: str, stack: ExitStack) -> TaskRunner[Any]:
+@contextmanager
+def _dask_runner(address: str) -> Iterator[TaskRunner[Any]]:
     try:
         from prefect_dask import DaskTaskRunner  # noqa: PLC0415  (an extra)
     except ImportError:
         found, do = "no package prefect-dask", "install it with pip install 'walltime[dask]'"
         raise ConfigError("run.dask", found, "the extra dask", do) from None
-    try:
-        runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
-        runner.client  # noqa: B018 - it connects
-    except (OSError, TimeoutError, ValueError) as error:
-        found = f"no answer at {printable(address)} ({printable(str(error), 200)})"
-        raise InputError("run.dask", found, "the address of a Dask scheduler", "start it, or remove run.dask") from None
-    return cast("TaskRunner[Any]", runner)
+    with ExitStack() as stack:
+        try:
+            runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
+            runner.client  # noqa: B018 - it connects
+        except (OSError, TimeoutError, ValueError) as error:
+            found = f"no answer at {printable(address)} ({printable(str(error), 200)})"
+            expected, do = "the address of a Dask scheduler", "start it, or remove run.dask"
+            raise InputError("run.dask", found, expected, do) from None
+        yield runner
 
 
 def show(call: Callable[..., None], *arguments: Any) -> None:

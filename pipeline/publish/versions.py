@@ -315,11 +315,9 @@ def find_version(output_dir: Path, text: str) -> StoredVersion:
     matches = named or [one for one in versions if text and one.folder.startswith(text)]
     if len(matches) == 1:
         return matches[0]
-    if matches:
-        listed = ", ".join(one.folder for one in matches[:5])
-        raise InputError(where, f"{len(matches)} versions named {printable(text)}", f"one of them, as in {listed}")
-    listed = ", ".join(one.name or one.folder for one in versions[:5]) or "a folder with versions"
-    found = f"no version {printable(text) or '(an empty name)'}"
+    listed = ", ".join(one.name or one.folder for one in (matches or versions)[:5]) or "a folder with versions"
+    how_many = f"{len(matches)} versions named" if matches else "no version"
+    found = f"{how_many} {printable(text) or '(an empty name)'}"
     raise InputError(where, found, f"one of {listed}", "`walltime versions list` lists them")
 
 

@@ -88,7 +88,7 @@ def run_and_publish(
                 with running_stage("publish"):
                     staged, made = staged_version(results, run)
                     manifest = by.call(publish_checked, staged, made, run.settings)
-                keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
+                keep_steps(work, {path.parent.name for one in results.values() for path in one.tables.values()})
                 if failure := mirror_failure(folder, run.settings.publish.mirror):
                     log.warn(failure)
                 return str(manifest)
