@@ -139,7 +139,7 @@ def _failures_in(log: "RunLog") -> Iterator[None]:
         except (WalltimeError, OSError) as error:
             if not log.is_json:
                 raise
-            if not log.has_ended:
+            if log.run.ended_s is None:
                 log.ended(None, error)
             sys.exit(error.exit_code if isinstance(error, WalltimeError) else WalltimeError.exit_code)
 

@@ -77,6 +77,24 @@ def test_tables_cleaning_and_coverage(tmp_path: Path) -> None:
     assert "walltime_last_run_state" not in found and "walltime_newest_job_timestamp_seconds" not in found
 
 
+def test_a_failed_run_is_recorded_where_the_disk_renames_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / LAST_RUN, replace(RUN, state=RunState.SUCCEEDED))
+
+    def failing(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", failing)
+    write_run(tmp_path / LAST_RUN, replace(RUN, state=RunState.FAILED))
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    write_run(tmp_path / "link", RUN)
+    last = read_last_run(tmp_path)
+    assert last is not None and last.state == RunState.FAILED and not (tmp_path / "elsewhere").exists()
+    write_run(tmp_path / "none" / LAST_RUN, RUN)
+    assert not (tmp_path / "none").exists()
+
+
 def test_the_last_run_and_its_steps(tmp_path: Path) -> None:
     put(tmp_path / "out")
     steps = {"ingest": StepFacts(2.5, 10, False), "publish": StepFacts(0.5, None, False)}
