@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.services.files.os_errors import naming_path, os_failure
+from flows.services.files.os_errors import naming_path, sentence_of
 from flows.services.schedulers import (
     SLURM,
     change_limits,
@@ -50,41 +50,6 @@ KNOWN_S = 60.0
 """So long after its submit sacct should know a job."""
 MOST_ASKED = 1000
 """Jobs whose submit lines are asked for in one round."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What a round did."""
-
-    n_running: int
-    """Running jobs,"""
-    n_ours: int
-    """and how many of them run under a limit of ours below their request."""
-    n_waiting: int
-    changes: Sequence[Change]
-    refused: Mapping[str, str]
-    """By job id what scontrol said where a change was not made."""
-    left: Mapping[str, int]
-    complaints: Sequence[str]
-    """What could not be known, or should be mended, in sentences."""
-    is_dry_run: bool
-    took_s: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same in plain values for JSON."""
-        rows = [
-            {
-                "job_id": one.job.job_id, "user": one.job.values.get("user"), "is_running": one.job.start_s is not None,
-                "from_s": one.job.planned_s, "to_s": one.to_s, "asked_s": one.job.asked_s, "why": one.why,
-                "refused": self.refused.get(one.job.job_id),
-            }
-            for one in self.changes
-        ]  # fmt: skip
-        return {
-            "running": self.n_running, "ours": self.n_ours, "waiting": self.n_waiting, "changes": rows,
-            "left": dict(self.left), "complaints": list(self.complaints), "dry_run": self.is_dry_run,
-            "took_s": self.took_s,
-        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -133,8 +98,13 @@ class Guard:
         """Time between two rounds."""
         return self._rules.round_s
 
-    def run_round(self, now_s: float) -> Round:
-        """One round; InputError where squeue or scontrol cannot be asked, and then the next one comes soon."""
+    def run_round(self, now_s: float) -> dict[str, Any]:
+        """One round; InputError where squeue or scontrol cannot be asked, and then the next one comes soon.
+
+        Returns the numbers of jobs that run, that run under a limit of `ours` below their request, and that wait; the
+        changes, with what scontrol said of a `refused` one; why others are left alone; and in sentences the complaints:
+        what could not be known, or should be mended.
+        """
         began, complaints = time.monotonic(), list[str]()
         with _noting(complaints):
             self._known = self.settings()
@@ -168,11 +138,20 @@ class Guard:
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
             with _noting(complaints), naming_path(self.folder / HEARTBEAT_FILE):
                 write_bytes(self.folder / HEARTBEAT_FILE, f"{now_s:.0f}\n".encode())
+        rows = [
+            {
+                "job_id": one.job.job_id, "user": one.job.values.get("user"), "is_running": one.job.start_s is not None,
+                "from_s": one.job.planned_s, "to_s": one.to_s, "asked_s": one.job.asked_s, "why": one.why,
+                "refused": refused.get(one.job.job_id),
+            }
+            for one in shown
+        ]  # fmt: skip
         n_ours = sum((set_s_of(one.comment) or 0) > 0 and (one.planned_s or 0) < (one.asked_s or 0) for one in urgent)
-        return Round(
-            len(urgent), n_ours, len(jobs) - len(urgent), shown, refused, rest.left, complaints,
-            self.is_dry_run or is_trying, time.monotonic() - began,
-        )  # fmt: skip
+        return {
+            "running": len(urgent), "ours": n_ours, "waiting": len(jobs) - len(urgent), "changes": rows,
+            "left": dict(rest.left), "complaints": complaints, "dry_run": self.is_dry_run or is_trying,
+            "took_s": time.monotonic() - began,
+        }  # fmt: skip
 
     def _ask_controller(self, now_s: float, complaints: list[str]) -> float:
         """The time by slurmctld's clock, by which it ends jobs; the margin follows its OverTimeLimit."""
@@ -288,7 +267,7 @@ class _noting(suppress):  # noqa: N801 # it is used as a function
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         is_ours = super().__exit__(kind, error, trace)
         if is_ours and error is not None:
-            self._complaints.append(printable(str(os_failure(error) if isinstance(error, OSError) else error), 400))
+            self._complaints.append(printable(sentence_of(error), 400))
         return bool(is_ours)
 
 

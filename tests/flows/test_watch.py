@@ -93,7 +93,7 @@ def live_table(site: Site) -> Path:
 
 def damage_beside(site: Site) -> list[str]:
     """The files beside the versions that the doctor finds damaged."""
-    return [one.where for one in diagnose(site.out, JANUARY_S, DAY_S).findings if one.check == "live"]
+    return [one["where"] for one in diagnose(site.out, JANUARY_S, DAY_S)["findings"] if one["check"] == "live"]
 
 
 def test_new_jobs_enter_the_state_that_answers(site: Site, walltime: Walltime) -> None:

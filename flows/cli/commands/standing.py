@@ -17,11 +17,11 @@ from flows.services.quantities import seconds
 from pipeline.errors import InputError
 
 if TYPE_CHECKING:
-    from flows.services.doctor import Diagnosis
     from flows.services.initialising import Machine
 
-WARNING_EXIT = 3
-ERROR_EXIT = 4
+EXIT_CODES = {"warning": 3, "error": 4}
+OUTCOMES = {"note": "Nothing needs to be done", "warning": "There is a warning", "error": "Something is broken"}
+"""By the worst level of a diagnosis."""
 
 
 def init(
@@ -150,40 +150,21 @@ def doctor(
         else:
             write_page(metrics, text)
         return None
-    from flows.services.doctor import Level, diagnose
+    from flows.services.doctor import diagnose
 
     oldest_s = int(seconds(max_age, "--max-age"))
     found = diagnose(target or published_folder(None), int(time.time()), oldest_s, os.environ, is_deep=deep)
-    code = {Level.WARNING: WARNING_EXIT, Level.ERROR: ERROR_EXIT}.get(found.worst or Level.NOTE, 0)
-    return Answer(diagnosis_facts(found), view_diagnosis(found), exit_code=code)
+    return Answer(found, view_diagnosis(found), exit_code=EXIT_CODES.get(found["worst"], 0))
 
 
-_SENTENCES = {
-    0: "Nothing needs to be done",
-    1: "There is a warning",
-    2: "Something is broken",
-}
-
-
-def view_diagnosis(found: "Diagnosis") -> Iterator[Block]:
+def view_diagnosis(found: Mapping[str, Any]) -> Iterator[Block]:
     """Each finding with what to do, then one line on the whole."""
-    for one in found.findings:
-        yield Exact(f"{one.level.name.lower():<8} {one.check}: {one.where}")
-        yield Exact(f"         found {one.found}")
-        yield Exact(f"         do: {one.do}")
-    named = "the config" if found.root is None else found.root
-    checked = f"{len(found.checked)} checks of {named}"
-    yield Exact(f"All {checked} passed." if found.worst is None else f"{_SENTENCES[found.worst]}: {checked}.")
-
-
-def diagnosis_facts(found: "Diagnosis") -> dict[str, Any]:
-    """The diagnosis in plain values for JSON."""
-    findings = [
-        {"check": one.check, "level": one.level.name.lower(), "where": one.where, "found": one.found, "do": one.do}
-        for one in found.findings
-    ]
-    worst = None if found.worst is None else found.worst.name.lower()
-    return {"output_dir": found.root, "worst": worst, "checked": found.checked, "findings": findings}
+    for one in found["findings"]:
+        yield Exact(f"{one['level']:<8} {one['check']}: {one['where']}")
+        yield Exact(f"         found {one['found']}")
+        yield Exact(f"         do: {one['do']}")
+    checked = f"{len(found['checked'])} checks of {found['output_dir'] or 'the config'}"
+    yield Exact(f"{OUTCOMES[found['worst']]}: {checked}." if found["worst"] else f"All {checked} passed.")
 
 
 def view_checks(found: Mapping[str, Any]) -> Iterator[Block]:
