@@ -23,7 +23,6 @@ from flows.services.quantities import clock, instant, memory_text
 from pipeline.errors import InputError, WalltimeError, printable
 
 if TYPE_CHECKING:
-    from flows.services.exporting import Exported
     from flows.services.guard import Guard
     from flows.services.watching import Watch
 
@@ -54,12 +53,10 @@ def export(
       walltime export slurm-plugin --for slurm --from my-site-tables
       walltime export tables --for csv
     """
-    from dataclasses import asdict
-
     from flows.services.exporting import export as write
 
-    exported = write(published, scheduler, folder, config, os.environ)
-    return Answer(asdict(exported), view_exported(exported))
+    found = write(published, scheduler, folder, config, os.environ)
+    return Answer(found, view_exported(found))
 
 
 def limits(
@@ -223,18 +220,18 @@ def _ending_on_signals() -> Iterator[threading.Event]:
 MOST_ROWS = 20
 
 
-def view_exported(exported: "Exported") -> Iterator[Block]:
+def view_exported(found: Mapping[str, Any]) -> Iterator[Block]:
     """What was written, from which run, and how to install it."""
-    names = f", {exported.n_names:,} job names" if exported.n_names else ""
-    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates{names}"
-    if exported.install:
-        done = "jobs are planned by their estimates" if exported.mode == "limit" else "no job changes"
-        until_s = exported.newest_end_s + int(exported.max_age_days * 86_400)
-        yield f"export.mode is {exported.mode}: {done}. The estimates are used until {instant(until_s)}."
-    yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in exported.files.items())
-    if exported.install:
+    names = f", {found['n_names']:,} job names" if found["n_names"] else ""
+    yield f"Run {found['run_id']} of site {found['site']}: {found['n_estimates']:,} estimates{names}"
+    if found["install"]:
+        done = "jobs are planned by their estimates" if found["mode"] == "limit" else "no job changes"
+        until_s = found["newest_end_s"] + int(found["max_age_days"] * 86_400)
+        yield f"export.mode is {found['mode']}: {done}. The estimates are used until {instant(until_s)}."
+    yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in found["files"].items())
+    if found["install"]:
         yield ""
-        yield from map(Exact, exported.install.split("\n"))
+        yield from map(Exact, found["install"].split("\n"))
 
 
 def view_round(found: Mapping[str, Any], now_s: float) -> Iterator[Block]:
