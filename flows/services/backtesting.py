@@ -22,7 +22,6 @@ from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
 from pipeline.settings import RunSettings
-from pipeline.tables import BACKTEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +168,6 @@ def _check_leaks(jobs: pa.Table, task: Task, estimators: Mapping[str, Estimator]
                 check_no_look_ahead(call, past)
             except WalltimeError as error:
                 raise type(error)(f"{method}: {error}") from None
-
-
-def joined_tables(results: Sequence[BacktestResult]) -> pa.Table:
-    """BACKTEST of all logs."""
-    return BACKTEST.check(pa.concat_tables([result.table for result in results], promote_options="default"))
 
 
 LAST_SHARE = 0.98

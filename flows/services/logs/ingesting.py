@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.files.os_errors import config_settings, naming_path
-from flows.services.files.process_guards import unwinding_on_signals
 from flows.services.files.table_files import check_suffix, scratch_folder, write_any_batches
 from flows.services.quantities import instant_s, seconds
 from pipeline.config_file import parse_settings
@@ -118,16 +117,8 @@ def write_jobs(
         do = "give the table itself to walltime run, backtest or clean"
         raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
-    created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with naming_path(out), unwinding_on_signals(), scratch_folder(out) as scratch:
-            to = OnDisk(out, beside, scratch, write_any_batches)
-            *_, report = ingest(logs, site, how, earlier, to=to)
-    finally:
-        for folder in created:
-            with suppress(OSError):
-                folder.rmdir()
+    with scratch_folder(out) as scratch:
+        *_, report = ingest(logs, site, how, earlier, to=OnDisk(out, beside, scratch, write_any_batches))
     return report, {"jobs": out} | ({"unreadable": beside} if beside.exists() else {})
 
 
