@@ -15,14 +15,14 @@ from flows.pages.blocks import Block, Detail, Figure, Grid, Heading, columns, nu
 from flows.pages.charts import Axis, Bars, Chart, Key, Mark, Panel, named_rows, rule, stairs
 from flows.services.logs.cleaning import Cleaned
 from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
-from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.occupancy import mean_busy, occupancy_of
 from pipeline.report import total
 from pipeline.schema import Flag
 
 BURSTS_SHOWN, BURSTS_ON_PAGE = 10, 2000
 MAX_DAYS_DRAWN = 800
 LANES, INTERVALS = 40, 400
+MOST_PROCS = 2**40
+"""Larger sizes are errors in the log."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -235,13 +235,13 @@ def _spread(cleaned: Cleaned, kept: Bools, legend: list[Key]) -> Chart:
 
 def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo, legend: list[Key]) -> Chart:
     """Mean busy processors in equal intervals, of all jobs and of kept jobs, beside those of the machine if known."""
-    size = cleaned.settings.site.max_procs
-    arrays = JobArrays(cleaned.jobs, cleaned.settings.site, settings=cleaned.settings.clean)
-    steps = occupancy_of(arrays, _is_plausible(cleaned.jobs))
-    if not len(steps.busy):
+    jobs, size = cleaned.jobs, cleaned.settings.site.max_procs
+    start_s, end_s, procs = floats(jobs, "start_s"), floats(jobs, "end_s"), job_procs(jobs)
+    ran = (end_s > start_s) & (start_s >= EARLIEST_S) & (end_s < LATEST_S) & (procs < MOST_PROCS) & _is_plausible(jobs)
+    if not ran.any():
         return Chart("", ())
-    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
-    of_all, of_kept = (np.nan_to_num(mean_busy(one, edges_s)) for one in (steps, occupancy_of(arrays, kept)))
+    edges_s = np.linspace(start_s[ran].min(), end_s[ran].max(), INTERVALS + 1)
+    of_all, of_kept = (_mean_busy(start_s[one], end_s[one], procs[one], edges_s) for one in (ran, ran & kept))
     marks: list[Mark] = [Bars(edges_s[:-1], edges_s[1:], np.zeros(INTERVALS), of_kept), stairs(edges_s, of_all)]
     if size:
         marks.append(rule(y=size, dash="5 3", colour="flurry"))
@@ -253,6 +253,21 @@ def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo, legend: list[Key]) -> C
         f"Processors busy, as means over {INTERVALS} equal stretches of the log.{unknown}",
         legend,
     )
+
+
+def _mean_busy(start_s: Floats, end_s: Floats, procs: Floats, edges_s: Floats) -> Floats:
+    """Mean number of busy processors between each edge and the next."""
+
+    def work(times_s: Floats) -> Floats:
+        """Processor-seconds by each edge, if jobs that begin at these times did not end."""
+        order = np.argsort(times_s)
+        sums = (np.concatenate([[0.0], np.cumsum(one[order])]) for one in (procs, procs * (times_s - edges_s[0])))
+        n_procs, late = (one[np.searchsorted(times_s[order], edges_s)] for one in sums)
+        found: Floats = (edges_s - edges_s[0]) * n_procs - late
+        return found
+
+    mean: Floats = np.diff(work(start_s) - work(end_s)) / np.diff(edges_s)
+    return mean
 
 
 def _lanes(cleaned: Cleaned, bursts: Rows, zone: ZoneInfo) -> Iterator[Block]:

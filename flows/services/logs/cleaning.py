@@ -106,14 +106,9 @@ def _names(jobs: pa.Table, column: str) -> str:
 
 
 def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:
-    ahead = burst["machine_weeks"]
     # Probes and timers run through the whole log and have no machine-weeks.
-    return (
-        burst["tier"] != "remove",
-        -(float("inf") if ahead is None else ahead),
-        -burst["n_jobs"],
-        burst["burst_id"],
-    )
+    ahead = float("inf") if burst["machine_weeks"] is None else burst["machine_weeks"]
+    return burst["tier"] != "remove", -ahead, -burst["n_jobs"], burst["burst_id"]
 
 
 def clean_jobs(path: Path, config: Path | None) -> Cleaned:
