@@ -17,7 +17,7 @@ from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import TRAIN_SHARE, Way, past_of
-from pipeline.evaluate.later_scores import Scored, figures, later_scores
+from pipeline.evaluate.later_scores import figures, later_scores
 from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
@@ -61,34 +61,18 @@ class BacktestResult:
     def rows(self, part: str, way: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """The rows of a part in plain values, of one way (default: the first)."""
         way = self.ways[0] if way is None else way
-        return [row for row in self.table.to_pylist() if row["part"] == part and way_of(row) == way]
+        return [row for row in self.table.to_pylist() if row["part"] == part and way.items() <= row.items()]
 
     @property
     def ways(self) -> list[dict[str, Any]]:
-        """The ways of the backtest, as their columns."""
-        return ways_of(self.table.select(WAY_COLUMNS).to_pylist())
+        """The ways of the backtest, as their columns, in order of appearance."""
+        rows = self.table.select(["stale_days", "learnt_from"]).to_pylist()
+        return list({tuple(row.values()): row for row in rows}.values())
 
     @property
     def ranked(self) -> list[Mapping[str, Any]]:
         """Each method over all jobs, least mean absolute error first."""
         return ranked(self.rows("all"))
-
-
-WAY_COLUMNS = ["stale_days", "learnt_from"]
-
-
-def way_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a row that say what its estimates knew."""
-    return {name: row[name] for name in WAY_COLUMNS}
-
-
-def ways_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The distinct ways, in order of appearance."""
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        if way_of(row) not in found:
-            found.append(way_of(row))
-    return found
 
 
 def ways(staleness: Sequence[str], *, compare_cleaning: bool) -> tuple[Way, ...]:
@@ -174,33 +158,20 @@ LAST_SHARE = 0.98
 """Cuts lie between the training share and this share of the jobs, in order of submit."""
 
 
-def score_predictions(task: Task) -> dict[float, Scored]:
-    """Scores by days ahead (1, 7) of the predictions that daily runs over a log would have published.
+def score_predictions(task: Task) -> list[dict[str, Any]]:
+    """Figures by days ahead (1, 7) of the predictions that daily runs over a log would have published.
 
+    They are of all scored jobs; of those on counts that had run and had not run; and of those on rows that are ok.
     InputError where no later job can be scored.
     """
-    settings = task.settings
     name = printable(task.log, 40)
-    flagged, _ = flagged_jobs(task.paths, settings, task.log)
+    flagged, _ = flagged_jobs(task.paths, task.settings, task.log)
     with running_stage(f"{name}: predict"):
-        found = later_scores(flagged, settings, (TRAIN_SHARE, LAST_SHARE))
+        found = later_scores(flagged, task.settings, (TRAIN_SHARE, LAST_SHARE))
     if not found:
         raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs of groups that had run before")
-    return found
-
-
-def subsets_of(scored: Scored) -> dict[str, Scored]:
-    """All scored jobs; those on counts that had run and had not run; those on rows whose reliability is ok."""
-    return {
-        "all": scored,
-        "ran before": scored.take(scored.is_seen),
-        "never ran": scored.take(~scored.is_seen),
-        "ok": scored.take(scored.is_ok),
-    }
-
-
-def scores_as_dicts(found: dict[float, Scored]) -> list[dict[str, Any]]:
-    """Per number of days ahead the figures of each subset."""
-    return [
-        {"days": days, **{name: figures(part) for name, part in subsets_of(one).items()}} for days, one in found.items()
-    ]
+    rows = []
+    for days, one in found.items():
+        parts = {"ran before": one.take(one.is_seen), "never ran": one.take(~one.is_seen), "ok": one.take(one.is_ok)}
+        rows.append({"days": days} | {part: figures(scored) for part, scored in {"all": one, **parts}.items()})
+    return rows

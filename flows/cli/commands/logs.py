@@ -180,7 +180,7 @@ def backtest(
     """
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
     from flows.pages.backtest import backtest_blocks
-    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions, scores_as_dicts
+    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions
     from flows.services.files.table_files import check_paths
 
     check_paths({"--out": out, "--errors": errors}, report)
@@ -189,7 +189,7 @@ def backtest(
         compare_cleaning=compare_cleaning, lists_errors=errors is not None,
     )  # fmt: skip
     if predictions:
-        scored = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
+        scored = [{"log": task.log, "rows": score_predictions(task)} for task in tasks]
         return Answer({"logs": scored}, view_later(scored))
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
