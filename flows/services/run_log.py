@@ -19,7 +19,7 @@ from typing import Any, Literal, TextIO
 
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.metrics import folder_metrics
-from flows.services.progress import StageEvent, also_listening
+from flows.services.progress import StageEvent, listening
 from flows.services.run.run_record import (
     LAST_RUN,
     RUNNING,
@@ -181,7 +181,7 @@ def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[Recorded
     found, began = RecordedRun(log, started), time.monotonic()
     failure: BaseException | None = None
     try:
-        with also_listening(found.follow):
+        with listening(found.follow):
             yield found
     except BaseException as error:
         failure = error
