@@ -11,16 +11,16 @@ import shutil
 import socket
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import mode
 from string import Template
-from zoneinfo import ZoneInfo
+from zoneinfo import available_timezones
 
-from flows.services.schedulers import SCHEDULERS, Node, controller
+from flows.services.schedulers import OPENPBS, SLURM, Node, controller
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest.inspect import inspect
@@ -85,15 +85,15 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
             cluster = name
             with suppress(InputError):
                 cluster = controller(environment).cluster or name
-            told = [f"sacct ({sacct}) answers", *_partitions(environment)]
-            nodes = SCHEDULERS["slurm"].nodes(environment)
-            return Machine(cluster, zone, keys={"kind": "sacct", "since": "90d"}, seen=told, nodes=nodes)
+            told = [f"sacct ({sacct}) answers", *SLURM.limits(environment)]
+            keys = {"kind": "sacct", "since": "90d"}
+            return Machine(cluster, zone, keys=keys, seen=told, nodes=SLURM.nodes(environment))
         seen.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
             keys = {"kind": "folder", "folder": str(folder), "pattern": "[12]*"}
-            told = [*seen, f"the accounting files in {folder} are there", *_queues(environment)]
-            return Machine(name, zone, keys=keys, seen=told, nodes=SCHEDULERS["pbs"].nodes(environment))
+            told = [*seen, f"the accounting files in {folder} are there", *OPENPBS.limits(environment)]
+            return Machine(name, zone, keys=keys, seen=told, nodes=OPENPBS.nodes(environment))
     found = "; ".join(seen) or "no sacct on PATH and no accounting folder of PBS"
     raise InputError("this machine", printable(found, 500), "one of them, or a log", "give --log PATH")
 
@@ -120,35 +120,6 @@ def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> s
     return ""
 
 
-def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What a program prints; empty where it is absent or fails."""
-    with suppress(InputError):
-        return run(command, environment, _TIMEOUT_S, "").decode("utf-8", "replace")
-    return ""
-
-
-def _partitions(environment: Mapping[str, str]) -> list[str]:
-    """A sentence on each partition: its default and largest time limit, and its GPUs; none where sinfo is silent."""
-    said = _said(["sinfo", "--all", "--noheader", "--format=%R|%L|%l|%G"], environment)
-    found: dict[str, list[str]] = {}
-    for partition, default, most, gres in re.findall(r"(?m)^(.*)\|(.*)\|(.*)\|(.*)$", said):
-        told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
-        told += [gres] if gres not in ("(null)", "", *told) else []
-    return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
-
-
-def _queues(environment: Mapping[str, str]) -> list[str]:
-    """A sentence on each queue of a PBS with a time limit."""
-    try:
-        queues = json.loads(_said(["qstat", "-Q", "-f", "-F", "json"], environment))["Queue"]
-        limits = {name: [queues[name].get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max")]
-                  for name in queues}  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return []
-    return [f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}"
-            for name, (default, most) in limits.items() if default or most]  # fmt: skip
-
-
 def _pbs_folders(environment: Mapping[str, str], root: Path) -> list[Path]:
     homes = [environment["PBS_HOME"]] if environment.get("PBS_HOME") else []
     with suppress(OSError, UnicodeDecodeError):
@@ -163,15 +134,7 @@ def _timezone(environment: Mapping[str, str], root: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
         candidates.append((root / "etc/timezone").read_text(encoding="utf-8").strip())
     candidates.append(str((root / "etc/localtime").resolve()).partition("zoneinfo/")[2])
-    return next((name for name in candidates if name and _is_zone(name)), "UTC")
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        return False
-    return True
+    return next((name for name in candidates if name in available_timezones()), "UTC")
 
 
 _SOURCE_COMMENTS = {
@@ -309,7 +272,7 @@ def write_units(
     if (folder / PREFECT_UNIT).exists():
         # Another site has it: one server serves both.
         del files[folder / PREFECT_UNIT]
-    _refuse_existing(list(files))
+    _refuse_existing(files)
     folder.mkdir(parents=True, exist_ok=True)
     _write_new(files)
     return tuple(files)
@@ -321,7 +284,7 @@ def program() -> list[str]:
     return [str(beside)] if os.access(beside, os.X_OK) else [sys.executable, "-m", "flows.cli"]
 
 
-def _refuse_existing(paths: list[Path]) -> None:
+def _refuse_existing(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.exists():
             do = "remove it, or choose another name"
@@ -330,9 +293,5 @@ def _refuse_existing(paths: list[Path]) -> None:
 
 def _write_new(texts: Mapping[Path, str]) -> None:
     for path, text in texts.items():
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            _refuse_existing([path])
-            raise
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
@@ -33,6 +33,7 @@ from pipeline.limits.plan import Change, PendingJob, Reservation
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
 
+T = TypeVar("T")
 _DO = "check that it works in a terminal"
 _KIB_PER_MIB = 1024.0
 
@@ -59,6 +60,9 @@ class Scheduler:
     ask_nodes: Sequence[str]
     """The same of nodes."""
     nodes_of: Callable[[str], list[Node]]
+    ask_limits: Sequence[str]
+    """The same of the time limits of partitions or queues, a sentence each."""
+    limits_of: Callable[[str], list[str]]
 
     def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
         """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
@@ -75,10 +79,18 @@ class Scheduler:
     def nodes(self, environment: Mapping[str, str]) -> list[Node]:
         """The nodes; none where the scheduler's program fails or says something else: then a queue is simulated on the
         processors that past jobs held at most."""
-        try:
-            return self.nodes_of(_said(self.ask_nodes, environment))
-        except (InputError, ValueError, KeyError, TypeError, AttributeError):
-            return []
+        return _if_said(self.ask_nodes, self.nodes_of, environment)
+
+    def limits(self, environment: Mapping[str, str]) -> list[str]:
+        """A sentence on the time limits of each partition or queue; none likewise."""
+        return _if_said(self.ask_limits, self.limits_of, environment)
+
+
+def _if_said(command: Sequence[str], parse: Callable[[str], list[T]], environment: Mapping[str, str]) -> list[T]:
+    try:
+        return parse(_said(command, environment))
+    except (InputError, ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -166,6 +178,15 @@ def _slurm_nodes(said: str) -> list[Node]:
     rows = [line.split("|") for line in said.splitlines()]
     up = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}
     return [Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up) for name, partition, state, procs in rows]
+
+
+def _slurm_limits(said: str) -> list[str]:
+    """Of lines PARTITION|DEFAULT|MOST|GRES; a partition has a line for each kind of nodes."""
+    found: dict[str, list[str]] = {}
+    for partition, default, most, gres in re.findall(r"(?m)^(.*)\|(.*)\|(.*)\|(.*)$", said):
+        told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
+        told += [gres] if gres not in ("(null)", "", *told) else []
+    return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
 
 
 def _slurm_fault(job: Mapping[str, Any], comment: str) -> str:
@@ -429,6 +450,15 @@ def _pbs_nodes(said: str) -> list[Node]:
     return found
 
 
+def _pbs_limits(said: str) -> list[str]:
+    found = []
+    for name, queue in json.loads(said)["Queue"].items():
+        default, most = (queue.get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max"))
+        if default or most:
+            found.append(f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}")
+    return found
+
+
 def _time_s(value: Any) -> float | None:
     """Seconds of HH:MM:SS, MM:SS or a number."""
     parts = str(value).split(":")
@@ -453,6 +483,8 @@ SLURM = Scheduler(
     jobs_of=_slurm_jobs,
     ask_nodes=("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c"),
     nodes_of=_slurm_nodes,
+    ask_limits=("sinfo", "--all", "--noheader", "--format=%R|%L|%l|%G"),
+    limits_of=_slurm_limits,
 )
 OPENPBS = Scheduler(
     name="pbs",
@@ -460,6 +492,8 @@ OPENPBS = Scheduler(
     jobs_of=_pbs_jobs,
     ask_nodes=("pbsnodes", "-a", "-F", "json"),
     nodes_of=_pbs_nodes,
+    ask_limits=("qstat", "-Q", "-f", "-F", "json"),
+    limits_of=_pbs_limits,
 )
 SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
 """Every scheduler by its name in the settings."""

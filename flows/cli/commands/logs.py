@@ -179,9 +179,10 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
-    from flows.pages.backtest import backtest_blocks
+    from flows.pages.backtest import backtest_blocks, backtest_page
     from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions
-    from flows.services.files.table_files import check_paths
+    from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
+    from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
     check_paths({"--out": out, "--errors": errors}, report)
     tasks = backtest_tasks(
@@ -193,7 +194,14 @@ def backtest(
         return Answer({"logs": scored}, view_later(scored))
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
-    written = _write(found, out, errors, report)
+    written: dict[str, Path] = {}
+    if out is not None:
+        written["figures"] = write_joined(out, [one.table for one in found], BACKTEST)
+    if errors is not None:
+        parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
+        written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
+    if report is not None:
+        written["page"] = write_page(report, backtest_page(found))
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
     return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
@@ -207,23 +215,6 @@ def view_later(found: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
             if name != "days" and part["jobs"]
         ]  # fmt: skip
         yield Grid(f"{one['log']}: predictions on later jobs", columns("later"), rows)
-
-
-def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path | None) -> dict[str, Path]:
-    from flows.services.files.table_files import write_any_batches, write_joined, write_page
-    from pipeline.tables import BACKTEST, BACKTEST_ERRORS
-
-    written: dict[str, Path] = {}
-    if out is not None:
-        written["figures"] = write_joined(out, [one.table for one in found], BACKTEST)
-    if errors is not None:
-        parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
-        written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
-    if report is not None:
-        from flows.pages.backtest import backtest_page
-
-        written["page"] = write_page(report, backtest_page(found))
-    return written
 
 
 def replay(
@@ -275,7 +266,12 @@ def replay(
         "capacity": max_procs,
         "whole_nodes": whole_nodes,
     }
-    tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in dict.fromkeys(given)])
+    usual = {".toml": LAST_DAYS}
+    tasks = [
+        replay_task(one, days=usual.get(one.suffix) if days is None else days or None, **how)
+        for one in dict.fromkeys(given)
+    ]
+    tasks = with_distinct_names(tasks)
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]
     written = {}
@@ -283,8 +279,3 @@ def replay(
         written["table"] = write_joined(out / "replay.parquet", [one.table for one in found], REPLAY)
         written["page"] = write_page(out / "replay.html", replay_page(found))
     return Answer(replay_facts(found, written), replay_blocks(found, written))
-
-
-def _days(given: Path, days: float | None) -> float | None:
-    usual = LAST_DAYS if given.suffix == ".toml" else None
-    return usual if days is None else days or None
