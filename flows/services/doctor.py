@@ -11,7 +11,6 @@ import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -399,7 +398,7 @@ def check_permissions(site: Site) -> Iterator[Found]:
 
 
 def check_age(site: Site) -> Iterator[Found]:
-    """The published version is not too old, is not dated in the future, and later versions have later dates."""
+    """The published version is not too old and is not dated in the future."""
     if site.manifest is None:
         return
     path, age_s = site.root / MANIFEST, site.now_s - site.manifest.created_s
@@ -407,21 +406,6 @@ def check_age(site: Site) -> Iterator[Found]:
         yield "old", path, {"age": duration(age_s), "most": duration(site.max_age_s)}
     if age_s < -_CLOCK_SLACK_S:
         yield "future", path, {"age": duration(-age_s)}
-    if _went_back(site.manifest):
-        yield "went_back", path, {}
-
-
-def _went_back(manifest: Manifest) -> bool:
-    """Whether a publication is dated before an earlier one, or before the making of the version that it replaced.
-
-    When a version was made says nothing by itself: one of the same logs is published again as it is.
-    """
-    entries = manifest.previous
-    ends = [entry.until_s or entry.created_s for entry in entries]
-    published_s = manifest.published_s or manifest.created_s
-    return any(entry.created_s > end_s for entry, end_s in zip(entries, ends, strict=True)) or any(
-        later < earlier for later, earlier in pairwise([published_s, *ends])
-    )
 
 
 def check_limits(site: Site) -> Iterator[Found]:

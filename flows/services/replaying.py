@@ -87,20 +87,7 @@ def run_replay(task: ReplayTask) -> ReplayResult:
         table = what_if(subject, task.cases, task.shakes)
     if not table.num_rows:
         raise InputError(name, "no job to score", "jobs after the first 1%, submitted in the days asked for")
-    work = subject.work
-    return ReplayResult(
-        log=task.log,
-        table=table,
-        capacity=work.capacity,
-        unit="nodes" if task.whole_nodes else "processors",
-        capacity_from=capacity_from,
-        n_jobs=len(work),
-        counts=dict(work.counts),
-        has_waits=subject.has_waits,
-        since_s=None if np.isinf(subject.since_s) else subject.since_s,
-        until_s=float(work.submit_s[-1]),
-        log_utilisation=subject.log_utilisation,
-    )
+    return ReplayResult(subject, table, capacity_from, "nodes" if task.whole_nodes else "processors")
 
 
 def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subject, str]:

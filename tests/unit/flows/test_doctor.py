@@ -71,14 +71,6 @@ def test_an_intact_store_has_no_finding_and_is_left_as_it_was(store: Path) -> No
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
 
 
-def test_a_version_that_is_published_again_is_no_clock_that_went_backwards(store: Path) -> None:
-    put(store, "a", NOW_S)
-    put(store, "c", NOW_S)
-    put(store, "a", NOW_S)
-    assert load_manifest(store).created_s == NOW_S - 25 * HOUR_S
-    assert looked_at(store)["findings"] == []
-
-
 def relabelled(store: Path, **changed: object) -> None:
     path = store / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
@@ -151,9 +143,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str, str, str]] = {
     ),
     "tables of the future": (
         lambda s: relabelled(s, created_s=NOW_S + HOUR_S), "age", "warning", "1 h 0 min in the future", "clock"
-    ),
-    "a clock that went backwards": (
-        lambda s: put(s, "c", NOW_S - 26 * HOUR_S), "age", "note", "clock went backwards", "nothing"
     ),
 }  # fmt: skip
 
