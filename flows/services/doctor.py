@@ -37,7 +37,7 @@ from pipeline.publish import Manifest, store
 from pipeline.publish.manifest import MANIFEST, VERSIONS, read_manifest
 from pipeline.publish.versions import stored_versions
 from pipeline.report import parsed_json
-from pipeline.settings import ExportSettings, RunSettings
+from pipeline.settings import RunSettings
 from pipeline.storage import read_table
 from pipeline.tables import JOBS, SET_LATER
 
@@ -417,40 +417,12 @@ def check_limits(site: Site) -> Iterator[Found]:
         yield "ended", site.root, {"n": sum(row["n_ended"] for row in ended), "week": ended[0]["week"]}
 
 
-def check_names(site: Site) -> Iterator[Found]:
-    """The log knows whom `[export]` names, in `opt_out` and in `opt_in`."""
-    manifest = site.manifest
-    # A site with hashed names has plain ones in its config.
-    if manifest is None or JOBS.name not in manifest.tables or manifest.settings.get("site", {}).get("anonymise"):
-        return
-    plain = manifest.settings.get("export", {})
-    export = site.settings.export if site.settings else ExportSettings.model_validate(plain)
-    where, places = site.target if site.settings else site.root / MANIFEST, ("partition", "queue")
-    for setting, names, columns in (
-        ("opt_out.users", export.opt_out.users, ("user",)),
-        ("opt_out.accounts", export.opt_out.accounts, ("account",)),
-        ("opt_out.partitions", export.opt_out.partitions, places),
-        ("opt_in", export.opt_in, ("user", "account", *places)),
-    ):
-        if unknown := sorted(set(names) - (_values(manifest, columns) if names else set())):
-            yield "unknown", where, {"setting": setting, "names": printable(", ".join(unknown), 400)}
-
-
-def _values(manifest: Manifest, columns: Sequence[str]) -> set[str]:
-    """The texts in columns of JOBS; none where the file is damaged, which another check reports."""
-    try:
-        table = read_columns(manifest.place(JOBS.name), JOBS, columns)
-    except InputError:
-        return set()
-    return {text for name in columns for text in table[name].unique().to_pylist() if text is not None}
-
-
 CHECKS: dict[str, Check] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions, check_leftovers, check_work,
         check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space, check_permissions, check_age,
-        check_limits, check_names,
+        check_limits,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""

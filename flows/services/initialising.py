@@ -13,11 +13,11 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import mode
 from string import Template
+from typing import NamedTuple
 from zoneinfo import available_timezones
 
 from flows.services.schedulers import OPENPBS, SLURM, Node, controller
@@ -40,20 +40,18 @@ _DAYS = re.compile(r"\d{8}")
 _PBS_HOME = re.compile(r"(?m)^\s*(?:export\s+)?PBS_HOME=(\S+)\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A source of jobs, the site's name and zone, and what was seen on the way, a sentence each.
-
-    `keys` are those of [source]; `log` is the path of a given log, else empty, and then `keys` are there. `nodes` are
-    those that the scheduler tells.
-    """
+class Machine(NamedTuple):
+    """The site's name and zone, its source of jobs, and what was seen on the way, a sentence each."""
 
     name: str
     timezone: str
-    log: str = ""
-    keys: Mapping[str, str] = field(default_factory=dict)
+    logs: str = ""
+    """The part of the config that names a given log; empty where `source` is there."""
+    source: str = ""
+    """The section [source] of the config."""
     seen: Sequence[str] = ()
     nodes: Sequence[Node] = ()
+    """Those that the scheduler tells."""
 
 
 SAMPLE_LOG = "riverbend.swf.gz"
@@ -76,7 +74,8 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     """What the machine offers, the given log before sacct before accounting folders; InputError where nothing is."""
     zone, name = _timezone(environment, root), socket.gethostname().split(".")[0] or "site"
     if log is not None:
-        return Machine(name, zone, log=str(Path(log).absolute()), seen=[_inspected(log, zone)])
+        logs = template("logs.toml", log=quoted(str(Path(log).absolute())))
+        return Machine(name, zone, logs, seen=[_inspected(log, zone)])
     seen: list[str] = []
     path = environment.get("PATH")
     if (sacct := shutil.which("sacct", path=path)) is not None:
@@ -86,14 +85,13 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
             with suppress(InputError):
                 cluster = controller(environment).cluster or name
             told = [f"sacct ({sacct}) answers", *SLURM.limits(environment)]
-            keys = {"kind": "sacct", "since": "90d"}
-            return Machine(cluster, zone, keys=keys, seen=told, nodes=SLURM.nodes(environment))
+            return Machine(cluster, zone, "", template("sacct.toml"), told, SLURM.nodes(environment))
         seen.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
-            keys = {"kind": "folder", "folder": str(folder), "pattern": "[12]*"}
+            source = template("folder.toml", folder=quoted(str(folder)))
             told = [*seen, f"the accounting files in {folder} are there", *OPENPBS.limits(environment)]
-            return Machine(name, zone, keys=keys, seen=told, nodes=OPENPBS.nodes(environment))
+            return Machine(name, zone, "", source, told, OPENPBS.nodes(environment))
     found = "; ".join(seen) or "no sacct on PATH and no accounting folder of PBS"
     raise InputError("this machine", printable(found, 500), "one of them, or a log", "give --log PATH")
 
@@ -137,11 +135,6 @@ def _timezone(environment: Mapping[str, str], root: Path) -> str:
     return next((name for name in candidates if name in available_timezones()), "UTC")
 
 
-_SOURCE_COMMENTS = {
-    "kind": "Where jobs come from: sacct (each run asks for what is new), or a folder of accounting files.",
-    "since": "How far back the first run reads; later runs read what is new.",
-    "folder": "The folder of the accounting files, and which of its files are logs.",
-}
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH that systemd gives a service."""
@@ -154,11 +147,6 @@ def template(file: str, **values: str) -> str:
 
 def config_text(machine: Machine, tables: Path) -> str:
     """The config of a machine, which publishes to `tables`; InputError for a path or name that TOML cannot hold."""
-    logs = "# Logs to read: paths, folders or globs, relative to this file's folder."
-    source = ["[source]"]
-    for key, value in machine.keys.items():
-        source += [f"# {_SOURCE_COMMENTS[key]}"] if key in _SOURCE_COMMENTS else []
-        source.append(f"{key} = {quoted(value)}")
     procs = {node.name: node.procs for node in machine.nodes}
     # The size as the scheduler tells it, else as comments to fill in.
     size = "# max_procs = 512\n# procs_per_node = 24"
@@ -167,14 +155,14 @@ def config_text(machine: Machine, tables: Path) -> str:
     text = template(
         "site.toml",
         seen="".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen),
-        logs=f"{logs}\nlogs = [{quoted(machine.log)}]\n\n" if machine.log else "",
+        logs=machine.logs,
         tables=quoted(str(tables)),
-        source="\n".join(source) + "\n\n" if machine.keys else "",
+        source=machine.source,
         name=quoted(machine.name),
         timezone=quoted(machine.timezone),
         size=size,
     )
-    return text + (template("checks.toml") if machine.keys else "")
+    return text + (template("checks.toml") if machine.source else "")
 
 
 def quoted(text: str) -> str:
@@ -245,7 +233,7 @@ def initialise(
     """Write the config of this machine to `out`; InputError where it exists, or there is nothing to read."""
     _refuse_existing([out])
     found = look(log, environment, root)
-    machine = replace(found, name=site) if site else found
+    machine = found._replace(name=site) if site else found
     text = config_text(machine, out.absolute().parent / f"{out.stem}-tables")
     parse_settings(tomllib.loads(text), printable(str(out)))
     _write_new({out: text})

@@ -285,7 +285,7 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
         return code
 
     assert not doctor("--max-age", "30000d")
-    assert "All 18 checks of" in capsys.readouterr().out
+    assert "All 17 checks of" in capsys.readouterr().out
     assert doctor("--max-age", "1h") == 3
     assert "There is a warning" in capsys.readouterr().out
     flip(fits_of(store, "b"))
