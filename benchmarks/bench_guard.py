@@ -72,7 +72,7 @@ def measured(environment: dict[str, str], rows: int) -> dict[str, float]:
             n_near, tried = int(share * n_jobs), []
             for _ in range(1 if what in ("first_round", "all_near") else 5):
                 done = guard.run_round(time.time())
-                tried.append(done.took_s)
+                tried.append(done["took_s"])
                 set_first(environment, [one["job_id"] for one in done["changes"]])
                 refused = [one["refused"] for one in done["changes"] if one["refused"]]
                 assert len(done["changes"]) == n_near and not refused, (what, len(done["changes"]), refused)

@@ -246,7 +246,7 @@ def test_a_full_disk_does_not_stop_the_raising(walltime: Walltime, site: Site, m
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("flows.services.guard.write_bytes", full)
+    monkeypatch.setattr("pipeline.storage.os.fsync", full)
     site.queue(running(7))
     found = guarded(walltime, site)
     assert site.limits() == {7: 75} and found["complaints"][0].startswith(str(site.heartbeat))
@@ -315,7 +315,7 @@ def test_neither_a_missing_version_nor_a_folder_without_a_lock_keeps_the_guard_f
     def read_only(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("flows.services.watching.acquire", read_only)
+    monkeypatch.setattr("flows.services.guard.acquire", read_only)
     site.queue(running(7))
     config = site.config(export="[source]\nkind = 'sacct'\nsince = '2020-01-01'\n")
     shown = walltime("guard", config, "--once")

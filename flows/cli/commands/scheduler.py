@@ -23,8 +23,7 @@ from flows.services.quantities import clock, instant, memory_text
 from pipeline.errors import InputError, WalltimeError, printable
 
 if TYPE_CHECKING:
-    from flows.services.guard import Guard
-    from flows.services.watching import Watch
+    from flows.services.guard import Guard, Watch
 
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
@@ -121,9 +120,8 @@ def guard(
     """
     from contextlib import ExitStack
 
-    from flows.services.guard import Guard
+    from flows.services.guard import FOLLOWED, Guard, Watch, watching_alone
     from flows.services.run.prepare import run_settings
-    from flows.services.watching import FOLLOWED, Watch, watching_alone
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")

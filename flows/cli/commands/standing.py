@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
-from flows.pages.activity import is_quiet
 from flows.pages.blocks import Answer, Block, Exact, Grid, columns, print_json_lines
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
@@ -33,7 +32,6 @@ def init(
         "--systemd DIR", "Write units of systemd there too; for an existing config, only these."
     ),
     at: str = option("--at HH:MM", "The time of day of the nightly run, in the site's time zone.", "02:15"),
-    json: bool = JSON,
 ) -> Answer:
     """Write a commented config for this machine: its sacct, its PBS accounting folder, or a log that you give.
 
@@ -43,7 +41,6 @@ def init(
       walltime init --sample --out sample.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
-    from flows.pages.terminal import print_blocks
     from flows.services.files.os_errors import config_settings
     from flows.services.initialising import initialise, sample, write_units
 
@@ -52,13 +49,10 @@ def init(
             raise InputError("--sample", "also --log", "one of the two")
         log, site = str(sample()), site or "riverbend"
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
-    if done and not json and not is_quiet():
-        # The config is there even if the units cannot be written.
-        print_blocks(view_config(done, out))
     units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()
     name, seen = (done.name, done.seen) if done else (None, ())
     facts = {"config": out, "is_new": done is not None, "site": name, "seen": seen, "units": units}
-    return Answer(facts, view_units(units) if units else ())
+    return Answer(facts, [*(view_config(done, out) if done else ()), *(view_units(units) if units else ())])
 
 
 def serve(
