@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from flows.services import doctor
 from flows.services.doctor import CHECKS, diagnose
 from flows.services.published.published_folder import live_pointer
-from flows.services.run.run_record import LAST_RUN, RUNNING, SERVED, SERVING, LastRun, write_run
+from flows.services.run.run_record import LAST_RUN, RUNNING, SERVED, SERVING, LastRun, Reason, write_run
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, load_manifest
@@ -382,3 +383,11 @@ def test_limits_without_a_guard_are_told(store: Path) -> None:
     assert one["check"] == "guard" and "systemctl start walltime-site-guard" in one["do"]
     with take_run_lock(live_pointer(store).parent):
         assert [one["check"] for one in looked_at(config)["findings"] if one["level"] != "note"] == []
+
+
+def test_each_sentence_of_a_finding_belongs_to_a_check() -> None:
+    lines = [line.split("\t") for line in Path(doctor.__file__).with_name("findings.tsv").read_text().splitlines()[1:]]
+    assert {check for check, *_ in lines} == {"config", *doctor.CHECKS, *doctor.DEEP_CHECKS}
+    assert {level for _, _, level, *_ in lines} == set(doctor.LEVELS) and {len(line) for line in lines} == {5}
+    code = Path(doctor.__file__).read_text()
+    assert [name for _, name, *_ in lines if f'"{name}"' not in code and name not in {str(one) for one in Reason}] == []
