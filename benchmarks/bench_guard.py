@@ -72,12 +72,13 @@ def measured(environment: dict[str, str], rows: int) -> dict[str, float]:
             n_near, tried = int(share * n_jobs), []
             for _ in range(1 if what in ("first_round", "all_near") else 5):
                 done = guard.run_round(time.time())
-                tried.append(done.took_s)
-                set_first(environment, [one.job.job_id for one in done.changes])
-                assert len(done.changes) == n_near and not done.refused, (what, len(done.changes), done.refused)
+                tried.append(done["took_s"])
+                set_first(environment, [one["job_id"] for one in done["changes"]])
+                refused = [one["refused"] for one in done["changes"] if one["refused"]]
+                assert len(done["changes"]) == n_near and not refused, (what, len(done["changes"]), refused)
             found |= {f"{what}_s": sorted(tried)[len(tried) // 2], f"{what}_raised": n_near}
         guard.is_leaving = True
-        found |= {"withdrawal_s": guard.run_round(time.time()).took_s}
+        found |= {"withdrawal_s": guard.run_round(time.time())["took_s"]}
     return found
 
 

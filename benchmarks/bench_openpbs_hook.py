@@ -25,8 +25,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.bench_lua import table_of
-from pipeline.export.published_tables import Files, PublishedTables
-from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, QMGR_FILE, openpbs_files
+from pipeline.export.scheduler_files import (
+    CONFIG_FILE,
+    HOOK_FILE,
+    LOOKUP_FILE,
+    QMGR_FILE,
+    Files,
+    PublishedTables,
+    openpbs_files,
+)
 from pipeline.settings import ExportSettings
 
 N_JOBS, N_ROUNDS, PER_BLOCK = 3000, 40, 10
@@ -136,7 +143,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     estimates = table_of(options.rows)
-    tables = PublishedTables(estimates, {}, has_hashed_names=False, has_own_name_rules=False)
+    tables = PublishedTables(estimates)
     files = openpbs_files(tables, ExportSettings(mode="limit"))
     found: dict[str, float] = {"rows": options.rows, "look_up_mib": len(files[LOOKUP_FILE]) / 2**20}
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:

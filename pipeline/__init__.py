@@ -17,7 +17,7 @@ Where do I go to ...
     find who writes files?                      storage.py (Parquet), publish/ (store, versions, manifest, mirror)
     see which versions stay on disk?            publish/versions.py
     answer for one job?                         estimate/answer.py (flows/services/query/answers.py asks)
-    hand estimates to a scheduler?              export/, and a line in flows/services/exporting.py
+    hand estimates to a scheduler?              export/scheduler_files.py
     see how good estimates are?                 evaluate/ (backtest.py, and methods.py against looking ahead)
     replay a log under a policy?                schedule/engine.py (compared: what_if.py)
     predict a run on another machine?           phases/ (from a trace of its MPI calls)

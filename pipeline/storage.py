@@ -257,6 +257,11 @@ def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
             sink.flush()
             os.fsync(sink.fileno())
         draft.replace(path)
+    except OSError as error:
+        # That of a full disk names no file.
+        if error.filename is None and error.errno:
+            error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)

@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 
 from flows.pages import blocks as show
 from flows.pages.blocks import Block, Detail, Figure, Grid, Heading, columns, number, percent
-from flows.pages.charts import Axis, Bars, Chart, Key, Mark, Panel, named_rows, rule, stairs
+from flows.pages.charts import Axis, Bars, Chart, Key, Mark, Panel, rule, stairs
 from flows.services.logs.cleaning import Cleaned
 from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
-from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.occupancy import mean_busy, occupancy_of
 from pipeline.report import total
 from pipeline.schema import Flag
 
 BURSTS_SHOWN, BURSTS_ON_PAGE = 10, 2000
 MAX_DAYS_DRAWN = 800
-LANES, INTERVALS = 40, 400
+INTERVALS = 400
+MOST_PROCS = 2**40
+"""Larger sizes are errors in the log."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -50,6 +50,11 @@ BURST_FACTS = {
     "bursts_removed": "bursts strong enough to set aside",
     "bursts_suspect": "bursts only suspected",
 }
+BURSTS = (
+    "A burst is many jobs of one user that outnumber those of all other users, that only probe whether the machine "
+    "responds, or that a timer submits. Strong bursts are set aside. The others are suspects: they are listed here and "
+    "kept."
+)
 DURATIONS = {
     0.001: "1 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h",
     DAY_S: "1 d", 7 * DAY_S: "7 d", 60 * DAY_S: "60 d", 730 * DAY_S: "2 years", 36525 * DAY_S: "100 years",
@@ -72,7 +77,7 @@ def clean_blocks(
     shown = bursts if is_whole else bursts[:most]
     if shown:
         yield Heading("Bursts")
-        yield Detail(_lanes(cleaned, bursts, zone))
+        yield Detail([BURSTS])
         colours = [_colour(burst) for burst in shown]
         burst_columns = columns("bursts", **{"from": lambda burst: _local_time(burst["first_submit_s"], zone)})
         yield Grid(
@@ -235,13 +240,13 @@ def _spread(cleaned: Cleaned, kept: Bools, legend: list[Key]) -> Chart:
 
 def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo, legend: list[Key]) -> Chart:
     """Mean busy processors in equal intervals, of all jobs and of kept jobs, beside those of the machine if known."""
-    size = cleaned.settings.site.max_procs
-    arrays = JobArrays(cleaned.jobs, cleaned.settings.site, settings=cleaned.settings.clean)
-    steps = occupancy_of(arrays, _is_plausible(cleaned.jobs))
-    if not len(steps.busy):
+    jobs, size = cleaned.jobs, cleaned.settings.site.max_procs
+    start_s, end_s, procs = floats(jobs, "start_s"), floats(jobs, "end_s"), job_procs(jobs)
+    ran = (end_s > start_s) & (start_s >= EARLIEST_S) & (end_s < LATEST_S) & (procs < MOST_PROCS) & _is_plausible(jobs)
+    if not ran.any():
         return Chart("", ())
-    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
-    of_all, of_kept = (np.nan_to_num(mean_busy(one, edges_s)) for one in (steps, occupancy_of(arrays, kept)))
+    edges_s = np.linspace(start_s[ran].min(), end_s[ran].max(), INTERVALS + 1)
+    of_all, of_kept = (_mean_busy(start_s[one], end_s[one], procs[one], edges_s) for one in (ran, ran & kept))
     marks: list[Mark] = [Bars(edges_s[:-1], edges_s[1:], np.zeros(INTERVALS), of_kept), stairs(edges_s, of_all)]
     if size:
         marks.append(rule(y=size, dash="5 3", colour="flurry"))
@@ -255,65 +260,34 @@ def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo, legend: list[Key]) -> C
     )
 
 
-def _lanes(cleaned: Cleaned, bursts: Rows, zone: ZoneInfo) -> Iterator[Block]:
-    """What a burst is, and a lane for each of the first: its submitted jobs in equal parts of the log's span."""
-    yield (
-        "A burst is many jobs of one user that outnumber those of all other users, that only probe whether the machine "
-        "responds, or that a timer submits. Strong bursts are set aside. The others are suspects: they are listed here "
-        "and kept."
-    )
-    submit_s, span_s = _submits(cleaned)
-    codes, names = category_codes(cleaned.jobs, "burst_id")
-    edges_s = np.linspace(*(span_s or (0.0, 1.0)), INTERVALS + 1)
-    marks, labels = [], []
-    for lane, burst in enumerate(bursts[:LANES]):
-        own = submit_s[codes == names.index(burst["burst_id"])] if burst["burst_id"] in names else submit_s[:0]
-        n_jobs = np.histogram(own[~np.isnan(own)], edges_s)[0]
-        tops = lane + 0.35 - 0.75 * n_jobs / max(n_jobs.max(), 1)
-        first, last = max(burst["first_submit_s"], edges_s[0]), min(burst["last_submit_s"], edges_s[-1])
-        whole = Bars(first, max(last, first + 1), lane + 0.35, lane - 0.4, _colour(burst), 0.16, str(burst["why"]))
-        marks += [whole, Bars(edges_s[:-1], edges_s[1:], lane + 0.35, tops, _colour(burst), title=str(burst["why"]))]
-        labels.append(f"{burst['burst_id']} {burst['user']}: {burst['n_jobs']:,}")
-    hidden = len(bursts) - LANES
-    more = f" {number(hidden)} more are in the table only." if hidden > 0 else ""
-    yield Chart(
-        f"{len(labels)} bursts over time, a lane each; the table below has the same bursts.",
-        [Panel(marks, _time_axis(zone, span_s or (0, 1)), named_rows(labels, 44), has_grid=False)],
-        "One lane per burst: its jobs over time, at the left its id, its user and its number of jobs; suspects are "
-        f"ochre. Point at a lane to read the reason.{more}",
-        height=40 + 20 * len(labels),
-        left=190,
-    )
+def _mean_busy(start_s: Floats, end_s: Floats, procs: Floats, edges_s: Floats) -> Floats:
+    """Mean number of busy processors between each edge and the next."""
+
+    def work(times_s: Floats) -> Floats:
+        """Processor-seconds by each edge, if jobs that begin at these times did not end."""
+        order = np.argsort(times_s)
+        sums = (np.concatenate([[0.0], np.cumsum(one[order])]) for one in (procs, procs * (times_s - edges_s[0])))
+        n_procs, late = (one[np.searchsorted(times_s[order], edges_s)] for one in sums)
+        found: Floats = (edges_s - edges_s[0]) * n_procs - late
+        return found
+
+    mean: Floats = np.diff(work(start_s) - work(end_s)) / np.diff(edges_s)
+    return mean
 
 
 def _rules(bursts: Rows) -> Iterator[Block]:
+    """TOML to paste and edit: it keeps the first burst set aside, and drops the first suspect."""
+    ids = {burst["tier"]: burst["burst_id"] for burst in reversed(bursts)}
+    rules = (("keep", "remove", "work after all: why"), ("drop", "suspect", "no work: why"))
     yield Heading("Rules to keep or drop jobs")
     yield (
         "You know your users better than a screen does. Add rules with reasons to the config and clean again: they "
-        "override every screen, and the report lists their reasons. The id of a burst does not change as the log grows."
+        "override every screen, and the report lists their reasons. The id of a burst stays the same as the log grows; "
+        "in place of `burst` a rule may name a `user`, an `account` or an `application`."
     )
-    yield show.Verbatim(snippet(bursts))
-
-
-def snippet(bursts: Rows) -> str:
-    """TOML to paste and edit: it keeps the first burst set aside and drops the first suspect."""
-    nobody: Mapping[str, Any] = {"user": None, "burst_id": "flurry-0123abcd"}
-    removed, suspect = (
-        next((burst for burst in bursts if burst["tier"] == tier), nobody) for tier in ("remove", "suspect")
+    yield show.Verbatim(
+        "\n".join(
+            f'[[clean.{word}]]\nburst = "{ids.get(tier, "flurry-0123abcd")}"\nreason = "{reason}"\n'
+            for word, tier, reason in rules
+        )
     )
-    # A user who is not named above, because a drop overrides a keep.
-    others = (burst["user"] for burst in bursts if burst["user"] not in (removed["user"], suspect["user"]))
-    rules = (
-        ("keep", "burst", removed["burst_id"], "work after all: why"),
-        ("drop", "burst", suspect["burst_id"], "no work: why"),
-        ("drop", "user", next(others, "somebody"), "tests of the machine, no work"),
-    )
-    return "\n".join(
-        f"[[clean.{word}]]\n{key} = {toml_text(value)}\nreason = {toml_text(reason)}\n"
-        for word, key, value, reason in rules
-    )
-
-
-def toml_text(text: str) -> str:
-    """The text as a TOML string in which quotes and invisible characters are escaped."""
-    return '"' + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text) + '"'

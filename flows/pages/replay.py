@@ -32,9 +32,10 @@ def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> 
     """
     logs = [
         {
-            "log": result.log, "capacity": result.capacity, "capacity_unit": result.unit,
-            "capacity_from": result.capacity_from, "n_jobs": result.n_jobs, "left_out_or_changed": result.counts,
-            "has_waits": result.has_waits, "log_utilisation": result.log_utilisation, "sentences": sentences(result),
+            "log": result.subject.log, "capacity": result.subject.work.capacity, "capacity_unit": result.unit,
+            "capacity_from": result.capacity_from, "n_jobs": len(result.subject.work),
+            "left_out_or_changed": dict(result.subject.work.counts), "has_waits": result.subject.has_waits,
+            "log_utilisation": result.subject.log_utilisation, "sentences": sentences(result),
             "avebsld": _avebsld(whole(result.table.to_pylist())), "rows": result.table,
         }
         for result in found
@@ -51,16 +52,16 @@ def _avebsld(rows: Sequence[Row]) -> dict[str, float] | None:
 def replay_blocks(found: Sequence[ReplayResult], written: Mapping[str, Path] | None = None) -> Iterator[Block]:
     """Per log the sentences and a table of the cases, with sizes and users on a page; then the means over the logs."""
     for result in found:
-        yield Detail([Heading(result.log)])
+        yield Detail([Heading(result.subject.log)])
         yield from sentences(result)
         yield ""
         cases = _cases_with_quartiles(result)
         yield Detail([_changes(cases)])
-        title = f"{result.log}: mean bounded slowdown, its change from EASY with requests, and waits"
+        title = f"{result.subject.log}: mean bounded slowdown, its change from EASY with requests, and waits"
         yield Grid(title, CASES, cases)
         yield Detail(_by_size_and_user(result))
     if len(found) > 1:
-        left = sum(not result.has_waits for result in found)
+        left = sum(not result.subject.has_waits for result in found)
         title = "Mean over the logs of the slowdown's change" + (f"; {left} without waits left out" if left else "")
         yield Grid(title, AVERAGES, average_changes(found))
     yield from wrote(written or {})

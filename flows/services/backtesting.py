@@ -23,7 +23,6 @@ from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
 from pipeline.settings import RunSettings
-from pipeline.tables import BACKTEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +62,18 @@ class BacktestResult:
     def rows(self, part: str, way: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """The rows of a part in plain values, of one way (default: the first)."""
         way = self.ways[0] if way is None else way
-        return [row for row in self.table.to_pylist() if row["part"] == part and way_of(row) == way]
+        return [row for row in self.table.to_pylist() if row["part"] == part and way.items() <= row.items()]
 
     @property
     def ways(self) -> list[dict[str, Any]]:
-        """The ways of the backtest, as their columns."""
-        return ways_of(self.table.select(WAY_COLUMNS).to_pylist())
+        """The ways of the backtest, as their columns, in order of appearance."""
+        rows = self.table.select(["stale_days", "learnt_from"]).to_pylist()
+        return list({tuple(row.values()): row for row in rows}.values())
 
     @property
     def ranked(self) -> list[Mapping[str, Any]]:
         """Each method over all jobs, least mean absolute error first."""
         return ranked(self.rows("all"))
-
-
-WAY_COLUMNS = ["stale_days", "learnt_from"]
-
-
-def way_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a row that say what its estimates knew."""
-    return {name: row[name] for name in WAY_COLUMNS}
-
-
-def ways_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The distinct ways, in order of appearance."""
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        if way_of(row) not in found:
-            found.append(way_of(row))
-    return found
 
 
 def ways(staleness: Sequence[str], *, compare_cleaning: bool) -> tuple[Way, ...]:
@@ -172,42 +155,27 @@ def _check_leaks(jobs: pa.Table, task: Task, estimators: Mapping[str, Estimator]
                 raise type(error)(f"{method}: {error}") from None
 
 
-def joined_tables(results: Sequence[BacktestResult]) -> pa.Table:
-    """BACKTEST of all logs."""
-    return BACKTEST.check(pa.concat_tables([result.table for result in results], promote_options="default"))
-
-
 LAST_SHARE = 0.98
 """Cuts lie between the training share and this share of the jobs, in order of submit."""
 
 
-def score_predictions(task: Task) -> dict[float, pa.Table]:
-    """Scores by days ahead (1, 7) of the predictions that daily runs over a log would have published.
+def score_predictions(task: Task) -> list[dict[str, Any]]:
+    """Figures by days ahead (1, 7) of the predictions that daily runs over a log would have published.
 
+    They are of all scored jobs; of those on counts that had run and had not run; and of those on rows that are ok.
     InputError where no later job can be scored.
     """
-    settings = task.settings
     name = printable(task.log, 40)
-    flagged, _ = flagged_jobs(task.paths, settings, task.log)
+    flagged, _ = flagged_jobs(task.paths, task.settings, task.log)
     with running_stage(f"{name}: predict"):
-        found = later_scores(flagged, settings, (TRAIN_SHARE, LAST_SHARE))
+        found = later_scores(flagged, task.settings, (TRAIN_SHARE, LAST_SHARE))
     if not found:
         raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs of groups that had run before")
-    return found
-
-
-def subsets_of(scored: pa.Table) -> dict[str, pa.Table]:
-    """All scored jobs; those on counts that had run and had not run; those on rows whose reliability is ok."""
-    return {
-        "all": scored,
-        "ran before": scored.filter(scored["is_seen"]),
-        "never ran": scored.filter(pc.invert(scored["is_seen"])),
-        "ok": scored.filter(scored["is_ok"]),
-    }
-
-
-def scores_as_dicts(found: dict[float, pa.Table]) -> list[dict[str, Any]]:
-    """Per number of days ahead the figures of each subset."""
-    return [
-        {"days": days, **{name: figures(part) for name, part in subsets_of(one).items()}} for days, one in found.items()
-    ]
+    rows = []
+    for days, one in found.items():
+        parts = {
+            "all": one, "ran before": one.filter(one["is_seen"]), "never ran": one.filter(pc.invert(one["is_seen"])),
+            "ok": one.filter(one["is_ok"]),
+        }  # fmt: skip
+        rows.append({"days": days} | {name: figures(part) for name, part in parts.items()})
+    return rows

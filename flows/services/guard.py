@@ -4,40 +4,51 @@ The policy is `plan_round` of pipeline/limits/plan.py. `Guard` asks Slurm, makes
 whether they were made, and writes the heartbeat without which the plug-in sets no limit. What cannot be known
 (reservations, submit lines, the look-up) never keeps a running job from getting time: running jobs come first, and need
 squeue and scontrol alone.
+
+`Watch` follows the source beside it, round by round: the newest records, a State that knows them, and expected starts.
 """
 
 import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.schedulers import (
-    SLURM,
-    change_limits,
-    controller,
-    limits_s,
-    reservations,
-    signalling,
-)
-from flows.services.when import read_starts
+from flows.services import schedulers
+from flows.services.files.os_errors import naming_path, sentence_of
+from flows.services.logs.ingesting import accumulated_jobs
+from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
+from flows.services.run.prepare import listed_paths
+from flows.services.schedulers import SCHEDULERS, SLURM
+from flows.services.when import note_starts, read_starts
 from pipeline.application_names import application_of
 from pipeline.arrays import Value
+from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
+from pipeline.estimate.stage import update_state
+from pipeline.estimate.state import loaded_state
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import DAY_S, HEARTBEAT_FILE, LOOKUP_FILE
+from pipeline.ingest import ingest
+from pipeline.ingest.privacy import with_hashed_names
 from pipeline.ingest.slurm_texts import set_s_of
+from pipeline.large_tables import StoredTable, parts_of
 from pipeline.limits.plan import Change, PendingJob, Reservation, Seen, names_of, plan_round
 from pipeline.limits.soft import MINUTE_S, SOFT_RULES, SoftRules, margin_of, waits_too_long
+from pipeline.publish import reading
+from pipeline.publish.store import acquire, new_table
 from pipeline.settings import ExportSettings, RunSettings
-from pipeline.storage import write_bytes
+from pipeline.storage import read_table, write_bytes, write_table
+from pipeline.tables import JOBS, STATE
+from pipeline.version import code_version
 
 RETRY_S = 5.0
 """Wait after a failed round: a controller that comes back ends jobs past their limits within half a minute."""
@@ -50,41 +61,6 @@ KNOWN_S = 60.0
 """So long after its submit sacct should know a job."""
 MOST_ASKED = 1000
 """Jobs whose submit lines are asked for in one round."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What a round did."""
-
-    n_running: int
-    """Running jobs,"""
-    n_ours: int
-    """and how many of them run under a limit of ours below their request."""
-    n_waiting: int
-    changes: Sequence[Change]
-    refused: Mapping[str, str]
-    """By job id what scontrol said where a change was not made."""
-    left: Mapping[str, int]
-    complaints: Sequence[str]
-    """What could not be known, or should be mended, in sentences."""
-    is_dry_run: bool
-    took_s: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same in plain values for JSON."""
-        rows = [
-            {
-                "job_id": one.job.job_id, "user": one.job.values.get("user"), "is_running": one.job.start_s is not None,
-                "from_s": one.job.planned_s, "to_s": one.to_s, "asked_s": one.job.asked_s, "why": one.why,
-                "refused": self.refused.get(one.job.job_id),
-            }
-            for one in self.changes
-        ]  # fmt: skip
-        return {
-            "running": self.n_running, "ours": self.n_ours, "waiting": self.n_waiting, "changes": rows,
-            "left": dict(self.left), "complaints": list(self.complaints), "dry_run": self.is_dry_run,
-            "took_s": self.took_s,
-        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -120,7 +96,7 @@ class Guard:
             )
         conf = self.environment.get("SLURM_CONF") or SLURM_CONF
         with suppress(InputError):
-            conf = controller(self.environment).conf or conf
+            conf = schedulers.controller(self.environment).conf or conf
         self.folder = Path(conf).parent
         if not self.folder.is_dir():
             raise InputError(
@@ -133,8 +109,13 @@ class Guard:
         """Time between two rounds."""
         return self._rules.round_s
 
-    def run_round(self, now_s: float) -> Round:
-        """One round; InputError where squeue or scontrol cannot be asked, and then the next one comes soon."""
+    def run_round(self, now_s: float) -> dict[str, Any]:
+        """One round; InputError where squeue or scontrol cannot be asked, and then the next one comes soon.
+
+        Returns the numbers of jobs that run, that run under a limit of `ours` below their request, and that wait; the
+        changes, with what scontrol said of a `refused` one; why others are left alone; and in sentences the complaints:
+        what could not be known, or should be mended.
+        """
         began, complaints = time.monotonic(), list[str]()
         with _noting(complaints):
             self._known = self.settings()
@@ -166,17 +147,26 @@ class Guard:
         if is_trying:
             shown += [one for one in plan_round(seen._replace(is_leaving=False)).changes if one.job.start_s is None]
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
-            with _noting(complaints), naming_path(self.folder / HEARTBEAT_FILE):
+            with _noting(complaints):
                 write_bytes(self.folder / HEARTBEAT_FILE, f"{now_s:.0f}\n".encode())
+        rows = [
+            {
+                "job_id": one.job.job_id, "user": one.job.values.get("user"), "is_running": one.job.start_s is not None,
+                "from_s": one.job.planned_s, "to_s": one.to_s, "asked_s": one.job.asked_s, "why": one.why,
+                "refused": refused.get(one.job.job_id),
+            }
+            for one in shown
+        ]  # fmt: skip
         n_ours = sum((set_s_of(one.comment) or 0) > 0 and (one.planned_s or 0) < (one.asked_s or 0) for one in urgent)
-        return Round(
-            len(urgent), n_ours, len(jobs) - len(urgent), shown, refused, rest.left, complaints,
-            self.is_dry_run or is_trying, time.monotonic() - began,
-        )  # fmt: skip
+        return {
+            "running": len(urgent), "ours": n_ours, "waiting": len(jobs) - len(urgent), "changes": rows,
+            "left": dict(rest.left), "complaints": complaints, "dry_run": self.is_dry_run or is_trying,
+            "took_s": time.monotonic() - began,
+        }  # fmt: skip
 
     def _ask_controller(self, now_s: float, complaints: list[str]) -> float:
         """The time by slurmctld's clock, by which it ends jobs; the margin follows its OverTimeLimit."""
-        found = controller(self.environment)
+        found = schedulers.controller(self.environment)
         self._rules = self.rules or SOFT_RULES._replace(margin_s=margin_of(found.over_time_limit_s))
         compared = set_min, over_min = self._known.export.over_time_limit_min, found.over_time_limit_s / MINUTE_S
         if set_min != over_min and compared != self._compared:
@@ -202,8 +192,8 @@ class Guard:
         """Make changes; by job id why one was not made, which Slurm is asked, whatever scontrol says."""
         if self.is_dry_run or not changes:
             return {}
-        said = change_limits(changes, self.environment)
-        now_s = limits_s(self.environment)
+        said = schedulers.change_limits(changes, self.environment)
+        now_s = schedulers.limits_s(self.environment)
         # A job that is not there any more has ended.
         wrong = [one.job.job_id for one in changes if now_s.get(one.job.job_id, one.to_s) != one.to_s]
         return dict.fromkeys(wrong, said or "its limit is still another one")
@@ -212,13 +202,13 @@ class Guard:
         """With what is asked only after running jobs have their time: reservations, submit lines, expected starts."""
         now: Sequence[Reservation] | None = None
         with _noting(complaints):
-            now = reservations(self.environment)
+            now = schedulers.reservations(self.environment)
         submit_s = {job.raw_id: job.submit_s or 0.0 for job in seen.jobs if job.raw_id}
         self._signals = {one: asks for one, asks in self._signals.items() if one in submit_s}
         new = sorted(set(submit_s) - set(self._signals))[:MOST_ASKED]
         with _noting(complaints):
             if new:
-                self._signals |= signalling(new, self.environment)
+                self._signals |= schedulers.signalling(new, self.environment)
         unknown = frozenset(one for one in new if one not in self._signals and seen.now_s - submit_s[one] > KNOWN_S)
         late = frozenset[str]()
         with _noting(complaints):
@@ -246,7 +236,7 @@ class Guard:
         """The estimates of jobs by the look-up that the plug-in reads; none where it is missing, damaged or too old."""
         found = dict[str, Sequence[float]]()
         path = self.folder / LOOKUP_FILE
-        with _noting(complaints), naming_path(path), path.open("rb") as file:
+        with _noting(complaints), path.open("rb") as file:
             lookup = Lookup(file)
             age_days = (now_s - lookup.newest_end_s) / DAY_S
             if age_days > export.max_age_days:
@@ -288,7 +278,7 @@ class _noting(suppress):  # noqa: N801 # it is used as a function
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         is_ours = super().__exit__(kind, error, trace)
         if is_ours and error is not None:
-            self._complaints.append(printable(str(os_failure(error) if isinstance(error, OSError) else error), 400))
+            self._complaints.append(printable(sentence_of(error), 400))
         return bool(is_ours)
 
 
@@ -298,3 +288,102 @@ def tell_systemd(what: str, environment: Mapping[str, str]) -> None:
     if address:
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
             own.sendto(what.encode(), os.fsencode("\0" + address[1:] if address[0] == "@" else address))
+
+
+LOOK_BACK_S = 14 * 86_400
+"""How long before the State's time a job may have been submitted; longer ones wait for the nightly run."""
+
+FOLLOWED = ("sacct", "folder")
+"""Kinds of sources that grow."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """A watch over one config's source; `run_round` is to be called again and again."""
+
+    settings: RunSettings
+    config: Path
+    scheduler: str
+    environment: Mapping[str, str]
+    _seen: object = None
+    """What the source held when it was read last."""
+    _state: pa.Table | None = None
+    _of_version: str = ""
+    _tells_starts: bool = False
+    """Whether the version has the jobs that expected starts rest on."""
+
+    def run_round(self, now_s: int) -> dict[str, int]:
+        """Read what is new: `n_new` jobs are new to the State, `n_open` ones have been brought up to date.
+
+        WalltimeError or OSError where the source, the scheduler or the disk fails; the next round then reads it again.
+        """
+        try:
+            facts = self._update(now_s, is_forced=self._take_version())
+            if self._tells_starts:
+                note_starts(Path(self.settings.output_dir), SCHEDULERS[self.scheduler], self.environment, now_s)
+        except (WalltimeError, OSError):
+            self._seen = None
+            raise
+        return facts
+
+    def _take_version(self) -> bool:
+        """Continue from the published version where it is another one, or from the live State that continues it."""
+        with reading(Path(self.settings.output_dir)) as manifest:
+            if continued(manifest) == self._of_version:
+                return False
+            path = live_state(manifest) or manifest.path(STATE.name)
+            self._state, self._of_version = read_table(path, STATE), continued(manifest)
+            self._tells_starts = JOBS.name in manifest.tables
+        if manifest.code != code_version():
+            # Its settings and its format are checked, so that an older version fails in a sentence.
+            loaded_state(self._state, printable(str(path)))
+        return True
+
+    def _recent_jobs(self, first_s: int, now_s: int, *, is_forced: bool) -> pa.Table | None:
+        """JOBS of the source submitted at `first_s` or later; None where nothing has changed, unless forced.
+
+        InputError where the source cannot be read.
+        """
+        before, settings = self._seen, self.settings
+        if settings.source.kind == "sacct":
+            table = self._seen = accumulated_jobs(settings, now_s)
+            if table == before and not is_forced:
+                return None
+            parts = parts_of(StoredTable(table, JOBS))
+            later = [part.filter(pc.greater_equal(part["submit_s"], first_s)) for part in parts]
+            return pa.concat_tables(later).unify_dictionaries()
+        listed = listed_paths(settings, self.config) or []
+        paths = [path for path in listed if path.stat().st_mtime >= first_s]
+        # A file that grows has another size, whatever its clock says.
+        marks = self._seen = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+        if not paths or not (is_forced or marks != before):
+            return None
+        jobs, _, _ = ingest(paths, settings.site, settings.ingest)
+        return jobs.filter(pc.greater_equal(jobs["submit_s"], first_s))
+
+    def _update(self, now_s: int, *, is_forced: bool) -> dict[str, int]:
+        assert self._state is not None  # nosec B101 # for the type checker
+        row = self._state.column("array").to_pylist().index("as_of_s")
+        as_of_s = float(self._state.column("floats")[row].as_py()[0])
+        jobs = self._recent_jobs(int(as_of_s) - LOOK_BACK_S, now_s, is_forced=is_forced)
+        if jobs is None or not jobs.num_rows:
+            return {"n_new": 0, "n_open": 0}
+        flagged, *_ = clean(jobs, with_hashed_names(self.settings).clean, self.settings.site)
+        state, report = update_state(self._state, flagged)
+        with new_table(live_pointer(Path(self.settings.output_dir))) as path:
+            write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
+        self._state = state
+        return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open")}
+
+
+@contextmanager
+def watching_alone(output_dir: Path) -> Iterator[None]:
+    """Hold the watch over a folder; InputError where another process has it. A lock ends with its process."""
+    folder = live_pointer(output_dir).parent
+    with naming_path(folder):
+        handle = acquire(folder)
+    if handle is None:
+        found = "another watch over it"
+        raise InputError(printable(str(folder)), found, "one for each folder", "stop the other one first")
+    with handle:
+        yield

@@ -11,16 +11,16 @@ import shutil
 import socket
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import mode
 from string import Template
-from zoneinfo import ZoneInfo
+from typing import NamedTuple
+from zoneinfo import available_timezones
 
-from flows.services.schedulers import SCHEDULERS, Node, controller
+from flows.services.schedulers import OPENPBS, SLURM, Node, controller
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest.inspect import inspect
@@ -40,20 +40,18 @@ _DAYS = re.compile(r"\d{8}")
 _PBS_HOME = re.compile(r"(?m)^\s*(?:export\s+)?PBS_HOME=(\S+)\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A source of jobs, the site's name and zone, and what was seen on the way, a sentence each.
-
-    `keys` are those of [source]; `log` is the path of a given log, else empty, and then `keys` are there. `nodes` are
-    those that the scheduler tells.
-    """
+class Machine(NamedTuple):
+    """The site's name and zone, its source of jobs, and what was seen on the way, a sentence each."""
 
     name: str
     timezone: str
-    log: str = ""
-    keys: Mapping[str, str] = field(default_factory=dict)
+    logs: str = ""
+    """The part of the config that names a given log; empty where `source` is there."""
+    source: str = ""
+    """The section [source] of the config."""
     seen: Sequence[str] = ()
     nodes: Sequence[Node] = ()
+    """Those that the scheduler tells."""
 
 
 SAMPLE_LOG = "riverbend.swf.gz"
@@ -76,7 +74,8 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     """What the machine offers, the given log before sacct before accounting folders; InputError where nothing is."""
     zone, name = _timezone(environment, root), socket.gethostname().split(".")[0] or "site"
     if log is not None:
-        return Machine(name, zone, log=str(Path(log).absolute()), seen=[_inspected(log, zone)])
+        logs = template("logs.toml", log=quoted(str(Path(log).absolute())))
+        return Machine(name, zone, logs, seen=[_inspected(log, zone)])
     seen: list[str] = []
     path = environment.get("PATH")
     if (sacct := shutil.which("sacct", path=path)) is not None:
@@ -85,15 +84,14 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
             cluster = name
             with suppress(InputError):
                 cluster = controller(environment).cluster or name
-            told = [f"sacct ({sacct}) answers", *_partitions(environment)]
-            nodes = SCHEDULERS["slurm"].nodes(environment)
-            return Machine(cluster, zone, keys={"kind": "sacct", "since": "90d"}, seen=told, nodes=nodes)
+            told = [f"sacct ({sacct}) answers", *SLURM.limits(environment)]
+            return Machine(cluster, zone, "", template("sacct.toml"), told, SLURM.nodes(environment))
         seen.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
-            keys = {"kind": "folder", "folder": str(folder), "pattern": "[12]*"}
-            told = [*seen, f"the accounting files in {folder} are there", *_queues(environment)]
-            return Machine(name, zone, keys=keys, seen=told, nodes=SCHEDULERS["pbs"].nodes(environment))
+            source = template("folder.toml", folder=quoted(str(folder)))
+            told = [*seen, f"the accounting files in {folder} are there", *OPENPBS.limits(environment)]
+            return Machine(name, zone, "", source, told, OPENPBS.nodes(environment))
     found = "; ".join(seen) or "no sacct on PATH and no accounting folder of PBS"
     raise InputError("this machine", printable(found, 500), "one of them, or a log", "give --log PATH")
 
@@ -120,35 +118,6 @@ def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> s
     return ""
 
 
-def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What a program prints; empty where it is absent or fails."""
-    with suppress(InputError):
-        return run(command, environment, _TIMEOUT_S, "").decode("utf-8", "replace")
-    return ""
-
-
-def _partitions(environment: Mapping[str, str]) -> list[str]:
-    """A sentence on each partition: its default and largest time limit, and its GPUs; none where sinfo is silent."""
-    said = _said(["sinfo", "--all", "--noheader", "--format=%R|%L|%l|%G"], environment)
-    found: dict[str, list[str]] = {}
-    for partition, default, most, gres in re.findall(r"(?m)^(.*)\|(.*)\|(.*)\|(.*)$", said):
-        told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
-        told += [gres] if gres not in ("(null)", "", *told) else []
-    return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
-
-
-def _queues(environment: Mapping[str, str]) -> list[str]:
-    """A sentence on each queue of a PBS with a time limit."""
-    try:
-        queues = json.loads(_said(["qstat", "-Q", "-f", "-F", "json"], environment))["Queue"]
-        limits = {name: [queues[name].get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max")]
-                  for name in queues}  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return []
-    return [f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}"
-            for name, (default, most) in limits.items() if default or most]  # fmt: skip
-
-
 def _pbs_folders(environment: Mapping[str, str], root: Path) -> list[Path]:
     homes = [environment["PBS_HOME"]] if environment.get("PBS_HOME") else []
     with suppress(OSError, UnicodeDecodeError):
@@ -163,22 +132,9 @@ def _timezone(environment: Mapping[str, str], root: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
         candidates.append((root / "etc/timezone").read_text(encoding="utf-8").strip())
     candidates.append(str((root / "etc/localtime").resolve()).partition("zoneinfo/")[2])
-    return next((name for name in candidates if name and _is_zone(name)), "UTC")
+    return next((name for name in candidates if name in available_timezones()), "UTC")
 
 
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        return False
-    return True
-
-
-_SOURCE_COMMENTS = {
-    "kind": "Where jobs come from: sacct (each run asks for what is new), or a folder of accounting files.",
-    "since": "How far back the first run reads; later runs read what is new.",
-    "folder": "The folder of the accounting files, and which of its files are logs.",
-}
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH that systemd gives a service."""
@@ -191,11 +147,6 @@ def template(file: str, **values: str) -> str:
 
 def config_text(machine: Machine, tables: Path) -> str:
     """The config of a machine, which publishes to `tables`; InputError for a path or name that TOML cannot hold."""
-    logs = "# Logs to read: paths, folders or globs, relative to this file's folder."
-    source = ["[source]"]
-    for key, value in machine.keys.items():
-        source += [f"# {_SOURCE_COMMENTS[key]}"] if key in _SOURCE_COMMENTS else []
-        source.append(f"{key} = {quoted(value)}")
     procs = {node.name: node.procs for node in machine.nodes}
     # The size as the scheduler tells it, else as comments to fill in.
     size = "# max_procs = 512\n# procs_per_node = 24"
@@ -204,14 +155,14 @@ def config_text(machine: Machine, tables: Path) -> str:
     text = template(
         "site.toml",
         seen="".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen),
-        logs=f"{logs}\nlogs = [{quoted(machine.log)}]\n\n" if machine.log else "",
+        logs=machine.logs,
         tables=quoted(str(tables)),
-        source="\n".join(source) + "\n\n" if machine.keys else "",
+        source=machine.source,
         name=quoted(machine.name),
         timezone=quoted(machine.timezone),
         size=size,
     )
-    return text + (template("checks.toml") if machine.keys else "")
+    return text + (template("checks.toml") if machine.source else "")
 
 
 def quoted(text: str) -> str:
@@ -282,7 +233,7 @@ def initialise(
     """Write the config of this machine to `out`; InputError where it exists, or there is nothing to read."""
     _refuse_existing([out])
     found = look(log, environment, root)
-    machine = replace(found, name=site) if site else found
+    machine = found._replace(name=site) if site else found
     text = config_text(machine, out.absolute().parent / f"{out.stem}-tables")
     parse_settings(tomllib.loads(text), printable(str(out)))
     _write_new({out: text})
@@ -309,7 +260,7 @@ def write_units(
     if (folder / PREFECT_UNIT).exists():
         # Another site has it: one server serves both.
         del files[folder / PREFECT_UNIT]
-    _refuse_existing(list(files))
+    _refuse_existing(files)
     folder.mkdir(parents=True, exist_ok=True)
     _write_new(files)
     return tuple(files)
@@ -321,7 +272,7 @@ def program() -> list[str]:
     return [str(beside)] if os.access(beside, os.X_OK) else [sys.executable, "-m", "flows.cli"]
 
 
-def _refuse_existing(paths: list[Path]) -> None:
+def _refuse_existing(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.exists():
             do = "remove it, or choose another name"
@@ -330,9 +281,5 @@ def _refuse_existing(paths: list[Path]) -> None:
 
 def _write_new(texts: Mapping[Path, str]) -> None:
     for path, text in texts.items():
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            _refuse_existing([path])
-            raise
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)

@@ -21,7 +21,7 @@ from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.request_advice import recommended_memory, recommended_requests
-from pipeline.export.published_tables import csv_text
+from pipeline.export.scheduler_files import csv_text
 from pipeline.limits.status import READ, early_kinds, planned_weeks
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings

@@ -1,4 +1,4 @@
-"""Events of a run's stages, passed to a listener: a progress bar, plain lines, or none."""
+"""Events of a run's stages, passed to listeners: a progress bar, plain lines, or none."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,31 +24,17 @@ class StageEvent:
 
 Listener = Callable[[StageEvent], None]
 
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
-def listening(listener: Listener | None) -> Iterator[None]:
-    """Pass the stage events of the runs inside to `listener`."""
-    token = _listener.set(listener)
+def listening(listener: Listener) -> Iterator[None]:
+    """Pass the stage events of the runs inside to `listener` too, after the listeners that are there already."""
+    token = _listeners.set((*_listeners.get(), listener))
     try:
         yield
     finally:
-        _listener.reset(token)
-
-
-@contextmanager
-def also_listening(listener: Listener) -> Iterator[None]:
-    """Pass the stage events of the runs inside to `listener` too, after the listener that is there already."""
-    outer = _listener.get()
-
-    def both(event: StageEvent) -> None:
-        if outer is not None:
-            outer(event)
-        listener(event)
-
-    with listening(both):
-        yield
+        _listeners.reset(token)
 
 
 @dataclass(slots=True)
@@ -60,7 +46,7 @@ class Stage:
 
 @contextmanager
 def running_stage(name: str) -> Iterator[Stage]:
-    """Notify the listener that a stage starts and, unless it raises, that it is done."""
+    """Notify whoever listens that a stage starts and, unless it raises, that it is done."""
     notify(StageEvent(name, "started"))
     stage, began = Stage(), time.monotonic()
     yield stage
@@ -68,7 +54,6 @@ def running_stage(name: str) -> Iterator[Stage]:
 
 
 def notify(event: StageEvent) -> None:
-    """Pass an event to the listener, if there is one."""
-    listener = _listener.get()
-    if listener is not None:
+    """Pass an event to whoever listens."""
+    for listener in _listeners.get():
         listener(event)

@@ -43,14 +43,14 @@ class ReplayTask:
     whole_nodes: bool = False
 
     @property
-    def methods(self) -> tuple[str, ...]:
-        """The methods of the registry whose estimates the cases need."""
-        return (METHOD,) if any(case.estimates in WITH_METHOD for case in self.cases) else ()
+    def has_estimates(self) -> bool:
+        """Whether a case plans with estimates of ours."""
+        return any(case.estimates in WITH_METHOD for case in self.cases)
 
     @property
     def n_stages(self) -> int:
         """Stages that a replay announces."""
-        return 2 + len(self.methods)
+        return 2 + self.has_estimates
 
 
 Estimate = Callable[[History, ReplayTask, int], dict[str, Floats]]
@@ -86,20 +86,7 @@ def run_replay(task: ReplayTask) -> ReplayResult:
         table = what_if(subject, task.cases, task.shakes)
     if not table.num_rows:
         raise InputError(name, "no job to score", "jobs after the first 1%, submitted in the days asked for")
-    work = subject.work
-    return ReplayResult(
-        log=task.log,
-        table=table,
-        capacity=work.capacity,
-        unit="nodes" if task.whole_nodes else "processors",
-        capacity_from=capacity_from,
-        n_jobs=len(work),
-        counts=dict(work.counts),
-        has_waits=subject.has_waits,
-        since_s=None if np.isinf(subject.since_s) else subject.since_s,
-        until_s=float(work.submit_s[-1]),
-        log_utilisation=subject.log_utilisation,
-    )
+    return ReplayResult(subject, table, capacity_from, "nodes" if task.whole_nodes else "processors")
 
 
 def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subject, str]:
@@ -142,13 +129,13 @@ def subject_of_jobs(
 
 def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
     """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
-    found = {}
-    for method in task.methods:
-        with running_stage(f"{printable(task.log, 40)}: {method}"):
-            answers = method_with_settings(method, task.settings)(replace(past, stale_s=DAY_S))
-        found[method] = np.full((n_rows, answers.shape[1]), np.nan)
-        found[method][past.row] = answers
-    return found
+    if not task.has_estimates:
+        return {}
+    with running_stage(f"{printable(task.log, 40)}: {METHOD}"):
+        answers = method_with_settings(METHOD, task.settings)(replace(past, stale_s=DAY_S))
+    found = np.full((n_rows, answers.shape[1]), np.nan)
+    found[past.row] = answers
+    return {METHOD: found}
 
 
 def machine_size(given: int | None, site: object, header: object, where: str) -> tuple[int, str]:

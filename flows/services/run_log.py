@@ -18,7 +18,7 @@ from typing import Any, Literal, TextIO
 
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.metrics import folder_metrics
-from flows.services.progress import StageEvent, also_listening
+from flows.services.progress import StageEvent, listening
 from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, StepFacts, begun_run, ending_of, write_run
 from pipeline.errors import WalltimeError, printable
 from pipeline.publish.store import Announce, RunInProgressError
@@ -149,7 +149,7 @@ def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
     began = time.monotonic()
     failure: BaseException | None = None
     try:
-        with also_listening(log.follow):
+        with listening(log.follow):
             yield log
     except BaseException as error:
         failure = error

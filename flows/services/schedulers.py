@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
@@ -33,6 +33,7 @@ from pipeline.limits.plan import Change, PendingJob, Reservation
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
 
+T = TypeVar("T")
 _DO = "check that it works in a terminal"
 _KIB_PER_MIB = 1024.0
 
@@ -59,6 +60,9 @@ class Scheduler:
     ask_nodes: Sequence[str]
     """The same of nodes."""
     nodes_of: Callable[[str], list[Node]]
+    ask_limits: Sequence[str]
+    """The same of the time limits of partitions or queues, a sentence each."""
+    limits_of: Callable[[str], list[str]]
 
     def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
         """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
@@ -75,10 +79,18 @@ class Scheduler:
     def nodes(self, environment: Mapping[str, str]) -> list[Node]:
         """The nodes; none where the scheduler's program fails or says something else: then a queue is simulated on the
         processors that past jobs held at most."""
-        try:
-            return self.nodes_of(_said(self.ask_nodes, environment))
-        except (InputError, ValueError, KeyError, TypeError, AttributeError):
-            return []
+        return _if_said(self.ask_nodes, self.nodes_of, environment)
+
+    def limits(self, environment: Mapping[str, str]) -> list[str]:
+        """A sentence on the time limits of each partition or queue; none likewise."""
+        return _if_said(self.ask_limits, self.limits_of, environment)
+
+
+def _if_said(command: Sequence[str], parse: Callable[[str], list[T]], environment: Mapping[str, str]) -> list[T]:
+    try:
+        return parse(_said(command, environment))
+    except (InputError, ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -89,13 +101,6 @@ def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
     known = {name: value for name, value in environment.items() if not name.startswith(("SQUEUE_", "SINFO_"))}
     pinned = {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
     return run(command, known | pinned, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
-
-
-def _text(value: Any) -> str | None:
-    """A text; numbers too, because a name may be one."""
-    if isinstance(value, str):
-        return value or None
-    return None if value is None or isinstance(value, Mapping | list | bool) else str(value) or None
 
 
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]{0,2000}")
@@ -109,30 +114,39 @@ def _slurm_jobs(said: str) -> list[PendingJob]:
     return [_slurm_job(job) for job in jobs if {"PENDING", "RUNNING", "SUSPENDED"} & set(_listed(job.get("job_state")))]
 
 
-def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
+def _slurm_job(said: Mapping[str, Any]) -> PendingJob:
+    job = {name: _plain(value) for name, value in said.items()}
     job_id, fault = _slurm_id(job)
-    limit_min, comment = _number(job.get("time_limit")), _text(job.get("admin_comment")) or ""
-    asked_min = _asked_min(limit_min, comment)
-    procs = _number(job.get("cpus"))
-    asked_s, planned_s = (None if minutes is None else 60.0 * minutes for minutes in (asked_min, limit_min))
+    limit_min, comment, procs = job.get("time_limit"), job.get("admin_comment") or "", job.get("cpus")
+    planned_s = None if limit_min is None else 60.0 * limit_min
+    asked_s, set_s = asked_s_of(comment), set_s_of(comment)
+    # The limit asked for is that of our comment where the present limit is one that we set or raised.
+    if asked_s is None or set_s is None or planned_s is None or not set_s <= planned_s <= asked_s:
+        asked_s = planned_s
     values = {
-        "user": _text(job.get("user_name")), "user_group": _text(job.get("group_name")),
-        "account": _text(job.get("account")), "queue": _text(job.get("partition")), "qos": _text(job.get("qos")),
-        "job_name": _text(job.get("name")), "procs": None if procs is None else int(procs) or None,
+        "user": job.get("user_name"), "user_group": job.get("group_name"), "account": job.get("account"),
+        "queue": job.get("partition"), "qos": job.get("qos"), "job_name": job.get("name"), "procs": procs or None,
         "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), **_slurm_gpus(job),
     }  # fmt: skip
-    fault = fault or _slurm_fault(job, comment)
-    n_tasks = _n_tasks(job_id.partition("[")[2].rstrip("]"))
-    waits = "PENDING" in _listed(job.get("job_state"))
-    reason = (_text(job.get("state_reason")) or "") if waits else ""
+    waits, reason = "PENDING" in _listed(job.get("job_state")), job.get("state_reason") or ""
     return PendingJob(
-        job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, n_tasks, fault,
-        start_s=None if waits else _number(job.get("start_time")) or math.nan,
-        held=next((why for start, why in _SLURM_HELD.items() if reason.startswith(start)), ""),
-        priority=_number(job.get("priority")) or math.nan, nodes=_node_names(_text(job.get("nodes")) or ""),
-        end_s=math.nan if waits else _number(job.get("end_time")) or math.nan,
-        raw_id=int(_number(job.get("job_id")) or 0),
+        job_id, values, job.get("submit_time"), asked_s, planned_s, comment,
+        n_tasks=_n_tasks(job_id.partition("[")[2].rstrip("]")),
+        fault=fault or _slurm_fault(job, comment),
+        start_s=None if waits else job.get("start_time") or math.nan,
+        held=next((why for start, why in _SLURM_HELD.items() if waits and reason.startswith(start)), ""),
+        priority=job.get("priority") or math.nan, nodes=_node_names(job.get("nodes") or ""),
+        end_s=math.nan if waits else job.get("end_time") or math.nan,
+        raw_id=job["job_id"] if isinstance(job.get("job_id"), int) else 0,
     )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """A value of Slurm's JSON; None for an empty text, and for a number that is not set or infinite."""
+    if isinstance(value, Mapping):
+        is_known = value.get("set", True) and not value.get("infinite", False)
+        return value.get("number") if is_known else None
+    return None if value == "" else value
 
 
 _SLURM_HELD = {
@@ -166,19 +180,28 @@ def _slurm_nodes(said: str) -> list[Node]:
     return [Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up) for name, partition, state, procs in rows]
 
 
+def _slurm_limits(said: str) -> list[str]:
+    """Of lines PARTITION|DEFAULT|MOST|GRES; a partition has a line for each kind of nodes."""
+    found: dict[str, list[str]] = {}
+    for partition, default, most, gres in re.findall(r"(?m)^(.*)\|(.*)\|(.*)\|(.*)$", said):
+        told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
+        told += [gres] if gres not in ("(null)", "", *told) else []
+    return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
+
+
 def _slurm_fault(job: Mapping[str, Any], comment: str) -> str:
     """Why a job is to keep its request; empty where it may be planned shorter."""
     reasons = {
-        "its user wants no limit of ours": has_opted_out(_text(job.get("comment")) or ""),
+        "its user wants no limit of ours": has_opted_out(job.get("comment") or ""),
         # Slurm itself may shorten a job with --time-min, whose user has chosen how far.
-        "it has a --time-min": bool(_number(job.get("time_minimum"))),
-        "it has a --deadline": bool(_number(job.get("deadline"))),
-        "it has a --signal": asks_signal(_text(job.get("submit_line")) or ""),
+        "it has a --time-min": job.get("time_minimum"),
+        "it has a --deadline": job.get("deadline"),
+        "it has a --signal": asks_signal(job.get("submit_line") or ""),
         "it is interactive": not job.get("batch_flag", True),
-        "it belongs to a reservation": bool(_text(job.get("resv_name"))),
-        "it is a part of a heterogeneous job": bool(_number(job.get("het_job_id"))),
-        "it was requeued": bool(_number(job.get("restart_cnt"))),
-        "it was preempted": bool(_number(job.get("preempt_time"))),
+        "it belongs to a reservation": job.get("resv_name"),
+        "it is a part of a heterogeneous job": job.get("het_job_id"),
+        "it was requeued": job.get("restart_cnt"),
+        "it was preempted": job.get("preempt_time"),
         "its AdminComment has quotes or other unusual characters": not _PLAIN.fullmatch(comment),
     }
     return next((reason for reason, is_so in reasons.items() if is_so), "")
@@ -191,18 +214,19 @@ def asks_signal(submit_line: str) -> bool:
 
 def _slurm_id(job: Mapping[str, Any]) -> tuple[str, str]:
     """The id that scontrol takes, of pending tasks alone where the job is an array; and why there is none."""
-    number = int(_number(job.get("job_id")) or 0)
-    tasks = (_text(job.get("array_task_string")) or "").partition("%")[0]
-    het, task = int(_number(job.get("het_job_id")) or 0), _number(job.get("array_task_id"))
-    array = int(_number(job.get("array_job_id")) or 0)
-    if array and task is not None and not tasks:
+    number, array, het, offset = (
+        int(value) if isinstance(value := job.get(name), int | float) else 0
+        for name in ("job_id", "array_job_id", "het_job_id", "het_job_offset")
+    )
+    task = job.get("array_task_id")
+    tasks = (job.get("array_task_string") or "").partition("%")[0]
+    if array and isinstance(task, int) and not tasks:
         # A task that runs: the number of one of them is that of the whole array.
-        return f"{array}_{int(task)}", ""
+        return f"{array}_{task}", ""
     if tasks:
-        name = f"{int(_number(job.get('array_job_id')) or number)}_[{tasks}]"
-        return name, "" if _TASKS.fullmatch(tasks) else "its list of tasks is cut"
+        return f"{array or number}_[{tasks}]", "" if _TASKS.fullmatch(tasks) else "its list of tasks is cut"
     if het:
-        return f"{het}+{int(_number(job.get('het_job_offset')) or 0)}", ""
+        return f"{het}+{offset}", ""
     return str(number), "" if number else "it has no number"
 
 
@@ -214,37 +238,18 @@ def _n_tasks(listed: str) -> int:
     return max(total, 1)
 
 
-def _asked_min(limit_min: float | None, comment: str) -> float | None:
-    """The limit asked for: that of our comment where the present limit is one that we set or raised."""
-    asked_s, set_s = asked_s_of(comment), set_s_of(comment)
-    if asked_s is None or set_s is None or limit_min is None or not set_s <= 60.0 * limit_min <= asked_s:
-        return limit_min
-    return asked_s / 60.0
-
-
 def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | None:
-    per_cpu, per_node = _number(job.get("memory_per_cpu")), _number(job.get("memory_per_node"))
-    if per_cpu:
-        return per_cpu * _KIB_PER_MIB
-    nodes = _number(job.get("node_count"))
-    return per_node * _KIB_PER_MIB * (nodes or 1.0) / procs if per_node and procs else None
+    if per_cpu := job.get("memory_per_cpu"):
+        return float(per_cpu * _KIB_PER_MIB)
+    per_node = job.get("memory_per_node")
+    return per_node * _KIB_PER_MIB * (job.get("node_count") or 1.0) / procs if per_node and procs else None
 
 
 def _slurm_gpus(job: Mapping[str, Any]) -> dict[str, Value]:
     """GPUs asked for, of all types together, and the first type that is named."""
-    asked = _text(job.get("tres_req_str")) or ""
+    asked = job.get("tres_req_str") or ""
     total, typed = re.search(r"(?:^|,)gres/gpu=(\d+)", asked), re.search(r"(?:^|,)gres/gpu:([A-Za-z][\w.-]*)=", asked)
     return {"gpus": int(total[1]) if total else 0, "gpu_type": typed[1] if typed else None}
-
-
-def _number(value: Any) -> float | None:
-    """A number of Slurm's JSON; None where it is not set or infinite."""
-    if isinstance(value, int | float):
-        return None if isinstance(value, bool) else float(value)
-    if isinstance(value, dict):
-        is_known = value.get("set", True) and not value.get("infinite", False)
-        return _number(value.get("number")) if is_known else None
-    return None
 
 
 def _listed(value: Any) -> Sequence[str]:
@@ -399,31 +404,29 @@ def _unquoted(value: str) -> str:
         return value[1:-1]
 
 
-def _pbs_job(name: str, job: Mapping[str, Any]) -> PendingJob:
+def _pbs_job(name: str, said: Mapping[str, Any]) -> PendingJob:
+    job: Mapping[str, Any] = {key: value or None for key, value in said.items()}
     asked: Mapping[str, Any] = job.get("Resource_List") or {}
     walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
-    procs = int(asked["ncpus"]) if str(asked.get("ncpus", "")).isdecimal() else None
-    memory_kib, project = _pbs_memory_kib(asked.get("mem")), _text(job.get("project"))
+    procs, gpus = (int(asked[one]) if str(asked.get(one, "")).isdecimal() else 0 for one in ("ncpus", "ngpus"))
+    memory_kib, project = _pbs_memory_kib(asked.get("mem")), job.get("project")
     values = {
-        "user": _text(job.get("euser")) or (_text(job.get("Job_Owner")) or "").partition("@")[0] or None,
-        "user_group": _text(job.get("egroup")),
+        "user": job.get("euser") or (job.get("Job_Owner") or "").partition("@")[0] or None,
+        "user_group": job.get("egroup"),
         # The account charged, else the project, as in JOBS.
-        "account": _text(job.get("Account_Name")) or (None if project == _NO_PROJECT else project),
-        "queue": _text(job.get("queue")), "job_name": _text(job.get("Job_Name")), "procs": procs or None,
+        "account": job.get("Account_Name") or (None if project == _NO_PROJECT else project),
+        "queue": job.get("queue"), "job_name": job.get("Job_Name"), "procs": procs or None, "gpus": gpus,
         "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
-        "gpus": int(asked["ngpus"]) if str(asked.get("ngpus", "")).isdecimal() else 0,
     }  # fmt: skip
-    planned_s = walltime_s if soft_s is None else soft_s
-    n_tasks = _n_tasks(_text(job.get("array_indices_remaining")) or "")
     state = str(job.get("job_state"))
-    waits = state in _PBS_HELD
     # The job that others wait for has `before:` and their ids.
-    others = [one for one in str(job.get("depend") or "").split(",") if one and not one.startswith("before")]
+    others = [one for one in (job.get("depend") or "").split(",") if one and not one.startswith("before")]
     return PendingJob(
-        name, values, _instant_s(job.get("qtime")), walltime_s, planned_s, n_tasks=n_tasks,
-        start_s=None if waits else _instant_s(job.get("stime")) or math.nan,
+        name, values, _instant_s(job.get("qtime")), walltime_s, walltime_s if soft_s is None else soft_s,
+        n_tasks=_n_tasks(job.get("array_indices_remaining") or ""),
+        start_s=None if state in _PBS_HELD else _instant_s(job.get("stime")) or math.nan,
         held="it waits for another job" if state == "H" and others else _PBS_HELD.get(state, ""),
-        nodes=tuple(re.findall(r"\(([^:)]+)", _text(job.get("exec_vnode")) or "")),
+        nodes=tuple(re.findall(r"\(([^:)]+)", job.get("exec_vnode") or "")),
     )  # fmt: skip
 
 
@@ -444,6 +447,15 @@ def _pbs_nodes(said: str) -> list[Node]:
     for name, node in json.loads(said)["nodes"].items():
         is_up = not down & set(re.split(r"[, ]+", str(node.get("state"))))
         found.append(Node(name, str(node.get("queue", "")), int(node["resources_available"].get("ncpus", 0)), is_up))
+    return found
+
+
+def _pbs_limits(said: str) -> list[str]:
+    found = []
+    for name, queue in json.loads(said)["Queue"].items():
+        default, most = (queue.get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max"))
+        if default or most:
+            found.append(f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}")
     return found
 
 
@@ -471,6 +483,8 @@ SLURM = Scheduler(
     jobs_of=_slurm_jobs,
     ask_nodes=("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c"),
     nodes_of=_slurm_nodes,
+    ask_limits=("sinfo", "--all", "--noheader", "--format=%R|%L|%l|%G"),
+    limits_of=_slurm_limits,
 )
 OPENPBS = Scheduler(
     name="pbs",
@@ -478,6 +492,8 @@ OPENPBS = Scheduler(
     jobs_of=_pbs_jobs,
     ask_nodes=("pbsnodes", "-a", "-F", "json"),
     nodes_of=_pbs_nodes,
+    ask_limits=("qstat", "-Q", "-f", "-F", "json"),
+    limits_of=_pbs_limits,
 )
 SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
 """Every scheduler by its name in the settings."""

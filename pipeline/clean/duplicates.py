@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from pipeline.arrays import LATEST_S, Array, Bools, Ints, category_codes, floats, row_codes
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.occupancy import in_order
 from pipeline.kernels import entry_kernel
 
 # The number of an id (with its array index), between optional names of servers.
@@ -165,7 +164,7 @@ def _by_number(arrays: JobArrays) -> Ints:
     known = begins & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
     submit_s = arrays.submit_s[known].astype(np.int64)
     begin_s = int(submit_s.min(initial=LATEST_S))
-    _, since_s = in_order(numbers[known], submit_s - begin_s)
+    _, since_s = _in_order(numbers[known], submit_s - begin_s)
     return since_s + begin_s
 
 
@@ -228,3 +227,20 @@ def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Ints:
         if widest < most and n_before >= min_jobs and n_after >= min_jobs:
             found[place] = widest
     return found
+
+
+def _in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Both in order of time (or another number), then of size (or of whatever else is counted from 0)."""
+    if not len(times_s):
+        return times_s, sizes
+    begin_s, bits = int(times_s.min()), int(sizes.max()).bit_length()
+    if (int(times_s.max()) - begin_s).bit_length() + bits > 62:
+        order = np.lexsort((sizes, times_s))
+        return times_s[order], sizes[order]
+    # Time and size are packed into one number, which takes a quarter of the time of sorting rows.
+    packed = (times_s - begin_s) << bits | sizes
+    packed.sort()
+    sizes = packed & ((1 << bits) - 1)
+    packed >>= bits
+    packed += begin_s
+    return packed, sizes

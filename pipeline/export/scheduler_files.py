@@ -1,22 +1,31 @@
 """The files that a scheduler's plug-in consists of: its code, the settings of the site, the look-up file, and how to
-install them.
+install them; and the table for other programs.
 
 Slurm has a job_submit plug-in in Lua. OpenPBS has a hook that sets soft_walltime; its code is the same for every site,
 its settings are JSON in the hook's config, and names stand in the look-up file, so that no text of a user or a site
 becomes code or a command.
 """
 
+import csv
+import io
 import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.application_names import MAX_CHARACTERS, RULES
-from pipeline.errors import InputError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.application_names import MAX_CHARACTERS, RULES, application_of
+from pipeline.errors import InputError, spreadsheet_text
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import Plain, lua, rule_trees
-from pipeline.export.published_tables import Files, PublishedTables
 from pipeline.limits.soft import SoftRules, rules_of
+from pipeline.limits.status import READ, early_kinds
 from pipeline.settings import QUANTILES, ExportSettings, Whose
+from pipeline.tables import JOBS, MEMORY
 
 PLUGINS = Path(__file__).with_name("plugins")
 """The parts of plug-ins that are the same for every site."""
@@ -39,6 +48,30 @@ HEARTBEAT_FILE, HEARTBEAT_S = "walltime.heartbeat", 180.0
 
 RENEW_AFTER_S = 3600.0
 """A job that waited so long gets a new soft_walltime at its start, if jobs that ended since are known."""
+
+
+JOBS_READ = tuple(dict.fromkeys((*READ, "job_name", "application", "queue", "gpus", "gpu_type")))
+"""The columns of JOBS that exports read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTables:
+    """One published version, as far as exports read it."""
+
+    estimates: pa.Table
+    """ESTIMATES."""
+    jobs: pa.Table = field(default_factory=JOBS.empty)
+    """The columns of JOBS_READ."""
+    memory: pa.Table = field(default_factory=MEMORY.empty)
+    """MEMORY."""
+    has_hashed_names: bool = False
+    """Whether users, accounts and names are keyed hashes."""
+    has_own_name_rules: bool = False
+    """Whether the site has rules that derive applications from job names."""
+
+
+Files = Mapping[str, bytes]
+"""The bytes of each file, by name."""
 
 
 def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
@@ -118,9 +151,11 @@ def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
             "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
             "publish without anonymise into a folder that only the scheduler reads, and export from there",
         )  # fmt: skip
+    jobs = tables.jobs
+    early = [(one["user"], one["what"]) for one in early_kinds(jobs)]
     return lookup_file(
-        tables.estimates, tables.applications, tables.memory, tables.gpu_types, tables.early, tables.medians_s
-    )  # fmt: skip
+        tables.estimates, known_applications(jobs), tables.memory, known_gpu_types(jobs), early, known_medians(jobs)
+    )
 
 
 def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:
@@ -138,3 +173,76 @@ def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[st
         # Rules of the site cannot run in the hook: the look-up has the names that they decided.
         "name_rules": None if tables.has_own_name_rules else list(RULES.values()),
     }
+
+
+def known_applications(jobs: pa.Table) -> dict[str, str]:
+    """The application of each job name, where the built-in rules would not find it in every plug-in.
+
+    These are names to which a rule of the site gave an application, and names with letters beyond ASCII, to which Lua's
+    patterns cannot be applied. Of several applications of one name the most frequent is taken. In order of name.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS, of which job_name and application are read.
+
+    Returns
+    -------
+    dict of str to str
+        Application by job name; empty where the log has no names.
+
+    Examples
+    --------
+    >>> known_applications(tables["jobs"])
+    {}
+    """
+    pairs = pa.table({name: jobs.column(name).cast(pa.string()) for name in ("job_name", "application")})
+    counts = pairs.drop_null().group_by(["job_name", "application"]).aggregate([([], "count_all")])
+    found: dict[str, Counter[str]] = {}
+    for row in counts.to_pylist():
+        found.setdefault(row["job_name"], Counter())[row["application"]] = row["count_all"]
+    chosen = {name: min(of, key=lambda one: (-of[one], one)) for name, of in sorted(found.items())}
+    return {name: one for name, one in chosen.items() if not name.isascii() or application_of(name) != one}
+
+
+def known_gpu_types(jobs: pa.Table) -> dict[str, str]:
+    """By queue the one type of GPUs that its jobs in JOBS have held: that of a submit that names none."""
+    held = jobs.select(["queue", "gpu_type"]).filter(pc.greater(jobs.column("gpus"), 0)).drop_null()
+    pairs = pa.table({name: held.column(name).cast(pa.string()) for name in held.column_names})
+    found = pairs.group_by("queue", use_threads=False).aggregate([("gpu_type", "count_distinct"), ("gpu_type", "min")])
+    return {row["queue"]: row["gpu_type_min"] for row in found.to_pylist() if row["gpu_type_count_distinct"] == 1}
+
+
+def known_medians(jobs: pa.Table) -> dict[str, float]:
+    """By queue the median runtime of its jobs in JOBS, s: the order of jobs whose own runtime is not to be used."""
+    runs = pa.table({"queue": jobs["queue"].cast(pa.string()), "runtime_s": jobs["runtime_s"]}).drop_null()
+    found: dict[str, float] = runs.to_pandas().groupby("queue")["runtime_s"].median().to_dict()
+    return found
+
+
+CSV_FILE = "walltime.csv"
+
+
+def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # noqa: ARG001
+    """walltime.csv: ESTIMATES with a header, in UTF-8, with line ends CR LF (RFC 4180).
+
+    A text that begins as a formula does gets an apostrophe in front, which spreadsheets do not show. A database that
+    needs the text itself removes one leading apostrophe. Null is an empty cell; an empty text cannot be told from it.
+    """
+    rows = zip(*(column.to_pylist() for column in tables.estimates.columns), strict=True)
+    return {CSV_FILE: csv_text(tables.estimates.column_names, rows).encode("utf-8", "backslashreplace")}
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]], line_end: str = "\r\n") -> str:
+    """Rows as CSV with a header; a text that a spreadsheet would take for a formula begins with an apostrophe."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator=line_end)
+    writer.writerow(columns)
+    writer.writerows([spreadsheet_text(one) if isinstance(one, str) else one for one in row] for row in rows)
+    return out.getvalue()
+
+
+WRITERS: Mapping[str, Callable[[PublishedTables, ExportSettings], Files]] = {
+    "csv": csv_files, "pbs": openpbs_files, "slurm": slurm_files
+}  # fmt: skip
+"""The schedulers and programs that exports are written for."""

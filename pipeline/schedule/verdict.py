@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from pipeline.schedule.engine import Policy
-from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Case, Estimates
+from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Case, Estimates, Subject
 
 Row = Mapping[str, Any]
 
@@ -23,24 +22,15 @@ NAMED = 5
 """Losers named in a sentence; the table has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
+class ReplayResult(NamedTuple):
     """What the replays of one log found."""
 
-    log: str
+    subject: Subject
     table: pa.Table
-    capacity: int
-    unit: str
-    """What the capacity counts: processors or nodes."""
     capacity_from: str
-    n_jobs: int
-    counts: dict[str, int]
-    """Jobs left out or changed, by reason."""
-    has_waits: bool
-    since_s: float | None
-    until_s: float
-    log_utilisation: float
-    """Of the machine in the log itself; NaN: no start is known."""
+    """Where the capacity of the machine is known from,"""
+    unit: str
+    """and what it counts: processors or nodes."""
 
 
 def case_of(row: Row) -> str:
@@ -83,7 +73,7 @@ def average_changes(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
     """By policy and estimates the mean of the logs' median changes in slowdown; logs without waits are left out."""
     changes: dict[tuple[str, str], list[float]] = {}
     for result in found:
-        for row in whole(result.table.to_pylist()) if result.has_waits else ():
+        for row in whole(result.table.to_pylist()) if result.subject.has_waits else ():
             changes.setdefault((row["policy"], row["estimates"]), []).append(row["slowdown_change"])
     return [
         {"policy": policy, "estimates": estimates, "n_logs": len(own), "slowdown_change": sum(own) / len(own)}
@@ -95,7 +85,7 @@ def sentences(result: ReplayResult) -> list[str]:
     """The answer for one log, a sentence each."""
     rows = result.table.to_pylist()
     said = list(_scope(result, whole(rows)[0]))
-    if not result.has_waits:
+    if not result.subject.has_waits:
         said.append("This log states no waits, so that its submits are really starts: its figures count in no average.")
     if best_case(rows) is None:
         return [*said, "No other case than EASY with requests was replayed."]
@@ -104,21 +94,23 @@ def sentences(result: ReplayResult) -> list[str]:
 
 def _scope(result: ReplayResult, row: Row) -> Iterator[str]:
     """Which jobs were replayed on which machine, and how many were left out or changed: others would be another log."""
-    since = "" if result.since_s is None else f" submitted from {_day(result.since_s)} to {_day(result.until_s)}"
+    subject, work = result.subject, result.subject.work
+    is_whole, in_log_share = math.isinf(subject.since_s), subject.log_utilisation
+    since = "" if is_whole else f" submitted from {_day(subject.since_s)} to {_day(float(work.submit_s[-1]))}"
     how = f"medians of {row['n_shakes']} replays with shaken arrivals" if row["n_shakes"] else "of one replay"
-    in_log = "an unknown share" if math.isnan(result.log_utilisation) else f"{result.log_utilisation:.0%}"
+    in_log = "an unknown share" if math.isnan(in_log_share) else f"{in_log_share:.0%}"
     used = "an unknown share" if row["utilisation"] is None else f"{row['utilisation']:.0%}"
     yield (
-        f"{result.log}: {row['n_jobs']:,} jobs{since} on {result.capacity:,} {result.unit} ({result.capacity_from}), "
+        f"{subject.log}: {row['n_jobs']:,} jobs{since} on {work.capacity:,} {result.unit} ({result.capacity_from}), "
         f"of which the log used {in_log} and its replay with EASY and requests {used}; figures are {how}, compared "
         "with EASY backfilling with requests."
     )
-    if n := result.n_jobs - row["n_jobs"]:
+    if n := len(work) - row["n_jobs"]:
         warm_up = "the first 1%, which meet an empty machine"
         why = "those that the simulator pyss leaves out" if row["convention"] == "pyss" else warm_up
-        before = "" if result.since_s is None else "those submitted before, and "
-        yield f"Figures leave out {n:,} of the {result.n_jobs:,} replayed jobs: {before}{why}."
-    if changed := [f"{n:,} {CHANGED[reason]}" for reason, n in result.counts.items()]:
+        before = "" if is_whole else "those submitted before, and "
+        yield f"Figures leave out {n:,} of the {len(work):,} replayed jobs: {before}{why}."
+    if changed := [f"{n:,} {CHANGED[reason]}" for reason, n in work.counts.items()]:
         yield f"Jobs of the whole log that are not replayed as they ran: {'; '.join(changed)}."
 
 

@@ -44,7 +44,7 @@ def full_disk(tmp_path: Path, free_kib: int, kind: type) -> None:
         disk.free_all()
         assert run(nights[1], store, log, kind) == (0, "")
         assert expected_version(store) == expected_version(tmp_path / "alone")
-        assert diagnose(store, int(time.time()), 3600).findings == ()
+        assert diagnose(store, int(time.time()), 3600)["findings"] == []
 
 
 def test_a_run_on_a_read_only_disk_ends_in_one_sentence(tmp_path: Path) -> None:
@@ -57,5 +57,5 @@ def test_a_run_on_a_read_only_disk_ends_in_one_sentence(tmp_path: Path) -> None:
         code, text = run(nights[1], store, log)
         assert code == 2 and text.count("\n") == 1 and "found a read-only disk" in text
         assert expected_version(store) == before
-        (one,) = diagnose(store, int(time.time()), 3600).findings
-        assert (one.check, one.found) == ("permissions", "a read-only disk")
+        (one,) = diagnose(store, int(time.time()), 3600)["findings"]
+        assert (one["check"], one["found"]) == ("permissions", "a read-only disk")

@@ -246,7 +246,7 @@ def test_a_full_disk_does_not_stop_the_raising(walltime: Walltime, site: Site, m
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("flows.services.guard.write_bytes", full)
+    monkeypatch.setattr("pipeline.storage.os.fsync", full)
     site.queue(running(7))
     found = guarded(walltime, site)
     assert site.limits() == {7: 75} and found["complaints"][0].startswith(str(site.heartbeat))
@@ -267,9 +267,9 @@ def test_the_margin_follows_slurm_conf_from_round_to_round(site: Site) -> None:
     site.queue(running(7))
     site.scontrol.shows("OverTimeLimit           = 20 min")
     guard = Guard(lambda: run_settings(site.config()), os.environ, is_dry_run=False)
-    assert guard.run_round(time.time()).changes == [], "ten minutes are left, and Slurm lets it run on for twenty"
+    assert guard.run_round(time.time())["changes"] == [], "ten minutes are left, and Slurm lets it run on for twenty"
     site.scontrol.shows("OverTimeLimit           = 0 min")
-    assert [one.to_s for one in guard.run_round(time.time()).changes] == [4500.0]
+    assert [one["to_s"] for one in guard.run_round(time.time())["changes"]] == [4500.0]
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_setting_that_differs_from_slurm_conf_is_named_when_the_guard_starts(
     site.config(export=f"over_time_limit_min = {shown or given}\n")
     assert "OverTimeLimit" not in walltime("guard", site.folder / "site.toml", "--once").out
     guard = Guard(lambda: run_settings(site.config(export=export)), os.environ, is_dry_run=False)
-    n_said = [len(guard.run_round(time.time()).complaints) for _ in range(3)]
+    n_said = [len(guard.run_round(time.time())["complaints"]) for _ in range(3)]
     assert n_said == [bool(shown), 0, 0], "not each round"
 
 
@@ -315,7 +315,7 @@ def test_neither_a_missing_version_nor_a_folder_without_a_lock_keeps_the_guard_f
     def read_only(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("flows.services.watching.acquire", read_only)
+    monkeypatch.setattr("flows.services.guard.acquire", read_only)
     site.queue(running(7))
     config = site.config(export="[source]\nkind = 'sacct'\nsince = '2020-01-01'\n")
     shown = walltime("guard", config, "--once")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from flows.services.doctor import diagnose
+from flows.services.guard import Watch, watching_alone
 from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_pointer, live_state
 from flows.services.query.answers import load_state
 from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
-from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.store import kept_table
@@ -93,7 +93,7 @@ def live_table(site: Site) -> Path:
 
 def damage_beside(site: Site) -> list[str]:
     """The files beside the versions that the doctor finds damaged."""
-    return [one.where for one in diagnose(site.out, JANUARY_S, DAY_S).findings if one.check == "live"]
+    return [one["where"] for one in diagnose(site.out, JANUARY_S, DAY_S)["findings"] if one["check"] == "live"]
 
 
 def test_new_jobs_enter_the_state_that_answers(site: Site, walltime: Walltime) -> None:

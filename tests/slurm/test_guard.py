@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flows.services.guard import Guard, Round
+from flows.services.guard import Guard
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE, PLUGIN_FILE, plugin
@@ -40,10 +41,10 @@ class Cluster:
     def settings(self) -> RunSettings:
         return RunSettings(export=self.export, output_dir="/nonexistent")
 
-    def round(self) -> Round:
+    def round(self) -> dict[str, Any]:
         return self.guard.run_round(time.time())
 
-    def rounds(self, seconds: float) -> list[Round]:
+    def rounds(self, seconds: float) -> list[dict[str, Any]]:
         """Rounds for so long; those that fail, because Slurm does not answer, are left out."""
         end, found = time.monotonic() + seconds, []
         while time.monotonic() < end:
@@ -80,7 +81,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_without_a_heartbeat_the_plug_in_sets_nothing_and_with_it_it_does(cluster: Cluster) -> None:
     held = submit(cluster.environment, "-t20", "-H")
     assert cluster.minutes()[held] == 20
-    assert cluster.round().complaints == []
+    assert cluster.round()["complaints"] == []
     other = submit(cluster.environment, "-t20", "-H")
     assert cluster.minutes()[other] == 2, queue_and_log(cluster.environment)
     heartbeat = cluster.guard.folder / HEARTBEAT_FILE
@@ -150,10 +151,10 @@ def test_no_job_ends_by_us_while_the_guard_and_the_controller_are_away(cluster: 
     rounds += cluster.rounds(40)
     assert not started(Path(environment["SLURM_WORK"]), {}, first_port() + 80)
     rounds += cluster.rounds(170)
-    raised = [one for found in rounds for one in found.changes if one.job.start_s is not None]
+    raised = [one for found in rounds for one in found["changes"] if one["is_running"]]
     assert cluster.states(*ids, array) == ["COMPLETED"] * (len(ids) + 4), queue_and_log(environment)
     # 30 s need none; a round in which the controller goes away waits for it.
-    assert 16 <= len(raised) <= 60 and sorted(found.took_s for found in rounds)[len(rounds) // 2] < 2
+    assert 16 <= len(raised) <= 60 and sorted(found["took_s"] for found in rounds)[len(rounds) // 2] < 2
 
 
 def test_a_withdrawal_gives_running_jobs_their_requests(cluster: Cluster) -> None:

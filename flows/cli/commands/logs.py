@@ -12,7 +12,6 @@ from flows.cli.options import argument, check_mode, option
 from flows.pages.activity import showing_stages
 from flows.pages.blocks import Answer, Block, Exact, Facts, Grid, columns, notes, report_grid, wrote
 from flows.services.quantities import instant, words
-from pipeline.errors import InputError, printable
 
 if TYPE_CHECKING:
     from pipeline.report import Report
@@ -129,9 +128,10 @@ def clean(
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
     from flows.pages.clean import clean_blocks, cleaning_page
-    from flows.services.logs.cleaning import check_paths, clean_jobs, write_cleaned
+    from flows.services.files.table_files import check_paths
+    from flows.services.logs.cleaning import clean_jobs, paths_of, write_cleaned
 
-    check_paths(jobs, out, report)
+    check_paths({"--out": out}, report, [jobs, *paths_of(out).values()])
     cleaned = clean_jobs(jobs, config)
     page = None if report is None else cleaning_page(cleaned)
     written = write_cleaned(cleaned, out, page, report)
@@ -179,20 +179,29 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
-    from flows.pages.backtest import backtest_blocks
-    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions, scores_as_dicts
+    from flows.pages.backtest import backtest_blocks, backtest_page
+    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions
+    from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
+    from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
-    _check_paths(out, errors, report)
+    check_paths({"--out": out, "--errors": errors}, report)
     tasks = backtest_tasks(
         given, log or [], words(methods), check_leaks=check_leaks, staleness=words(staleness),
         compare_cleaning=compare_cleaning, lists_errors=errors is not None,
     )  # fmt: skip
     if predictions:
-        scored = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
+        scored = [{"log": task.log, "rows": score_predictions(task)} for task in tasks]
         return Answer({"logs": scored}, view_later(scored))
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
-    written = _write(found, out, errors, report)
+    written: dict[str, Path] = {}
+    if out is not None:
+        written["figures"] = write_joined(out, [one.table for one in found], BACKTEST)
+    if errors is not None:
+        parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
+        written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
+    if report is not None:
+        written["page"] = write_page(report, backtest_page(found))
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
     return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
@@ -206,37 +215,6 @@ def view_later(found: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
             if name != "days" and part["jobs"]
         ]  # fmt: skip
         yield Grid(f"{one['log']}: predictions on later jobs", columns("later"), rows)
-
-
-def _check_paths(out: Path | None, errors: Path | None, report: Path | None) -> None:
-    from flows.services.files.table_files import check_suffix
-
-    for name, path in (("--out", out), ("--errors", errors)):
-        if path is not None:
-            check_suffix(path, name)
-    if errors is not None and errors == out:
-        raise InputError(f"--errors {printable(str(errors))}", "the path of the figures", "a path of its own")
-    if report is not None and (report.is_dir() or report in (out, errors)):
-        found = "a folder" if report.is_dir() else "the path of the figures"
-        raise InputError(f"--report {printable(str(report))}", found, "a path of its own, as in page.html")
-
-
-def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path | None) -> dict[str, Path]:
-    from flows.services.backtesting import joined_tables
-    from flows.services.files.table_files import write_any, write_any_batches, write_page
-    from pipeline.tables import BACKTEST, BACKTEST_ERRORS
-
-    written: dict[str, Path] = {}
-    if out is not None:
-        written["figures"] = write_any(out, joined_tables(found), BACKTEST)
-    if errors is not None:
-        parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
-        written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
-    if report is not None:
-        from flows.pages.backtest import backtest_page
-
-        written["page"] = write_page(report, backtest_page(found))
-    return written
 
 
 def replay(
@@ -276,7 +254,7 @@ def replay(
       walltime replay log.swf.gz --policy easy --estimates soft --shakes 0
     """
     from flows.pages.replay import replay_blocks, replay_facts, replay_page
-    from flows.services.files.table_files import write_with_page
+    from flows.services.files.table_files import write_joined, write_page
     from flows.services.replaying import chosen_cases, replay_task, run_replay, with_distinct_names
     from pipeline.schedule.workload import Convention, Shakes
     from pipeline.tables import REPLAY
@@ -288,16 +266,16 @@ def replay(
         "capacity": max_procs,
         "whole_nodes": whole_nodes,
     }
-    tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in dict.fromkeys(given)])
+    usual = {".toml": LAST_DAYS}
+    tasks = [
+        replay_task(one, days=usual.get(one.suffix) if days is None else days or None, **how)
+        for one in dict.fromkeys(given)
+    ]
+    tasks = with_distinct_names(tasks)
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]
     written = {}
     if out is not None:
-        paths = write_with_page(out, [one.table for one in found], REPLAY, replay_page(found))
-        written = dict(zip(("table", "page"), paths, strict=True))
+        written["table"] = write_joined(out / "replay.parquet", [one.table for one in found], REPLAY)
+        written["page"] = write_page(out / "replay.html", replay_page(found))
     return Answer(replay_facts(found, written), replay_blocks(found, written))
-
-
-def _days(given: Path, days: float | None) -> float | None:
-    usual = LAST_DAYS if given.suffix == ".toml" else None
-    return usual if days is None else days or None

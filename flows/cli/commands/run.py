@@ -2,7 +2,6 @@
 
 import resource
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -51,7 +50,7 @@ def run(
       walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster
       walltime run my-site.toml --plain --json
     """
-    from flows.services.progress import also_listening
+    from flows.services.progress import listening
     from flows.services.site_facts import summarize_version
     from pipeline.publish import load_manifest
 
@@ -63,7 +62,7 @@ def run(
     with (
         _failures_in(chosen),
         nullcontext() if chosen.is_json else _showing_steps(),
-        also_listening(done.append),
+        listening(done.append),
     ):
         manifest = Path(_run(arguments, plain=plain, verbose=verbose))
     if is_quiet() and not json:
@@ -208,7 +207,12 @@ def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
     if summary["set_aside"]:
         rows = [(reason, one["jobs"], one["processor_hours"]) for reason, one in summary["set_aside"].items()]
         yield Grid("Set aside, by the first reason that applies", columns("set_aside"), rows)
-    yield _fits(summary["fits"])
+    fits = [{"law": law, **counts, "all": sum(counts.values())} for law, counts in summary["fits"].items()]
+    statuses = sorted(
+        {status for counts in summary["fits"].values() for status in counts}, key=lambda s: (s != "ok", s)
+    )
+    counted = (Column(status, lambda row, status=status: row.get(status, 0)) for status in statuses)  # type: ignore[misc]
+    yield Grid("Groups by chosen law and fit status", (text("law"), *counted, Column("all")), fits)
     if patterns := summary["patterns"]:
         more = f", the surest {PATTERN_ROWS} of {len(patterns)}" if len(patterns) > PATTERN_ROWS else ""
         yield Grid(f"Patterns that no smooth law describes{more}", columns("patterns"), patterns[:PATTERN_ROWS])
@@ -221,7 +225,8 @@ def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
         )
         yield Grid(title, over_axis(axis_of(sample["axis"]), shown), sample["predictions"])
     yield from notes(summary["notes"])
-    yield from _next(summary)
+    yield Exact(f"The tables are in {summary['folder']}; {summary['manifest']} always names the current ones.")
+    yield Exact(f"Next: walltime show --from {shlex.quote(summary['output_dir'])}")
 
 
 def view_nothing_new(summary: Mapping[str, Any]) -> Iterator[Block]:
@@ -295,38 +300,3 @@ def _coverage(summary: Mapping[str, Any]) -> tuple[str, str]:
         return "", "no ended job to try predictions on"
     means = "share of later runs inside the 80% and 95% intervals, each as of the week before"
     return " / ".join(f"{share:.0%}" for share in shares), means
-
-
-def _fits(fits: Mapping[str, Mapping[str, int]]) -> Grid:
-    statuses = sorted({status for counts in fits.values() for status in counts}, key=lambda s: (s != "ok", s))
-    rows = [
-        {"law": law, **dict.fromkeys(statuses, 0), **counts, "all": sum(counts.values())}
-        for law, counts in fits.items()
-    ]
-    shown = (text("law"), *map(Column, statuses), Column("all"))
-    return Grid("Groups by chosen law and fit status", shown, rows)
-
-
-def _next(summary: Mapping[str, Any]) -> Iterator[Block]:
-    walltime, folder = (shlex.quote(path) for path in (_command(), summary["output_dir"]))
-    steps = {
-        f"show --from {folder}": "the published tables",
-        f"show predictions --from {folder}": "the rows of a table",
-        "show predictions --columns": "what its columns mean",
-    }
-    examples = Path(__file__).absolute().parents[3] / "configs"
-    if Path(summary["config"]).absolute().parent == examples:
-        steps["init --log LOG --out my-site.toml"] = "a config for your own log"
-    width = max(map(len, steps))
-    yield Exact(f"The tables are in {summary['folder']}; {summary['manifest']} always names the current ones.")
-    yield "Next:"
-    yield from (Exact(f"  {walltime} {arguments:<{width}}  {what}") for arguments, what in steps.items())
-
-
-def _command() -> str:
-    """The command that calls Walltime from the current folder."""
-    beside = Path(sys.executable).with_name("walltime")
-    if shutil.which("walltime") or not beside.exists():
-        return "walltime"
-    here = Path.cwd()
-    return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)

@@ -17,13 +17,13 @@ import typer
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
 from flows.pages.activity import end_activity_line
 from flows.pages.blocks import Answer, Block, Column, Exact, Grid, columns, percent, print_json_lines, span, wrote
+from flows.services.files.os_errors import sentence_of
+from flows.services.files.process_guards import on_signals
 from flows.services.quantities import clock, instant, memory_text
 from pipeline.errors import InputError, WalltimeError, printable
 
 if TYPE_CHECKING:
-    from flows.services.exporting import Exported
-    from flows.services.guard import Guard, Round
-    from flows.services.watching import Watch
+    from flows.services.guard import Guard, Watch
 
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
@@ -52,12 +52,10 @@ def export(
       walltime export slurm-plugin --for slurm --from my-site-tables
       walltime export tables --for csv
     """
-    from dataclasses import asdict
-
     from flows.services.exporting import export as write
 
-    exported = write(published, scheduler, folder, config, os.environ)
-    return Answer(asdict(exported), view_exported(exported))
+    found = write(published, scheduler, folder, config, os.environ)
+    return Answer(found, view_exported(found))
 
 
 def limits(
@@ -122,10 +120,8 @@ def guard(
     """
     from contextlib import ExitStack
 
-    from flows.services.files.os_errors import os_failure
-    from flows.services.guard import Guard
+    from flows.services.guard import FOLLOWED, Guard, Watch, watching_alone
     from flows.services.run.prepare import run_settings
-    from flows.services.watching import FOLLOWED, Watch, watching_alone
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")
@@ -142,7 +138,7 @@ def guard(
                 alone.enter_context(watching_alone(Path(settings.output_dir)))
             except OSError as error:
                 # Two guards do no harm, but none does.
-                print_failure(str(os_failure(error)), 0.0)
+                print_failure(error, 0.0)
         if watch and once:
             _learn(watch)
         elif watch:
@@ -175,33 +171,32 @@ def _rounds(guards: "Guard | None", asked: threading.Event, *, once: bool, as_js
 
 def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = False) -> bool | None:
     """One round, which is printed where it changed or lacked something; None where it failed."""
+    from flows.pages.terminal import print_blocks
     from flows.services.guard import tell_systemd
 
     now_s = time.time()
     try:
         found = guards.run_round(now_s)
     except (WalltimeError, OSError) as error:
-        print_failure(str(error), wait_s)
+        print_failure(error, wait_s)
         return None
     finally:
         tell_systemd("WATCHDOG=1", os.environ)
     if as_json:
         print_json_lines([found])
-    elif is_said or found.changes or found.complaints:
-        print_round(found, now_s)
-    return not found.refused
+    elif is_said or found["changes"] or found["complaints"]:
+        print_blocks(view_round(found, now_s))
+    return all(one["refused"] is None for one in found["changes"])
 
 
 def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
     """Read what the accounting has new: once, or again and again beside the rounds, which wait for nothing of it."""
-    from flows.services.files.os_errors import os_failure
 
     while True:
         try:
             watch.run_round(int(time.time()))
         except (WalltimeError, OSError) as error:
-            failure = os_failure(error) if isinstance(error, OSError) else error
-            print_failure(str(failure), LEARN_S if asked else 0.0)
+            print_failure(error, LEARN_S if asked else 0.0)
         if asked is None or asked.wait(LEARN_S):
             return
 
@@ -216,54 +211,46 @@ def _ending_on_signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         asked.set()
 
-    before = {number: signal.getsignal(number) for number in _ENDING}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, stop)
-    try:
+    with on_signals([one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN], stop):
         yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 MOST_ROWS = 20
 
 
-def view_exported(exported: "Exported") -> Iterator[Block]:
+def view_exported(found: Mapping[str, Any]) -> Iterator[Block]:
     """What was written, from which run, and how to install it."""
-    names = f", {exported.n_names:,} job names" if exported.n_names else ""
-    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates{names}"
-    if exported.install:
-        done = "jobs are planned by their estimates" if exported.mode == "limit" else "no job changes"
-        until_s = exported.newest_end_s + int(exported.max_age_days * 86_400)
-        yield f"export.mode is {exported.mode}: {done}. The estimates are used until {instant(until_s)}."
-    yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in exported.files.items())
-    if exported.install:
+    names = f", {found['n_names']:,} job names" if found["n_names"] else ""
+    yield f"Run {found['run_id']} of site {found['site']}: {found['n_estimates']:,} estimates{names}"
+    if found["install"]:
+        done = "jobs are planned by their estimates" if found["mode"] == "limit" else "no job changes"
+        until_s = found["newest_end_s"] + int(found["max_age_days"] * 86_400)
+        yield f"export.mode is {found['mode']}: {done}. The estimates are used until {instant(until_s)}."
+    yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in found["files"].items())
+    if found["install"]:
         yield ""
-        yield from map(Exact, exported.install.split("\n"))
+        yield from map(Exact, found["install"].split("\n"))
 
 
-def print_round(found: "Round", now_s: float) -> None:
+def view_round(found: Mapping[str, Any], now_s: float) -> Iterator[Block]:
     """One line, a line a change, and what could not be known or done; for a log: lines are never wrapped."""
-    n, done = len(found.changes) - len(found.refused), "would be changed" if found.is_dry_run else "changed"
-    counts = f"{found.n_running:,} running, {found.n_ours:,} of them with a shorter limit; {found.n_waiting:,} waiting"
-    lines = [f"{instant(int(now_s))} {counts}; {n:,} {done} in {found.took_s:.1f} s"]
-    for one in found.changes:
-        kind = "waits" if one.job.start_s is None else "runs"
-        times = f"{span(one.job.planned_s or 0)} -> {span(one.to_s)} of {span(one.job.asked_s or 0)}"
-        refused = f"; NOT CHANGED: {found.refused[one.job.job_id]}" if one.job.job_id in found.refused else ""
-        lines.append(f"  {one.job.job_id} ({one.job.values.get('user')}, {kind}): {times}: {one.why}{refused}")
-    lines += [f"  {count:,} left alone: {reason}" for reason, count in found.left.items()]
-    lines += [f"  Note: {sentence}" for sentence in found.complaints]
-    sys.stdout.writelines(printable(line, 2000) + "\n" for line in lines)
-    sys.stdout.flush()
+    changes, done = found["changes"], "would be changed" if found["dry_run"] else "changed"
+    n, n_ours = sum(one["refused"] is None for one in changes), found["ours"]
+    counts = f"{found['running']:,} running, {n_ours:,} of them with a shorter limit; {found['waiting']:,} waiting"
+    yield Exact(f"{instant(int(now_s))} {counts}; {n:,} {done} in {found['took_s']:.1f} s")
+    for one in changes:
+        kind = "runs" if one["is_running"] else "waits"
+        times = f"{span(one['from_s'] or 0)} -> {span(one['to_s'])} of {span(one['asked_s'] or 0)}"
+        refused = f"; NOT CHANGED: {one['refused']}" if one["refused"] else ""
+        yield Exact(f"  {one['job_id']} ({one['user']}, {kind}): {times}: {one['why']}{refused}")
+    yield from (Exact(f"  {count:,} left alone: {reason}") for reason, count in found["left"].items())
+    yield from (Exact(f"  Note: {sentence}") for sentence in found["complaints"])
 
 
-def print_failure(sentence: str, wait_s: float) -> None:
+def print_failure(error: Exception, wait_s: float) -> None:
     """Print one sentence on stderr, with the time until the next round where there is one."""
     again = f" Trying again in {span(wait_s)}." if wait_s else ""
-    sys.stderr.write(f"walltime: {printable(sentence, 2000)}{again}\n")
+    sys.stderr.write(f"walltime: {printable(sentence_of(error), 2000)}{again}\n")
     sys.stderr.flush()
 
 

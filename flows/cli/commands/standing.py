@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
-from flows.pages.activity import is_quiet
 from flows.pages.blocks import Answer, Block, Exact, Grid, columns, print_json_lines
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
 
 if TYPE_CHECKING:
-    from flows.services.doctor import Diagnosis
     from flows.services.initialising import Machine
 
-WARNING_EXIT = 3
-ERROR_EXIT = 4
+EXIT_CODES = {"warning": 3, "error": 4}
+OUTCOMES = {"note": "Nothing needs to be done", "warning": "There is a warning", "error": "Something is broken"}
+"""By the worst level of a diagnosis."""
 
 
 def init(
@@ -33,7 +32,6 @@ def init(
         "--systemd DIR", "Write units of systemd there too; for an existing config, only these."
     ),
     at: str = option("--at HH:MM", "The time of day of the nightly run, in the site's time zone.", "02:15"),
-    json: bool = JSON,
 ) -> Answer:
     """Write a commented config for this machine: its sacct, its PBS accounting folder, or a log that you give.
 
@@ -43,7 +41,6 @@ def init(
       walltime init --sample --out sample.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
-    from flows.pages.terminal import print_blocks
     from flows.services.files.os_errors import config_settings
     from flows.services.initialising import initialise, sample, write_units
 
@@ -52,13 +49,10 @@ def init(
             raise InputError("--sample", "also --log", "one of the two")
         log, site = str(sample()), site or "riverbend"
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
-    if done and not json and not is_quiet():
-        # The config is there even if the units cannot be written.
-        print_blocks(view_config(done, out))
     units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()
     name, seen = (done.name, done.seen) if done else (None, ())
     facts = {"config": out, "is_new": done is not None, "site": name, "seen": seen, "units": units}
-    return Answer(facts, view_units(units) if units else ())
+    return Answer(facts, [*(view_config(done, out) if done else ()), *(view_units(units) if units else ())])
 
 
 def serve(
@@ -150,40 +144,21 @@ def doctor(
         else:
             write_page(metrics, text)
         return None
-    from flows.services.doctor import Level, diagnose
+    from flows.services.doctor import diagnose
 
     oldest_s = int(seconds(max_age, "--max-age"))
     found = diagnose(target or published_folder(None), int(time.time()), oldest_s, os.environ, is_deep=deep)
-    code = {Level.WARNING: WARNING_EXIT, Level.ERROR: ERROR_EXIT}.get(found.worst or Level.NOTE, 0)
-    return Answer(diagnosis_facts(found), view_diagnosis(found), exit_code=code)
+    return Answer(found, view_diagnosis(found), exit_code=EXIT_CODES.get(found["worst"], 0))
 
 
-_SENTENCES = {
-    0: "Nothing needs to be done",
-    1: "There is a warning",
-    2: "Something is broken",
-}
-
-
-def view_diagnosis(found: "Diagnosis") -> Iterator[Block]:
+def view_diagnosis(found: Mapping[str, Any]) -> Iterator[Block]:
     """Each finding with what to do, then one line on the whole."""
-    for one in found.findings:
-        yield Exact(f"{one.level.name.lower():<8} {one.check}: {one.where}")
-        yield Exact(f"         found {one.found}")
-        yield Exact(f"         do: {one.do}")
-    named = "the config" if found.root is None else found.root
-    checked = f"{len(found.checked)} checks of {named}"
-    yield Exact(f"All {checked} passed." if found.worst is None else f"{_SENTENCES[found.worst]}: {checked}.")
-
-
-def diagnosis_facts(found: "Diagnosis") -> dict[str, Any]:
-    """The diagnosis in plain values for JSON."""
-    findings = [
-        {"check": one.check, "level": one.level.name.lower(), "where": one.where, "found": one.found, "do": one.do}
-        for one in found.findings
-    ]
-    worst = None if found.worst is None else found.worst.name.lower()
-    return {"output_dir": found.root, "worst": worst, "checked": found.checked, "findings": findings}
+    for one in found["findings"]:
+        yield Exact(f"{one['level']:<8} {one['check']}: {one['where']}")
+        yield Exact(f"         found {one['found']}")
+        yield Exact(f"         do: {one['do']}")
+    checked = f"{len(found['checked'])} checks of {found['output_dir'] or 'the config'}"
+    yield Exact(f"{OUTCOMES[found['worst']]}: {checked}." if found["worst"] else f"All {checked} passed.")
 
 
 def view_checks(found: Mapping[str, Any]) -> Iterator[Block]:

@@ -42,6 +42,11 @@ def os_failure(error: OSError) -> InputError:
     return InputError(printable(str(path), 1000) if path else "a file", found, expected, do)
 
 
+def sentence_of(error: BaseException) -> str:
+    """What an error says; one of the system in our words."""
+    return str(os_failure(error) if isinstance(error, OSError) else error)
+
+
 def _user_path(path: Path) -> Path:
     parts: list[str] = []
     for part in path.parts:

@@ -5,7 +5,7 @@ import signal
 import stat
 import subprocess  # nosec B404 # a list of arguments
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,22 +17,25 @@ _SIGNAL_EXIT = 128
 
 
 @contextmanager
+def on_signals(numbers: Collection[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call the handler for these signals inside; afterwards the handlers before are there again."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
 def unwinding_on_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP raise SystemExit here, so that `finally` blocks run; the exit code is 128 + the signal.
 
     A signal that is ignored (nohup) or handled already stays so. Outside the main thread nothing changes.
     """
-    if threading.current_thread() is not threading.main_thread():
+    is_main = threading.current_thread() is threading.main_thread()
+    with on_signals([one for one in _ENDING if is_main and signal.getsignal(one) is signal.SIG_DFL], _exit):
         yield
-        return
-    taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, _exit)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _exit(number: int, _: FrameType | None) -> NoReturn:

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -17,12 +17,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path, read_text
+from flows.services.files.process_guards import unwinding_on_signals
 from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
 from pipeline.publish.store import locked
 from pipeline.schema import TableKind
 from pipeline.storage import write_atomically, write_batches, write_text
 
-SUFFIXES = (".parquet", ".csv")
+SUFFIXES, PAGE_SUFFIXES = (".parquet", ".csv"), (".html", ".htm")
 MOST_SHEET_ROWS = 1_048_575
 """Rows that a sheet of a workbook holds below its header (Excel's specifications and limits)."""
 _FORMULA = rf"\A *[{re.escape(''.join(FORMULA_STARTS))}]"
@@ -31,17 +32,37 @@ _CONTROL = r"[\p{C}\p{Zl}\p{Zp}]"
 
 def check_suffix(path: Path, option: str = "--out", suffixes: Sequence[str] = SUFFIXES) -> None:
     """InputError, before any work, where the suffix is none of these or the path is a folder."""
+    where, kind = f"{option} {printable(str(path))}", "page" if suffixes is PAGE_SUFFIXES else "table"
     if path.is_dir():
-        raise InputError(f"{option} {printable(str(path))}", "a folder", "the path of a file")
+        raise InputError(where, "a folder", "the path of a file")
     if path.suffix not in suffixes:
-        raise InputError(
-            f"{option} {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(suffixes)}"
-        )
+        raise InputError(where, f"no {kind}'s name", f"a path that ends in {' or '.join(suffixes)}")
+
+
+def check_paths(tables: Mapping[str, Path | None], page: Path | None, others: Iterable[Path] = ()) -> None:
+    """InputError, before any work, for a table's path (by its option) or a page's that cannot be written.
+
+    `others` are paths that are read, or written beside them: the page may be none of these.
+    """
+    taken: set[Path] = set()
+    for option, path in {**tables, "--report": page}.items():
+        if path is None:
+            continue
+        check_suffix(path, option, PAGE_SUFFIXES if path is page else SUFFIXES)
+        taken |= {one.resolve() for one in others} if path is page else set()
+        if path.resolve() in taken:
+            raise InputError(f"{option} {printable(str(path))}", "the path of another file", "a path of its own")
+        taken.add(path.resolve())
 
 
 def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:
     """Write the checked table, whole or not at all; returns the path."""
     return write_any_batches(path, [kind.check(table)], kind)
+
+
+def write_joined(path: Path, tables: Sequence[pa.Table], kind: TableKind) -> Path:
+    """Write tables of one kind as one; returns the path."""
+    return write_any(path, pa.concat_tables(tables, promote_options="default"), kind)
 
 
 def write_any_batches(
@@ -52,20 +73,15 @@ def write_any_batches(
     CSV has no metadata, and a text that begins as a formula does gets an apostrophe in front (`spreadsheet_text`).
     """
     check_suffix(path)
-    with naming_path(path):
-        return (
-            write_batches(path, batches, kind, metadata)
-            if path.suffix == ".parquet"
-            else _write_csv(path, batches, kind)
-        )
+    write = write_batches if path.suffix == ".parquet" else _write_csv
+    return write(path, batches, kind, metadata)
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows of plain values as a table, .csv or .parquet, whole or not at all."""
     table = pa.Table.from_pylist([dict(row) for row in rows])
     write = pq.write_table if path.suffix == ".parquet" else pa.csv.write_csv
-    with naming_path(path):
-        write_atomically(path, lambda sink: write(table, sink))
+    write_atomically(path, lambda sink: write(table, sink))
 
 
 def write_selection(path: Path, found: pa.RecordBatchReader) -> Path:
@@ -74,8 +90,7 @@ def write_selection(path: Path, found: pa.RecordBatchReader) -> Path:
     JSON is a list of an object for each row. In CSV and workbooks texts are as `spreadsheet_text` gives them.
     """
     check_suffix(path, suffixes=tuple(SELECTION))
-    with naming_path(path):
-        write_atomically(path, lambda sink: SELECTION[path.suffix](sink, found))
+    write_atomically(path, lambda sink: SELECTION[path.suffix](sink, found))
     return path
 
 
@@ -147,31 +162,27 @@ def csv_rows(path: Path, expected: str) -> list[tuple[int, list[str]]]:
 @contextmanager
 def scratch_folder(out: Path) -> Iterator[Path]:
     """An empty folder beside a file that is written, removed at the end, and by the next writer of the file if it was
-    killed. Writers of one file wait for one another.
+    killed. Writers of one file wait for one another. Folders above it that are made here, and stay empty, are removed.
     """
     folder = out.with_name(f"{SCRATCH_PREFIX}{out.name}")
-    with locked(folder):
-        try:
-            shutil.rmtree(folder / "files", ignore_errors=True)
-            (folder / "files").mkdir()
-            yield folder / "files"
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    created = [one for one in folder.parents if not one.exists()]
+    try:
+        with naming_path(out), unwinding_on_signals(), locked(folder):
+            try:
+                shutil.rmtree(folder / "files", ignore_errors=True)
+                (folder / "files").mkdir()
+                yield folder / "files"
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        for one in created:
+            with suppress(OSError):
+                one.rmdir()
 
 
 def write_page(path: Path, page: str) -> Path:
     """Write a page, whole or not at all; returns the path."""
-    with naming_path(path):
-        return write_text(path, page)
-
-
-def write_with_page(folder: Path, tables: Sequence[pa.Table], kind: TableKind, page: str) -> tuple[Path, Path]:
-    """Write tables of one kind as one, and their page, into a folder, which is made; returns both paths."""
-    with naming_path(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    paths = folder / f"{kind.name}.parquet", folder / f"{kind.name}.html"
-    table = pa.concat_tables(tables, promote_options="default")
-    return write_any(paths[0], table, kind), write_page(paths[1], page)
+    return write_text(path, page)
 
 
 def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -185,7 +196,7 @@ def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def _write_csv(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:
+def _write_csv(path: Path, batches: Iterable[pa.Table], kind: TableKind, _: Mapping[str, str] | None) -> Path:
     schema = kind.schema(on_disk=True)
 
     def fill(sink: BinaryIO) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.files.os_errors import config_settings, naming_path
-from flows.services.files.process_guards import unwinding_on_signals
-from flows.services.files.table_files import check_suffix, scratch_folder, write_any, write_any_batches, write_page
+from flows.services.files.os_errors import config_settings
+from flows.services.files.table_files import scratch_folder, write_any, write_any_batches, write_page
 from flows.services.progress import running_stage
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.errors import InputError, TableError, printable
@@ -107,14 +106,9 @@ def _names(jobs: pa.Table, column: str) -> str:
 
 
 def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:
-    ahead = burst["machine_weeks"]
     # Probes and timers run through the whole log and have no machine-weeks.
-    return (
-        burst["tier"] != "remove",
-        -(float("inf") if ahead is None else ahead),
-        -burst["n_jobs"],
-        burst["burst_id"],
-    )
+    ahead = float("inf") if burst["machine_weeks"] is None else burst["machine_weeks"]
+    return burst["tier"] != "remove", -ahead, -burst["n_jobs"], burst["burst_id"]
 
 
 def clean_jobs(path: Path, config: Path | None) -> Cleaned:
@@ -124,19 +118,8 @@ def clean_jobs(path: Path, config: Path | None) -> Cleaned:
     return Cleaned(jobs, bursts, effect, report.check(), settings, path)
 
 
-def check_paths(source: Path, out: Path, report: Path | None) -> None:
-    """InputError where a path cannot be written or two paths collide; called before any work."""
-    check_suffix(out)
-    if report is None:
-        return
-    if report.is_dir() or report.suffix not in (".html", ".htm"):
-        found = "a folder" if report.is_dir() else "a name that is not a page's"
-        raise InputError(f"--report {printable(str(report))}", found, "the path of a page, as in page.html")
-    if report.resolve() in {path.resolve() for path in (source, *_paths(out).values())}:
-        raise InputError(f"--report {printable(str(report))}", "the path of a table", "a path of its own")
-
-
-def _paths(out: Path) -> dict[str, Path]:
+def paths_of(out: Path) -> dict[str, Path]:
+    """The paths of the tables that are written, by name."""
     beside = {kind.name: out.with_name(f"{out.stem}.{kind.name}{out.suffix}") for kind in (BURSTS, EFFECT)}
     return {JOBS.name: out} | beside
 
@@ -144,9 +127,8 @@ def _paths(out: Path) -> dict[str, Path]:
 def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | None) -> dict[str, Path]:
     """Write the tables and the page, if any: first all to a scratch folder, then each to its place."""
     tables = {BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
-    paths = _paths(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with naming_path(out), unwinding_on_signals(), scratch_folder(out) as scratch:
+    paths = paths_of(out)
+    with scratch_folder(out) as scratch:
         # Without the entries that writing adds.
         added = ("table", "ARROW:schema")
         metadata = {name: text for name, text in read_metadata(cleaned.source).items() if name not in added}

@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from flows.services.files.os_errors import config_settings, naming_path
-from flows.services.files.process_guards import unwinding_on_signals
+from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import check_suffix, scratch_folder, write_any_batches
 from flows.services.quantities import instant_s, seconds
 from pipeline.config_file import parse_settings
@@ -28,7 +27,7 @@ from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection, inspect
 from pipeline.ingest.live import Window, live
 from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.sources import find_sources, is_table
-from pipeline.publish.store import LOCK, keep_tables, kept_table, locked, remove_leftovers
+from pipeline.publish.store import keep_tables, kept_table
 from pipeline.report import Report, parsed_json
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
 
@@ -118,16 +117,8 @@ def write_jobs(
         do = "give the table itself to walltime run, backtest or clean"
         raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
-    created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with naming_path(out), unwinding_on_signals(), scratch_folder(out) as scratch:
-            to = OnDisk(out, beside, scratch, write_any_batches)
-            *_, report = ingest(logs, site, how, earlier, to=to)
-    finally:
-        for folder in created:
-            with suppress(OSError):
-                folder.rmdir()
+    with scratch_folder(out) as scratch:
+        *_, report = ingest(logs, site, how, earlier, to=OnDisk(out, beside, scratch, write_any_batches))
     return report, {"jobs": out} | ({"unreadable": beside} if beside.exists() else {})
 
 
@@ -169,7 +160,6 @@ def _plain_inspection(found: Inspection, n_rows: int) -> dict[str, Any]:
 
 FOLDER = "source"
 _MARK = "watermark.json"
-_DRAFT = "reading.parquet"
 OVERLAP_S = 21_600
 """What a later reading asks for again (s): slurmdbd stores records late where it was down or busy, rarely by hours."""
 
@@ -183,29 +173,14 @@ def accumulated_jobs(settings: RunSettings, now_s: int) -> Path:
     InputError where sacct fails.
     """
     folder, key = Path(settings.output_dir) / FOLDER, _key(settings)
-    with naming_path(folder), locked(folder), _left_as_it_was(folder):
+    with scratch_folder(folder / _MARK) as scratch:
         mark, window = _mark(folder / _MARK, key), time_window(None, None, settings, now_s)
         if mark:
             # A clock that was set back must not leave an empty window.
             window = Window(min(mark[1], now_s - 1) - OVERLAP_S, now_s)
-        draft = folder / _DRAFT
-        remove_leftovers(draft)
         with sacct_records(settings, window) as (logs, site, how):
-            _, written = write_jobs(logs, site, how, draft, earlier=mark[0] if mark else None)
+            _, written = write_jobs(logs, site, how, scratch / "reading.parquet", earlier=mark[0] if mark else None)
         return keep_tables(folder / _MARK, written, {"key": key, "until_s": window.until_s})
-
-
-@contextmanager
-def _left_as_it_was(folder: Path) -> Iterator[None]:
-    """Remove the folder again if a first reading fails."""
-    try:
-        yield
-    finally:
-        if [path.name for path in folder.iterdir()] == [LOCK]:
-            (folder / LOCK).unlink()
-            with suppress(OSError):
-                folder.rmdir()
-                folder.parent.rmdir()
 
 
 def _key(settings: RunSettings) -> str:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import printable
-from pipeline.export.published_tables import PublishedTables, csv_files
+from pipeline.export.scheduler_files import PublishedTables, csv_files
 from pipeline.settings import ExportSettings
 from pipeline.tables import ESTIMATES
 
@@ -27,7 +27,7 @@ def table_of(names: tuple[str, ...]) -> pa.Table:
 
 
 def read_back(names: tuple[str, ...]) -> list[dict[str, str]]:
-    tables = PublishedTables(table_of(names), {}, has_hashed_names=False, has_own_name_rules=False)
+    tables = PublishedTables(table_of(names))
     text = csv_files(tables, ExportSettings())["walltime.csv"]
     return list(csv.DictReader(io.StringIO(text.decode("utf-8"), newline="")))
 

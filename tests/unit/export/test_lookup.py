@@ -12,7 +12,7 @@ from pipeline.estimate.history import History
 from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
 from pipeline.export.lookup_reader import MEMORY_KIND, Lookup, hash_of, row_of
-from pipeline.export.published_tables import known_applications, known_gpu_types
+from pipeline.export.scheduler_files import known_applications, known_gpu_types
 from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import made_log, state_at

@@ -18,8 +18,14 @@ from pipeline.estimate.history import History, history
 from pipeline.estimate.stage import learn_state
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lookup_reader import Lookup
-from pipeline.export.published_tables import PublishedTables, known_applications
-from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
+from pipeline.export.scheduler_files import (
+    CONFIG_FILE,
+    HOOK_FILE,
+    LOOKUP_FILE,
+    PublishedTables,
+    known_applications,
+    openpbs_files,
+)
 from pipeline.settings import QUANTILES, ExportSettings, SiteSettings, Whose
 from tests.rows import jobs_of
 from tests.unit.export.openpbs_server import (
@@ -81,7 +87,7 @@ def log(jobs: pa.Table) -> History:
 def published(jobs: pa.Table) -> PublishedTables:
     state, _ = learn_state(jobs, SiteSettings(name="here"))
     rows, _ = make_estimates(state, jobs, "run7")
-    return PublishedTables(rows, known_applications(jobs), has_hashed_names=False, has_own_name_rules=False)
+    return PublishedTables(rows, jobs)
 
 
 @pytest.fixture
@@ -97,7 +103,7 @@ def test_every_soft_walltime_is_the_quantile_of_the_file(
     # A third of the submits have a request or a size that the table has never seen.
     asked.requested_s[random.random(len(asked)) < 0.2] = 777.0
     asked.procs[random.random(len(asked)) < 0.2] = 24.0
-    file = Lookup(io.BytesIO(lookup_file(published.estimates, published.applications)))
+    file = Lookup(io.BytesIO(lookup_file(published.estimates, known_applications(published.jobs))))
     job_names, n_set = made_jobs().column("job_name").to_pylist(), 0
     for i in range(len(asked)):
         facts = job_at(asked, i)
@@ -138,7 +144,8 @@ def test_gpus_are_part_of_the_kind(published: PublishedTables, tmp_path: Path) -
     table = table_of(of_user("u1", 600.0, template="who+gpus", gpus=4))
     server = installed(openpbs_files(replace(published, estimates=table), LIMITING), tmp_path)
     typed = table_of(of_user("u1", 600.0, template="who+gpus+gpu_type", gpus=4, gpu_type="a100"))
-    tables = replace(published, estimates=typed, gpu_types={"q": "a100"})
+    jobs = jobs_of([{"queue": "q", "gpus": 4, "gpu_type": "a100"}])
+    tables = replace(published, estimates=typed, jobs=jobs)
     other = installed(openpbs_files(tables, LIMITING), tmp_path / "t")
     assert [other.call(QUEUEJOB, submit(3600, ngpus=4, queue=queue)).soft_s for queue in ("q", "r")] == [600, None]
     asks = [{"select": "2:ncpus=4:ngpus=2"}, {"ncpus": 8, "ngpus": 4}, {"select": "2:ncpus=4"}, {"select": "2:ngpus=4"}]

@@ -11,9 +11,9 @@ from pipeline.estimate.estimates import estimates_table, table_rows
 from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import lua
-from pipeline.export.published_tables import PublishedTables
-from pipeline.export.scheduler_files import plugin, slurm_files
+from pipeline.export.scheduler_files import PublishedTables, plugin, slurm_files
 from pipeline.settings import ExportSettings, Whose
+from tests.rows import jobs_of
 from tests.unit.estimate.table_log import made_log, state_at
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
 from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, needs_lua, of_user, one, table_of
@@ -94,15 +94,14 @@ def test_a_job_of_unknown_fields_passes(interpreter: str, installed, tmp_path: P
 
 def test_hashed_names_are_refused() -> None:
     rows = table_of(of_user("ada", 1.0))
-    tables = PublishedTables(rows, {}, has_hashed_names=True, has_own_name_rules=False)
+    tables = PublishedTables(rows, has_hashed_names=True)
     with pytest.raises(InputError, match="hashed names"):
         slurm_files(tables, ExportSettings())
 
 
 def test_both_files_are_ascii_and_the_same_again() -> None:
-    tables = PublishedTables(
-        table_of(of_user("übung", 1.0)), {"ü": "ü"}, has_hashed_names=False, has_own_name_rules=False
-    )
+    jobs = jobs_of([{"job_name": "ü", "application": "ü"}])
+    tables = PublishedTables(table_of(of_user("übung", 1.0)), jobs)
     files = slurm_files(tables, ExportSettings(opt_out=Whose(users=("größe",))))
     assert set(files) == {"walltime.lookup", "job_submit.lua", "INSTALL.txt"}
     assert all(text.isascii() for text in files.values())

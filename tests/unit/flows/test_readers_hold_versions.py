@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flows.services.exporting import export
+from flows.services.guard import Watch
 from flows.services.run.running import check_published
-from flows.services.watching import Watch
 from pipeline.config_file import parse_settings
 from pipeline.publish import Manifest, Retention, load_manifest
 from pipeline.storage import write_table
@@ -32,7 +32,7 @@ def watched(out: Path) -> None:
 
 COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "export": ("exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
-    "watch": ("watching.read_table", watched),
+    "watch": ("guard.read_table", watched),
     "check": ("run.running.check_night", lambda out: check_published(out, NEWEST_S)),
 }
 
