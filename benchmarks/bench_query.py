@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.services.job_answers import LoadedState, answers, load_state
 from flows.services.published.published_folder import read_columns
-from flows.services.query.answers import LoadedState, answers, load_state
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest

@@ -67,22 +67,12 @@ def _write(path: Path, table: pa.Table, kind: TableKind, facts: dict[str, str] |
         write_table(path, table, kind, facts)
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """A step's figures in plain values, its rows, and what to say."""
-
-    facts: dict[str, Any]
-    rows: list[dict[str, Any]]
-    notes: tuple[str, ...]
-
-
-def find(path: Path, out: Path, *, application: str | None, times: Path | None = None) -> StepResult:
+def find(path: Path, out: Path, *, application: str | None, times: Path | None = None) -> dict[str, Any]:
     """Find the phases of a run, and write them to `out`; a plan and times from before are removed there.
 
     `times` is a CSV of measured times of the intervals of basic-block vectors.
     """
-    kind, trace_id = input_of(path), name_of(path)
-    rules = PhaseRules()
+    kind, trace_id, rules = input_of(path), name_of(path), PhaseRules()
     found = kind.extract(path, trace_id, rules, times)
     _clear(out)
     for table, of in ((found.calls, MPI_CALLS), (found.points, PHASE_POINTS), (found.phases, PHASES)):
@@ -91,30 +81,29 @@ def find(path: Path, out: Path, *, application: str | None, times: Path | None =
     with naming_path(out):
         run = PhaseRun(kind.name, trace_id, found.procs, application, rules)
         write_text(out / DESCRIPTION, json.dumps(asdict(run), indent=1) + "\n")
-    facts = {name: fact for report in found.reports for name, fact in report.facts.items()}
-    notes, rows = tuple(note for report in found.reports for note in report.notes), found.phases.to_pylist()
+    rows = found.phases.to_pylist()
     shares = [row["share"] for row in rows if row["is_relevant"]]
-    facts |= {"input": kind.name, "trace_id": trace_id, "coverage": min(sum(shares), 1.0), "relevant": len(shares)}
-    return StepResult(facts | {"status": status_of(found.phases, rules.plan), "folder": str(out)}, rows, notes)
+    return {
+        **{name: fact for report in found.reports for name, fact in report.facts.items()},
+        "input": kind.name, "trace_id": trace_id, "coverage": min(sum(shares), 1.0), "relevant": len(shares),
+        "status": status_of(found.phases, rules.plan), "folder": str(out), "phases": rows,
+        "notes": tuple(note for report in found.reports for note in report.notes),
+    }  # fmt: skip
 
 
-def plan(folder: Path, budget: float | None, samples: int | None, warmup: int | None) -> StepResult:
+def plan(folder: Path, budget: float | None, samples: int | None, warmup: int | None) -> dict[str, Any]:
     """Plan what to time for a budget (share of the run), or `samples` occurrences of each phase."""
     run = phase_run(folder)
-    changed: dict[str, Any] = {} if warmup is None else {"warmup": warmup}
-    if budget is not None:
-        changed["budget"] = budget
-    if samples is not None:
-        # So small a budget leaves the least number of samples.
-        changed |= {"least_samples": samples, "budget": 1e-12}
-    rules = replace(run.settings.plan, **changed)
+    # So small a budget leaves the least number of samples.
+    asked: dict[str, Any] = {"warmup": warmup, "least_samples": samples, "budget": budget if samples is None else 1e-12}
+    rules = replace(run.settings.plan, **{name: value for name, value in asked.items() if value is not None})
     table, report = make_plan(phase_table(folder, PHASES), phase_table(folder, PHASE_POINTS), rules)
     _write(_path(folder, PHASE_PLAN), table, PHASE_PLAN)
     notes = report.notes if samples is None else ()
-    return StepResult(dict(report.facts) | {"trace_id": run.trace_id}, table.to_pylist(), notes)
+    return {**report.facts, "trace_id": run.trace_id, "plan": table.to_pylist(), "notes": notes}
 
 
-def time_platform(folder: Path, source: Path, platform: str) -> StepResult:
+def time_platform(folder: Path, source: Path, platform: str) -> dict[str, Any]:
     """The times of the planned occurrences on a platform: from a second trace, or from a CSV of measured times."""
     run, times_path = phase_run(folder), _times_path(folder, platform)
     if not source.exists():
@@ -134,13 +123,13 @@ def time_platform(folder: Path, source: Path, platform: str) -> StepResult:
     wanted, there = (
         {(row["phase_id"], row["occurrence"], row["is_warmup"]) for row in some} for some in (planned.to_pylist(), used)
     )
-    facts: dict[str, Any] = {
+    n_missing = len(wanted - there)
+    notes = (f"{n_missing} planned occurrences have no time; those that have one count.",)
+    return {
         "trace_id": run.trace_id, "platform": platform, "timed": sum(not row["is_warmup"] for row in used),
         "warmups": sum(row["is_warmup"] for row in used), "set_s": sum(row["time_s"] for row in used),
-        "measured_s": runtime_s, "missing": len(wanted - there),
+        "measured_s": runtime_s, "missing": n_missing, "times": rows, "notes": notes if n_missing else (),
     }  # fmt: skip
-    notes = (f"{facts['missing']} planned occurrences have no time; those that have one count.",)
-    return StepResult(facts, rows, notes if facts["missing"] else ())
 
 
 def _times_path(folder: Path, platform: str) -> Path:
@@ -151,7 +140,7 @@ def _times_path(folder: Path, platform: str) -> Path:
     return _path(folder, PHASE_TIMES, f".{platform}")
 
 
-def predict(folder: Path, platform: str, publish: Path | None) -> StepResult:
+def predict(folder: Path, platform: str, publish: Path | None) -> dict[str, Any]:
     """The runtime on a platform that was timed; kept in the folder, and in `publish` where that is given."""
     run, path = phase_run(folder), _times_path(folder, platform)
     if not path.exists():
@@ -165,7 +154,7 @@ def predict(folder: Path, platform: str, publish: Path | None) -> StepResult:
     for where in (folder, *([publish] if publish else [])):
         _put_prediction(where, table)
     (row,) = table.to_pylist()
-    return StepResult(row, [row], report.notes)
+    return {**row, "notes": report.notes}
 
 
 def _put_prediction(folder: Path, row: pa.Table) -> None:

@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.services.job_answers import Curve, LoadedState, answering_state, as_ingested, curves_of
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer
-from flows.services.query.answers import Curve, LoadedState, answering_state, curves_of
-from flows.services.query.jobs import as_ingested
 from flows.services.schedulers import Node, Scheduler
 from pipeline.arrays import Floats, Value, floats
 from pipeline.errors import InputError, printable
@@ -255,29 +254,29 @@ def facts_of(site: Site) -> dict[str, Any]:
 
 def answer_rows(site: Site, found: Expected) -> list[dict[str, Any]]:
     """A row a job: names and states as Open OnDemand has them, instants in s since 1970, and what answered."""
+    at_s, rows = site.now.at_s, []
     starts_s = dict(zip(found.queue.waits.tolist(), zip(found.start_s.tolist(), found.way, strict=True), strict=True))
     left_s = dict(zip(found.queue.runs.tolist(), found.left_s.tolist(), strict=True))
-    return [_row(job, site, site.place[job.job_id], starts_s, left_s) for job in site.now.jobs]
+    for job in site.now.jobs:
+        place, is_running = site.place[job.job_id], job.start_s is not None
+        wait_s, way = starts_s.get(place, ([math.nan] * len(LEVELS), None))
+        ran_s = max(at_s - float(site.log.past.start_s[place]), 0.0)
+        row = {
+            "id": job.job_id, "status": STATUS["running" if is_running else "held" if job.held else "queued"],
+            "job_owner": job.values.get("user"), "queue_name": job.values.get("queue"),
+            "procs": job.values.get("procs"), "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
+            "wallclock_time": ran_s if is_running else None,
+            "dispatch_time": job.start_s if is_running else at_s + wait_s[LEVELS.index(0.5)],
+            **_by_level("start_s", LEVELS, [at_s + one for one in wait_s]),
+            **_by_level("left_s", LEFT_SHARES, left_s.get(place, [math.nan] * len(LEFT_SHARES))),
+            "answered_by": way, "note": job.held or None,
+        }  # fmt: skip
+        rows.append({name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()})
+    return rows
 
 
-def _row(
-    job: PendingJob, site: Site, place: int, starts_s: Mapping[int, tuple[list[float], str]],
-    left_s: Mapping[int, list[float]],
-) -> dict[str, Any]:  # fmt: skip
-    at_s, values, answer = site.now.at_s, job.values, starts_s.get(place)
-    begin_s, left = (answer[0] if answer else [math.nan] * len(LEVELS)), left_s.get(place)
-    row = {
-        "id": job.job_id, "status": STATUS["running" if job.start_s is not None else "held" if job.held else "queued"],
-        "job_owner": values.get("user"), "queue_name": values.get("queue"), "procs": values.get("procs"),
-        "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
-        "wallclock_time": None if job.start_s is None else max(at_s - float(site.log.past.start_s[place]), 0.0),
-        "dispatch_time": job.start_s if job.start_s is not None else at_s + begin_s[LEVELS.index(0.5)],
-    }  # fmt: skip
-    row |= {f"start_s_q{round(100 * level)}": at_s + one for level, one in zip(LEVELS, begin_s, strict=True)}
-    shares = left or [math.nan] * len(LEFT_SHARES)
-    row |= {f"left_s_q{round(100 * share)}": one for share, one in zip(LEFT_SHARES, shares, strict=True)}
-    row |= {"answered_by": answer[1] if answer else None, "note": job.held or None}
-    return {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()}
+def _by_level(of: str, levels: Sequence[float], values: Sequence[float]) -> dict[str, float]:
+    return {f"{of}_q{round(100 * level)}": float(value) for level, value in zip(levels, values, strict=True)}
 
 
 def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[str, Any]:
@@ -300,8 +299,7 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
         rows.append({
             "procs": procs, "requested_s": choice.get("requested_s"), "answered_by": way, "is_asked": nth == 0,
             "share_longer": 1.0 - float(longer),
-            **{f"wait_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, start_s, strict=True)},
-            **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, run_s, strict=True)},
+            **_by_level("wait_s", LEVELS, start_s), **_by_level("runtime_s", LEVELS, run_s),
             "end_s_q50": now.at_s + float(start_s[1] + run_s[1]),
         })  # fmt: skip
     return facts_of(site) | {"choices": rows, "has_curve": site.curve is not None}
@@ -334,43 +332,35 @@ def read_starts(output_dir: Path) -> pa.Table:
 def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str, str], now_s: float) -> None:
     """Write when the pending jobs are expected to start, beside earlier answers and what became of them.
 
-    A damaged table begins anew. InputError where nothing is published, or the scheduler tells no queue.
+    Of each job the first answer stays, and the newest. A damaged table begins anew. InputError where nothing is
+    published, or the scheduler tells no queue.
     """
     now = queue_of(scheduler, environment, now_s)
     site = site_of(output_dir, now)
     fresh = [
         {name: row[name] for name in (*START_QUANTILES, "answered_by")}
         | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
+        | {"is_newest": True}
         for row in answer_rows(site, expected(site.queue, site.found))
         if row["answered_by"]
     ]
-    earlier = STARTS.empty()
+    rows = list[dict[str, Any]]()
     with suppress(InputError):
-        earlier = read_starts(output_dir)
-    rows = _with_earlier(fresh, earlier.to_pylist(), now)
-    rows = [{name: int(one) if isinstance(one, float) else one for name, one in row.items()} for row in rows]
+        rows = read_starts(output_dir).filter(pc.field("made_s") > now.at_s - KEPT_S).to_pylist()
+    started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
+    answered, first_s, kept = {row["job_id"] for row in fresh}, dict[str, int](), []
+    for row in sorted(rows, key=lambda row: int(row["made_s"])):
+        # A start before the answer is that of an earlier job of the same number.
+        if started_s.get(row["job_id"], -math.inf) >= row["made_s"]:
+            row["started_s"] = started_s[row["job_id"]]
+        row["is_newest"] = row["is_newest"] and row["job_id"] not in answered
+        is_first = first_s.setdefault(row["job_id"], row["made_s"]) == row["made_s"]
+        if row["made_s"] < int(now.at_s) and (row["is_newest"] or is_first):
+            kept.append(row)
+    rows = [{name: int(one) if isinstance(one, float) else one for name, one in row.items()} for row in kept + fresh]
     columns = {column.name: [row.get(column.name) for row in rows] for column in STARTS.columns}
     with new_table(live_pointer(output_dir, STARTS.name)) as draft:
         write_table(draft, STARTS.build(**columns), STARTS)
-
-
-def _with_earlier(fresh: list[dict[str, Any]], earlier: list[dict[str, Any]], now: Now) -> list[dict[str, Any]]:
-    """The first answer of each job, and its newest one."""
-    started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
-    answered = {row["job_id"] for row in fresh}
-    kept = [row for row in earlier if row["made_s"] > now.at_s - KEPT_S and row["made_s"] < int(now.at_s)]
-    first: dict[str, int] = {}
-    for row in kept:
-        first[row["job_id"]] = min(row["made_s"], first.get(row["job_id"], row["made_s"]))
-    held = []
-    for row in kept:
-        is_newest = row["is_newest"] and row["job_id"] not in answered
-        # A start before the answer is that of an earlier job of the same number.
-        start_s = started_s.get(row["job_id"], row["started_s"])
-        if is_newest or row["made_s"] == first[row["job_id"]]:
-            is_later = start_s is not None and start_s >= row["made_s"]
-            held.append(row | {"is_newest": is_newest, "started_s": start_s if is_later else row["started_s"]})
-    return [*held, *(row | {"is_newest": True} for row in fresh)]
 
 
 def start_errors(output_dir: Path) -> dict[str, float]:
@@ -379,14 +369,11 @@ def start_errors(output_dir: Path) -> dict[str, float]:
     Empty where no answered job has started, or there is no table.
     """
     table = read_starts(output_dir)
-    if not table.num_rows:
-        return {}
-    made_s, started_s = floats(table, "made_s"), floats(table, "started_s")
     _, first = np.unique(table.column("job_id").to_pylist(), return_index=True)
-    rows = first[np.isfinite(started_s[first])]
-    if not len(rows):
+    rows = table.take(pa.array(first)).filter(pc.field("started_s").is_valid())
+    if not rows.num_rows:
         return {}
-    said_s = {name: floats(table, name)[rows] for name in START_QUANTILES}
-    held = {name[-3:]: float((started_s[rows] <= one).mean()) for name, one in said_s.items()}
-    error_s = float(np.median(np.abs(said_s["start_s_q50"] - started_s[rows])))
-    return held | {"median_error_s": error_s, "n_started": float(len(rows)), "newest_s": float(made_s.max())}
+    started_s, said_s = floats(rows, "started_s"), {name: floats(rows, name) for name in START_QUANTILES}
+    held = {name[-3:]: float((started_s <= one).mean()) for name, one in said_s.items()}
+    error_s = float(np.median(np.abs(said_s["start_s_q50"] - started_s)))
+    return held | {"median_error_s": error_s, "n_started": float(rows.num_rows)}

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pages.blocks import span
+from flows.services.job_answers import answers, load_state, scaled
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import kibibytes, seconds
-from flows.services.query.answers import answers, load_state, scaled
 from flows.services.run.running import run_and_publish
 from pipeline.errors import InputError
 from pipeline.estimate.answer import LIMIT

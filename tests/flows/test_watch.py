@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from flows.services.doctor import diagnose
+from flows.services.job_answers import load_state
 from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_pointer, live_state
-from flows.services.query.answers import load_state
 from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone

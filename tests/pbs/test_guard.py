@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from flows.services.query.answers import load_state
+from flows.services.job_answers import load_state
 from flows.services.when import read_starts
 from tests.pbs.cluster import Cluster, wait_for
 from tests.pbs.mix import BLOCKER, MD, Ran, soft_s_of, walltime

@@ -131,8 +131,7 @@ def report(
       walltime report --user 3 --json
     """
     from flows.pages.site import write_pages
-    from flows.services.published.advice import cost_of_run
-    from flows.services.published.browse import user_jobs
+    from flows.services.published.advice import cost_of_run, user_jobs
     from flows.services.site_facts import site_facts
     from pipeline.axes import plural
     from pipeline.publish import reading

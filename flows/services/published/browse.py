@@ -154,11 +154,12 @@ def plain_rows(cursor: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def queried_rows(manifest: Manifest, sql: str, *tables: str, **values: Any) -> list[dict[str, Any]]:
-    """The rows of a query over tables of a version, whose files stand in it as $NAME, in plain values."""
-    paths = {name: str(manifest.path(name)) for name in tables}
+def queried_rows(manifest: Manifest, sql: str, **values: Any) -> list[dict[str, Any]]:
+    """The rows of a query over the tables of a version, which have their own names there, in plain values."""
     with duckdb.connect(config=_NO_EXTENSIONS) as database:
-        return plain_rows(database.execute(sql, paths | values))
+        for name in manifest.tables.keys() & set(re.findall(r"(?:FROM|JOIN) (\w+)", sql)):
+            database.read_parquet(str(manifest.path(name))).create_view(name)
+        return plain_rows(database.execute(sql, values))
 
 
 @contextmanager
@@ -238,30 +239,3 @@ def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
         return InputError("--where", f"no column {printable(named[1])}", f"one of {', '.join(columns)}", hint)
     found = f"a condition that cannot be used ({printable(message, 300)})"
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')
-
-
-USUAL_KINDS = 20
-_USUAL_SQL = """
-SELECT application, queue, procs, requested_s, count(*) AS n_jobs, sum(procs * runtime_s) / 3600 AS proc_hours,
-       median(runtime_s) AS runtime_s_median, count(*) FILTER (runtime_s >= requested_s) AS n_at_limit,
-       any_value(user) AS user, any_value(account) AS account, any_value(job_name) AS job_name
-FROM read_parquet($jobs) WHERE coalesce(user, account) = $user AND runtime_s > 0 AND flag IS NULL
-GROUP BY application, queue, procs, requested_s ORDER BY proc_hours DESC, n_jobs DESC, 1, 2, 3, 4
-LIMIT $most"""
-
-
-def user_jobs(manifest: Manifest, user: str) -> dict[str, Any]:
-    """The USUAL_KINDS of jobs of a user, or of an account where the log knows no user, with most processor-hours.
-
-    `ask_s` is the 95% quantile of the next such job, s, as `walltime query` answers it, and `expected_s` its median.
-    InputError where no kept job is the user's.
-    """
-    # Only these rows wait for the estimator's imports.
-    from flows.services.query.answers import answers, state_of  # noqa: PLC0415
-
-    rows = queried_rows(manifest, _USUAL_SQL, JOBS.name, user=user, most=USUAL_KINDS)
-    if not rows:
-        raise InputError("--user", f"no kept job of {printable(user, 60)}", "a user, or an account, of the table jobs")
-    for row, found in zip(rows, answers(state_of(manifest), rows), strict=True):
-        row |= {"expected_s": found["runtime_s_q50"], "ask_s": found["runtime_s_q95"]}
-    return {"user": user, "site": manifest.site, "version": manifest.folder, "kinds": rows}

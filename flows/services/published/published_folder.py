@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.arrays import Value, matching_places
@@ -117,16 +116,6 @@ def _opened(path: Path, kind: TableKind) -> Iterator[pq.ParquetFile]:
             found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"
             raise InputError(printable(str(path)), found, expected, "run again to publish it anew")
         yield file
-
-
-def rows_of_groups(manifest: Manifest, kind: TableKind, group_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a table by group, of these groups, in order of procs where the table has them."""
-    table = read_table(manifest.path(kind.name), kind)
-    is_wanted = pc.is_in(table.column("group_id").cast(pa.string()), pa.array(group_ids, pa.string()))
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(table.filter(is_wanted).to_pylist(), key=lambda row: row.get("procs") or 0):
-        grouped.setdefault(row["group_id"], []).append(row)
-    return grouped
 
 
 def unreliability_note(manifest: Manifest) -> str:
