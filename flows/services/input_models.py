@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import csv_rows
 from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
 from pipeline.inputs import (
     Cost,
     Declaration,
@@ -35,7 +36,7 @@ from pipeline.inputs.declaration import parsed_formula
 from pipeline.inputs.encoding import numbers_of
 from pipeline.storage import write_atomically
 
-UNKNOWN = ("", "na", "nan", "null", "none")
+UNKNOWN = {word.lower() for word in UNKNOWN_CELLS}
 """Cells that say that a number is unknown, in lower case."""
 NUMBERS = (InputType.NUMBER, InputType.LOG_NUMBER)
 

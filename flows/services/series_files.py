@@ -24,6 +24,7 @@ from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.group.observations import aggregate
 from pipeline.ingest.formats.table.guesses import guessed, units_of
+from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
 from pipeline.ingest.formats.table.values import durations, numbers
 from pipeline.kernels import compiling_for_many
 from pipeline.report import Report
@@ -41,7 +42,7 @@ TIMINGS = {
 """Names in timings that a log has for something else, or not at all."""
 
 DELIMITERS = (";", "\t", "|", ",")
-FAILED = {"", "-", "nan", "na", "n/a", "null", "none", "failed", "fail", "error", "crashed", "killed", "timeout", "oom"}
+FAILED = {"-", "failed", "fail", "error", "crashed", "killed", "timeout", "oom", *map(str.lower, UNKNOWN_CELLS)}
 """Runtimes of a run that has none; so are 0 and what is below it."""
 
 _MAX_PROCS = 2**40
