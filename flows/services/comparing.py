@@ -65,7 +65,7 @@ def compare_versions(
             "after": instant(int(after_s)),
             "jobs_from": source.folder,
             "later_jobs": jobs.num_rows,
-            "predictions": prediction_figures(pair, jobs),
+            "predictions": prediction_figures(pair, jobs, states[0].state.site["timezone"], seed),
             "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
             "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
         }

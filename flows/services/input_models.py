@@ -3,8 +3,9 @@
 A model's folder has model.json, arrays.parquet, and the runs in runs.parquet.
 """
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import csv_rows
+from flows.services.quantities import words
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
 from pipeline.inputs import (
@@ -50,12 +52,14 @@ def read_runs(path: Path) -> pa.Table:
     rows = [(line, row) for line, row in csv_rows(path, expected) if any(row)]
     if len(rows) < 2:
         raise InputError(where, "no rows below a first line", expected)
-    names = rows[0][1]
-    _check_names(f"{where}, line {rows[0][0]}", names)
-    for line, row in rows[1:]:
+    (first, names), *rows = rows
+    if wrong := [name for name in names if names.count(name) > 1 or not name]:
+        found = f"{names.count(wrong[0])} columns {printable(wrong[0], 40) or 'without a name'}"
+        raise InputError(f"{where}, line {first}", found, "a name of its own for each column", "rename one")
+    for line, row in rows:
         if len(row) != len(names):
             raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, as line 1 has columns")
-    return pa.table({name: column_of_cells([row[place] for _, row in rows[1:]]) for place, name in enumerate(names)})
+    return pa.table({name: column_of_cells([row[place] for _, row in rows]) for place, name in enumerate(names)})
 
 
 def column_of_cells(cells: Sequence[str], is_number: bool | None = None) -> pa.Array:
@@ -65,29 +69,19 @@ def column_of_cells(cells: Sequence[str], is_number: bool | None = None) -> pa.A
     """
     numbers = [number_of(cell) for cell in cells]
     if is_number is None:
-        others = [cell for cell, number in zip(cells, numbers, strict=True) if number is None]
-        is_number = all(cell.lower() in UNKNOWN for cell in others)
+        is_number = all(
+            number is not None or cell.lower() in UNKNOWN for cell, number in zip(cells, numbers, strict=True)
+        )
     return pa.array(numbers, pa.float64()) if is_number else pa.array([cell or None for cell in cells], pa.string())
 
 
 def number_of(cell: str) -> float | None:
-    """The number of a cell; None where it is none, also for underscores and infinity, which Python would accept."""
-    if not cell.isascii() or "_" in cell:
-        return None
+    """The number of a cell; None where it is none, also for what only Python reads as one, and infinity."""
     try:
-        value = float(cell)
+        value = float(cell) if cell.isascii() and "_" not in cell else math.inf
     except ValueError:
         return None
-    return value if abs(value) < float("inf") else None
-
-
-def _check_names(where: str, names: list[str]) -> None:
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        found = f"{names.count(repeated)} columns {printable(repeated, 40) or 'without a name'}"
-        raise InputError(where, found, "a name of its own for each column", "rename one")
-    if "" in names:
-        raise InputError(where, "a column without a name", "a name for each column", "name it or remove it")
+    return value if abs(value) < math.inf else None
 
 
 def with_processors(table: pa.Table, declaration: Declaration) -> pa.Table:
@@ -109,42 +103,36 @@ def asked_points(model: InputModel, at: Sequence[str], path: Path | None) -> pa.
     if bool(at) == bool(path):
         found = "both --at and --points" if at else "no point"
         raise InputError("walltime inputs predict", found, "either --at NAME=VALUE,... or --points FILE.csv")
-    points = read_runs(path) if path else points_at(model.declaration, at)
-    names = {one.name for one in model.declaration.inputs}
-    missing = sorted(names - set(points.column_names))
-    if missing:
-        where = printable(str(path)) if path else f"--at {printable(at[0], 60)}"
-        raise InputError(where, f"no {printable(missing[0], 60)}", f"a value of each of {', '.join(sorted(names))}")
+    kinds = {one.name: one.type for one in model.declaration.inputs}
+    points = read_runs(path) if path else points_at(kinds, at)
+    if missing := sorted(kinds.keys() - set(points.column_names)):
+        raise _no_value(printable(str(path)), missing[0], kinds)
     return with_processors(points, model.declaration)
 
 
-def points_at(declaration: Declaration, texts: Sequence[str]) -> pa.Table:
+def points_at(kinds: Mapping[str, InputType], texts: Sequence[str]) -> pa.Table:
     """One row for each text NAME=VALUE,NAME=VALUE; values have the declared types, unknown ones are null."""
-    kinds = {one.name: one.type for one in declaration.inputs}
-    rows = [_values(text, kinds) for text in texts]
-    return pa.table(
-        {name: column_of_cells([row[name] for row in rows], kind in NUMBERS) for name, kind in kinds.items()}
-    )
+    rows: list[dict[str, str]] = []
+    for text in texts:
+        where, row = f"--at {printable(text, 60)}", dict[str, str]()
+        for part in text.split(","):
+            name, equals, value = (piece.strip() for piece in part.partition("="))
+            if not equals:
+                raise InputError(where, f"'{printable(part, 40)}'", "NAME=VALUE, joined by commas")
+            check_known(where, f"no input {printable(name, 40)}", name, list(kinds))
+            if name in row:
+                raise InputError(where, f"{printable(name, 40)} twice", "one value of each input")
+            if kinds[name] in NUMBERS and value.lower() not in UNKNOWN and number_of(value) is None:
+                raise InputError(where, f"{printable(name, 40)} = {printable(value, 40)}", "a number")
+            row[name] = value
+        if missing := [name for name in kinds if name not in row]:
+            raise _no_value(where, missing[0], kinds)
+        rows.append(row)
+    return pa.table({n: column_of_cells([row[n] for row in rows], kind in NUMBERS) for n, kind in kinds.items()})
 
 
-def _values(text: str, kinds: dict[str, InputType]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    where = f"--at {printable(text, 60)}"
-    for part in text.split(","):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise InputError(where, f"'{printable(part, 40)}'", "NAME=VALUE, joined by commas")
-        if name not in kinds:
-            known = f"one of {printable(', '.join(kinds))}"
-            raise InputError(where, f"no input {printable(name, 40)}", known, did_you_mean(name, kinds))
-        if name in found:
-            raise InputError(where, f"{printable(name, 40)} twice", "one value of each input")
-        if kinds[name] in NUMBERS and value.lower() not in UNKNOWN and number_of(value) is None:
-            raise InputError(where, f"{printable(name, 40)} = {printable(value, 40)}", "a number")
-        found[name] = value
-    if lacking := [name for name in kinds if name not in found]:
-        raise InputError(where, f"no {printable(lacking[0], 60)}", f"a value of each of {', '.join(kinds)}")
-    return found
+def _no_value(where: str, name: str, names: Iterable[str]) -> InputError:
+    return InputError(where, f"no {printable(name, 60)}", f"a value of each of {', '.join(names)}")
 
 
 RUNS_FILE = "runs.parquet"
@@ -171,20 +159,23 @@ def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
     A type that is not given is inferred from the column's values, and `learn` may find that it is a code; not the
     factors of the processors, which are counts.
     """
-    given = [
-        (f"--{role}", getattr(options, role)) for role in ("target", "batch", "time", "censored")
-        if getattr(options, role) is not None
-    ]  # fmt: skip
-    roles = {name for _, name in given}
+    target, batch, time, censored = options.target, options.batch, options.time, options.censored
+    roles = {"target": target, "batch": batch, "time": time, "censored": censored}
+    names = list(dict.fromkeys(words(options.inputs)))
     if options.inputs is None:
-        names = [name for name in runs.column_names if name not in roles]
-    else:
-        names = list(dict.fromkeys(name.strip() for name in options.inputs.split(",") if name.strip()))
-    for option, name in (*given, *(("--inputs", name) for name in names)):
-        check_known(f"{option} {printable(name, 60)}", "no such column", name, runs.column_names)
+        names = [name for name in runs.column_names if name not in roles.values()]
+    for option, name in (*roles.items(), *(("inputs", name) for name in names)):
+        if name is not None:
+            check_known(f"--{option} {printable(name, 60)}", "no such column", name, runs.column_names)
     if not names:
         raise InputError("--inputs", "no column", "at least one input besides the target", "name columns of the file")
-    types = _types(options.types, names)
+    types: dict[str, InputType] = {}
+    for text in options.types:
+        name, _, kind = (part.strip() for part in text.rpartition("="))
+        where = f"--type {printable(text, 60)}"
+        check_known(where, f"no type {printable(kind, 40)}", kind, list(InputType), "NAME=TYPE with one of ")
+        check_known(where, f"no input {printable(name, 40)}", name, names)
+        types[name] = InputType(kind)
     settled = set(types)
     if options.procs is not None and options.procs not in runs.column_names:
         settled |= parsed_formula(options.procs).names
@@ -192,25 +183,14 @@ def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
         Input(one.name, types.get(one.name, one.type), is_inferred=one.name not in settled)
         for one in inferred_inputs(runs, names)
     )
-    derived = tuple(_derived(text) for text in options.derived)
-    return Declaration(inputs, derived, options.target, options.procs, options.batch, options.time, options.censored)
+    derived = tuple(map(_derived, options.derived))
+    return Declaration(inputs, derived, target, options.procs, batch, time, censored)
 
 
 def check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
     """InputError, with the nearest known word, where a name is none of the known ones."""
     if name not in known:
         raise InputError(where, found, f"{expected}{printable(', '.join(known), 300)}", did_you_mean(name, known))
-
-
-def _types(texts: Sequence[str], names: Sequence[str]) -> Mapping[str, InputType]:
-    found: dict[str, InputType] = {}
-    for text in texts:
-        name, _, kind = (part.strip() for part in text.rpartition("="))
-        where = f"--type {printable(text, 60)}"
-        check_known(where, f"no type {printable(kind, 40)}", kind, list(InputType), "NAME=TYPE with one of ")
-        check_known(where, f"no input {printable(name, 40)}", name, names)
-        found[name] = InputType(kind)
-    return found
 
 
 def _derived(text: str) -> DerivedInput:
@@ -255,16 +235,22 @@ def read_learnt_runs(folder: Path) -> pa.Table:
     path, expected = folder / RUNS_FILE, "the runs of a model"
     try:
         return pq.read_table(path, partitioning=None)
-    except FileNotFoundError:
-        raise InputError(printable(str(path)), "no such file", expected, "run walltime inputs learn again") from None
     except (pa.ArrowInvalid, OSError) as error:
-        found = f"no Parquet file ({printable(str(error), 80)})"
+        is_missing = isinstance(error, FileNotFoundError)
+        found = "no such file" if is_missing else f"no Parquet file ({printable(str(error), 80)})"
         raise InputError(printable(str(path)), found, expected, "run walltime inputs learn again") from None
 
 
-def model_summary(model: InputModel, files: Sequence[Path] = ()) -> dict[str, Any]:
-    """Plain values of a model: method, inputs with types, errors, and the runs that were set aside."""
-    declared = asdict(model.declaration)
+def learn_from_csv(path: Path, options: InputOptions, rules: LearnRules, folder: Path) -> dict[str, Any]:
+    """Learn a model from the runs of a CSV file, and write it; its method, inputs, errors and files in plain values.
+
+    InputError where the file or an option cannot be used.
+    """
+    runs = read_runs(path)
+    declaration = declaration_of(runs, options)
+    runs = with_processors(runs, declaration)
+    model = learn(runs, declaration, rules)
+    files, declared = write_model(model, runs, folder), asdict(model.declaration)
     return {
         "method": model.method, **{name: declared[name] for name in ("target", "inputs", "derived", "procs")},
         "error": asdict(model.error),
@@ -274,21 +260,15 @@ def model_summary(model: InputModel, files: Sequence[Path] = ()) -> dict[str, An
     }  # fmt: skip
 
 
-def learn_from_csv(path: Path, options: InputOptions, rules: LearnRules) -> tuple[InputModel, pa.Table]:
-    """A model of the runs of a CSV file, and these runs; InputError where the file or an option cannot be used."""
-    runs = read_runs(path)
-    declaration = declaration_of(runs, options)
-    runs = with_processors(runs, declaration)
-    return learn(runs, declaration, rules), runs
-
-
 def answered_points(model: InputModel, points: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
     """ANSWERS, and for each point its inputs and its answer; InputError where the points cannot be read."""
     answers = predict(model, points)
-    names = [one.name for one in model.declaration.inputs]
-    asked = points.select(names).to_pylist()
-    rows = [{"inputs": inputs, **answer} for inputs, answer in zip(asked, answers.to_pylist(), strict=True)]
-    return answers, rows
+    return answers, _with_inputs(model, points, answers)
+
+
+def _with_inputs(model: InputModel, points: pa.Table, table: pa.Table) -> list[dict[str, Any]]:
+    inputs = points.select([one.name for one in model.declaration.inputs]).to_pylist()
+    return [{"inputs": own, **row} for own, row in zip(inputs, table.to_pylist(), strict=True)]
 
 
 def suggested_runs(model: InputModel, folder: Path, candidates: Path | None, cost: Cost) -> dict[str, Any]:
@@ -297,13 +277,11 @@ def suggested_runs(model: InputModel, folder: Path, candidates: Path | None, cos
     `error_pct` is the model's error on held runs. Without `candidates` there may be no combination left to run; a file
     without a row is an InputError.
     """
-    if cost.budget is not None and not 0 < cost.budget < float("inf"):
+    if cost.budget is not None and not 0 < cost.budget < math.inf:
         raise InputError("--budget", f"{cost.budget:g}", "a positive number")
     found = read_runs(candidates) if candidates else new_combinations(model, read_learnt_runs(folder))
     possible = with_processors(found, model.declaration)
     table = suggest(model, possible, cost)
-    names = [one.name for one in model.declaration.inputs]
-    inputs = possible.select(names).take(table.column("candidate")).to_pylist()
-    rows = [{"inputs": own, **row} for own, row in zip(inputs, table.to_pylist(), strict=True)]
+    rows = _with_inputs(model, possible.take(table.column("candidate")), table)
     return {"unit": str(cost.unit), "budget": cost.budget, "n_candidates": possible.num_rows,
             "error_pct": model.error.mean_pct, "runs": rows}  # fmt: skip

@@ -41,8 +41,11 @@ def later_jobs(jobs: pa.Table, after_s: float) -> pa.Table:
     return jobs.filter(pa.array(chosen))
 
 
-def prediction_figures(versions: Sequence[Manifest], jobs: pa.Table) -> dict[str, Any]:
-    """Per version the number of jobs that a row of PREDICTIONS answers; figures on those that both answer."""
+def prediction_figures(versions: Sequence[Manifest], jobs: pa.Table, timezone: str, seed: int) -> dict[str, Any]:
+    """Per version the number of jobs that a row of PREDICTIONS answers; figures on those that both answer.
+
+    `change` of their errors is as `error_change` gives it; None without such jobs.
+    """
     found = [_matched(own, jobs) for own in versions]
     answered = [np.isfinite(columns["runtime_s"]) for columns in found]
     both = answered[0] & answered[1]
@@ -51,7 +54,19 @@ def prediction_figures(versions: Sequence[Manifest], jobs: pa.Table) -> dict[str
         {"answered": int(one.sum())} | _later_figures(actual_s, {name: v[both] for name, v in columns.items()})
         for one, columns in zip(answered, found, strict=True)
     ]
-    return {"in_both": int(both.sum()), "each": each}
+    change = None
+    if both.any():
+        past = history(jobs, timezone)
+        chosen: Bools = both[past.row]
+        errors_s = [np.abs(columns["runtime_s"][past.row] - past.runtime_s)[chosen] for columns in found]
+        change = error_change(errors_s[0], errors_s[1], _user_days(past, chosen), seed)
+    return {"in_both": int(both.sum()), "each": each, "change": change}
+
+
+def _user_days(past: History, chosen: Bools) -> Ints:
+    """The number of the user and day of each chosen job."""
+    pairs = np.stack([past.codes["who"], past.local_s // DAY_S])[:, chosen]
+    return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
 
 
 def _later_figures(actual_s: Floats, columns: Mapping[str, Floats]) -> dict[str, Any]:
@@ -95,14 +110,11 @@ def estimate_figures(states: Sequence[State], jobs: pa.Table, seed: int) -> dict
     if not answered.any():
         return nothing
     each = [scores(past.runtime_s, quantiles_s, answered) for quantiles_s in found]
-    user_days = np.unique(
-        np.stack([past.codes["who"], past.local_s // DAY_S])[:, answered], axis=1, return_inverse=True
-    )
     errors_s = [np.abs(quantiles_s[answered, 1] - past.runtime_s[answered]) for quantiles_s in found]
     return {
         "jobs": int(answered.sum()),
         "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each],
-        "change": error_change(errors_s[0], errors_s[1], user_days[1].ravel(), seed),
+        "change": error_change(errors_s[0], errors_s[1], _user_days(past, answered), seed),
     }
 
 

@@ -49,7 +49,7 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("flows/services/run/running.py", "import flows.prefect.nightly"),
         ("flows/services/published/browse.py", "import flows.pages.terminal"),
         ("flows/pages/terminal.py", "import typer"),
-        ("flows/pages/markdown.py", "import flows.cli.exits"),
+        ("flows/pages/markdown.py", "import flows.cli.options"),
         ("flows/cli/commands/run.py", "import prefect"),
         ("flows/services/job_answers.py", "import walltime.frames"),
         ("pipeline/run.py", "import walltime"),

@@ -61,12 +61,11 @@ def learn(
     Examples:
       walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model
     """
-    from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
+    from flows.services.input_models import InputOptions, learn_from_csv
     from pipeline.inputs import LearnRules
 
     options = InputOptions(target, inputs, types or (), derive or (), procs, batch, time, censored)
-    model, table = learn_from_csv(runs, options, LearnRules(method=method, seed=seed))
-    summary = model_summary(model, write_model(model, table, out))
+    summary = learn_from_csv(runs, options, LearnRules(method=method, seed=seed), out)
     return Answer(summary, view_model(summary))
 
 
@@ -415,25 +414,21 @@ def advise_procs(
 
 def view_errors(rows: Sequence[Row], report: "Report") -> Iterator[Block]:
     """Median absolute errors; in brackets those of near targets, where larger sizes are predicted; last their mean."""
-    splits = list(dict.fromkeys(row["split"] for row in rows))
-    names = dict.fromkeys(row["predictor"] for row in rows)
-    found = [_errors([row for row in rows if row["predictor"] == name]) for name in names]
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        own = found.setdefault(row["predictor"], {"predictor": row["predictor"], "every": []})
+        has_near = row["n_near"] and row["split"].endswith("smallest")
+        errors = [row["median_abs_error_pct"], *([row["near_median_abs_error_pct"]] if has_near else [])]
+        own[row["split"]] = " ".join([_pct(errors[0]), *(f"({_pct(near)})" for near in errors[1:])])
+        own["every"] += errors
+    for own in found.values():
+        own["mean"] = None if None in own["every"] else fmean(own["every"])
+    splits = dict.fromkeys(row["split"] for row in rows)
     shown = (text("predictor"), *(Column(split, split, show.plain) for split in splits), Column("mean", form=_pct))
     counts = f"{report.kept.rows} of {report.seen.rows} series"
     title = f"Median |predicted/measured - 1|, %; (up to 4 times the largest size given); {counts}"
-    yield Grid(title, shown, sorted(found, key=lambda one: float("inf") if one["mean"] is None else one["mean"]))
-
-
-def _errors(own: Sequence[Row]) -> dict[str, Any]:
-    """A predictor's errors by split, and the mean of them all; None where one is unknown."""
-    found: dict[str, Any] = {"predictor": own[0]["predictor"]}
-    every = []
-    for row in own:
-        error, near = row["median_abs_error_pct"], row["near_median_abs_error_pct"]
-        has_near = row["n_near"] and row["split"].endswith("smallest")
-        found[row["split"]] = _pct(error) + (f" ({_pct(near)})" if has_near else "")
-        every += [error, near] if has_near else [error]
-    return found | {"mean": None if None in every else fmean(every)}
+    by_mean = sorted(found.values(), key=lambda one: float("inf") if one["mean"] is None else one["mean"])
+    yield Grid(title, shown, by_mean)
 
 
 def _pct(value: float | None) -> str:
@@ -448,10 +443,6 @@ def view_advice(found: Row) -> Iterator[Block]:
         jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
         yield show.Lead(group["label"], f" ({jobs} at {sizes}; group {group['group_id']})")
         yield from (f"  {line}" for line in group["answer"] or ["No runtime is known at any processor count."])
-    yield from filter(None, (_omitted_line(found["groups"], found["n_groups"]), *found["notes"]))
-
-
-def _omitted_line(listed: Sequence[Row], n_all: int) -> str:
-    """A line on the matching groups that are not listed; empty where all are."""
-    left = n_all - len(listed)
-    return f"{left:,} more groups match; name more of their values, or --group ID." if left > 0 else ""
+    if (left := found["n_groups"] - len(found["groups"])) > 0:
+        yield f"{left:,} more groups match; name more of their values, or --group ID."
+    yield from found["notes"]

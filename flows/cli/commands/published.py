@@ -249,8 +249,9 @@ def compare(
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 
     The later jobs are those of the version on disk whose log ends last, so their number grows every night. --replay
-    adds the slowdown that these jobs would have had with the estimates of each version. The last line says whether the
-    estimates of B are better, worse, or no different, with an interval by bootstrap over users and days.
+    adds the slowdown that these jobs would have had with the estimates of each version. The last lines say whether the
+    predictions and the estimates of B are better, worse, or no different, with an interval by bootstrap over users and
+    days, and which of them cannot be compared.
 
     \b
     Examples:
@@ -357,8 +358,7 @@ def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
     yield from _later_jobs(names, found, where)
     if found["replay"] and found["replay"]["jobs"]:
         yield from _replayed(names, found["replay"])
-    if found["estimates"]["change"]:
-        yield _verdict(names, found["estimates"]["change"])
+    yield from (_verdict(names, what, found[what]["change"]) for what in ("predictions", "estimates"))
 
 
 def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> Iterator[Block]:
@@ -373,15 +373,19 @@ def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> I
     )
 
 
-def _verdict(names: Sequence[str], found: Mapping[str, Any]) -> str:
-    """Whether the second version's estimates are better, with the uncertainty."""
-    if found["verdict"] is None:
-        return f"Verdict: {found['user_days']:,} user-days with later jobs are too few to tell."
+def _verdict(names: Sequence[str], what: str, found: Mapping[str, Any] | None) -> str:
+    """Whether the second version's predictions or estimates are better, with the uncertainty."""
+    if found is None:
+        return f"Verdict on {what}: they cannot be compared, because no later job has one of both versions."
     word = found["verdict"]
+    if word is None:
+        return f"Verdict on {what}: {found['user_days']:,} user-days with later jobs are too few to tell."
     is_none = word == "no difference"
-    said = f"{word} between {names[0]} and {names[1]}" if is_none else f"{names[1]} is {word} than {names[0]}"
+    said = (
+        f"{word} between {names[0]} and {names[1]}" if is_none else f"those of {names[1]} are {word} than {names[0]}'s"
+    )
     return (
-        f"Verdict: {said}. The mean absolute "
+        f"Verdict on {what}: {said}. The mean absolute "
         f"error changes by {found['change']:+.1%} (95% interval {found['lo95']:+.1%} to {found['hi95']:+.1%}; "
         f"bootstrap over {found['user_days']:,} user-days, {found['resamples']:,} samples, seed {found['seed']})."
     )

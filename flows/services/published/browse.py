@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,13 +27,14 @@ _NO_EXTENSIONS: dict[str, Any] = {"autoinstall_known_extensions": "false"}
 
 @dataclass(frozen=True, slots=True)
 class ShownTable:
-    """A table on disk: its name, its file, and the units of its columns by name."""
+    """A table on disk, open for queries: its name, the units of its columns, and a database that has it as view t.
+
+    In the database a condition can read the table's file and nothing else on the machine.
+    """
 
     name: str
-    path: Path
     units: dict[str, str | None]
-    hidden: str = "false"
-    """A condition in SQL: rows that are not shown."""
+    database: Any
 
     @property
     def instants(self) -> frozenset[str]:
@@ -48,27 +49,42 @@ def shown_table(
     """The table that a command line means: of a published folder, as `reading` finds its version, or of a file.
 
     A file is a table that `walltime ingest` wrote, with that of the unreadable records beside it; None for the latter
-    where every record could be read. InputError where there is no such table. Of table WASTE the rows of users are
-    shown only with `users`. Table ERRORS is made of the version's state and jobs when it is asked for.
+    where every record could be read. InputError where there is no such table, or a condition cannot be used. Of table
+    WASTE the rows of users are shown only with `users`. Table ERRORS is made of the version's state and jobs when it is
+    asked for.
     """
-    if given is not None and given.suffix == ".parquet":
-        with naming_path(given):
-            yield _ingested_table(given, name)
-    else:
-        with reading(published_folder(given), as_of_s) as manifest, TemporaryDirectory() as made:
+    kind = TABLES.get(name)
+    units = {one.name: one.unit for one in kind.columns} if kind else {}
+    with ExitStack() as stack:
+        if given is not None and given.suffix == ".parquet":
+            stack.enter_context(naming_path(given))
+            path = _ingested_table(given, name)
+            if path is None:
+                yield None
+                return
+        else:
+            manifest = stack.enter_context(reading(published_folder(given), as_of_s))
             if name == ERRORS.name:
                 # Only these rows wait for the estimator's imports.
                 from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
 
-                path = write_table(Path(made) / "errors.parquet", errors_of_version(manifest), ERRORS)
-                units = {one.name: one.unit for one in ERRORS.columns}
+                made = Path(stack.enter_context(TemporaryDirectory())) / "errors.parquet"
+                path = write_table(made, errors_of_version(manifest), ERRORS)
             else:
                 path, units = manifest.path(name), {one.name: one.unit for one in manifest.tables[name].columns}
-            hidden = f"kind = '{USERS}'" if name == WASTE.name and not users else "false"
-            yield ShownTable(name, path, units, hidden)
+        database, quoted = stack.enter_context(duckdb.connect(config=_NO_EXTENSIONS)), str(path).replace("'", "''")
+        shown = f"kind <> '{USERS}'" if name == WASTE.name and not users else "true"
+        try:
+            database.execute(f"SET allowed_paths = ['{quoted}']")
+            database.execute("SET enable_external_access = false")
+            database.execute("SET lock_configuration = true")
+            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{quoted}') WHERE {shown}")  # noqa: S608 # nosec B608 # a path
+            yield ShownTable(name, units, database)
+        except duckdb.Error as error:
+            raise _bad_condition(error, list(units)) from None
 
 
-def _ingested_table(path: Path, name: str) -> ShownTable | None:
+def _ingested_table(path: Path, name: str) -> Path | None:
     own = read_metadata(path).get("table")
     if own == JOBS.name and name == UNREADABLE.name:
         path, own = path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}"), name
@@ -76,7 +92,7 @@ def _ingested_table(path: Path, name: str) -> ShownTable | None:
             return None
     if name != own:
         raise InputError(printable(str(path)), f"table {printable(str(own))}", f"table {printable(name)}")
-    return ShownTable(name, path, {one.name: one.unit for one in TABLES[name].columns})
+    return path
 
 
 def manifest_facts(manifest: Manifest) -> dict[str, Any]:
@@ -137,14 +153,13 @@ def table_rows(table: ShownTable, where: str | None, select: str | None, limit: 
 
     Of table UNREADABLE also the number of records by reason, the most frequent first.
     """
-    with _database(table) as database:
-        view = _view(table, where, select)
-        counts = [database.execute(f"SELECT count(*) FROM ({one})").fetchone()[0] for one in ("FROM t", view)]  # noqa: S608 # nosec B608 # checked
-        shown = plain_rows(database.execute(f"{view} LIMIT {int(limit)}"))
-        found = {"table": table.name, "rows": counts[0], "matching": counts[1], "shown": shown}
-        if table.name == UNREADABLE.name:
-            by_reason = "SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason"
-            found["reasons"] = dict(database.execute(by_reason).fetchall())
+    database, view = table.database, _view(table, where, select)
+    counts = [database.execute(f"SELECT count(*) FROM ({one})").fetchone()[0] for one in ("FROM t", view)]  # noqa: S608 # nosec B608 # checked
+    shown = plain_rows(database.execute(f"{view} LIMIT {int(limit)}"))
+    found = {"table": table.name, "rows": counts[0], "matching": counts[1], "shown": shown}
+    if table.name == UNREADABLE.name:
+        by_reason = "SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason"
+        found["reasons"] = dict(database.execute(by_reason).fetchall())
     return found
 
 
@@ -162,15 +177,10 @@ def queried_rows(manifest: Manifest, sql: str, **values: Any) -> list[dict[str, 
         return plain_rows(database.execute(sql, values))
 
 
-@contextmanager
-def selected_rows(
-    table: ShownTable, where: str | None, select: str | None, limit: int | None
-) -> Iterator[pa.RecordBatchReader]:
+def selected_rows(table: ShownTable, where: str | None, select: str | None, limit: int | None) -> pa.RecordBatchReader:
     """The chosen columns of the rows that satisfy a condition, as a stream that is read as it is taken."""
-    with _database(table) as database:
-        query = _view(table, where, select) + (f" LIMIT {int(limit)}" if limit else "")
-        with pa.RecordBatchReader.from_stream(database.sql(query)) as found:
-            yield found
+    query = _view(table, where, select) + (f" LIMIT {int(limit)}" if limit else "")
+    return pa.RecordBatchReader.from_stream(table.database.sql(query))
 
 
 def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
@@ -200,21 +210,6 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
         for kind in TABLES.values()
         if table in (None, kind.name)
     }
-
-
-@contextmanager
-def _database(table: ShownTable) -> Iterator[Any]:
-    """A database with the table as view t, in which a condition can read that file and nothing else on the machine."""
-    with duckdb.connect(config=_NO_EXTENSIONS) as database:
-        try:
-            path = str(table.path).replace("'", "''")
-            database.execute(f"SET allowed_paths = ['{path}']")
-            database.execute("SET enable_external_access = false")
-            database.execute("SET lock_configuration = true")
-            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}') WHERE NOT ({table.hidden})")  # noqa: S608 # nosec B608 # a path
-            yield database
-        except duckdb.Error as error:
-            raise _bad_condition(error, list(table.units)) from None
 
 
 def _view(table: ShownTable, where: str | None, select: str | None) -> str:
