@@ -16,23 +16,9 @@ import pyarrow.parquet as pq
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import csv_rows
 from flows.services.quantities import words
+from pipeline import inputs
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
-from pipeline.inputs import (
-    Cost,
-    Declaration,
-    DerivedInput,
-    Input,
-    InputModel,
-    InputType,
-    LearnRules,
-    inferred_inputs,
-    learn,
-    load,
-    predict,
-    save,
-    suggest,
-)
 from pipeline.inputs.answers import new_combinations
 from pipeline.inputs.declaration import parsed_formula
 from pipeline.inputs.encoding import numbers_of
@@ -40,7 +26,7 @@ from pipeline.storage import write_atomically
 
 UNKNOWN = {word.lower() for word in UNKNOWN_CELLS}
 """Cells that say that a number is unknown, in lower case."""
-NUMBERS = (InputType.NUMBER, InputType.LOG_NUMBER)
+NUMBERS = (inputs.InputType.NUMBER, inputs.InputType.LOG_NUMBER)
 
 
 def read_runs(path: Path) -> pa.Table:
@@ -84,7 +70,7 @@ def number_of(cell: str) -> float | None:
     return value if abs(value) < math.inf else None
 
 
-def with_processors(table: pa.Table, declaration: Declaration) -> pa.Table:
+def with_processors(table: pa.Table, declaration: inputs.Declaration) -> pa.Table:
     """The table with a column of processors; a name that is no column is read as a formula of columns."""
     wanted = declaration.procs
     if wanted is None or wanted in table.column_names:
@@ -98,7 +84,7 @@ def with_processors(table: pa.Table, declaration: Declaration) -> pa.Table:
     return table.append_column(wanted, pa.array(values, pa.float64(), from_pandas=True))
 
 
-def asked_points(model: InputModel, at: Sequence[str], path: Path | None) -> pa.Table:
+def asked_points(model: inputs.InputModel, at: Sequence[str], path: Path | None) -> pa.Table:
     """The points of the options --at, or of a file; InputError where there is neither, both, or an unknown input."""
     if bool(at) == bool(path):
         found = "both --at and --points" if at else "no point"
@@ -110,7 +96,7 @@ def asked_points(model: InputModel, at: Sequence[str], path: Path | None) -> pa.
     return with_processors(points, model.declaration)
 
 
-def points_at(kinds: Mapping[str, InputType], texts: Sequence[str]) -> pa.Table:
+def points_at(kinds: Mapping[str, inputs.InputType], texts: Sequence[str]) -> pa.Table:
     """One row for each text NAME=VALUE,NAME=VALUE; values have the declared types, unknown ones are null."""
     rows: list[dict[str, str]] = []
     for text in texts:
@@ -153,7 +139,7 @@ class InputOptions:
     censored: str | None = None
 
 
-def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
+def declaration_of(runs: pa.Table, options: InputOptions) -> inputs.Declaration:
     """The declaration; without `inputs` every column without another role is an input. InputError for an unknown name.
 
     A type that is not given is inferred from the column's values, and `learn` may find that it is a code; not the
@@ -169,22 +155,22 @@ def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
             check_known(f"--{option} {printable(name, 60)}", "no such column", name, runs.column_names)
     if not names:
         raise InputError("--inputs", "no column", "at least one input besides the target", "name columns of the file")
-    types: dict[str, InputType] = {}
+    types: dict[str, inputs.InputType] = {}
     for text in options.types:
         name, _, kind = (part.strip() for part in text.rpartition("="))
         where = f"--type {printable(text, 60)}"
-        check_known(where, f"no type {printable(kind, 40)}", kind, list(InputType), "NAME=TYPE with one of ")
+        check_known(where, f"no type {printable(kind, 40)}", kind, list(inputs.InputType), "NAME=TYPE with one of ")
         check_known(where, f"no input {printable(name, 40)}", name, names)
-        types[name] = InputType(kind)
+        types[name] = inputs.InputType(kind)
     settled = set(types)
     if options.procs is not None and options.procs not in runs.column_names:
         settled |= parsed_formula(options.procs).names
-    inputs = tuple(
-        Input(one.name, types.get(one.name, one.type), is_inferred=one.name not in settled)
-        for one in inferred_inputs(runs, names)
+    named = tuple(
+        inputs.Input(one.name, types.get(one.name, one.type), is_inferred=one.name not in settled)
+        for one in inputs.inferred_inputs(runs, names)
     )
     derived = tuple(map(_derived, options.derived))
-    return Declaration(inputs, derived, target, options.procs, batch, time, censored)
+    return inputs.Declaration(named, derived, target, options.procs, batch, time, censored)
 
 
 def check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
@@ -193,16 +179,16 @@ def check_known(where: str, found: str, name: str, known: Sequence[str], expecte
         raise InputError(where, found, f"{expected}{printable(', '.join(known), 300)}", did_you_mean(name, known))
 
 
-def _derived(text: str) -> DerivedInput:
+def _derived(text: str) -> inputs.DerivedInput:
     """`name=formula`, or a formula that is its own name."""
     named = _NAMED_FORMULA.fullmatch(text)
     name, formula = (named[1], named[2].strip()) if named else (text.strip(), text.strip())
     if not formula:
         raise InputError(f"--derive {printable(text, 60)}", "no formula", "one as in P*Q or local=N/P")
-    return DerivedInput(name, formula)
+    return inputs.DerivedInput(name, formula)
 
 
-def write_model(model: InputModel, runs: pa.Table, folder: Path) -> list[Path]:
+def write_model(model: inputs.InputModel, runs: pa.Table, folder: Path) -> list[Path]:
     """Write the three files; the same runs in any order give the same bytes. Returns their paths.
 
     Of the runs, the columns that the declaration names are kept.
@@ -220,14 +206,14 @@ def write_model(model: InputModel, runs: pa.Table, folder: Path) -> list[Path]:
     with naming_path(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / RUNS_FILE, lambda sink: pq.write_table(ordered, sink))
-        save(model, folder)
+        inputs.save(model, folder)
     return [folder / name for name in ("model.json", "arrays.parquet", RUNS_FILE)]
 
 
-def read_model(folder: Path) -> InputModel:
+def read_model(folder: Path) -> inputs.InputModel:
     """The model of a folder; InputError where it is missing, damaged, or of another version."""
     with naming_path(folder):
-        return load(folder)
+        return inputs.load(folder)
 
 
 def read_learnt_runs(folder: Path) -> pa.Table:
@@ -241,7 +227,7 @@ def read_learnt_runs(folder: Path) -> pa.Table:
         raise InputError(printable(str(path)), found, expected, "run walltime inputs learn again") from None
 
 
-def learn_from_csv(path: Path, options: InputOptions, rules: LearnRules, folder: Path) -> dict[str, Any]:
+def learn_from_csv(path: Path, options: InputOptions, rules: inputs.LearnRules, folder: Path) -> dict[str, Any]:
     """Learn a model from the runs of a CSV file, and write it; its method, inputs, errors and files in plain values.
 
     InputError where the file or an option cannot be used.
@@ -249,7 +235,7 @@ def learn_from_csv(path: Path, options: InputOptions, rules: LearnRules, folder:
     runs = read_runs(path)
     declaration = declaration_of(runs, options)
     runs = with_processors(runs, declaration)
-    model = learn(runs, declaration, rules)
+    model = inputs.learn(runs, declaration, rules)
     files, declared = write_model(model, runs, folder), asdict(model.declaration)
     return {
         "method": model.method, **{name: declared[name] for name in ("target", "inputs", "derived", "procs")},
@@ -260,18 +246,20 @@ def learn_from_csv(path: Path, options: InputOptions, rules: LearnRules, folder:
     }  # fmt: skip
 
 
-def answered_points(model: InputModel, points: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
+def answered_points(model: inputs.InputModel, points: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
     """ANSWERS, and for each point its inputs and its answer; InputError where the points cannot be read."""
-    answers = predict(model, points)
+    answers = inputs.predict(model, points)
     return answers, _with_inputs(model, points, answers)
 
 
-def _with_inputs(model: InputModel, points: pa.Table, table: pa.Table) -> list[dict[str, Any]]:
-    inputs = points.select([one.name for one in model.declaration.inputs]).to_pylist()
-    return [{"inputs": own, **row} for own, row in zip(inputs, table.to_pylist(), strict=True)]
+def _with_inputs(model: inputs.InputModel, points: pa.Table, table: pa.Table) -> list[dict[str, Any]]:
+    asked = points.select([one.name for one in model.declaration.inputs]).to_pylist()
+    return [{"inputs": own, **row} for own, row in zip(asked, table.to_pylist(), strict=True)]
 
 
-def suggested_runs(model: InputModel, folder: Path, candidates: Path | None, cost: Cost) -> dict[str, Any]:
+def suggested_runs(
+    model: inputs.InputModel, folder: Path, candidates: Path | None, cost: inputs.Cost
+) -> dict[str, Any]:
     """The runs in plain values, how many candidates there were, and what they cost.
 
     `error_pct` is the model's error on held runs. Without `candidates` there may be no combination left to run; a file
@@ -281,7 +269,7 @@ def suggested_runs(model: InputModel, folder: Path, candidates: Path | None, cos
         raise InputError("--budget", f"{cost.budget:g}", "a positive number")
     found = read_runs(candidates) if candidates else new_combinations(model, read_learnt_runs(folder))
     possible = with_processors(found, model.declaration)
-    table = suggest(model, possible, cost)
+    table = inputs.suggest(model, possible, cost)
     rows = _with_inputs(model, possible.take(table.column("candidate")), table)
     return {"unit": str(cost.unit), "budget": cost.budget, "n_candidates": possible.num_rows,
             "error_pct": model.error.mean_pct, "runs": rows}  # fmt: skip

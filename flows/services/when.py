@@ -30,23 +30,8 @@ from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.limits.plan import PendingJob
 from pipeline.publish import reading
 from pipeline.publish.store import kept_table, new_table
+from pipeline.schedule import starts as waits
 from pipeline.schedule.queues import SHARES, Log, Queue
-from pipeline.schedule.starts import (
-    LEVELS,
-    NEWEST_JOBS,
-    Expected,
-    Pools,
-    QueueRecord,
-    expected,
-    figures,
-    learnt,
-    log_of,
-    queue_now,
-    record_in,
-    starts,
-    table_of,
-    with_another,
-)
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
 from pipeline.storage import read_metadata, read_table, write_table
@@ -104,7 +89,7 @@ class Site:
     queue: Queue
     place: dict[str, int]
     """By job id its place in the log; of an array that of its first task that waits."""
-    found: QueueRecord | None
+    found: waits.QueueRecord | None
     choices: Sequence[Mapping[str, Value]]
     """The hypothetical job, and what it is compared with."""
     curve: Curve | None
@@ -118,7 +103,7 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
         timezone = loaded.state.site["timezone"]
         path = manifest.path(JOBS.name)
         found = _record(published, loaded, _pools(now))
-        past = newest_jobs(StoredTable(path, JOBS), READ, NEWEST_JOBS)[0]
+        past = newest_jobs(StoredTable(path, JOBS), READ, waits.NEWEST_JOBS)[0]
         curve = None
         if asked and asked.get("user") and asked.get("application"):
             curve = curves_of(manifest)(as_ingested(loaded.state, manifest.settings, None)(asked), None)
@@ -134,13 +119,13 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     of_row = {int(row): place for place, row in enumerate(known.row)}
     place = {name: of_row[past.num_rows + nth] for nth, name in enumerate(ids) if past.num_rows + nth in of_row}
     quantiles_s = _estimates(known, past.num_rows, loaded)
-    log = log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
+    log = waits.log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
     priority = np.full(len(known), np.nan)
     for job in now.jobs:
         priority[place[job.job_id]] = job.priority
     held = {job.job_id for job in now.jobs if job.held}
     told = sorted(place[name] for name in ids[: len(ids) - len(extra)] if name not in held)
-    queue = queue_now(log, now.at_s, np.array(told, np.int64), priority)
+    queue = waits.queue_now(log, now.at_s, np.array(told, np.int64), priority)
     return Site(now, loaded, log, queue, place, found, extra, curve)
 
 
@@ -184,7 +169,7 @@ def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> Histor
     return replace(past, procs=procs)
 
 
-def _pools(now: Now) -> Pools | None:
+def _pools(now: Now) -> waits.Pools | None:
     """Partitions of the queue's jobs that share a node share a pool; None where no node of them is known."""
     used = {one for job in now.jobs for one in str(job.values.get("queue")).split(",")}
     nodes = [node for node in now.nodes if node.partition in used or not node.partition]
@@ -198,7 +183,7 @@ def _pools(now: Now) -> Pools | None:
     of_node = {node.name: (number[pool[node.partition]], node.procs * node.is_up) for node in nodes}
     pools, procs = zip(*of_node.values(), strict=True)
     capacity = np.bincount(pools, procs, len(number)).astype(np.float64)
-    return Pools({partition: number[one] for partition, one in pool.items()}, np.maximum(capacity, 1.0))
+    return waits.Pools({partition: number[one] for partition, one in pool.items()}, np.maximum(capacity, 1.0))
 
 
 def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
@@ -213,17 +198,19 @@ def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
     return found
 
 
-def _record(published: Path, loaded: LoadedState, pools: Pools | None) -> QueueRecord | None:
+def _record(published: Path, loaded: LoadedState, pools: waits.Pools | None) -> waits.QueueRecord | None:
     """What was learnt of waits: kept for this version, or learnt now."""
     manifest = loaded.manifest
     pointer, version = live_pointer(published, RECORD), continued(manifest)
     with suppress(OSError, InputError, KeyError):
         path = kept_table(pointer)
         if path is not None and read_metadata(path).get(CONTINUES) == version:
-            return record_in(read_table(path, STATE))
-    found = learnt(StoredTable(manifest.path(JOBS.name), JOBS), loaded.state, loaded.state.site["timezone"], pools)
+            return waits.record_in(read_table(path, STATE))
+    found = waits.learnt(
+        StoredTable(manifest.path(JOBS.name), JOBS), loaded.state, loaded.state.site["timezone"], pools
+    )
     with suppress(OSError), new_table(pointer) as draft:
-        write_table(draft, table_of(found), STATE, {CONTINUES: version})
+        write_table(draft, waits.table_of(found), STATE, {CONTINUES: version})
     return found
 
 
@@ -237,7 +224,7 @@ def when(published: Path, ids: Sequence[str], now: Now) -> dict[str, Any]:
         found = f"no job {', '.join(printable(name, 40) for name in sorted(unknown))}"
         raise InputError("the queue", found, "jobs that wait or run", "see which ones walltime when lists")
     site = site_of(published, now)
-    rows = answer_rows(site, expected(site.queue, site.found))
+    rows = answer_rows(site, waits.expected(site.queue, site.found))
     return facts_of(site) | {"jobs": [row for row in rows if not ids or row["id"] in ids]}
 
 
@@ -248,26 +235,26 @@ def facts_of(site: Site) -> dict[str, Any]:
         "at_s": site.now.at_s, "as_of_s": int(state.as_of_s), "run_id": site.loaded.manifest.run_id,
         "site": site.loaded.manifest.site, "n_running": len(site.queue.runs), "n_waiting": len(site.queue.waits),
         "processors": float(site.log.capacity.sum()),
-        "record": figures(site.found.record, site.now.at_s) if site.found else {},
+        "record": waits.figures(site.found.record, site.now.at_s) if site.found else {},
     }  # fmt: skip
 
 
-def answer_rows(site: Site, found: Expected) -> list[dict[str, Any]]:
+def answer_rows(site: Site, found: waits.Expected) -> list[dict[str, Any]]:
     """A row a job: names and states as Open OnDemand has them, instants in s since 1970, and what answered."""
     at_s, rows = site.now.at_s, []
     starts_s = dict(zip(found.queue.waits.tolist(), zip(found.start_s.tolist(), found.way, strict=True), strict=True))
     left_s = dict(zip(found.queue.runs.tolist(), found.left_s.tolist(), strict=True))
     for job in site.now.jobs:
         place, is_running = site.place[job.job_id], job.start_s is not None
-        wait_s, way = starts_s.get(place, ([math.nan] * len(LEVELS), None))
+        wait_s, way = starts_s.get(place, ([math.nan] * len(waits.LEVELS), None))
         ran_s = max(at_s - float(site.log.past.start_s[place]), 0.0)
         row = {
             "id": job.job_id, "status": STATUS["running" if is_running else "held" if job.held else "queued"],
             "job_owner": job.values.get("user"), "queue_name": job.values.get("queue"),
             "procs": job.values.get("procs"), "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
             "wallclock_time": ran_s if is_running else None,
-            "dispatch_time": job.start_s if is_running else at_s + wait_s[LEVELS.index(0.5)],
-            **_by_level("start_s", LEVELS, [at_s + one for one in wait_s]),
+            "dispatch_time": job.start_s if is_running else at_s + wait_s[waits.LEVELS.index(0.5)],
+            **_by_level("start_s", waits.LEVELS, [at_s + one for one in wait_s]),
             **_by_level("left_s", LEFT_SHARES, left_s.get(place, [math.nan] * len(LEFT_SHARES))),
             "answered_by": way, "note": job.held or None,
         }  # fmt: skip
@@ -286,20 +273,20 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
     """
     site = site_of(published, now, job)
     own, procs_asked = site.place["#0"], int(job.get("procs") or 1)
-    runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[own])
+    runtime_s = np.interp(waits.LEVELS, QUANTILES, site.log.quantiles_s[own])
     rows = []
     for nth, choice in enumerate(site.choices):
         place, procs = site.place[f"#{nth}"], int(choice.get("procs") or 1)
         if nth and site.log.past.procs[place] > site.log.capacity[site.log.pool[place]]:
             continue
-        asked = with_another(site.queue, place)
-        (start_s,), (way,) = starts(asked, np.array([len(asked.waits) - 1]), site.found)
+        asked = waits.with_another(site.queue, place)
+        (start_s,), (way,) = waits.starts(asked, np.array([len(asked.waits) - 1]), site.found)
         run_s = runtime_s * (site.curve.ratio(procs, procs_asked) if site.curve else 1.0)
         longer = np.interp(np.log(site.log.limit_s[place]), site.log.ladder[own], SHARES)
         rows.append({
             "procs": procs, "requested_s": choice.get("requested_s"), "answered_by": way, "is_asked": nth == 0,
             "share_longer": 1.0 - float(longer),
-            **_by_level("wait_s", LEVELS, start_s), **_by_level("runtime_s", LEVELS, run_s),
+            **_by_level("wait_s", waits.LEVELS, start_s), **_by_level("runtime_s", waits.LEVELS, run_s),
             "end_s_q50": now.at_s + float(start_s[1] + run_s[1]),
         })  # fmt: skip
     return facts_of(site) | {"choices": rows, "has_curve": site.curve is not None}
@@ -341,7 +328,7 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
         {name: row[name] for name in (*START_QUANTILES, "answered_by")}
         | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
         | {"is_newest": True}
-        for row in answer_rows(site, expected(site.queue, site.found))
+        for row in answer_rows(site, waits.expected(site.queue, site.found))
         if row["answered_by"]
     ]
     rows = list[dict[str, Any]]()
