@@ -6,7 +6,7 @@ A model's folder has model.json, arrays.parquet, and the runs in runs.parquet.
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -125,52 +125,39 @@ RUNS_FILE = "runs.parquet"
 _NAMED_FORMULA = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class InputOptions:
-    """What a person said about the columns of a table of runs; None or nothing where the options were not given."""
+def declaration_of(
+    runs: pa.Table, target: str, named: str | None = None, types: Sequence[str] = (), derived: Sequence[str] = (), *,
+    procs: str | None = None, batch: str | None = None, time: str | None = None, censored: str | None = None,
+) -> inputs.Declaration:  # fmt: skip
+    """What a person said about the columns of a table of runs, by the options of `walltime inputs learn`.
 
-    target: str
-    inputs: str | None = None
-    types: Sequence[str] = ()
-    derived: Sequence[str] = ()
-    procs: str | None = None
-    batch: str | None = None
-    time: str | None = None
-    censored: str | None = None
-
-
-def declaration_of(runs: pa.Table, options: InputOptions) -> inputs.Declaration:
-    """The declaration; without `inputs` every column without another role is an input. InputError for an unknown name.
+    Without `named` every column without another role is an input. InputError for an unknown name.
 
     A type that is not given is inferred from the column's values, and `learn` may find that it is a code; not the
     factors of the processors, which are counts.
     """
-    target, batch, time, censored = options.target, options.batch, options.time, options.censored
     roles = {"target": target, "batch": batch, "time": time, "censored": censored}
-    names = list(dict.fromkeys(words(options.inputs)))
-    if options.inputs is None:
+    names = list(dict.fromkeys(words(named)))
+    if named is None:
         names = [name for name in runs.column_names if name not in roles.values()]
     for option, name in (*roles.items(), *(("inputs", name) for name in names)):
         if name is not None:
             check_known(f"--{option} {printable(name, 60)}", "no such column", name, runs.column_names)
     if not names:
         raise InputError("--inputs", "no column", "at least one input besides the target", "name columns of the file")
-    types: dict[str, inputs.InputType] = {}
-    for text in options.types:
+    told: dict[str, inputs.InputType] = {}
+    for text in types:
         name, _, kind = (part.strip() for part in text.rpartition("="))
         where = f"--type {printable(text, 60)}"
         check_known(where, f"no type {printable(kind, 40)}", kind, list(inputs.InputType), "NAME=TYPE with one of ")
         check_known(where, f"no input {printable(name, 40)}", name, names)
-        types[name] = inputs.InputType(kind)
-    settled = set(types)
-    if options.procs is not None and options.procs not in runs.column_names:
-        settled |= parsed_formula(options.procs).names
-    named = tuple(
-        inputs.Input(one.name, types.get(one.name, one.type), is_inferred=one.name not in settled)
+        told[name] = inputs.InputType(kind)
+    counts = parsed_formula(procs).names if procs is not None and procs not in runs.column_names else ()
+    declared = tuple(
+        inputs.Input(one.name, told.get(one.name, one.type), is_inferred=one.name not in {*told, *counts})
         for one in inputs.inferred_inputs(runs, names)
     )
-    derived = tuple(map(_derived, options.derived))
-    return inputs.Declaration(named, derived, target, options.procs, batch, time, censored)
+    return inputs.Declaration(declared, tuple(map(_derived, derived)), target, procs, batch, time, censored)
 
 
 def check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
@@ -227,13 +214,13 @@ def read_learnt_runs(folder: Path) -> pa.Table:
         raise InputError(printable(str(path)), found, expected, "run walltime inputs learn again") from None
 
 
-def learn_from_csv(path: Path, options: InputOptions, rules: inputs.LearnRules, folder: Path) -> dict[str, Any]:
+def learn_from_csv(path: Path, rules: inputs.LearnRules, folder: Path, **said: Any) -> dict[str, Any]:
     """Learn a model from the runs of a CSV file, and write it; its method, inputs, errors and files in plain values.
 
-    InputError where the file or an option cannot be used.
+    `said` is what `declaration_of` takes. InputError where the file or an option cannot be used.
     """
     runs = read_runs(path)
-    declaration = declaration_of(runs, options)
+    declaration = declaration_of(runs, **said)
     runs = with_processors(runs, declaration)
     model = inputs.learn(runs, declaration, rules)
     files, declared = write_model(model, runs, folder), asdict(model.declaration)

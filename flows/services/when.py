@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.job_answers import Curve, LoadedState, answering_state, as_ingested, curves_of
-from flows.services.published.published_folder import CONTINUES, continued, live_pointer
+from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.schedulers import Node, Scheduler
 from pipeline.arrays import Floats, Value, floats
 from pipeline.errors import InputError, printable
@@ -34,7 +34,7 @@ from pipeline.schedule import starts as waits
 from pipeline.schedule.queues import SHARES, Log, Queue
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
-from pipeline.storage import read_metadata, read_table, write_table
+from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS, STARTS, STATE
 
 RECORD = "waits"
@@ -58,11 +58,6 @@ class Now:
 
 _TOLD_AT = re.compile(r'"(?:timestamp|last_update)"\s*:\s*(?:\{[^}]*"number"\s*:\s*)?(\d+)')
 """When qstat and squeue wrote their output, s since 1970."""
-
-
-def queue_of(scheduler: Scheduler, environment: Mapping[str, str], at_s: float) -> Now:
-    """The queue that a scheduler's programs tell; InputError where they tell none."""
-    return Now(scheduler.queued(environment), scheduler.nodes(environment), at_s)
 
 
 def queue_in(path: Path, scheduler: Scheduler, at_s: float | None) -> Now:
@@ -112,49 +107,42 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     for column, of_open in (("state", NOT_ENDED), ("flag", ("unfinished",))):
         is_open = pc.is_in(past.column(column).cast(pa.string()), pa.array(of_open))
         past = past.filter(pc.invert(pc.fill_null(is_open, False)))
-    rows, ids = _rows(now, loaded, extra)
-    columns = {name: as_array([row.get(name) for row in rows], past.schema.field(name).type) for name in READ}
+    rows = _rows(now, loaded, extra)
+    columns = {name: as_array([row.get(name) for row in rows.values()], past.schema.field(name).type) for name in READ}
     jobs = pa.concat_tables([past, pa.table(columns, schema=past.schema)]).unify_dictionaries()
     known = history(jobs, timezone)
     of_row = {int(row): place for place, row in enumerate(known.row)}
-    place = {name: of_row[past.num_rows + nth] for nth, name in enumerate(ids) if past.num_rows + nth in of_row}
+    place = {name: of_row[row] for row, name in enumerate(rows, past.num_rows) if row in of_row}
     quantiles_s = _estimates(known, past.num_rows, loaded)
     log = waits.log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
     priority = np.full(len(known), np.nan)
     for job in now.jobs:
         priority[place[job.job_id]] = job.priority
     held = {job.job_id for job in now.jobs if job.held}
-    told = sorted(place[name] for name in ids[: len(ids) - len(extra)] if name not in held)
+    told = sorted(place[name] for name in rows if name not in held and not name.startswith("#"))
     queue = waits.queue_now(log, now.at_s, np.array(told, np.int64), priority)
     return Site(now, loaded, log, queue, place, found, extra, curve)
 
 
-def _rows(
-    now: Now, loaded: LoadedState, extra: Sequence[Mapping[str, Value]]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row of JOBS for each job, and for each further task of an array; and the id that a row is known by."""
-    ingested = as_ingested(loaded.state, loaded.manifest.settings, None)
-    rows, ids = list[dict[str, Any]](), list[str]()
+def _rows(now: Now, loaded: LoadedState, extra: Sequence[Mapping[str, Value]]) -> dict[str, dict[str, Any]]:
+    """By its id a row of JOBS for each job, each further task of an array, and each hypothetical job, as #0."""
+    ingested, rows = as_ingested(loaded.state, loaded.manifest.settings, None), dict[str, dict[str, Any]]()
     for job in now.jobs:
         start_s = job.submit_s if job.start_s is not None and math.isnan(job.start_s) else job.start_s
         submit_s = min(one for one in (job.submit_s, start_s, now.at_s) if one is not None)
-        state = "PENDING" if start_s is None else "RUNNING"
-        values: dict[str, Any] = ingested(dict(job.values)) | {"state": state, "submit_s": submit_s, "start_s": start_s}
-        for nth in range(min(job.n_tasks, MOST_TASKS) if start_s is None and not job.held else 1):
-            ids.append(f"{job.job_id}#{nth}" if nth else job.job_id)
-            rows.append(values)
-    for nth, asked in enumerate(extra):
-        ids.append(f"#{nth}")
-        rows.append(ingested(asked) | {"state": "PENDING", "submit_s": now.at_s})
+        n_tasks = min(job.n_tasks, MOST_TASKS) if start_s is None and not job.held else 1
+        row: dict[str, Any] = ingested(dict(job.values)) | {"submit_s": submit_s, "start_s": start_s}
+        rows |= {f"{job.job_id}#{nth}" if nth else job.job_id: row for nth in range(n_tasks)}
+    rows |= {f"#{nth}": ingested(asked) | {"submit_s": now.at_s, "start_s": None} for nth, asked in enumerate(extra)}
     site = loaded.state.site["name"]
-    return [
-        row | {
-            "site": site, "job_id": name, "restart": 0, "requested_procs": row.get("procs") or 1,
-            "procs": row.get("procs") or 1, "submit_s": int(row["submit_s"]),
-            "start_s": None if row.get("start_s") is None else int(row["start_s"]),
+    return {
+        name: row | {
+            "site": site, "job_id": name, "restart": 0, "state": "PENDING" if row["start_s"] is None else "RUNNING",
+            "requested_procs": row.get("procs") or 1, "procs": row.get("procs") or 1, "submit_s": int(row["submit_s"]),
+            "start_s": None if row["start_s"] is None else int(row["start_s"]),
         }
-        for row, name in zip(rows, ids, strict=True)
-    ], ids  # fmt: skip
+        for name, row in rows.items()
+    }  # fmt: skip
 
 
 def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> History:
@@ -200,17 +188,13 @@ def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
 
 def _record(published: Path, loaded: LoadedState, pools: waits.Pools | None) -> waits.QueueRecord | None:
     """What was learnt of waits: kept for this version, or learnt now."""
-    manifest = loaded.manifest
-    pointer, version = live_pointer(published, RECORD), continued(manifest)
+    manifest, state = loaded.manifest, loaded.state
     with suppress(OSError, InputError, KeyError):
-        path = kept_table(pointer)
-        if path is not None and read_metadata(path).get(CONTINUES) == version:
+        if path := live_state(manifest, RECORD):
             return waits.record_in(read_table(path, STATE))
-    found = waits.learnt(
-        StoredTable(manifest.path(JOBS.name), JOBS), loaded.state, loaded.state.site["timezone"], pools
-    )
-    with suppress(OSError), new_table(pointer) as draft:
-        write_table(draft, waits.table_of(found), STATE, {CONTINUES: version})
+    found = waits.learnt(StoredTable(manifest.path(JOBS.name), JOBS), state, state.site["timezone"], pools)
+    with suppress(OSError), new_table(live_pointer(published, RECORD)) as draft:
+        write_table(draft, waits.table_of(found), STATE, {CONTINUES: continued(manifest)})
     return found
 
 
@@ -322,7 +306,7 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
     Of each job the first answer stays, and the newest. A damaged table begins anew. InputError where nothing is
     published, or the scheduler tells no queue.
     """
-    now = queue_of(scheduler, environment, now_s)
+    now = Now(scheduler.queued(environment), scheduler.nodes(environment), now_s)
     site = site_of(output_dir, now)
     fresh = [
         {name: row[name] for name in (*START_QUANTILES, "answered_by")}

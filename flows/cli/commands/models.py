@@ -61,11 +61,13 @@ def learn(
     Examples:
       walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model
     """
-    from flows.services.input_models import InputOptions, learn_from_csv
+    from flows.services.input_models import learn_from_csv
     from pipeline.inputs import LearnRules
 
-    options = InputOptions(target, inputs, types or (), derive or (), procs, batch, time, censored)
-    summary = learn_from_csv(runs, options, LearnRules(method=method, seed=seed), out)
+    summary = learn_from_csv(
+        runs, LearnRules(method=method, seed=seed), out, target=target, named=inputs, types=types or (),
+        derived=derive or (), procs=procs, batch=batch, time=time, censored=censored,
+    )  # fmt: skip
     return Answer(summary, view_model(summary))
 
 

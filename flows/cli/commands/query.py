@@ -144,7 +144,7 @@ def when(
     """
     from flows.services.job_answers import job_of
     from flows.services.schedulers import SCHEDULERS
-    from flows.services.when import hypothetical, queue_in, queue_of
+    from flows.services.when import Now, hypothetical, queue_in
     from flows.services.when import when as answered
 
     own = [f"--{name.replace('_', '-')}" for name in JOB_OPTIONS]
@@ -154,7 +154,7 @@ def when(
     if queue_file:
         now = queue_in(queue_file, program, at_s)
     else:
-        now = queue_of(program, os.environ, time.time() if at_s is None else at_s)
+        now = Now(program.queued(os.environ), program.nodes(os.environ), time.time() if at_s is None else at_s)
     if procs is None:
         found = answered(published, words(job), now)
         return Answer(found, view_when(found))

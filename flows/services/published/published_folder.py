@@ -63,10 +63,10 @@ def continued(manifest: Manifest) -> str:
     return f"{manifest.run_id} {manifest.code}"
 
 
-def live_state(manifest: Manifest) -> Path | None:
-    """The live State of this version; None where there is none, or its bytes are damaged."""
+def live_state(manifest: Manifest, name: str = "state") -> Path | None:
+    """The live State of this version, or another table that continues it; None without one, or with damaged bytes."""
     with suppress(OSError, InputError):
-        path = kept_table(live_pointer(manifest.root))
+        path = kept_table(live_pointer(manifest.root, name))
         if path is not None and read_metadata(path).get(CONTINUES) == continued(manifest):
             return path
     return None
