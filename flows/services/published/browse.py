@@ -170,9 +170,12 @@ def plain_rows(cursor: Any) -> list[dict[str, Any]]:
 
 
 def queried_rows(manifest: Manifest, sql: str, **values: Any) -> list[dict[str, Any]]:
-    """The rows of a query over the tables of a version, which have their own names there, in plain values."""
+    """The rows of a query over the tables of a version, which have their own names there, in plain values.
+
+    InputError where the version lacks one of them.
+    """
     with duckdb.connect(config=_NO_EXTENSIONS) as database:
-        for name in manifest.tables.keys() & set(re.findall(r"(?:FROM|JOIN) (\w+)", sql)):
+        for name in TABLES.keys() & set(re.findall(r"(?:FROM|JOIN) (\w+)", sql)):
             database.read_parquet(str(manifest.path(name))).create_view(name)
         return plain_rows(database.execute(sql, values))
 
