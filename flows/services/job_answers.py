@@ -48,20 +48,9 @@ class LoadedState:
     state: State
 
 
-def load_state(published: Path) -> LoadedState:
-    """Load the State of a published folder, or its live one; InputError where there is none, or it knows no job."""
-    with reading(published) as manifest:
-        return answering_state(manifest)
-
-
-def answering_state(manifest: Manifest, as_of_s: int | None = None) -> LoadedState:
-    """The State that answers for a version: its live one, unless the version was chosen by a date."""
-    return state_of(manifest, live_state(manifest) if as_of_s is None else None)
-
-
-def state_of(manifest: Manifest, live: Path | None = None) -> LoadedState:
-    """Load the State of a version, or the given live one; InputError where there is none, or it knows no job."""
-    path = live or manifest.path(STATE.name)
+def state_of(manifest: Manifest, *, is_live: bool = False) -> LoadedState:
+    """Load the State of a version, or the live one that continues it; InputError without one, or if it knows no job."""
+    path = (live_state(manifest) if is_live else None) or manifest.path(STATE.name)
     state = loaded_state(read_columns(path, STATE), str(path))
     if not len(state.record.runtime_s):
         do = "run over a log with jobs that ended"
@@ -79,7 +68,8 @@ def answer(
     """
     began = time.perf_counter()
     with reading(published, as_of_s) as manifest:
-        loaded = answering_state(manifest, as_of_s)
+        # A version that is chosen by a date answers as it was.
+        loaded = state_of(manifest, is_live=as_of_s is None)
         (found,) = answers(loaded, [job], key_file)
         limit = {"limit": limit_answer(manifest.settings.get("export", {}), found)}
         notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}

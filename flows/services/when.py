@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.job_answers import Curve, LoadedState, answering_state, as_ingested, curves_of
+from flows.services.job_answers import Curve, LoadedState, as_ingested, curves_of, state_of
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.schedulers import Node, Scheduler
 from pipeline.arrays import Floats, Value, floats
@@ -94,7 +94,7 @@ class Site:
 def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None) -> Site:
     """The site of a published folder; a hypothetical job, with its choices, stands last in the log and never waits."""
     with reading(published) as manifest:
-        loaded = answering_state(manifest)
+        loaded = state_of(manifest, is_live=True)
         timezone = loaded.state.site["timezone"]
         path = manifest.path(JOBS.name)
         found = _record(published, loaded, _pools(now))

@@ -59,19 +59,13 @@ def show(
     """
     from flows.pages.activity import end_activity_line
     from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
-    from flows.services.published.browse import (
-        described_tables,
-        manifest_facts,
-        selected_rows,
-        shown_table,
-        table_rows,
-    )
+    from flows.services.published import browse
     from flows.services.published.published_folder import published_folder
     from pipeline.publish import reading
 
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:
-        described = described_tables(table)
+        described = browse.described_tables(table)
         return Answer(described, view_columns(described))
     rowwise = {"--where": where, "--select": select, "--csv": csv or None, "--out": out}
     asked = [name for name, value in rowwise.items() if value is not None]
@@ -85,18 +79,18 @@ def show(
         raise InputError("the command line", "several of --json, --csv and --out", "one of them")
     if table is None:
         with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
-            facts = manifest_facts(manifest)
+            facts = browse.manifest_facts(manifest)
         return Answer(facts, view_manifest(facts))
     if out is not None:
         check_suffix(out, suffixes=tuple(SELECTION))
     rows = {"where": where, "select": select}
-    with shown_table(given, as_of_seconds(as_of), table, users=users) as shown:
+    with browse.shown_table(given, as_of_seconds(as_of), table, users=users) as shown:
         if shown is None:
             return Answer({"table": table, "rows": 0, "shown": []}, ["Every record could be read."])
         if not csv and out is None:
-            facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
+            facts = browse.table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
             return Answer(facts, view_rows(facts, frozenset() if epoch else shown.instants))
-        with selected_rows(shown, **rows, limit=limit) as found:
+        with browse.selected_rows(shown, **rows, limit=limit) as found:
             if out is not None:
                 return Answer(None, wrote({shown.name: write_selection(out, found)}))
             end_activity_line()

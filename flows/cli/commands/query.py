@@ -95,13 +95,13 @@ def _of_batch(
     published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
 ) -> Answer | None:
     from flows.services.files.table_files import write_rows
-    from flows.services.job_answers import answer_rows, answering_state, answers, facts_of, read_batch
+    from flows.services.job_answers import answer_rows, answers, facts_of, read_batch, state_of
     from pipeline.publish import reading
 
     batch = read_batch(path)
     as_of_s = as_of_seconds(as_of)
     with reading(published, as_of_s) as manifest:
-        loaded = answering_state(manifest, as_of_s)
+        loaded = state_of(manifest, is_live=as_of_s is None)
         rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
     if out is None:
         return Answer(rows, view_batch(rows, facts_of(loaded), batch.described), is_lines=True)
