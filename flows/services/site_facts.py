@@ -16,7 +16,6 @@ from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
 from flows.services.when import read_starts
 from pipeline.errors import InputError
-from pipeline.evaluate.published_versions import weekly_coverage
 from pipeline.publish import Manifest
 from pipeline.publish.checks import blocked_versions
 from pipeline.publish.versions import stored_versions
@@ -260,7 +259,6 @@ def site_facts(
         "waste": waste_rows(manifest, applications, carbon, users=users),
         "silent_requests": (manifest.report("waste") or {}).get("notes", []),
         "cleaning": _cleaning(manifest),
-        "coverage": weekly_coverage(output_dir, manifest, versions),
         "limits": limit_facts(manifest),
         "nights": _nights(versions[:NIGHTS]),
         "blocked": [{"made": instant(made_s), "run_id": run} for made_s, run in reversed(blocked_versions(output_dir))],
