@@ -199,6 +199,17 @@ def test_a_batch_names_each_answer_s_job(
     assert quiet.out.splitlines() == lines and quiet.err.startswith("Wrote the answers to 3 jobs")
 
 
+def test_an_answer_to_a_batch_is_no_formula_of_a_spreadsheet(
+    published: Path, tmp_path: Path, walltime: Walltime
+) -> None:
+    batch, out = tmp_path / "jobs.csv", tmp_path / "answers.csv"
+    batch.write_text("job_id,user\n=1+1,@u1\n")
+    assert walltime("query", "--from", published, "--batch", batch, "--out", out).code == 0
+    with out.open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["job_id"], row["user"]) == ("'=1+1", "'@u1")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
