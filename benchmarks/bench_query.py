@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.services.job_answers import LoadedState, answers, state_of
 from flows.services.published.published_folder import read_columns
-from flows.services.query.answers import LoadedState, answers, load_state
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest
@@ -113,7 +113,7 @@ def main() -> int:
         path = load_manifest(Path(scratch) / "out").path("state")
         found |= {"state_bytes": path.stat().st_size, "load_s": load_s(path), **process_s(Path(scratch) / "out")}
         rows = jobs.slice(0, 20_000).select(ASKED).to_pylist()
-        found |= warm(load_state(Path(scratch) / "out"), rows)
+        found |= warm(state_of(load_manifest(Path(scratch) / "out"), is_live=True), rows)
     print(json.dumps(found) if given.json else "\n".join(f"{name:<18} {value:,.4g}" for name, value in found.items()))
     is_slow = found["process_cpu_s"] > MOST_S or found["warm_job_s"] > MOST_WARM_S
     return int(is_slow or found["batch_jobs_per_s"] < LEAST_JOBS_PER_S)

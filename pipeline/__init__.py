@@ -16,7 +16,7 @@ Where do I go to ...
     see how arrays become a table?              stored_arrays.py
     find who writes files?                      storage.py (Parquet), publish/ (store, versions, manifest, mirror)
     see which versions stay on disk?            publish/versions.py
-    answer for one job?                         estimate/answer.py (flows/services/query/answers.py asks)
+    answer for one job?                         estimate/answer.py (flows/services/job_answers.py asks)
     hand estimates to a scheduler?              export/scheduler_files.py
     see how good estimates are?                 evaluate/ (backtest.py, and methods.py against looking ahead)
     replay a log under a policy?                schedule/engine.py (compared: what_if.py)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.services.input_models import InputOptions, check_known, declaration_of
+from flows.services.input_models import check_known, declaration_of
 from pipeline import inputs
 from pipeline.errors import printable
 from pipeline.inputs import Cost, CostUnit, InputModel, LearnRules
@@ -56,11 +56,9 @@ def learn(
     2
     """
     table, _ = arrow_of(runs, "learn")
-    options = InputOptions(
-        target, inputs=",".join(names) if names else None,
-        types=[f"{name}={kind}" for name, kind in (types or {}).items()], procs=procs, batch=batch,
-    )  # fmt: skip
-    return inputs.learn(table, declaration_of(table, options), LearnRules(seed=seed))
+    told = [f"{name}={kind}" for name, kind in (types or {}).items()]
+    declared = declaration_of(table, target, ",".join(names) if names else None, told, procs=procs, batch=batch)
+    return inputs.learn(table, declared, LearnRules(seed=seed))
 
 
 def ask(model: InputModel, points: Any) -> Any:

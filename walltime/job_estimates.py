@@ -372,7 +372,7 @@ def replay(
         Of "fcfs", "easy", "easy-sjbf" and "conservative"; each is compared with EASY with requests.
     estimates : sequence of str
         What is planned with: of "soft" (or one of "soft-10", "soft-50" and "soft-80"), "order", "control", "perfect",
-        "request" and "last2".
+        "request" and "last_two".
     days : float, optional
         Score the jobs of this many last days; by default all.
     shakes : int

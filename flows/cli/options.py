@@ -1,6 +1,6 @@
 """How options are declared, and those that several commands share: each is spelled and explained once."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,20 @@ def complete_table(incomplete: str) -> list[str]:
     return [name for name in TABLES if name.startswith(incomplete)]
 
 
+def table_file(path: Path | None) -> Path | None:
+    """The path of a table to write; InputError, before any work, where its suffix is none of one."""
+    if path is not None:
+        from flows.services.files.table_files import check_suffix
+
+        check_suffix(path)
+    return path
+
+
+def given(ctx: typer.Context, names: Iterable[str]) -> dict[str, str]:
+    """The parameters of these names that are known, as texts."""
+    return {name: str(ctx.params[name]) for name in names if ctx.params.get(name) is not None}
+
+
 VERSION = option("--version", "Print the version and exit.", False, callback=_print_version, is_eager=True)
 JSON = option("--json", "Print one JSON document on stdout, and nothing else there.", False)
 CONFIG = argument("CONFIG", "A TOML file; configs/swf.toml is an example.")
@@ -58,7 +72,7 @@ LOGS = option("--log PATH", "A log, a glob or a table of jobs, instead of the co
 SITE = option("--site NAME", "The cluster's name; replaces that of the config, or the one found on this machine.")
 TIMEZONE = option("--timezone ZONE", "Time zone of times that name none, as in Europe/Oslo.")
 KEY_FILE = option("--key-file FILE", "The file with the key for hashed names of persons.")
-OUT_FILE = option("--out PATH", "Also write the figures as a table, .parquet or .csv.")
+OUT_FILE = option("--out PATH", "Also write the figures as a table, .parquet or .csv.", callback=table_file)
 PAGE_FILE = option("--report PAGE.html", "Also draw the result on one page.")
 PLAIN = option("--plain", "Run without Prefect: the same tables.", False)
 SHOW_PREFECT = option("--verbose", "Also show Prefect's own log.", False)

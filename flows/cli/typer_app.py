@@ -19,53 +19,39 @@ from flows.pages.activity import showing_activity
 from flows.pages.blocks import Answer, print_json, print_json_lines
 from pipeline.errors import InputError, WalltimeError
 
-Commands = Mapping[str, Callable[..., Answer | None]]
+Command = Callable[..., Answer | None]
 
-PANELS: Mapping[str, Commands] = {
-    "Every night": {
-        "run": run.run,
-        "rerun": run.rerun,
-        "serve": standing.serve,
-        "init": standing.init,
-        "doctor": standing.doctor,
-    },
-    "Look": {"ingest": logs.ingest, "clean": logs.clean, "show": published.show},
-    "Ask": {"query": query.query, "when": query.when, "report": published.report, "limits": scheduler.limits},
-    "Study": {"backtest": logs.backtest, "replay": logs.replay},
-    "Feed the scheduler": {"export": scheduler.export, "guard": scheduler.guard},
+PANELS: Mapping[str, Sequence[Command]] = {
+    "Every night": (run.run, run.rerun, standing.serve, standing.init, standing.doctor),
+    "Look": (logs.ingest, logs.clean, published.show),
+    "Ask": (query.query, query.when, published.report, scheduler.limits),
+    "Study": (logs.backtest, logs.replay),
+    "Feed the scheduler": (scheduler.export, scheduler.guard),
 }
-"""The commands by what a person wants to do, in the order of --help."""
+"""The commands by what a person wants to do, in the order of --help; the first word of a function's name is that of
+its command."""
 
-GROUPS: Mapping[str, tuple[str, Commands]] = {
+GROUPS: Mapping[str, tuple[str, Sequence[Command]]] = {
     "versions": (
         "Versions of the published tables: list, compare, publish, keep.",
-        {
-            "list": published.list_versions,
-            "promote": published.promote,
-            "rollback": published.rollback,
-            "pin": published.pin,
-            "unpin": published.unpin,
-            "compare": published.compare,
-        },
+        (
+            published.list_versions, published.promote, published.rollback, published.pin, published.unpin,
+            published.compare,
+        ),
     ),
     "scaling": (
         "Runtime over processors: laws fitted to measured runs, and processor counts to request.",
-        {"fit": models.fit_series, "evaluate": models.evaluate_predictors, "advise": models.advise_procs},
+        (models.fit_series, models.evaluate_predictors, models.advise_procs),
     ),
     "inputs": (
         "Runtime over a program's inputs: a model of past runs, its predictions, the next runs to make.",
-        {"learn": models.learn, "predict": models.predict_points, "suggest": models.suggest},
+        (models.learn, models.predict_points, models.suggest),
     ),
     "phases": (
         "Runtime on another machine, from the phases that a traced run repeats.",
-        {
-            "find": models.find_phases,
-            "plan": models.plan_phases,
-            "time": models.time_phases,
-            "predict": models.predict_phases,
-        },
+        (models.find_phases, models.plan_phases, models.time_phases, models.predict_phases),
     ),
-}
+}  # fmt: skip
 """The groups of commands with their help."""
 
 ACTING_COMMANDS = frozenset({
@@ -112,7 +98,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         print_json(answer.found)
 
 
-def as_command(command: Callable[..., Answer | None], name: str) -> Callable[..., None]:
+def as_command(command: Command, name: str) -> Callable[..., None]:
     """The command with --json, --quiet and --verbose, as far as it has none of its own; it prints its answer."""
     own = inspect.signature(command).parameters
     offered = {"json": JSON, "quiet": QUIET_ACT if name in ACTING_COMMANDS else QUIET, "verbose": VERBOSE}
@@ -174,19 +160,23 @@ def application(arguments: Sequence[str] = ()) -> typer.Typer:
     """The command line; where the arguments begin with the name of a command or a group, with this one only."""
     found = _application("walltime", "Predicts job runtimes, with intervals, from a cluster's accounting log.")
     found.callback()(_common)
-    names = {*GROUPS, *(name for commands in PANELS.values() for name in commands)}
+    single = {_name(command): (panel, command) for panel, commands in PANELS.items() for command in commands}
+    names = {*single, *GROUPS}
     wanted = names & set(arguments[:1]) or names
-    for panel, commands in PANELS.items():
-        for name in commands:
-            if name in wanted:
-                found.command(name, rich_help_panel=panel)(as_command(commands[name], name))
+    for name, (panel, command) in single.items():
+        if name in wanted:
+            found.command(name, rich_help_panel=panel)(as_command(command, name))
     for group, (help_text, commands) in GROUPS.items():
         if group in wanted:
             added = _application(group, help_text)
-            for name, command in commands.items():
-                added.command(name)(as_command(command, f"{group} {name}"))
+            for command in commands:
+                added.command(_name(command))(as_command(command, f"{group} {_name(command)}"))
             found.add_typer(added, rich_help_panel="Groups of commands")
     return found
+
+
+def _name(command: Command) -> str:
+    return command.__name__.partition("_")[0]
 
 
 def _common(version: bool = VERSION) -> None:

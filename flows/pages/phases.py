@@ -28,67 +28,69 @@ TIMES = columns("phase_times", ratio=lambda row: row[2] / row[3] if row[3] else 
 METHODS = {"phases": "a sample of each phase", "even": "an evenly spaced sample of the whole run"}
 
 
-def view_phases(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
+def view_phases(found: Row) -> Iterator[Block]:
     """The phases with their weights and shares, largest first."""
-    colours = [colour_of(index) for index in range(len(rows))]
-    yield Grid(f"Phases of {facts['trace_id']}: {_repetition(facts)}", PHASES, _by_share(rows), colours=colours)
+    colours = [colour_of(index) for index in range(len(found["phases"]))]
+    yield Grid(
+        f"Phases of {found['trace_id']}: {_repetition(found)}", PHASES, _by_share(found["phases"]), colours=colours
+    )
     counted = {"unmatched": "unmatched messages", "open_receives": "receives that no call completes"}
-    yield from (f"{number(facts[name])} {what}" for name, what in counted.items() if name in facts)
-    yield f"{percent_3_digits(facts['coverage'])} of the time is in phases to measure"
-    kept = {name.rpartition("_")[2]: fact for name, fact in facts.items() if name.startswith("accuracy_with_")}
+    yield from (f"{number(found[name])} {what}" for name, what in counted.items() if name in found)
+    yield f"{percent_3_digits(found['coverage'])} of the time is in phases to measure"
+    kept = {name.rpartition("_")[2]: fact for name, fact in found.items() if name.startswith("accuracy_with_")}
     if kept:
         accuracies = ", ".join(map(percent_3_digits, kept.values()))
         yield f"Accuracy with the {', '.join(kept)} heaviest phases alone: {accuracies}"
-    yield from notes
+    yield from found["notes"]
 
 
 def _by_share(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (-row["share"], row["phase_id"]))
 
 
-def view_plan(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
+def view_plan(found: Row) -> Iterator[Block]:
     """The plan: from which call to which, per rank."""
-    yield Grid(f"Plan for {facts['trace_id']}: {_repetition(facts)}", PLAN, rows)
+    yield Grid(f"Plan for {found['trace_id']}: {_repetition(found)}", PLAN, found["plan"])
     yield (
-        f"{number(facts['timed'])} occurrences timed after {number(facts['warmups'])} of warm-up: "
-        f"{percent_3_digits(facts['set_share'])} of the run"
+        f"{number(found['timed'])} occurrences timed after {number(found['warmups'])} of warm-up: "
+        f"{percent_3_digits(found['set_share'])} of the run"
     )
-    if facts["standard_error"] is not None:
-        yield f"Standard error of the reference run's own time: {percent_3_digits(facts['standard_error'])}"
-    yield from notes
+    if found["standard_error"] is not None:
+        yield f"Standard error of the reference run's own time: {percent_3_digits(found['standard_error'])}"
+    yield from found["notes"]
 
 
-def view_times(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Block]:
+def view_times(found: Row) -> Iterator[Block]:
     """How the timed occurrences of each phase compare with the reference."""
     sums: dict[int, tuple[int, float, float]] = {}
-    for row in rows:
+    for row in found["times"]:
         if not row["is_warmup"] and not row["is_control"]:
             n, time_s, here_s = sums.get(row["phase_id"], (0, 0.0, 0.0))
             sums[row["phase_id"]] = n + 1, time_s + row["time_s"], here_s + (row["reference_s"] or 0.0)
     cells = [(phase, *one) for phase, one in sorted(sums.items())]
-    yield Grid(f"Times on {facts['platform']} of {facts['trace_id']}", TIMES, cells)
-    yield f"Time spent measuring: {number(facts['set_s'])} s, with {number(facts['warmups'])} warm-ups"
-    yield from notes
+    yield Grid(f"Times on {found['platform']} of {found['trace_id']}", TIMES, cells)
+    yield f"Time spent measuring: {number(found['set_s'])} s, with {number(found['warmups'])} warm-ups"
+    yield from found["notes"]
 
 
-def view_prediction(facts: Row, notes: Sequence[str] = ()) -> Iterator[Block]:
+def view_prediction(found: Row) -> Iterator[Block]:
     """The runtime beside its status, intervals, cost and controls; what is unknown is left out."""
     shown = {
-        "runtime, s": facts["runtime_s"],
-        "from": METHODS[facts["method"]],
-        "80% interval, s": _interval(facts, "80"),
-        "95% interval, s": _interval(facts, "95"),
-        "time covered by measured phases": percent_3_digits(facts["coverage"]),
-        "time spent measuring (SET), s": facts["set_s"],
-        "SET by runtime": percent_3_digits(facts["set_share"]),
-        "evenly spaced sample, s": facts["control_s"],
-        "control: one factor, s": facts["control_factor_s"],
-        "true runtime, s": facts["measured_s"],
-        "error": percent_3_digits(facts["error"]),
+        "runtime, s": found["runtime_s"],
+        "from": METHODS[found["method"]],
+        "80% interval, s": _interval(found, "80"),
+        "95% interval, s": _interval(found, "95"),
+        "time covered by measured phases": percent_3_digits(found["coverage"]),
+        "time spent measuring (SET), s": found["set_s"],
+        "SET by runtime": percent_3_digits(found["set_share"]),
+        "evenly spaced sample, s": found["control_s"],
+        "control: one factor, s": found["control_factor_s"],
+        "true runtime, s": found["measured_s"],
+        "error": percent_3_digits(found["error"]),
     }
-    title = f"{facts['trace_id']} on {facts['platform']}: {_repetition(facts)}"
+    title = f"{found['trace_id']} on {found['platform']}: {_repetition(found)}"
     yield Facts(title, {name: value for name, value in shown.items() if number(value)})
-    yield from notes
+    yield from found.get("notes", ())
 
 
 def _interval(facts: Row, share: str) -> str:
@@ -100,28 +102,28 @@ def _repetition(facts: Row) -> str:
     return "not repetitive, run it whole" if facts["status"] == "not_repetitive" else "repetitive"
 
 
-def phases_page(facts: Row, rows: Sequence[Row], notes: Sequence[str], phases: pa.Table, points: pa.Table) -> str:
+def phases_page(found: Row, phases: pa.Table, points: pa.Table) -> str:
     """The page of what `phases find` found, with PHASES and PHASE_POINTS; the same tables give the same bytes.
 
     InputError where the reference run was not timed: the page has nothing else to draw.
     """
     from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
 
-    found = Occurrences.of(points)
-    if not found.is_timed:
+    run = Occurrences.of(points)
+    if not run.is_timed:
         raise InputError("--report", "intervals without times", "measured times of them", "give --times CSV too")
     intro = (
-        f"The run is {_repetition(facts)}. It took {number(float(found.time_s.sum()))} s on "
-        f"{number(found.rows.shape[1])} ranks. Phases are parts of the program that the run repeats. Timing some "
+        f"The run is {_repetition(found)}. It took {number(float(run.time_s.sum()))} s on "
+        f"{number(run.rows.shape[1])} ranks. Phases are parts of the program that the run repeats. Timing some "
         "occurrences of each on another machine predicts the runtime there.",
     )
-    index = {row["phase_id"]: at for at, row in enumerate(_by_share(rows))}
-    colours = np.array([colour_of(index[phase]) for phase in found.phase.tolist()])
+    index = {row["phase_id"]: at for at, row in enumerate(_by_share(found["phases"]))}
+    colours = np.array([colour_of(index[phase]) for phase in run.phase.tolist()])
     charts = (
-        _whole(found, colours), _first_occurrences(points, found, colours), _kept(phases), _errors(phases, points)
+        _whole(run, colours), _first_occurrences(points, run, colours), _kept(phases), _errors(phases, points)
     )  # fmt: skip
-    blocks = (*view_phases(facts, rows, notes), Detail(charts))
-    return page_of("Phases", facts["trace_id"], blocks, intro, "Source: Wong, Rexachs and Luque 2014 (PAS2P).")
+    blocks = (*view_phases(found), Detail(charts))
+    return page_of("Phases", found["trace_id"], blocks, intro, "Source: Wong, Rexachs and Luque 2014 (PAS2P).")
 
 
 def _segments(begins_s: Floats, ends_s: Floats, lanes: Floats | Ints, colours: Any) -> list[Bars]:

@@ -234,7 +234,7 @@ def _tables(facts: Row) -> Iterator[Block]:
     yield from _section(
         "Failures of the last seven days", "failures", columns("failures"), facts["failures"],
         "Jobs that ended in the last seven days of the log. The five names with the most processor-hours lost, for "
-        "each of application, user, account and queue."
+        "each of application, account and queue, and with `--users` of user."
         if facts["failures"] else "No job failed or reached its time limit in the last seven days of the log.",
     )  # fmt: skip
     if facts["user_queues"]:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flows.services.job_answers import LoadedState, state_of
 from flows.services.published.published_folder import compared_templates
 from flows.services.quantities import instant
-from flows.services.query.answers import LoadedState, state_of
 from flows.services.replaying import machine_size
 from flows.services.site_facts import fits_by_law_and_status
 from pipeline.arrays import Floats, Ints, category_codes, floats
@@ -65,7 +65,7 @@ def compare_versions(
             "after": instant(int(after_s)),
             "jobs_from": source.folder,
             "later_jobs": jobs.num_rows,
-            "predictions": prediction_figures(pair, jobs),
+            "predictions": prediction_figures(pair, jobs, states[0].state.site["timezone"], seed),
             "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
             "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
         }
@@ -99,7 +99,7 @@ def _fits(pair: list[Manifest]) -> dict[str, Any]:
     ]
     both = laws[0].keys() & laws[1].keys()
     other = sum(laws[0][group] != laws[1][group] for group in both)
-    return {"each": [fits_by_law_and_status(table) for table in tables], "in_both": len(both), "other_law": other}
+    return {"each": [fits_by_law_and_status(own) for own in pair], "in_both": len(both), "other_law": other}
 
 
 def _replayed(

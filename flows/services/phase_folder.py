@@ -8,16 +8,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
+from pipeline import phase_tables as tables
 from pipeline.errors import InputError, printable
-from pipeline.phase_tables import (
-    MPI_CALLS,
-    PHASE_PLAN,
-    PHASE_POINTS,
-    PHASE_TABLES,
-    PHASE_TIMES,
-    PHASES,
-    PLATFORM_PREDICTIONS,
-)
 from pipeline.phases import INPUTS, input_of
 from pipeline.phases.occurrences import make_plan, status_of
 from pipeline.phases.phase_input import PhaseRules
@@ -67,80 +59,70 @@ def _write(path: Path, table: pa.Table, kind: TableKind, facts: dict[str, str] |
         write_table(path, table, kind, facts)
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """A step's figures in plain values, its rows, and what to say."""
-
-    facts: dict[str, Any]
-    rows: list[dict[str, Any]]
-    notes: tuple[str, ...]
-
-
-def find(path: Path, out: Path, *, application: str | None, times: Path | None = None) -> StepResult:
+def find(path: Path, out: Path, *, application: str | None, times: Path | None = None) -> dict[str, Any]:
     """Find the phases of a run, and write them to `out`; a plan and times from before are removed there.
 
     `times` is a CSV of measured times of the intervals of basic-block vectors.
     """
-    kind, trace_id = input_of(path), name_of(path)
-    rules = PhaseRules()
+    kind, trace_id, rules = input_of(path), name_of(path), PhaseRules()
     found = kind.extract(path, trace_id, rules, times)
     _clear(out)
-    for table, of in ((found.calls, MPI_CALLS), (found.points, PHASE_POINTS), (found.phases, PHASES)):
+    made = ((found.calls, tables.MPI_CALLS), (found.points, tables.PHASE_POINTS), (found.phases, tables.PHASES))
+    for table, of in made:
         if table is not None:
             _write(_path(out, of), table, of)
     with naming_path(out):
         run = PhaseRun(kind.name, trace_id, found.procs, application, rules)
         write_text(out / DESCRIPTION, json.dumps(asdict(run), indent=1) + "\n")
-    facts = {name: fact for report in found.reports for name, fact in report.facts.items()}
-    notes, rows = tuple(note for report in found.reports for note in report.notes), found.phases.to_pylist()
+    rows = found.phases.to_pylist()
     shares = [row["share"] for row in rows if row["is_relevant"]]
-    facts |= {"input": kind.name, "trace_id": trace_id, "coverage": min(sum(shares), 1.0), "relevant": len(shares)}
-    return StepResult(facts | {"status": status_of(found.phases, rules.plan), "folder": str(out)}, rows, notes)
+    return {
+        **{name: fact for report in found.reports for name, fact in report.facts.items()},
+        "input": kind.name, "trace_id": trace_id, "coverage": min(sum(shares), 1.0), "relevant": len(shares),
+        "status": status_of(found.phases, rules.plan), "folder": str(out), "phases": rows,
+        "notes": tuple(note for report in found.reports for note in report.notes),
+    }  # fmt: skip
 
 
-def plan(folder: Path, budget: float | None, samples: int | None, warmup: int | None) -> StepResult:
+def plan(folder: Path, budget: float | None, samples: int | None, warmup: int | None) -> dict[str, Any]:
     """Plan what to time for a budget (share of the run), or `samples` occurrences of each phase."""
     run = phase_run(folder)
-    changed: dict[str, Any] = {} if warmup is None else {"warmup": warmup}
-    if budget is not None:
-        changed["budget"] = budget
-    if samples is not None:
-        # So small a budget leaves the least number of samples.
-        changed |= {"least_samples": samples, "budget": 1e-12}
-    rules = replace(run.settings.plan, **changed)
-    table, report = make_plan(phase_table(folder, PHASES), phase_table(folder, PHASE_POINTS), rules)
-    _write(_path(folder, PHASE_PLAN), table, PHASE_PLAN)
+    # So small a budget leaves the least number of samples.
+    asked: dict[str, Any] = {"warmup": warmup, "least_samples": samples, "budget": budget if samples is None else 1e-12}
+    rules = replace(run.settings.plan, **{name: value for name, value in asked.items() if value is not None})
+    table, report = make_plan(phase_table(folder, tables.PHASES), phase_table(folder, tables.PHASE_POINTS), rules)
+    _write(_path(folder, tables.PHASE_PLAN), table, tables.PHASE_PLAN)
     notes = report.notes if samples is None else ()
-    return StepResult(dict(report.facts) | {"trace_id": run.trace_id}, table.to_pylist(), notes)
+    return {**report.facts, "trace_id": run.trace_id, "plan": table.to_pylist(), "notes": notes}
 
 
-def time_platform(folder: Path, source: Path, platform: str) -> StepResult:
+def time_platform(folder: Path, source: Path, platform: str) -> dict[str, Any]:
     """The times of the planned occurrences on a platform: from a second trace, or from a CSV of measured times."""
     run, times_path = phase_run(folder), _times_path(folder, platform)
     if not source.exists():
         raise InputError(printable(str(source)), "no such file", "a trace, or a CSV of times", "check the path")
-    points = phase_table(folder, PHASE_POINTS)
-    if not _path(folder, PHASE_PLAN).exists():
+    points = phase_table(folder, tables.PHASE_POINTS)
+    if not _path(folder, tables.PHASE_PLAN).exists():
         raise InputError(printable(str(folder)), "no plan", "one", f"run walltime phases plan {folder} first")
-    planned = phase_table(folder, PHASE_PLAN)
+    planned = phase_table(folder, tables.PHASE_PLAN)
     measured, runtime_s = read_measured_times(source, points, run.trace_id, platform), None
     if measured is None:
-        calls = phase_table(folder, MPI_CALLS) if _path(folder, MPI_CALLS).exists() else None
+        calls = phase_table(folder, tables.MPI_CALLS) if _path(folder, tables.MPI_CALLS).exists() else None
         times_s, runtime_s = INPUTS[run.input].times_of(points, calls, source)
         measured = planned_times(points, planned, times_s, platform)
-    _write(times_path, measured, PHASE_TIMES, {} if runtime_s is None else {_TRUE_RUNTIME: repr(runtime_s)})
+    _write(times_path, measured, tables.PHASE_TIMES, {} if runtime_s is None else {_TRUE_RUNTIME: repr(runtime_s)})
     rows = measured.to_pylist()
     used = [row for row in rows if not row["is_control"]]
     wanted, there = (
         {(row["phase_id"], row["occurrence"], row["is_warmup"]) for row in some} for some in (planned.to_pylist(), used)
     )
-    facts: dict[str, Any] = {
+    n_missing = len(wanted - there)
+    notes = (f"{n_missing} planned occurrences have no time; those that have one count.",)
+    return {
         "trace_id": run.trace_id, "platform": platform, "timed": sum(not row["is_warmup"] for row in used),
         "warmups": sum(row["is_warmup"] for row in used), "set_s": sum(row["time_s"] for row in used),
-        "measured_s": runtime_s, "missing": len(wanted - there),
+        "measured_s": runtime_s, "missing": n_missing, "times": rows, "notes": notes if n_missing else (),
     }  # fmt: skip
-    notes = (f"{facts['missing']} planned occurrences have no time; those that have one count.",)
-    return StepResult(facts, rows, notes if facts["missing"] else ())
 
 
 def _times_path(folder: Path, platform: str) -> Path:
@@ -148,10 +130,10 @@ def _times_path(folder: Path, platform: str) -> Path:
     if not platform or not all(char.isalnum() or char in "-_." for char in platform) or platform.startswith("."):
         expected = "letters, digits, dots, hyphens and underscores"
         raise InputError(f"--platform {printable(platform, 60) or 'empty'}", "an unusable name", expected)
-    return _path(folder, PHASE_TIMES, f".{platform}")
+    return _path(folder, tables.PHASE_TIMES, f".{platform}")
 
 
-def predict(folder: Path, platform: str, publish: Path | None) -> StepResult:
+def predict(folder: Path, platform: str, publish: Path | None) -> dict[str, Any]:
     """The runtime on a platform that was timed; kept in the folder, and in `publish` where that is given."""
     run, path = phase_run(folder), _times_path(folder, platform)
     if not path.exists():
@@ -159,23 +141,23 @@ def predict(folder: Path, platform: str, publish: Path | None) -> StepResult:
         raise InputError(f"--platform {printable(platform, 60)}", "no times", "times of this platform", do)
     true_s = read_metadata(path).get(_TRUE_RUNTIME)
     table, report = predict_runtime(
-        phase_table(folder, PHASES), read_table(path, PHASE_TIMES), run.settings, procs=run.procs,
+        phase_table(folder, tables.PHASES), read_table(path, tables.PHASE_TIMES), run.settings, procs=run.procs,
         measured_s=float(true_s) if true_s else None, application=run.application,
     )  # fmt: skip
     for where in (folder, *([publish] if publish else [])):
         _put_prediction(where, table)
     (row,) = table.to_pylist()
-    return StepResult(row, [row], report.notes)
+    return {**row, "notes": report.notes}
 
 
 def _put_prediction(folder: Path, row: pa.Table) -> None:
     """Add a prediction to a folder, in place of an older one of the same run and platform; sorted by both."""
-    path = _path(folder, PLATFORM_PREDICTIONS)
+    path = _path(folder, tables.PLATFORM_PREDICTIONS)
     if path.exists():
-        before = read_table(path, PLATFORM_PREDICTIONS)
+        before = read_table(path, tables.PLATFORM_PREDICTIONS)
         rows = {(one["trace_id"], one["platform"]): one for one in (*before.to_pylist(), *row.to_pylist())}
-        row = pa.Table.from_pylist([rows[key] for key in sorted(rows)], PLATFORM_PREDICTIONS.schema())
-    _write(path, row, PLATFORM_PREDICTIONS)
+        row = pa.Table.from_pylist([rows[key] for key in sorted(rows)], tables.PLATFORM_PREDICTIONS.schema())
+    _write(path, row, tables.PLATFORM_PREDICTIONS)
 
 
 def platform_answer(
@@ -185,11 +167,11 @@ def platform_answer(
 
     InputError where the folder has none.
     """
-    path = _path(folder, PLATFORM_PREDICTIONS)
+    path = _path(folder, tables.PLATFORM_PREDICTIONS)
     if not path.exists():
         do = "run walltime phases predict, with --publish for a folder of a run"
         raise InputError(printable(str(folder)), "no predictions for other platforms", f"a file {path.name}", do)
-    rows = read_table(path, PLATFORM_PREDICTIONS).to_pylist()
+    rows = read_table(path, tables.PLATFORM_PREDICTIONS).to_pylist()
     wanted = {"platform": platform, "application": application, "procs": procs}
     wanted = {name: value for name, value in wanted.items() if value is not None}
     found = [row for row in rows if wanted.items() <= row.items()]
@@ -213,6 +195,6 @@ def _clear(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {printable(str(out))}", "a file", "a folder, new or of walltime phases find")
     (out / DESCRIPTION).unlink(missing_ok=True)
-    for kind in PHASE_TABLES:
+    for kind in tables.PHASE_TABLES:
         for old in out.glob(f"{kind.name}*.parquet"):
             old.unlink()

@@ -24,6 +24,7 @@ from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.group.observations import aggregate
 from pipeline.ingest.formats.table.guesses import guessed, units_of
+from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
 from pipeline.ingest.formats.table.values import durations, numbers
 from pipeline.kernels import compiling_for_many
 from pipeline.report import Report
@@ -41,7 +42,7 @@ TIMINGS = {
 """Names in timings that a log has for something else, or not at all."""
 
 DELIMITERS = (";", "\t", "|", ",")
-FAILED = {"", "-", "nan", "na", "n/a", "null", "none", "failed", "fail", "error", "crashed", "killed", "timeout", "oom"}
+FAILED = {"-", "failed", "fail", "error", "crashed", "killed", "timeout", "oom", *map(str.lower, UNKNOWN_CELLS)}
 """Runtimes of a run that has none; so are 0 and what is below it."""
 
 _MAX_PROCS = 2**40
@@ -80,45 +81,42 @@ def read_runs(path: Path) -> MeasuredRuns:
             found = f"{printable(names[columns[target]], 40)} = {printable(cells[target][place], 60)!r}"
             raise InputError(f"{where}, line {lines[place]}", found, expected)
 
-    # 2. Counts, and the runtimes of the runs that did not fail.
-    procs = numbers(texts(_plain(cells[counted]))).floats()
-    check(
-        counted, (procs >= 1) & (procs <= _MAX_PROCS) & (procs == np.floor(procs)), f"a whole number of {counted.units}"
-    )
+    # 2. Their runtimes; runs that failed are left out.
     with compiling_for_many(len(rows)):
         runtime_s = durations(texts(_plain(cells["runtime_s"])), factor).floats()
     has_failed = np.array([cell.lower() in FAILED for cell in cells["runtime_s"]]) | (runtime_s <= 0)
     check("runtime_s", has_failed | ((runtime_s >= LEAST_S) & (runtime_s <= MOST_S)), _RUNTIME)
-    ran = np.flatnonzero(~has_failed)
-    if not len(ran):
-        check("runtime_s", ~has_failed, _RUNTIME)
-    if len(ran) < len(rows):
+    check("runtime_s", ~has_failed | ~has_failed.all(), _RUNTIME)
+    if has_failed.any():
         left = ", ".join(str(lines[place]) for place in np.flatnonzero(has_failed)[:10])
-        notes.append(f"{len(rows) - len(ran)} of {len(rows)} runs have no runtime and are left out: line {left}.")
-    energy_j = np.full(len(rows), np.nan)
+        notes.append(f"{has_failed.sum()} of {len(rows)} runs have no runtime and are left out: line {left}.")
+    ran = np.flatnonzero(~has_failed).tolist()
+    lines, runtime_s = [lines[place] for place in ran], runtime_s[ran]
+    cells = {target: [column[place] for place in ran] for target, column in cells.items()}
+
+    # 3. Their counts and energies.
+    procs, blank = numbers(texts(_plain(cells[counted]))).floats(), np.full(len(ran), np.nan)
+    is_count = (procs >= 1) & (procs <= _MAX_PROCS) & (procs == np.floor(procs))
+    check(counted, is_count, f"a whole number of {counted.units}")
+    energy_j = blank
     if "energy_j" in columns:
         energy_j = numbers(texts(_plain(cells["energy_j"]))).floats()
         is_empty = np.array([not cell for cell in cells["energy_j"]])
         check("energy_j", is_empty | (np.isfinite(energy_j) & (energy_j >= 0)), "joules, 0 or more")
 
-    # 3. The series that they belong to, and what each counts.
+    # 4. The series that they belong to, and what each counts.
     given = [name for name in OPTIONAL if name in columns]
-    labels = [" ".join(f"{name}={cells[name][place]}" for name in given) or stem for place in range(len(rows))]
-    ids, code = np.unique(np.array(labels, object)[ran].astype(str), return_inverse=True)
-    axes = _axes(
-        where, [lines[place] for place in ran], [cells.get("unit", [""] * len(rows))[p] for p in ran], code, counted
-    )
-    unknown = np.full(len(ran), np.nan)
+    labels = [" ".join(f"{name}={cells[name][place]}" for name in given) or stem for place in range(len(ran))]
+    ids, code = np.unique(labels, return_inverse=True)
+    axes = _axes(where, lines, cells.get("unit", [""] * len(ran)), code, counted)
     with compiling_for_many(len(ran)):
-        found = aggregate(
-            code.astype(np.int64), procs[ran].astype(np.int64), runtime_s[ran], unknown, unknown, energy_j=energy_j[ran]
-        )
+        found = aggregate(code.astype(np.int64), procs.astype(np.int64), runtime_s, blank, blank, energy_j=energy_j)
     of_group = found.pop("group_code")
     table = OBSERVATIONS.build(
         group_id=[str(ids[one]) for one in of_group], axis=[axes[one] for one in of_group], **found
     )
-    words = cells.get("application", [stem] * len(rows))
-    return MeasuredRuns(table, {str(ids[one]): words[place] for one, place in zip(code, ran, strict=True)}, notes)
+    words = cells.get("application", [stem] * len(ran))
+    return MeasuredRuns(table, {str(ids[one]): word for one, word in zip(code, words, strict=True)}, notes)
 
 
 def _rows(where: str, path: Path, notes: list[str]) -> tuple[list[str], list[int], list[list[str]]]:

@@ -1,37 +1,27 @@
 """The summary of a finished run, and what the page of a site shows: applications, cleaning, nights and the last run."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.limits import limit_facts
-from flows.services.published.advice import advice_of_groups, cost_of_run
+from flows.services.published.advice import advice_of_groups, cost_of_run, waste_rows
 from flows.services.published.browse import queried_rows
-from flows.services.published.published_folder import (
-    compared_templates,
-    rows_of_groups,
-    template_sentences,
-    unreliability_note,
-)
-from flows.services.published.waste_rows import waste_rows
+from flows.services.published.published_folder import compared_templates, template_sentences, unreliability_note
 from flows.services.published.worst_estimates import errors_of_version, promise_by_week
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
 from flows.services.when import read_starts
 from pipeline.errors import InputError
-from pipeline.evaluate.later_scores import weekly_coverage
 from pipeline.publish import Manifest
 from pipeline.publish.checks import blocked_versions
 from pipeline.publish.versions import stored_versions
 from pipeline.report import Report, Tally, total
 from pipeline.schema import Flag
-from pipeline.storage import read_table
-from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PATTERNS, PREDICTIONS, WASTE
+from pipeline.tables import WASTE
 
 SAMPLE_ROWS = 7
 
@@ -39,34 +29,32 @@ SAMPLE_ROWS = 7
 def summarize_version(manifest: Manifest) -> dict[str, Any]:
     """A version in numbers: lines, jobs, set aside, groups, fits, predictions, estimates, a sample of predictions."""
     reports = {plain["stage"]: Report.from_dict(plain) for plain in manifest.reports}
-    fits = read_table(manifest.path(FITS.name), FITS)
-    ingest, predict = reports["ingest"], reports["predict"]
+    rows = {name: entry.rows for name, entry in manifest.tables.items()}
+    ingest, clean, made = reports["ingest"], reports["clean"], reports["predict"].facts
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
         "logs": [log.name for log in manifest.logs],
         "lines_read": ingest.facts.get("lines", ingest.seen.rows),
         "no_jobs": {reason: tally.rows for reason, tally in ingest.set_aside.items() if tally.rows},
-        "unreadable": manifest.tables["unreadable"].rows,
-        "jobs": manifest.tables["jobs"].rows,
-        "kept": _hours(reports["clean"].kept),
-        "set_aside": {reason: _hours(tally) for reason, tally in reports["clean"].set_aside.items()},
-        "set_aside_total": _hours(total(reports["clean"].set_aside.values())),
-        "groups": manifest.tables["groups"].rows,
-        "series_3_sizes": len(fits.filter(pc.greater_equal(fits.column("n_points"), 3)).column("group_id").unique()),
-        "fits": fits_by_law_and_status(fits),
-        "patterns": queried_rows(manifest, _PATTERNS_SQL, PATTERNS.name, GROUPS.name),
-        "predictions": manifest.tables["predictions"].rows,
-        "predictions_ok": predict.facts["predictions_ok"],
-        "predictions_ok_jobs": queried_rows(manifest, _RELIABLE_SQL, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)[
-            0
-        ]["n"],
-        **{f"predictions_{name}": predict.facts[name] for name in ("in_80_later", "in_95_later")},
+        "unreadable": rows["unreadable"],
+        "jobs": rows["jobs"],
+        "kept": _hours(clean.kept),
+        "set_aside": {reason: _hours(tally) for reason, tally in clean.set_aside.items()},
+        "set_aside_total": _hours(total(clean.set_aside.values())),
+        "groups": rows["groups"],
+        **queried_rows(manifest, "SELECT count(DISTINCT group_id) AS series_3_sizes FROM fits WHERE n_points >= 3")[0],
+        "fits": fits_by_law_and_status(manifest),
+        "patterns": queried_rows(manifest, _PATTERNS_SQL),
+        "predictions": rows["predictions"],
+        "predictions_ok": made["predictions_ok"],
+        **queried_rows(manifest, _RELIABLE_SQL)[0],
+        **{f"predictions_{name}": made[name] for name in ("in_80_later", "in_95_later")},
         "reliability": {
-            name.removeprefix("predictions_"): n for name, n in predict.facts.items() if name.startswith("predictions_")
+            name.removeprefix("predictions_"): n for name, n in made.items() if name.startswith("predictions_")
         },
-        "estimates": manifest.tables["estimates"].rows,
-        "sample": _sample(manifest, fits),
+        "estimates": rows["estimates"],
+        "sample": _sample(manifest),
         "templates": compared_templates(manifest),
         "notes": [note for name, report in reports.items() if name != "templates" for note in report.notes],
         "tables": {name: str(manifest.place(name)) for name in manifest.tables},
@@ -77,73 +65,67 @@ def _hours(tally: Tally) -> dict[str, float]:
     return {"jobs": tally.rows, "processor_hours": tally.proc_s / 3600}
 
 
-def fits_by_law_and_status(fits: pa.Table) -> dict[str, dict[str, int]]:
+def fits_by_law_and_status(manifest: Manifest) -> dict[str, dict[str, int]]:
     """How many groups a law answers for, by law and status."""
-    chosen = fits.filter(fits.column("is_chosen"))
-    pairs = zip(*(map(str, chosen.column(name).to_pylist()) for name in ("law", "status")), strict=True)
     counted: dict[str, dict[str, int]] = {}
-    for (law, status), n_groups in sorted(Counter(pairs).items()):
-        counted.setdefault(law, {})[status] = n_groups
+    for row in queried_rows(
+        manifest, "SELECT law, status, count(*) AS n FROM fits WHERE is_chosen GROUP BY ALL ORDER BY ALL"
+    ):
+        counted.setdefault(row["law"], {})[row["status"]] = row["n"]
     return counted
 
 
-def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
-    """A few predictions of one group: if possible a reliable one whose law scales, then the one with most sizes."""
-    chosen = fits.filter(fits.column("is_chosen")).to_pylist()
-    if not chosen:
-        return None
-    predictions = read_table(manifest.path(PREDICTIONS.name), PREDICTIONS)
-    is_ok = pc.equal(predictions.column("reliability").cast(pa.string()), "ok")
-    sound = set(predictions.filter(is_ok).column("group_id").to_pylist())
+_SAMPLED_SQL = """
+SELECT group_id, label, g.axis, law, status, t1_s, avg_parallelism, sigma, n_points, f.n_jobs
+FROM fits f JOIN groups g USING (group_id) WHERE is_chosen
+ORDER BY group_id IN (SELECT group_id FROM predictions WHERE reliability = 'ok') DESC, law <> 'constant' DESC,
+         n_points DESC, f.n_jobs DESC, group_id DESC LIMIT 1"""
+"""One group: if possible a reliable one whose law scales, then the one with most sizes."""
 
-    def merit(row: dict[str, Any]) -> tuple[bool, bool, int, int, str]:
-        return row["group_id"] in sound, row["law"] != "constant", row["n_points"], row["n_jobs"], row["group_id"]
+_SAMPLE_SQL = """
+SELECT p.*, coalesce(n_jobs, 0) AS n_jobs, runtime_s_median AS observed_s
+FROM predictions p LEFT JOIN observations o ON o.group_id = p.group_id AND o.procs = p.procs
+WHERE p.group_id = $group_id ORDER BY p.procs"""
 
-    best = max(chosen, key=merit)
-    group_id = best["group_id"]
-    tables = (GROUPS, OBSERVATIONS, PREDICTIONS)
-    own = {kind.name: rows_of_groups(manifest, kind, [group_id]).get(group_id, []) for kind in tables}
-    observed = {row["procs"]: row for row in own[OBSERVATIONS.name]}
-    every = own[PREDICTIONS.name]
-    places = np.unique(np.linspace(0, len(every) - 1, min(SAMPLE_ROWS, len(every))).round().astype(int))
-    rows = [every[place] for place in places]
-    for row in rows:
-        found = observed.get(row["procs"], {})
-        row |= {"n_jobs": found.get("n_jobs", 0), "observed_s": found.get("runtime_s_median")}
-    facts = {name: best[name] for name in ("law", "status", "t1_s", "avg_parallelism", "sigma", "n_points", "n_jobs")}
-    group = {name: own[GROUPS.name][0][name] for name in ("label", "axis")}
-    return {"group_id": group_id, **group, **facts, "predictions": rows}
+
+def _sample(manifest: Manifest) -> dict[str, Any] | None:
+    """A few predictions of one group; None where no group has a law."""
+    for group in queried_rows(manifest, _SAMPLED_SQL):
+        every = queried_rows(manifest, _SAMPLE_SQL, group_id=group["group_id"])
+        places = np.unique(np.linspace(0, len(every) - 1, min(SAMPLE_ROWS, len(every))).round().astype(int))
+        return {**group, "predictions": [every[place] for place in places]}
+    return None
 
 
 LISTED = 2_000
 """Applications with advice; the others are only counted on the page."""
 
 _PATTERNS_SQL = """
-SELECT label, words FROM read_parquet($patterns) p JOIN read_parquet($groups) g USING (group_id)
+SELECT label, words FROM patterns p JOIN groups g USING (group_id)
 WHERE status = 'found' ORDER BY log_odds DESC, group_id, pattern, step"""
 """The patterns found in series, highest odds first: the group's label and the advice."""
 
 _RELIABLE = """
 SELECT g.application, g.group_id, o.n_jobs, p.reliability = 'ok' AS is_ok
-FROM read_parquet($groups) g LEFT JOIN read_parquet($observations) o USING (group_id)
-LEFT JOIN read_parquet($predictions) p ON p.group_id = o.group_id AND p.procs = o.procs"""
+FROM groups g LEFT JOIN observations o USING (group_id)
+LEFT JOIN predictions p ON p.group_id = o.group_id AND p.procs = o.procs"""
 """The kept jobs of each group and count, and whether the prediction of their runtime is reliable."""
 
-_RELIABLE_SQL = f"SELECT coalesce(sum(n_jobs) FILTER (is_ok), 0)::BIGINT AS n FROM ({_RELIABLE})"  # noqa: S608 # nosec B608
+_RELIABLE_SQL = f"SELECT coalesce(sum(n_jobs) FILTER (is_ok), 0)::BIGINT AS predictions_ok_jobs FROM ({_RELIABLE})"  # noqa: S608 # nosec B608
 
 _APPLICATIONS_SQL = f"""
 WITH of_jobs AS (
     SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
            sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
                  AND flag IS DISTINCT FROM 'impossible_times') AS proc_s
-    FROM read_parquet($jobs) GROUP BY application),
+    FROM jobs GROUP BY application),
 of_groups AS (
     SELECT application, count(DISTINCT group_id) AS n_groups, sum(n_jobs) AS n_observed,
            coalesce(sum(n_jobs) FILTER (is_ok), 0) AS n_reliable
     FROM ({_RELIABLE}) GROUP BY application),
 largest AS (
     SELECT application, max_by(group_id, (n_jobs, group_id)) AS group_id
-    FROM read_parquet($groups) GROUP BY application)
+    FROM groups GROUP BY application)
 SELECT j.application AS name, n_jobs, n_kept, coalesce(proc_s, 0) / 3600 AS proc_hours,
        coalesce(n_groups, 0) AS n_groups, CASE WHEN n_observed > 0 THEN n_reliable / n_observed END AS reliable_share,
        group_id
@@ -155,11 +137,11 @@ _USERS_SQL = """
 SELECT coalesce(user, account) AS user, queue, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
        sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
              AND flag IS DISTINCT FROM 'impossible_times') / 3600 AS proc_hours
-FROM read_parquet($jobs) GROUP BY ALL ORDER BY proc_hours DESC NULLS LAST, 1, 2"""
+FROM jobs GROUP BY ALL ORDER BY proc_hours DESC NULLS LAST, 1, 2"""
 
 _QUEUES_SQL = """
 WITH in_time AS (
-    SELECT * FROM read_parquet($jobs)
+    SELECT * FROM jobs
     WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400)
 SELECT queue, count(*) AS n_jobs, sum(procs * runtime_s) FILTER (runtime_s > 0) / 3600 AS proc_hours,
        median(start_s - submit_s) AS wait_s, quantile_cont(start_s - submit_s, 0.9) AS wait_s_q90
@@ -169,7 +151,7 @@ GROUP BY queue ORDER BY proc_hours DESC NULLS LAST, queue"""
 _DAYS_SQL = """
 WITH in_time AS (
     SELECT *, submit_s // 86400 AS submit_day, start_s // 86400 AS start_day, end_s // 86400 AS end_day
-    FROM read_parquet($jobs)
+    FROM jobs
     WHERE flag IS DISTINCT FROM 'impossible_times' AND submit_s BETWEEN 0 AND 7258118400),
 days AS (
     SELECT unnest(generate_series(greatest(max(submit_day) - 27, min(submit_day)), max(submit_day))) AS day
@@ -187,10 +169,11 @@ FROM days LEFT JOIN submitted USING (day) LEFT JOIN busy USING (day) ORDER BY da
 
 _FAILURES_SQL = """
 WITH ended AS (
-    SELECT * FROM read_parquet($jobs)
+    SELECT * FROM jobs
     WHERE flag IS DISTINCT FROM 'impossible_times' AND end_s BETWEEN 0 AND 7258118400),
 late AS (SELECT * FROM ended WHERE end_s > (SELECT max(end_s) FROM ended) - 7 * 86400),
-named AS (UNPIVOT late ON application, user, account, queue INTO NAME kind VALUE name)
+every AS (UNPIVOT late ON application, user, account, queue INTO NAME kind VALUE name),
+named AS (FROM every WHERE kind <> 'user' OR $users OR NOT EXISTS (FROM every WHERE kind <> 'user'))
 SELECT kind, name, count(*) AS n_jobs, count(*) FILTER (state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL')) AS n_failed,
        count(*) FILTER (state = 'TIMEOUT') AS n_timeout, count(*) FILTER (state = 'OUT_OF_MEMORY') AS n_memory,
        count(*) FILTER (state = 'CANCELLED') AS n_cancelled,
@@ -212,10 +195,8 @@ def estimate_facts(manifest: Manifest) -> dict[str, Any]:
         errors = errors_of_version(manifest)
     except InputError:
         return {"promise": [], "worst": []}
-    if not errors.num_rows:
-        return {"promise": [], "worst": []}
-    submit_s = errors.column("submit_s")
-    late = errors.filter(pc.greater(submit_s, pc.max(submit_s).as_py() - WORST_DAYS * 86_400)).slice(0, WORST_SHOWN)
+    submit_s, newest_s = errors.column("submit_s"), pc.max(errors.column("submit_s")).as_py() or 0
+    late = errors.filter(pc.greater(submit_s, newest_s - WORST_DAYS * 86_400)).slice(0, WORST_SHOWN)
     return {"promise": promise_by_week(errors), "worst": late.to_pylist()}
 
 
@@ -226,11 +207,11 @@ def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
     None without kept jobs. `advice` and `best_procs` are what `walltime scaling advise` answers for the largest
     group of the application; they are given for the first LISTED rows and None elsewhere.
     """
-    found = queried_rows(manifest, _APPLICATIONS_SQL, JOBS.name, GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name)
+    found = queried_rows(manifest, _APPLICATIONS_SQL)
     if WASTE.name in manifest.tables:
         # One query for one number: the hours of an application are those that its waste is a part of.
-        rows = read_table(manifest.path(WASTE.name), WASTE).to_pylist()
-        hours = {row["name"]: row["proc_hours"] for row in rows if row["kind"] == "application"}
+        rows = queried_rows(manifest, "SELECT name, proc_hours FROM waste WHERE kind = 'application'")
+        hours = {row["name"]: row["proc_hours"] for row in rows}
         found = [row | {"proc_hours": hours.get(row["name"], 0.0)} for row in found]
         found.sort(key=lambda row: (-row["proc_hours"], row["name"] is None, row["name"] or ""))
     ids = [row.pop("group_id") for row in found]
@@ -268,19 +249,16 @@ def site_facts(
         "grouping": template_sentences(compared_templates(manifest)),
         "doubt": unreliability_note(manifest),
         "applications": applications,
-        "user_queues": queried_rows(manifest, _USERS_SQL, JOBS.name)
-        if not any(row["name"] for row in applications)
-        else [],
-        "queues": queried_rows(manifest, _QUEUES_SQL, JOBS.name),
+        "user_queues": [] if any(row["name"] for row in applications) else queried_rows(manifest, _USERS_SQL),
+        "queues": queried_rows(manifest, _QUEUES_SQL),
         "starts": read_starts(output_dir).to_pylist(),
-        "days": queried_rows(manifest, _DAYS_SQL, JOBS.name, size=manifest.settings.get("site", {}).get("max_procs")),
-        "failures": queried_rows(manifest, _FAILURES_SQL, JOBS.name),
+        "days": queried_rows(manifest, _DAYS_SQL, size=manifest.settings.get("site", {}).get("max_procs")),
+        "failures": queried_rows(manifest, _FAILURES_SQL, users=users),
         "mode": manifest.settings.get("export", {}).get("mode", "dry_run"),
         **estimate_facts(manifest),
         "waste": waste_rows(manifest, applications, carbon, users=users),
         "silent_requests": (manifest.report("waste") or {}).get("notes", []),
         "cleaning": _cleaning(manifest),
-        "coverage": weekly_coverage(output_dir, manifest, versions),
         "limits": limit_facts(manifest),
         "nights": _nights(versions[:NIGHTS]),
         "blocked": [{"made": instant(made_s), "run_id": run} for made_s, run in reversed(blocked_versions(output_dir))],
@@ -311,12 +289,11 @@ def _cleaning(manifest: Manifest) -> list[dict[str, Any]]:
 def _nights(versions: Sequence[Manifest]) -> list[dict[str, Any]]:
     """Each version with its figures, and what changed since the version before it; null where there is none before."""
     rows = [_night(own) for own in versions]
-    for row, before in zip(rows, [*rows[1:], None], strict=False):
+    for row, before in zip(rows, [*rows[1:], dict.fromkeys(_FIGURES)], strict=False):
         row["changes"] = {
-            name: None if before is None or None in (row[name], before[name]) else row[name] - before[name]
-            for name in _FIGURES
+            name: None if None in (row[name], before[name]) else row[name] - before[name] for name in _FIGURES
         }
-        row["new_template"] = before is not None and row["template"] != before["template"]
+        row["new_template"] = "template" in before and row["template"] != before["template"]
     return rows
 
 
@@ -325,18 +302,16 @@ _FIGURES = ("jobs", "set_aside", "groups", "predictions", "reliable", "estimates
 
 def _night(own: Manifest) -> dict[str, Any]:
     clean, made = own.report("clean"), (own.report("predict") or {}).get("facts", {})
-    chosen = next((row["template"] for row in compared_templates(own) if row["is_chosen"]), None)
-    rows = {name: own.tables[name].rows if name in own.tables else None for name in ("jobs", "groups", "predictions")}
+    counted = ("jobs", "groups", "predictions", "estimates")
     return {
         "version": own.folder,
         "made": instant(own.created_s),
         "newest_job": instant(own.data_newest_end_s),
-        **rows,
-        "estimates": own.tables["estimates"].rows if "estimates" in own.tables else None,
+        **{name: own.tables[name].rows if name in own.tables else None for name in counted},
         "set_aside": sum(one["rows"] for one in clean["set_aside"].values()) if clean else None,
         "reliable": made.get("predictions_ok"),
         "in_80_later": made.get("in_80_later"),
-        "template": chosen,
+        "template": next((row["template"] for row in compared_templates(own) if row["is_chosen"]), None),
     }
 
 

@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.published_folder import CONTINUES, continued, live_pointer
-from flows.services.query.answers import Curve, LoadedState, answering_state, curves_of
-from flows.services.query.jobs import as_ingested
+from flows.services.job_answers import Curve, LoadedState, as_ingested, curves_of, state_of
+from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.schedulers import Node, Scheduler
 from pipeline.arrays import Floats, Value, floats
 from pipeline.errors import InputError, printable
@@ -31,26 +30,11 @@ from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.limits.plan import PendingJob
 from pipeline.publish import reading
 from pipeline.publish.store import kept_table, new_table
+from pipeline.schedule import starts as waits
 from pipeline.schedule.queues import SHARES, Log, Queue
-from pipeline.schedule.starts import (
-    LEVELS,
-    NEWEST_JOBS,
-    Expected,
-    Pools,
-    QueueRecord,
-    expected,
-    figures,
-    learnt,
-    log_of,
-    queue_now,
-    record_in,
-    starts,
-    table_of,
-    with_another,
-)
 from pipeline.schedule.time_left import LEFT_SHARES
 from pipeline.schema import as_array
-from pipeline.storage import read_metadata, read_table, write_table
+from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS, STARTS, STATE
 
 RECORD = "waits"
@@ -74,11 +58,6 @@ class Now:
 
 _TOLD_AT = re.compile(r'"(?:timestamp|last_update)"\s*:\s*(?:\{[^}]*"number"\s*:\s*)?(\d+)')
 """When qstat and squeue wrote their output, s since 1970."""
-
-
-def queue_of(scheduler: Scheduler, environment: Mapping[str, str], at_s: float) -> Now:
-    """The queue that a scheduler's programs tell; InputError where they tell none."""
-    return Now(scheduler.queued(environment), scheduler.nodes(environment), at_s)
 
 
 def queue_in(path: Path, scheduler: Scheduler, at_s: float | None) -> Now:
@@ -105,7 +84,7 @@ class Site:
     queue: Queue
     place: dict[str, int]
     """By job id its place in the log; of an array that of its first task that waits."""
-    found: QueueRecord | None
+    found: waits.QueueRecord | None
     choices: Sequence[Mapping[str, Value]]
     """The hypothetical job, and what it is compared with."""
     curve: Curve | None
@@ -115,11 +94,11 @@ class Site:
 def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None) -> Site:
     """The site of a published folder; a hypothetical job, with its choices, stands last in the log and never waits."""
     with reading(published) as manifest:
-        loaded = answering_state(manifest)
+        loaded = state_of(manifest, is_live=True)
         timezone = loaded.state.site["timezone"]
         path = manifest.path(JOBS.name)
         found = _record(published, loaded, _pools(now))
-        past = newest_jobs(StoredTable(path, JOBS), READ, NEWEST_JOBS)[0]
+        past = newest_jobs(StoredTable(path, JOBS), READ, waits.NEWEST_JOBS)[0]
         curve = None
         if asked and asked.get("user") and asked.get("application"):
             curve = curves_of(manifest)(as_ingested(loaded.state, manifest.settings, None)(asked), None)
@@ -128,49 +107,42 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     for column, of_open in (("state", NOT_ENDED), ("flag", ("unfinished",))):
         is_open = pc.is_in(past.column(column).cast(pa.string()), pa.array(of_open))
         past = past.filter(pc.invert(pc.fill_null(is_open, False)))
-    rows, ids = _rows(now, loaded, extra)
-    columns = {name: as_array([row.get(name) for row in rows], past.schema.field(name).type) for name in READ}
+    rows = _rows(now, loaded, extra)
+    columns = {name: as_array([row.get(name) for row in rows.values()], past.schema.field(name).type) for name in READ}
     jobs = pa.concat_tables([past, pa.table(columns, schema=past.schema)]).unify_dictionaries()
     known = history(jobs, timezone)
     of_row = {int(row): place for place, row in enumerate(known.row)}
-    place = {name: of_row[past.num_rows + nth] for nth, name in enumerate(ids) if past.num_rows + nth in of_row}
+    place = {name: of_row[row] for row, name in enumerate(rows, past.num_rows) if row in of_row}
     quantiles_s = _estimates(known, past.num_rows, loaded)
-    log = log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
+    log = waits.log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
     priority = np.full(len(known), np.nan)
     for job in now.jobs:
         priority[place[job.job_id]] = job.priority
     held = {job.job_id for job in now.jobs if job.held}
-    told = sorted(place[name] for name in ids[: len(ids) - len(extra)] if name not in held)
-    queue = queue_now(log, now.at_s, np.array(told, np.int64), priority)
+    told = sorted(place[name] for name in rows if name not in held and not name.startswith("#"))
+    queue = waits.queue_now(log, now.at_s, np.array(told, np.int64), priority)
     return Site(now, loaded, log, queue, place, found, extra, curve)
 
 
-def _rows(
-    now: Now, loaded: LoadedState, extra: Sequence[Mapping[str, Value]]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row of JOBS for each job, and for each further task of an array; and the id that a row is known by."""
-    ingested = as_ingested(loaded.state, loaded.manifest.settings, None)
-    rows, ids = list[dict[str, Any]](), list[str]()
+def _rows(now: Now, loaded: LoadedState, extra: Sequence[Mapping[str, Value]]) -> dict[str, dict[str, Any]]:
+    """By its id a row of JOBS for each job, each further task of an array, and each hypothetical job, as #0."""
+    ingested, rows = as_ingested(loaded.state, loaded.manifest.settings, None), dict[str, dict[str, Any]]()
     for job in now.jobs:
         start_s = job.submit_s if job.start_s is not None and math.isnan(job.start_s) else job.start_s
         submit_s = min(one for one in (job.submit_s, start_s, now.at_s) if one is not None)
-        state = "PENDING" if start_s is None else "RUNNING"
-        values: dict[str, Any] = ingested(dict(job.values)) | {"state": state, "submit_s": submit_s, "start_s": start_s}
-        for nth in range(min(job.n_tasks, MOST_TASKS) if start_s is None and not job.held else 1):
-            ids.append(f"{job.job_id}#{nth}" if nth else job.job_id)
-            rows.append(values)
-    for nth, asked in enumerate(extra):
-        ids.append(f"#{nth}")
-        rows.append(ingested(asked) | {"state": "PENDING", "submit_s": now.at_s})
+        n_tasks = min(job.n_tasks, MOST_TASKS) if start_s is None and not job.held else 1
+        row: dict[str, Any] = ingested(dict(job.values)) | {"submit_s": submit_s, "start_s": start_s}
+        rows |= {f"{job.job_id}#{nth}" if nth else job.job_id: row for nth in range(n_tasks)}
+    rows |= {f"#{nth}": ingested(asked) | {"submit_s": now.at_s, "start_s": None} for nth, asked in enumerate(extra)}
     site = loaded.state.site["name"]
-    return [
-        row | {
-            "site": site, "job_id": name, "restart": 0, "requested_procs": row.get("procs") or 1,
-            "procs": row.get("procs") or 1, "submit_s": int(row["submit_s"]),
-            "start_s": None if row.get("start_s") is None else int(row["start_s"]),
+    return {
+        name: row | {
+            "site": site, "job_id": name, "restart": 0, "state": "PENDING" if row["start_s"] is None else "RUNNING",
+            "requested_procs": row.get("procs") or 1, "procs": row.get("procs") or 1, "submit_s": int(row["submit_s"]),
+            "start_s": None if row["start_s"] is None else int(row["start_s"]),
         }
-        for row, name in zip(rows, ids, strict=True)
-    ], ids  # fmt: skip
+        for name, row in rows.items()
+    }  # fmt: skip
 
 
 def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> History:
@@ -185,7 +157,7 @@ def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> Histor
     return replace(past, procs=procs)
 
 
-def _pools(now: Now) -> Pools | None:
+def _pools(now: Now) -> waits.Pools | None:
     """Partitions of the queue's jobs that share a node share a pool; None where no node of them is known."""
     used = {one for job in now.jobs for one in str(job.values.get("queue")).split(",")}
     nodes = [node for node in now.nodes if node.partition in used or not node.partition]
@@ -199,7 +171,7 @@ def _pools(now: Now) -> Pools | None:
     of_node = {node.name: (number[pool[node.partition]], node.procs * node.is_up) for node in nodes}
     pools, procs = zip(*of_node.values(), strict=True)
     capacity = np.bincount(pools, procs, len(number)).astype(np.float64)
-    return Pools({partition: number[one] for partition, one in pool.items()}, np.maximum(capacity, 1.0))
+    return waits.Pools({partition: number[one] for partition, one in pool.items()}, np.maximum(capacity, 1.0))
 
 
 def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
@@ -214,17 +186,15 @@ def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
     return found
 
 
-def _record(published: Path, loaded: LoadedState, pools: Pools | None) -> QueueRecord | None:
+def _record(published: Path, loaded: LoadedState, pools: waits.Pools | None) -> waits.QueueRecord | None:
     """What was learnt of waits: kept for this version, or learnt now."""
-    manifest = loaded.manifest
-    pointer, version = live_pointer(published, RECORD), continued(manifest)
+    manifest, state = loaded.manifest, loaded.state
     with suppress(OSError, InputError, KeyError):
-        path = kept_table(pointer)
-        if path is not None and read_metadata(path).get(CONTINUES) == version:
-            return record_in(read_table(path, STATE))
-    found = learnt(StoredTable(manifest.path(JOBS.name), JOBS), loaded.state, loaded.state.site["timezone"], pools)
-    with suppress(OSError), new_table(pointer) as draft:
-        write_table(draft, table_of(found), STATE, {CONTINUES: version})
+        if path := live_state(manifest, RECORD):
+            return waits.record_in(read_table(path, STATE))
+    found = waits.learnt(StoredTable(manifest.path(JOBS.name), JOBS), state, state.site["timezone"], pools)
+    with suppress(OSError), new_table(live_pointer(published, RECORD)) as draft:
+        write_table(draft, waits.table_of(found), STATE, {CONTINUES: continued(manifest)})
     return found
 
 
@@ -238,7 +208,7 @@ def when(published: Path, ids: Sequence[str], now: Now) -> dict[str, Any]:
         found = f"no job {', '.join(printable(name, 40) for name in sorted(unknown))}"
         raise InputError("the queue", found, "jobs that wait or run", "see which ones walltime when lists")
     site = site_of(published, now)
-    rows = answer_rows(site, expected(site.queue, site.found))
+    rows = answer_rows(site, waits.expected(site.queue, site.found))
     return facts_of(site) | {"jobs": [row for row in rows if not ids or row["id"] in ids]}
 
 
@@ -249,35 +219,35 @@ def facts_of(site: Site) -> dict[str, Any]:
         "at_s": site.now.at_s, "as_of_s": int(state.as_of_s), "run_id": site.loaded.manifest.run_id,
         "site": site.loaded.manifest.site, "n_running": len(site.queue.runs), "n_waiting": len(site.queue.waits),
         "processors": float(site.log.capacity.sum()),
-        "record": figures(site.found.record, site.now.at_s) if site.found else {},
+        "record": waits.figures(site.found.record, site.now.at_s) if site.found else {},
     }  # fmt: skip
 
 
-def answer_rows(site: Site, found: Expected) -> list[dict[str, Any]]:
+def answer_rows(site: Site, found: waits.Expected) -> list[dict[str, Any]]:
     """A row a job: names and states as Open OnDemand has them, instants in s since 1970, and what answered."""
+    at_s, rows = site.now.at_s, []
     starts_s = dict(zip(found.queue.waits.tolist(), zip(found.start_s.tolist(), found.way, strict=True), strict=True))
     left_s = dict(zip(found.queue.runs.tolist(), found.left_s.tolist(), strict=True))
-    return [_row(job, site, site.place[job.job_id], starts_s, left_s) for job in site.now.jobs]
+    for job in site.now.jobs:
+        place, is_running = site.place[job.job_id], job.start_s is not None
+        wait_s, way = starts_s.get(place, ([math.nan] * len(waits.LEVELS), None))
+        ran_s = max(at_s - float(site.log.past.start_s[place]), 0.0)
+        row = {
+            "id": job.job_id, "status": STATUS["running" if is_running else "held" if job.held else "queued"],
+            "job_owner": job.values.get("user"), "queue_name": job.values.get("queue"),
+            "procs": job.values.get("procs"), "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
+            "wallclock_time": ran_s if is_running else None,
+            "dispatch_time": job.start_s if is_running else at_s + wait_s[waits.LEVELS.index(0.5)],
+            **_by_level("start_s", waits.LEVELS, [at_s + one for one in wait_s]),
+            **_by_level("left_s", LEFT_SHARES, left_s.get(place, [math.nan] * len(LEFT_SHARES))),
+            "answered_by": way, "note": job.held or None,
+        }  # fmt: skip
+        rows.append({name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()})
+    return rows
 
 
-def _row(
-    job: PendingJob, site: Site, place: int, starts_s: Mapping[int, tuple[list[float], str]],
-    left_s: Mapping[int, list[float]],
-) -> dict[str, Any]:  # fmt: skip
-    at_s, values, answer = site.now.at_s, job.values, starts_s.get(place)
-    begin_s, left = (answer[0] if answer else [math.nan] * len(LEVELS)), left_s.get(place)
-    row = {
-        "id": job.job_id, "status": STATUS["running" if job.start_s is not None else "held" if job.held else "queued"],
-        "job_owner": values.get("user"), "queue_name": values.get("queue"), "procs": values.get("procs"),
-        "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
-        "wallclock_time": None if job.start_s is None else max(at_s - float(site.log.past.start_s[place]), 0.0),
-        "dispatch_time": job.start_s if job.start_s is not None else at_s + begin_s[LEVELS.index(0.5)],
-    }  # fmt: skip
-    row |= {f"start_s_q{round(100 * level)}": at_s + one for level, one in zip(LEVELS, begin_s, strict=True)}
-    shares = left or [math.nan] * len(LEFT_SHARES)
-    row |= {f"left_s_q{round(100 * share)}": one for share, one in zip(LEFT_SHARES, shares, strict=True)}
-    row |= {"answered_by": answer[1] if answer else None, "note": job.held or None}
-    return {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()}
+def _by_level(of: str, levels: Sequence[float], values: Sequence[float]) -> dict[str, float]:
+    return {f"{of}_q{round(100 * level)}": float(value) for level, value in zip(levels, values, strict=True)}
 
 
 def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[str, Any]:
@@ -287,21 +257,20 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
     """
     site = site_of(published, now, job)
     own, procs_asked = site.place["#0"], int(job.get("procs") or 1)
-    runtime_s = np.interp(LEVELS, QUANTILES, site.log.quantiles_s[own])
+    runtime_s = np.interp(waits.LEVELS, QUANTILES, site.log.quantiles_s[own])
     rows = []
     for nth, choice in enumerate(site.choices):
         place, procs = site.place[f"#{nth}"], int(choice.get("procs") or 1)
         if nth and site.log.past.procs[place] > site.log.capacity[site.log.pool[place]]:
             continue
-        asked = with_another(site.queue, place)
-        (start_s,), (way,) = starts(asked, np.array([len(asked.waits) - 1]), site.found)
+        asked = waits.with_another(site.queue, place)
+        (start_s,), (way,) = waits.starts(asked, np.array([len(asked.waits) - 1]), site.found)
         run_s = runtime_s * (site.curve.ratio(procs, procs_asked) if site.curve else 1.0)
         longer = np.interp(np.log(site.log.limit_s[place]), site.log.ladder[own], SHARES)
         rows.append({
             "procs": procs, "requested_s": choice.get("requested_s"), "answered_by": way, "is_asked": nth == 0,
             "share_longer": 1.0 - float(longer),
-            **{f"wait_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, start_s, strict=True)},
-            **{f"runtime_s_q{round(100 * level)}": float(s) for level, s in zip(LEVELS, run_s, strict=True)},
+            **_by_level("wait_s", waits.LEVELS, start_s), **_by_level("runtime_s", waits.LEVELS, run_s),
             "end_s_q50": now.at_s + float(start_s[1] + run_s[1]),
         })  # fmt: skip
     return facts_of(site) | {"choices": rows, "has_curve": site.curve is not None}
@@ -334,43 +303,35 @@ def read_starts(output_dir: Path) -> pa.Table:
 def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str, str], now_s: float) -> None:
     """Write when the pending jobs are expected to start, beside earlier answers and what became of them.
 
-    A damaged table begins anew. InputError where nothing is published, or the scheduler tells no queue.
+    Of each job the first answer stays, and the newest. A damaged table begins anew. InputError where nothing is
+    published, or the scheduler tells no queue.
     """
-    now = queue_of(scheduler, environment, now_s)
+    now = Now(scheduler.queued(environment), scheduler.nodes(environment), now_s)
     site = site_of(output_dir, now)
     fresh = [
         {name: row[name] for name in (*START_QUANTILES, "answered_by")}
         | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
-        for row in answer_rows(site, expected(site.queue, site.found))
+        | {"is_newest": True}
+        for row in answer_rows(site, waits.expected(site.queue, site.found))
         if row["answered_by"]
     ]
-    earlier = STARTS.empty()
+    rows = list[dict[str, Any]]()
     with suppress(InputError):
-        earlier = read_starts(output_dir)
-    rows = _with_earlier(fresh, earlier.to_pylist(), now)
-    rows = [{name: int(one) if isinstance(one, float) else one for name, one in row.items()} for row in rows]
+        rows = read_starts(output_dir).filter(pc.field("made_s") > now.at_s - KEPT_S).to_pylist()
+    started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
+    answered, first_s, kept = {row["job_id"] for row in fresh}, dict[str, int](), []
+    for row in sorted(rows, key=lambda row: int(row["made_s"])):
+        # A start before the answer is that of an earlier job of the same number.
+        if started_s.get(row["job_id"], -math.inf) >= row["made_s"]:
+            row["started_s"] = started_s[row["job_id"]]
+        row["is_newest"] = row["is_newest"] and row["job_id"] not in answered
+        is_first = first_s.setdefault(row["job_id"], row["made_s"]) == row["made_s"]
+        if row["made_s"] < int(now.at_s) and (row["is_newest"] or is_first):
+            kept.append(row)
+    rows = [{name: int(one) if isinstance(one, float) else one for name, one in row.items()} for row in kept + fresh]
     columns = {column.name: [row.get(column.name) for row in rows] for column in STARTS.columns}
     with new_table(live_pointer(output_dir, STARTS.name)) as draft:
         write_table(draft, STARTS.build(**columns), STARTS)
-
-
-def _with_earlier(fresh: list[dict[str, Any]], earlier: list[dict[str, Any]], now: Now) -> list[dict[str, Any]]:
-    """The first answer of each job, and its newest one."""
-    started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
-    answered = {row["job_id"] for row in fresh}
-    kept = [row for row in earlier if row["made_s"] > now.at_s - KEPT_S and row["made_s"] < int(now.at_s)]
-    first: dict[str, int] = {}
-    for row in kept:
-        first[row["job_id"]] = min(row["made_s"], first.get(row["job_id"], row["made_s"]))
-    held = []
-    for row in kept:
-        is_newest = row["is_newest"] and row["job_id"] not in answered
-        # A start before the answer is that of an earlier job of the same number.
-        start_s = started_s.get(row["job_id"], row["started_s"])
-        if is_newest or row["made_s"] == first[row["job_id"]]:
-            is_later = start_s is not None and start_s >= row["made_s"]
-            held.append(row | {"is_newest": is_newest, "started_s": start_s if is_later else row["started_s"]})
-    return [*held, *(row | {"is_newest": True} for row in fresh)]
 
 
 def start_errors(output_dir: Path) -> dict[str, float]:
@@ -379,14 +340,11 @@ def start_errors(output_dir: Path) -> dict[str, float]:
     Empty where no answered job has started, or there is no table.
     """
     table = read_starts(output_dir)
-    if not table.num_rows:
-        return {}
-    made_s, started_s = floats(table, "made_s"), floats(table, "started_s")
     _, first = np.unique(table.column("job_id").to_pylist(), return_index=True)
-    rows = first[np.isfinite(started_s[first])]
-    if not len(rows):
+    rows = table.take(pa.array(first)).filter(pc.field("started_s").is_valid())
+    if not rows.num_rows:
         return {}
-    said_s = {name: floats(table, name)[rows] for name in START_QUANTILES}
-    held = {name[-3:]: float((started_s[rows] <= one).mean()) for name, one in said_s.items()}
-    error_s = float(np.median(np.abs(said_s["start_s_q50"] - started_s[rows])))
-    return held | {"median_error_s": error_s, "n_started": float(len(rows)), "newest_s": float(made_s.max())}
+    started_s, said_s = floats(rows, "started_s"), {name: floats(rows, name) for name in START_QUANTILES}
+    held = {name[-3:]: float((started_s <= one).mean()) for name, one in said_s.items()}
+    error_s = float(np.median(np.abs(said_s["start_s_q50"] - started_s)))
+    return held | {"median_error_s": error_s, "n_started": float(rows.num_rows)}

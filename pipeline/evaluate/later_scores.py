@@ -1,35 +1,27 @@
 """Scores PREDICTIONS on the jobs that came after them: those of past nights of a log, and of published versions.
 
-Also the answers of published States on later jobs, and by week how many jobs the look-up tables held, each job by the
-newest table that was older than it. What a job is scored with knows no job that ended after the job's submit.
+Also the answers of published States on later jobs. What a job is scored with knows no job that ended after its submit.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Bools, Floats, Ints, floats, lower_bounds
+from pipeline.arrays import DAY_S, Bools, Floats, Ints, floats, lower_bounds
 from pipeline.columns import INTERVALS
-from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import N_QUANTILES, scores
 from pipeline.estimate.state import State, estimate
-from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.group import assign_groups, choose_template, with_chosen
-from pipeline.large_tables import StoredTable, parts_of, rows_of
+from pipeline.large_tables import rows_of
 from pipeline.publish import Manifest
-from pipeline.publish.versions import reading
 from pipeline.run import tables_of
 from pipeline.settings import GroupSettings, RunSettings
 from pipeline.storage import read_table
-from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, TEMPLATES
+from pipeline.tables import PREDICTIONS, TEMPLATES
 
 N_NIGHTS = 12
 HORIZONS = (1.0, 7.0)
@@ -137,19 +129,34 @@ def later_jobs(jobs: pa.Table, after_s: float) -> pa.Table:
     return jobs.filter(pa.array(chosen))
 
 
-def prediction_figures(versions: Sequence[Manifest], jobs: pa.Table) -> dict[str, Any]:
-    """Per version the number of jobs that a row of PREDICTIONS answers; figures on those that both answer."""
+def prediction_figures(versions: Sequence[Manifest], jobs: pa.Table, timezone: str, seed: int) -> dict[str, Any]:
+    """Per version the number of jobs that a row of PREDICTIONS answers; figures on those that both answer.
+
+    `change` of their errors is as `error_change` gives it; None without such jobs.
+    """
     found = [_answered_by(own, jobs) for own in versions]
     each = [one["is_ok"].is_valid() for one in found]
-    both = pc.and_(each[0], each[1])
+    both, change = pc.and_(each[0], each[1]), None
     figures_of = [figures(one.filter(both)) for one in found]
+    if n_both := figures_of[0].pop("jobs"):
+        past = history(jobs, timezone)
+        chosen: Bools = both.to_numpy()[past.row]
+        errors_s = [np.abs(floats(one, "runtime_s")[past.row] - past.runtime_s)[chosen] for one in found]
+        change = error_change(errors_s[0], errors_s[1], _user_days(past, chosen), seed)
     return {
-        "in_both": figures_of[0].pop("jobs"),
+        "in_both": n_both,
         "each": [
             {"answered": pc.sum(one).as_py() or 0} | {name: value for name, value in own.items() if name != "jobs"}
             for one, own in zip(each, figures_of, strict=True)
         ],
+        "change": change,
     }
+
+
+def _user_days(past: History, chosen: Bools) -> Ints:
+    """The number of the user and day of each chosen job."""
+    pairs = np.stack([past.codes["who"], past.local_s // DAY_S])[:, chosen]
+    return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
 
 
 def _answered_by(own: Manifest, jobs: pa.Table) -> pa.Table:
@@ -173,14 +180,11 @@ def estimate_figures(states: Sequence[State], jobs: pa.Table, seed: int) -> dict
     if not answered.any():
         return nothing
     each = [scores(past.runtime_s, quantiles_s, answered) for quantiles_s in found]
-    user_days = np.unique(
-        np.stack([past.codes["who"], past.local_s // DAY_S])[:, answered], axis=1, return_inverse=True
-    )
     errors_s = [np.abs(quantiles_s[answered, 1] - past.runtime_s[answered]) for quantiles_s in found]
     return {
         "jobs": int(answered.sum()),
         "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each],
-        "change": error_change(errors_s[0], errors_s[1], user_days[1].ravel(), seed),
+        "change": error_change(errors_s[0], errors_s[1], _user_days(past, answered), seed),
     }
 
 
@@ -212,89 +216,3 @@ def error_change(first_s: Floats, second_s: Floats, user_days: Ints, seed: int) 
         "verdict": verdict,
         **about,
     }
-
-
-WEEKS = 12
-"""1970-01-05, a Monday: weeks begin on Mondays, UTC."""
-
-FIGURES = ("coverage_80", "coverage_q80", "coverage_q95", "mae_over_mean")
-
-
-def weekly_coverage(output_dir: Path, manifest: Manifest, versions: Sequence[Manifest]) -> list[dict[str, Any]]:
-    """A row per week with scored jobs, oldest first, of the last WEEKS weeks of the version's jobs.
-
-    `versions` were published, in any order. A row has `week` (its Monday), `n_jobs` scored, `n_unanswered`, and
-    FIGURES; it is absent where no version on disk is older than the jobs of the week.
-    """
-    newest_s = manifest.data_newest_end_s
-    if newest_s is None:
-        return []
-    since_s = _week_of(newest_s) - (WEEKS - 1) * WEEK_S
-    older = _tables_since(output_dir, versions, since_s)
-    jobs = _jobs_since(manifest, max(since_s, older[0].known_s)) if older else None
-    if jobs is None or not jobs.num_rows:
-        return []
-    past = history(jobs, str(manifest.settings.get("site", {}).get("timezone", "UTC")))
-    return _by_week(past, _looked_up(output_dir, past, older))
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A published look-up table: its version's folder, and the latest end of a job that it knows (UTC epoch s)."""
-
-    folder: str
-    known_s: int
-
-
-def _tables_since(output_dir: Path, versions: Sequence[Manifest], since_s: int) -> list[_Table]:
-    """The tables that may answer jobs submitted from a time on, in order of what they know."""
-    dated = sorted((one.data_newest_end_s, one.folder) for one in versions if one.data_newest_end_s is not None)
-    first = max(0, sum(end_s <= since_s for end_s, _ in dated) - 1)
-    found = []
-    for end_s, folder in dated[first:]:
-        # A version may be removed meanwhile. A table also knows jobs that cleaning sets aside, which may end later.
-        with suppress(InputError, OSError), reading(output_dir, name=folder) as version:
-            ends = read_table(version.path(ESTIMATES.name), ESTIMATES).column("newest_end_s")
-            found.append(_Table(folder, max(end_s, pc.max(ends).as_py() or 0)))
-    return sorted(found, key=lambda one: (one.known_s, one.folder))
-
-
-def _week_of(instant_s: float) -> int:
-    return int((instant_s - MONDAY_S) // WEEK_S) * WEEK_S + MONDAY_S
-
-
-def _jobs_since(manifest: Manifest, since_s: float) -> pa.Table:
-    """Kept jobs submitted after a time; a log of many years is never in memory as a whole."""
-    found = []
-    for jobs in parts_of(StoredTable(manifest.path(JOBS.name), JOBS)):
-        is_kept = jobs.column("flag").is_null().to_numpy()
-        found.append(jobs.filter(pa.array(is_kept & (floats(jobs, "submit_s") > since_s))))
-    return pa.concat_tables(found).unify_dictionaries()
-
-
-def _looked_up(output_dir: Path, past: History, older: Sequence[_Table]) -> Floats:
-    """(jobs, 6) quantiles, s, each of the newest table that knows no end after the job's submit; NaN without one."""
-    found = np.full((len(past), 6), np.nan)
-    place = np.searchsorted([one.known_s for one in older], past.submit_s, side="left") - 1
-    for number in np.unique(place[place >= 0]):
-        with suppress(InputError, OSError), reading(output_dir, name=older[number].folder) as version:
-            chosen = np.flatnonzero(place == number)
-            table = read_table(version.path(ESTIMATES.name), ESTIMATES)
-            found[chosen] = look_up(published_rows(table), past.take(chosen))
-    return found
-
-
-def _by_week(past: History, quantiles_s: Floats) -> list[dict[str, Any]]:
-    week = np.array([_week_of(submit_s) for submit_s in past.submit_s])
-    # A job that was killed at its limit would have run longer: whether its estimate holds is not known.
-    is_scored: Bools = past.has_run & (past.runtime_s > 0) & ~past.is_lower_bound
-    rows = []
-    for start in np.unique(week[is_scored]):
-        chosen: Bools = is_scored & (week == start)
-        if not np.isfinite(quantiles_s[chosen, 1]).any():
-            continue
-        figures: Mapping[str, float] = scores(past.runtime_s, quantiles_s, chosen)
-        monday = datetime.fromtimestamp(int(start), UTC).date().isoformat()
-        counts = {"n_jobs": int(figures["n_scored"]), "n_unanswered": int(figures["n_unanswered"])}
-        rows.append({"week": monday, **counts, **{name: figures[name] for name in FIGURES}})
-    return rows

@@ -39,7 +39,7 @@ class Estimates(StrEnum):
     SOFT_50 = "soft-50"
     SOFT_80 = "soft-80"
     """Soft limits by this quantile (%) of the table of estimates, as the plug-in sets and the guard raises them."""
-    LAST2 = "last2"
+    LAST_TWO = "last_two"
     """The mean of the user's last two jobs that ended in the replay; with increments this is EASY++."""
     CONTROL = "control"
     """Soft limits by a tenth of the request: no knowledge of runtimes. Estimates that do not beat it owe their gain to
@@ -70,7 +70,7 @@ class Case:
 
     def options(self, rules: SoftRules = SOFT_RULES) -> ReplayOptions:
         """What the replay of this case does."""
-        return ReplayOptions(self.policy, rules if self.is_soft else None, self.estimates is Estimates.LAST2)
+        return ReplayOptions(self.policy, rules if self.is_soft else None, self.estimates is Estimates.LAST_TWO)
 
     @property
     def name(self) -> str:
@@ -127,7 +127,7 @@ def plan(
         control: the request, of perfect estimates: the runtime), None: the order is that of the limits.
     """
     request_s, run_s = work.request_s.astype(np.float64), work.run_s.astype(np.float64)
-    if estimates in (Estimates.REQUEST, Estimates.LAST2):
+    if estimates in (Estimates.REQUEST, Estimates.LAST_TWO):
         return None, None
     if estimates is Estimates.PERFECT:
         return run_s, run_s
@@ -247,7 +247,7 @@ def what_if(subject: Subject, chosen: Sequence[Case], shakes: Shakes) -> pa.Tabl
     today = [np.stack(values) for values in zip(*found[TODAY], strict=True)]
     rows = []
     for case in listed:
-        corrected = {Estimates.LAST2: "increments"}.get(case.estimates, "limits" if case.is_soft else "request")
+        corrected = {Estimates.LAST_TWO: "increments"}.get(case.estimates, "limits" if case.is_soft else "request")
         of_case = about | {
             "policy": policy_name(case.policy), "estimates": str(case.estimates), "correction": corrected,
             "is_guarded": case.is_soft,

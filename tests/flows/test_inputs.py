@@ -44,11 +44,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(runs: Path) -> Path:
     """A model of the runs, learnt with the services that the command calls."""
-    from flows.services.input_models import InputOptions, learn_from_csv, write_model
+    from flows.services.input_models import learn_from_csv
     from pipeline.inputs import LearnRules
 
-    options = InputOptions("time_s", "n,p,q,kind", derived=("p*q",), procs="p*q")
-    write_model(*learn_from_csv(runs, options, LearnRules(folds=3)), runs.parent / "model")
+    said = {"target": "time_s", "named": "n,p,q,kind", "derived": ("p*q",), "procs": "p*q"}
+    learn_from_csv(runs, LearnRules(folds=3), runs.parent / "model", **said)
     return runs.parent / "model"
 
 

@@ -180,10 +180,6 @@ def test_the_page_counts_what_the_tables_hold(nights: Path, tmp_path: Path, wall
     assert all(one["advice"] for one in applications)
     kept, *aside, whole = facts["cleaning"]
     assert kept["jobs"] + sum(one["jobs"] for one in aside) == whole["jobs"] == 250
-    # The second night's jobs, looked up in the first night's table: the jobs repeat, so that it knows them.
-    weeks = facts["coverage"]
-    assert 0 < sum(one["n_jobs"] for one in weeks) <= 250 - 160
-    assert min(one["week"] for one in weeks) >= "2026-02-09" and all(one["coverage_q95"] > 0.8 for one in weeks)
     newer, older = facts["nights"]
     assert newer["changes"]["jobs"] == 90 and older["changes"]["jobs"] is None
     assert facts["last_run"]["state"] == "succeeded" and facts["newest_job"].startswith("2026-03")

@@ -80,6 +80,13 @@ def test_a_page_asks_for_one_count_which_is_that_of_the_site(published: tuple[Pa
     assert asked or not advised
 
 
+def test_failures_are_listed_by_user_only_where_asked_for(published: tuple[Path, Manifest]) -> None:
+    without, beside = (
+        {row["kind"] for row in site_facts(*published, users=users)["failures"]} for users in (False, True)
+    )
+    assert without == {"user"} or ("user" not in without and without == beside - {"user"})
+
+
 def test_a_speedup_is_the_ratio_of_the_runtimes_shown_or_absent() -> None:
     rows = [{"procs": 8, "runtime_s": 100.0}, {"procs": 16, "runtime_s": 60.0}]
     assert [row["speedup"] for row in with_gains(rows, rows[0])] == [1.0, 100.0 / 60.0]

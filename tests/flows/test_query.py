@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pages.blocks import span
+from flows.services.job_answers import answers, scaled
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import kibibytes, seconds
-from flows.services.query.answers import answers, load_state, scaled
 from flows.services.run.running import run_and_publish
 from pipeline.errors import InputError
 from pipeline.estimate.answer import LIMIT
@@ -31,7 +31,7 @@ from pipeline.limits.soft import SoftRules, planned_limits
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.tables import STATE
-from tests.flows.support import SAMPLES, Outcome, put_out
+from tests.flows.support import SAMPLES, Outcome, live_state_of, put_out
 from tests.rows import jobs_of
 from tests.unit.estimate.states import busy_log, questions
 
@@ -199,6 +199,17 @@ def test_a_batch_names_each_answer_s_job(
     assert quiet.out.splitlines() == lines and quiet.err.startswith("Wrote the answers to 3 jobs")
 
 
+def test_an_answer_to_a_batch_is_no_formula_of_a_spreadsheet(
+    published: Path, tmp_path: Path, walltime: Walltime
+) -> None:
+    batch, out = tmp_path / "jobs.csv", tmp_path / "answers.csv"
+    batch.write_text("job_id,user\n=1+1,@u1\n")
+    assert walltime("query", "--from", published, "--batch", batch, "--out", out).code == 0
+    with out.open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["job_id"], row["user"]) == ("'=1+1", "'@u1")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -266,7 +277,7 @@ def test_a_kind_of_runs_is_answered_by_its_published_prediction(sample: Path, wa
     largest = max(rows_of(sample, "groups"), key=lambda row: (row["n_sizes"] > 3, row["n_jobs"]))
     own = [row for row in rows_of(sample, "predictions") if row["group_id"] == largest["group_id"]]
     kind = {"application": largest["application"], "requested_mem_kib": largest["requested_mem_kib"]}
-    found = answers(load_state(sample), [kind | {"procs": row["procs"]} for row in own])
+    found = answers(live_state_of(sample), [kind | {"procs": row["procs"]} for row in own])
     assert {one["answered_by"] for one in found} == {"predictions"} and len(found) > 5
     for one, row in zip(found, own, strict=True):
         said = [one[f"runtime_s_q{q}"] for q in (10, 50, 90)]
@@ -275,7 +286,7 @@ def test_a_kind_of_runs_is_answered_by_its_published_prediction(sample: Path, wa
         assert quantiles(one) == sorted(quantiles(one))
     ran = sorted(row["procs"] for row in own if row["method"] == "runs")
     low, high = next((one, other) for one, other in itertools.pairwise(ran) if other - one > 1)
-    (between,) = answers(load_state(sample), [kind | {"procs": low + 1}])
+    (between,) = answers(live_state_of(sample), [kind | {"procs": low + 1}])
     ends = [row["runtime_s"] for row in own if row["procs"] in (low, high)]
     assert min(ends) <= between["runtime_s"] <= max(ends)
     shown = walltime("query", "--from", sample, "--application", kind["application"], "--procs", ran[0]).out
@@ -289,7 +300,7 @@ def test_a_kind_of_runs_is_answered_by_its_published_prediction(sample: Path, wa
 
 
 def test_a_user_s_job_without_a_request_is_the_estimator_s_where_no_job_has_one(sample: Path) -> None:
-    loaded = load_state(sample)
+    loaded = live_state_of(sample)
     values = loaded.state.jobs.values.copy()
     values[:, LIMIT] = 0
     without = replace(loaded, state=replace(loaded.state, jobs=loaded.state.jobs._replace(values=values)))
@@ -323,10 +334,10 @@ def test_a_count_that_the_kind_never_ran_is_the_nearest_one_s_answer_times_the_c
         ran = [row["procs"] for row in predictions if row["group_id"] == group["group_id"] and row["method"] == "runs"]
         job = {name: group[name] for name in ("user", "application", "requested_mem_kib")} | {"requested_s": 360_000.0}
         for procs in set(median_s) - set(ran):
-            (found,) = answers(load_state(sample), [job | {"procs": procs}])
+            (found,) = answers(live_state_of(sample), [job | {"procs": procs}])
             if found["n_kind"]:
                 continue
-            (there,) = answers(load_state(sample), [job | {"procs": found["scaled_from"]}])
+            (there,) = answers(live_state_of(sample), [job | {"procs": found["scaled_from"]}])
             ratio = median_s[procs] / median_s[found["scaled_from"]]
             assert quantiles(found) == pytest.approx([ratio * one for one in quantiles(there)], rel=1e-6)
             n_scaled += 1
@@ -343,7 +354,7 @@ def test_scaled_quantiles_keep_to_the_request_as_those_of_a_count_that_ran() -> 
 
 
 def test_a_submit_in_the_next_days_is_answered_at_the_age_of_a_day(published: Path, walltime: Walltime) -> None:
-    state = load_state(published).state
+    state = live_state_of(published).state
     given = ("--user", "u1", "--application", "a1", "--procs", 4, "--requested", "4h")
     later = asked(walltime, published, *given, "--at", "later")
     assert later["age_s"] == 43_200 and quantiles(later) != quantiles(asked(walltime, published, *given))

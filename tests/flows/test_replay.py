@@ -74,15 +74,15 @@ def test_the_same_seed_gives_the_same_json(tmp_path: Path, walltime: Walltime) -
 
 
 def test_estimates_of_the_registry_are_made_as_of_each_submit(tmp_path: Path, walltime: Walltime) -> None:
-    asked = ("--estimates", "soft,order,last2", "--shakes", "0", "--json", "--policy", "easy,easy-sjbf,fcfs")
+    asked = ("--estimates", "soft,order,last_two", "--shakes", "0", "--json", "--policy", "easy,easy-sjbf,fcfs")
     shown = walltime("replay", swf(tmp_path / "a.swf"), *asked)
     assert shown.code == 0, shown.err
     (found,) = json.loads(shown.out)["logs"]
     whole = [(row["policy"], row["estimates"]) for row in found["rows"] if row["part"] == "all"]
     soft = ("soft-10", "soft-50", "soft-80")
     assert whole == [
-        ("easy", "request"), *(("easy", one) for one in (*soft, "last2")),
-        *(("easy-sjbf", one) for one in (*soft, "order", "last2")), ("fcfs", "request"),
+        ("easy", "request"), *(("easy", one) for one in (*soft, "last_two")),
+        *(("easy-sjbf", one) for one in (*soft, "order", "last_two")), ("fcfs", "request"),
     ]  # fmt: skip
     assert all(row["statistic"] == "single" for row in found["rows"])
     said = " ".join(found["sentences"])

@@ -43,6 +43,9 @@ def test_a_rerun_is_compared_promoted_and_rolled_back(
     assert found["later_jobs"] > 0 and found["estimates"]["jobs"] > 0
     assert found["estimates"]["each"][0] == found["estimates"]["each"][1]
     assert found["groups"]["in_both"] == found["groups"]["each"][0] and found["fits"]["other_law"] == 0
+    assert all(found[what]["change"]["change"] in (None, 0.0) for what in ("predictions", "estimates"))
+    said = walltime("versions", "compare", "--from", night, "try-7", "try-7").out
+    assert "Verdict on predictions: " in said and "Verdict on estimates: " in said
     assert "no version published before" in walltime("versions", "compare", "--from", night).err
     same = walltime("versions", "compare", "--from", night, first.folder, "try-7")
     assert same.code == 0 and "No version on disk has later jobs" in same.out

@@ -14,14 +14,13 @@ from flows.services.doctor import diagnose
 from flows.services.guard import Watch, watching_alone
 from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_pointer, live_state
-from flows.services.query.answers import load_state
 from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.store import kept_table
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
-from tests.flows.support import Outcome
+from tests.flows.support import Outcome, live_state_of
 from tests.flows.test_guard import slurm_job
 
 Walltime = Callable[..., Outcome]
@@ -81,7 +80,7 @@ def site(tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch) -> Si
 
 def n_known(site: Site) -> int:
     """The number of ended jobs that the State of the folder has learnt from."""
-    return len(load_state(site.out).state.record.runtime_s)
+    return len(live_state_of(site.out).state.record.runtime_s)
 
 
 def live_table(site: Site) -> Path:

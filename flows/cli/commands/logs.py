@@ -226,7 +226,7 @@ def replay(
         "--estimates A,B",
         "What to plan with: soft (limits by the quantiles soft-10, soft-50 and soft-80, raised by the guard), order "
         "(requests, tried in order of our median), control (soft limits by a tenth of the request), perfect, request, "
-        "last2.",
+        "last_two.",
         "soft,order,control,perfect",
     ),
     convention: Literal["natural", "pyss"] = option(

@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+import typer
+
 from flows.cli import options as shared
 from flows.cli.options import argument, option
 from flows.pages import blocks as show
@@ -59,12 +61,13 @@ def learn(
     Examples:
       walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model
     """
-    from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
+    from flows.services.input_models import learn_from_csv
     from pipeline.inputs import LearnRules
 
-    options = InputOptions(target, inputs, types or (), derive or (), procs, batch, time, censored)
-    model, table = learn_from_csv(runs, options, LearnRules(method=method, seed=seed))
-    summary = model_summary(model, write_model(model, table, out))
+    summary = learn_from_csv(
+        runs, LearnRules(method=method, seed=seed), out, target=target, named=inputs, types=types or (),
+        derived=derive or (), procs=procs, batch=batch, time=time, censored=censored,
+    )  # fmt: skip
     return Answer(summary, view_model(summary))
 
 
@@ -72,7 +75,9 @@ def predict_points(
     folder: Path = MODEL,
     at: list[str] | None = option("--at N=1000,NB=64", "A value of every input, joined by commas; repeatable."),
     points: Path | None = option("--points FILE.csv", "One row per point, with a column for each input."),
-    out: Path | None = option("--out PATH", "Also write the predictions, as .parquet or .csv."),
+    out: Path | None = option(
+        "--out PATH", "Also write the predictions, as .parquet or .csv.", callback=shared.table_file
+    ),
 ) -> Answer:
     """Predict the runtime for each set of inputs, with an interval and the expected error.
 
@@ -84,12 +89,10 @@ def predict_points(
       walltime inputs predict model --at n=1000,steps=64
       walltime inputs predict model --points points.csv --json
     """
-    from flows.services.files.table_files import check_suffix, write_any
+    from flows.services.files.table_files import write_any
     from flows.services.input_models import answered_points, asked_points, read_model
     from pipeline.inputs.answers import ANSWERS
 
-    if out:
-        check_suffix(out)
     model = read_model(folder)
     answers, rows = answered_points(model, asked_points(model, at or (), points))
     if out:
@@ -214,10 +217,8 @@ def find_phases(
 
     found = find(given, out, application=application, times=times)
     if report:
-        phases, points = (phase_table(out, kind) for kind in (PHASES, PHASE_POINTS))
-        write_page(report, phases_page(found.facts, found.rows, found.notes, phases, points))
-    facts = found.facts | {"phases": found.rows, "notes": found.notes}
-    return Answer(facts, view_phases(found.facts, found.rows, found.notes))
+        write_page(report, phases_page(found, phase_table(out, PHASES), phase_table(out, PHASE_POINTS)))
+    return Answer(found, view_phases(found))
 
 
 def plan_phases(
@@ -240,8 +241,7 @@ def plan_phases(
     if budget is not None and samples is not None:
         raise InputError("--samples", "--budget beside it", "one of the two")
     found = plan(folder, None if budget is None else share(budget, "--budget"), samples, warmup)
-    facts = found.facts | {"plan": found.rows, "notes": found.notes}
-    return Answer(facts, view_plan(found.facts, found.rows, found.notes))
+    return Answer(found, view_plan(found))
 
 
 def time_phases(
@@ -263,8 +263,7 @@ def time_phases(
     from flows.services.phase_folder import time_platform
 
     found = time_platform(folder, source, platform)
-    facts = found.facts | {"times": found.rows, "notes": found.notes}
-    return Answer(facts, view_times(found.facts, found.rows, found.notes))
+    return Answer(found, view_times(found))
 
 
 def predict_phases(
@@ -282,7 +281,7 @@ def predict_phases(
     from flows.services.phase_folder import predict
 
     found = predict(folder, platform, publish)
-    return Answer(found.facts | {"notes": found.notes}, view_prediction(found.facts, found.notes))
+    return Answer(found, view_prediction(found))
 
 
 def fit_series(
@@ -307,6 +306,7 @@ def fit_series(
         "--out PATH",
         "Write the fits (.parquet or .csv), and beside them <out>.observations, .patterns, .scalability, "
         ".predictions, .across.",
+        callback=shared.table_file,
     ),
     report: Path | None = shared.PAGE_FILE,
 ) -> Answer:
@@ -321,7 +321,7 @@ def fit_series(
       walltime scaling fit runs.csv --report runs.html --procs-per-node 24 --rate 0.02
     """
     from flows.pages.scaling import series_blocks, series_page, weak_blocks
-    from flows.services.files.table_files import check_suffix, write_page
+    from flows.services.files.table_files import write_page
     from flows.services.series_files import read_runs, write_series
     from pipeline.kernels import compiling_for_many
     from pipeline.scaling.advice import CostSettings
@@ -329,8 +329,6 @@ def fit_series(
     from pipeline.scaling.problem_sizes import weak_series
 
     at = processor_counts(predict, "--predict")
-    if out:
-        check_suffix(out)
     observations, _, remarks = read_runs(file)
     with compiling_for_many(observations.num_rows):
         tables = fit_and_predict(observations, at, max_procs, loss, is_screened=screen, procs_per_node=procs_per_node)
@@ -368,12 +366,10 @@ def evaluate_predictors(
       walltime scaling evaluate runs.csv
       walltime scaling evaluate a.csv b.csv --out errors.csv
     """
-    from flows.services.files.table_files import check_suffix, write_any
+    from flows.services.files.table_files import write_any
     from flows.services.series_files import evaluate_files
     from pipeline.tables import SCALING_ERRORS
 
-    if out:
-        check_suffix(out)
     table, report = evaluate_files(files, predictor or ())
     written = {SCALING_ERRORS.name: write_any(out, table, SCALING_ERRORS)} if out else {}
     rows = table.to_pylist()
@@ -382,6 +378,7 @@ def evaluate_predictors(
 
 
 def advise_procs(
+    ctx: typer.Context,
     published: Path = shared.FROM,
     application: str | None = shared.APPLICATION,
     user: str | None = shared.USER,
@@ -410,11 +407,8 @@ def advise_procs(
     from flows.services.published.advice import advised_groups, cost_of_run
     from pipeline.publish import reading
 
-    texts = {
-        "application": application, "user": user, "account": account, "user_group": user_group, "job_name": job_name,
-        "queue": queue, "problem_size": problem_size, "group_id": group,
-    }  # fmt: skip
-    wanted = {name: text for name, text in texts.items() if text is not None}
+    names = ("application", "user", "account", "user_group", "job_name", "queue", "problem_size")
+    wanted = shared.given(ctx, names) | ({"group_id": group} if group is not None else {})
     with reading(published, as_of_seconds(as_of)) as manifest:
         found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
     return Answer(found, view_advice(found))
@@ -422,25 +416,21 @@ def advise_procs(
 
 def view_errors(rows: Sequence[Row], report: "Report") -> Iterator[Block]:
     """Median absolute errors; in brackets those of near targets, where larger sizes are predicted; last their mean."""
-    splits = list(dict.fromkeys(row["split"] for row in rows))
-    names = dict.fromkeys(row["predictor"] for row in rows)
-    found = [_errors([row for row in rows if row["predictor"] == name]) for name in names]
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        own = found.setdefault(row["predictor"], {"predictor": row["predictor"], "every": []})
+        has_near = row["n_near"] and row["split"].endswith("smallest")
+        errors = [row["median_abs_error_pct"], *([row["near_median_abs_error_pct"]] if has_near else [])]
+        own[row["split"]] = " ".join([_pct(errors[0]), *(f"({_pct(near)})" for near in errors[1:])])
+        own["every"] += errors
+    for own in found.values():
+        own["mean"] = None if None in own["every"] else fmean(own["every"])
+    splits = dict.fromkeys(row["split"] for row in rows)
     shown = (text("predictor"), *(Column(split, split, show.plain) for split in splits), Column("mean", form=_pct))
     counts = f"{report.kept.rows} of {report.seen.rows} series"
     title = f"Median |predicted/measured - 1|, %; (up to 4 times the largest size given); {counts}"
-    yield Grid(title, shown, sorted(found, key=lambda one: float("inf") if one["mean"] is None else one["mean"]))
-
-
-def _errors(own: Sequence[Row]) -> dict[str, Any]:
-    """A predictor's errors by split, and the mean of them all; None where one is unknown."""
-    found: dict[str, Any] = {"predictor": own[0]["predictor"]}
-    every = []
-    for row in own:
-        error, near = row["median_abs_error_pct"], row["near_median_abs_error_pct"]
-        has_near = row["n_near"] and row["split"].endswith("smallest")
-        found[row["split"]] = _pct(error) + (f" ({_pct(near)})" if has_near else "")
-        every += [error, near] if has_near else [error]
-    return found | {"mean": None if None in every else fmean(every)}
+    by_mean = sorted(found.values(), key=lambda one: float("inf") if one["mean"] is None else one["mean"])
+    yield Grid(title, shown, by_mean)
 
 
 def _pct(value: float | None) -> str:
@@ -455,10 +445,6 @@ def view_advice(found: Row) -> Iterator[Block]:
         jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
         yield show.Lead(group["label"], f" ({jobs} at {sizes}; group {group['group_id']})")
         yield from (f"  {line}" for line in group["answer"] or ["No runtime is known at any processor count."])
-    yield from filter(None, (_omitted_line(found["groups"], found["n_groups"]), *found["notes"]))
-
-
-def _omitted_line(listed: Sequence[Row], n_all: int) -> str:
-    """A line on the matching groups that are not listed; empty where all are."""
-    left = n_all - len(listed)
-    return f"{left:,} more groups match; name more of their values, or --group ID." if left > 0 else ""
+    if (left := found["n_groups"] - len(found["groups"])) > 0:
+        yield f"{left:,} more groups match; name more of their values, or --group ID."
+    yield from found["notes"]

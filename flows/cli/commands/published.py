@@ -59,19 +59,13 @@ def show(
     """
     from flows.pages.activity import end_activity_line
     from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
-    from flows.services.published.browse import (
-        described_tables,
-        manifest_facts,
-        selected_rows,
-        shown_table,
-        table_rows,
-    )
+    from flows.services.published import browse
     from flows.services.published.published_folder import published_folder
     from pipeline.publish import reading
 
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:
-        described = described_tables(table)
+        described = browse.described_tables(table)
         return Answer(described, view_columns(described))
     rowwise = {"--where": where, "--select": select, "--csv": csv or None, "--out": out}
     asked = [name for name, value in rowwise.items() if value is not None]
@@ -85,18 +79,18 @@ def show(
         raise InputError("the command line", "several of --json, --csv and --out", "one of them")
     if table is None:
         with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
-            facts = manifest_facts(manifest)
+            facts = browse.manifest_facts(manifest)
         return Answer(facts, view_manifest(facts))
     if out is not None:
         check_suffix(out, suffixes=tuple(SELECTION))
     rows = {"where": where, "select": select}
-    with shown_table(given, as_of_seconds(as_of), table, users=users) as shown:
+    with browse.shown_table(given, as_of_seconds(as_of), table, users=users) as shown:
         if shown is None:
             return Answer({"table": table, "rows": 0, "shown": []}, ["Every record could be read."])
         if not csv and out is None:
-            facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
+            facts = browse.table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
             return Answer(facts, view_rows(facts, frozenset() if epoch else shown.instants))
-        with selected_rows(shown, **rows, limit=limit) as found:
+        with browse.selected_rows(shown, **rows, limit=limit) as found:
             if out is not None:
                 return Answer(None, wrote({shown.name: write_selection(out, found)}))
             end_activity_line()
@@ -131,8 +125,7 @@ def report(
       walltime report --user 3 --json
     """
     from flows.pages.site import write_pages
-    from flows.services.published.advice import cost_of_run
-    from flows.services.published.browse import user_jobs
+    from flows.services.published.advice import cost_of_run, user_jobs
     from flows.services.site_facts import site_facts
     from pipeline.axes import plural
     from pipeline.publish import reading
@@ -250,8 +243,9 @@ def compare(
     """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
 
     The later jobs are those of the version on disk whose log ends last, so their number grows every night. --replay
-    adds the slowdown that these jobs would have had with the estimates of each version. The last line says whether the
-    estimates of B are better, worse, or no different, with an interval by bootstrap over users and days.
+    adds the slowdown that these jobs would have had with the estimates of each version. The last lines say whether the
+    predictions and the estimates of B are better, worse, or no different, with an interval by bootstrap over users and
+    days, and which of them cannot be compared.
 
     \b
     Examples:
@@ -358,8 +352,7 @@ def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
     yield from _later_jobs(names, found, where)
     if found["replay"] and found["replay"]["jobs"]:
         yield from _replayed(names, found["replay"])
-    if found["estimates"]["change"]:
-        yield _verdict(names, found["estimates"]["change"])
+    yield from (_verdict(names, what, found[what]["change"]) for what in ("predictions", "estimates"))
 
 
 def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> Iterator[Block]:
@@ -374,15 +367,19 @@ def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> I
     )
 
 
-def _verdict(names: Sequence[str], found: Mapping[str, Any]) -> str:
-    """Whether the second version's estimates are better, with the uncertainty."""
-    if found["verdict"] is None:
-        return f"Verdict: {found['user_days']:,} user-days with later jobs are too few to tell."
+def _verdict(names: Sequence[str], what: str, found: Mapping[str, Any] | None) -> str:
+    """Whether the second version's predictions or estimates are better, with the uncertainty."""
+    if found is None:
+        return f"Verdict on {what}: they cannot be compared, because no later job has one of both versions."
     word = found["verdict"]
+    if word is None:
+        return f"Verdict on {what}: {found['user_days']:,} user-days with later jobs are too few to tell."
     is_none = word == "no difference"
-    said = f"{word} between {names[0]} and {names[1]}" if is_none else f"{names[1]} is {word} than {names[0]}"
+    said = (
+        f"{word} between {names[0]} and {names[1]}" if is_none else f"those of {names[1]} are {word} than {names[0]}'s"
+    )
     return (
-        f"Verdict: {said}. The mean absolute "
+        f"Verdict on {what}: {said}. The mean absolute "
         f"error changes by {found['change']:+.1%} (95% interval {found['lo95']:+.1%} to {found['hi95']:+.1%}; "
         f"bootstrap over {found['user_days']:,} user-days, {found['resamples']:,} samples, seed {found['seed']})."
     )

@@ -11,11 +11,14 @@ import typer
 
 from flows.cli import options as shared
 from flows.cli.options import check_mode, option
-from flows.pages.blocks import Answer, Block, Column, Grid, Lead, any_value, columns, number, percent, span
+from flows.pages.blocks import Answer, Block, Column, Exact, Grid, Lead, any_value, columns, number, percent, span
 from flows.services.quantities import LATER, as_of_seconds, instant, instant_s, memory_text, words
 from pipeline.errors import InputError, printable
 
 SUBMITTERS = ("user", "account", "user_group")
+JOB_OPTIONS = ("requested", "user", "account", "application", "job_name", "queue")
+"""What `when` asks of a hypothetical job, beside its processors."""
+
 PERCENT = (10, 50, 80, 90, 95, 99)
 
 
@@ -51,7 +54,9 @@ def query(
     batch: Path | None = option(
         "--batch FILE.csv", "A file of jobs, one per line, with columns named like the options."
     ),
-    out: Path | None = option("--out", "Write the answers to a batch, as .csv or .parquet."),
+    out: Path | None = option(
+        "--out", "Write the answers to a batch, as .csv or .parquet.", callback=shared.table_file
+    ),
     key_file: Path | None = shared.KEY_FILE,
     as_of: str | None = shared.AS_OF,
     platform: str | None = option(
@@ -67,8 +72,7 @@ def query(
       walltime query --from my-site-tables --user u17 --application solver_n16.sh --procs 64 --requested 4h
       walltime query --from my-site-tables --batch jobs.csv --out answers.parquet
     """
-    from flows.services.query.answers import answer
-    from flows.services.query.jobs import job_of
+    from flows.services.job_answers import JOB_FIELDS, answer, job_of
 
     check_mode(ctx, "--platform", is_on=platform is not None, own=(), shared=("--from", "--application", "--procs"))
     check_mode(ctx, "--batch", is_on=batch is not None, own=("--out",), shared=("--from", "--key-file", "--as-of"))
@@ -82,14 +86,7 @@ def query(
         return _of_batch(published, batch, out, key_file, as_of, as_json=json)
     if memory is not None and mem_per_cpu is not None:
         raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
-    given = {
-        "user": user, "account": account, "user_group": user_group, "application": application,
-        "job_name": job_name, "comment": comment, "submit_line": submit_line, "queue": queue,
-        "partition": partition, "qos": qos, "problem_size": problem_size, "array_id": array_id, "requested": requested,
-        "memory": memory, "mem_per_cpu": mem_per_cpu, "at": at, "procs": procs, "nodes": nodes, "gpus": gpus,
-        "gpu_type": gpu_type,
-    }  # fmt: skip
-    job = job_of({name: str(text) for name, text in given.items() if text is not None})
+    job = job_of(shared.given(ctx, JOB_FIELDS))
     found = answer(published, job, key_file, as_of_seconds(as_of))
     return Answer(found, view_answer(found))
 
@@ -97,27 +94,24 @@ def query(
 def _of_batch(
     published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
 ) -> Answer | None:
-    from flows.services.files.table_files import check_suffix, write_rows
-    from flows.services.query.answers import answering_state, answers, facts_of
-    from flows.services.query.jobs import answer_rows, describe_batch, read_batch
+    from flows.services.files.table_files import write_rows
+    from flows.services.job_answers import answer_rows, answers, facts_of, read_batch, state_of
     from pipeline.publish import reading
 
-    if out is not None:
-        check_suffix(out)
     batch = read_batch(path)
     as_of_s = as_of_seconds(as_of)
     with reading(published, as_of_s) as manifest:
-        loaded = answering_state(manifest, as_of_s)
+        loaded = state_of(manifest, is_live=as_of_s is None)
         rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
-    described = f"{describe_batch(batch)} of {printable(str(path), 1000)}"
-    if out is not None:
-        write_rows(out, rows)
-        # With --json stdout holds nothing but the answers.
-        stream = sys.stderr if as_json else sys.stdout
-        print(f"Wrote the answers to {described} to {printable(str(out), 1000)}", file=stream)
-        if not as_json:
-            return None
-    return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)
+    if out is None:
+        return Answer(rows, view_batch(rows, facts_of(loaded), batch.described), is_lines=True)
+    write_rows(out, rows)
+    said = f"Wrote the answers to {batch.described} to {printable(str(out), 1000)}"
+    if not as_json:
+        return Answer(None, [Exact(said)])
+    # With --json stdout holds nothing but the answers.
+    sys.stderr.write(f"{said}\n")
+    return Answer(rows, is_lines=True)
 
 
 def when(
@@ -148,27 +142,23 @@ def when(
       walltime when --from my-site-tables --job 4711,4712 --json
       walltime when --from my-site-tables --user u17 --procs 64 --requested 24h
     """
-    from flows.services.query.jobs import job_of
+    from flows.services.job_answers import job_of
     from flows.services.schedulers import SCHEDULERS
-    from flows.services.when import hypothetical, queue_in, queue_of
+    from flows.services.when import Now, hypothetical, queue_in
     from flows.services.when import when as answered
 
-    own = ("--requested", "--user", "--account", "--application", "--job-name", "--queue")
+    own = [f"--{name.replace('_', '-')}" for name in JOB_OPTIONS]
     check_mode(ctx, "--procs", is_on=procs is not None, own=own, shared=("--from", "--for", "--queue-file", "--at"))
     at_s = None if at is None else float(instant_s("--at", at, "UTC"))
     program = SCHEDULERS[scheduler]
     if queue_file:
         now = queue_in(queue_file, program, at_s)
     else:
-        now = queue_of(program, os.environ, time.time() if at_s is None else at_s)
+        now = Now(program.queued(os.environ), program.nodes(os.environ), time.time() if at_s is None else at_s)
     if procs is None:
         found = answered(published, words(job), now)
         return Answer(found, view_when(found))
-    given = {
-        "user": user, "account": account, "application": application, "job_name": job_name, "queue": queue,
-        "requested": requested, "procs": str(procs),
-    }  # fmt: skip
-    named = job_of({name: text for name, text in given.items() if text is not None})
+    named = job_of(shared.given(ctx, (*JOB_OPTIONS, "procs")))
     found = hypothetical(published, named, now)
     return Answer(found, view_hypothetical(found))
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,13 +27,14 @@ _NO_EXTENSIONS: dict[str, Any] = {"autoinstall_known_extensions": "false"}
 
 @dataclass(frozen=True, slots=True)
 class ShownTable:
-    """A table on disk: its name, its file, and the units of its columns by name."""
+    """A table on disk, open for queries: its name, the units of its columns, and a database that has it as view t.
+
+    In the database a condition can read the table's file and nothing else on the machine.
+    """
 
     name: str
-    path: Path
     units: dict[str, str | None]
-    hidden: str = "false"
-    """A condition in SQL: rows that are not shown."""
+    database: Any
 
     @property
     def instants(self) -> frozenset[str]:
@@ -48,27 +49,42 @@ def shown_table(
     """The table that a command line means: of a published folder, as `reading` finds its version, or of a file.
 
     A file is a table that `walltime ingest` wrote, with that of the unreadable records beside it; None for the latter
-    where every record could be read. InputError where there is no such table. Of table WASTE the rows of users are
-    shown only with `users`. Table ERRORS is made of the version's state and jobs when it is asked for.
+    where every record could be read. InputError where there is no such table, or a condition cannot be used. Of table
+    WASTE the rows of users are shown only with `users`. Table ERRORS is made of the version's state and jobs when it is
+    asked for.
     """
-    if given is not None and given.suffix == ".parquet":
-        with naming_path(given):
-            yield _ingested_table(given, name)
-    else:
-        with reading(published_folder(given), as_of_s) as manifest, TemporaryDirectory() as made:
+    kind = TABLES.get(name)
+    units = {one.name: one.unit for one in kind.columns} if kind else {}
+    with ExitStack() as stack:
+        if given is not None and given.suffix == ".parquet":
+            stack.enter_context(naming_path(given))
+            path = _ingested_table(given, name)
+            if path is None:
+                yield None
+                return
+        else:
+            manifest = stack.enter_context(reading(published_folder(given), as_of_s))
             if name == ERRORS.name:
                 # Only these rows wait for the estimator's imports.
                 from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
 
-                path = write_table(Path(made) / "errors.parquet", errors_of_version(manifest), ERRORS)
-                units = {one.name: one.unit for one in ERRORS.columns}
+                made = Path(stack.enter_context(TemporaryDirectory())) / "errors.parquet"
+                path = write_table(made, errors_of_version(manifest), ERRORS)
             else:
                 path, units = manifest.path(name), {one.name: one.unit for one in manifest.tables[name].columns}
-            hidden = f"kind = '{USERS}'" if name == WASTE.name and not users else "false"
-            yield ShownTable(name, path, units, hidden)
+        database, quoted = stack.enter_context(duckdb.connect(config=_NO_EXTENSIONS)), str(path).replace("'", "''")
+        shown = f"kind <> '{USERS}'" if name == WASTE.name and not users else "true"
+        try:
+            database.execute(f"SET allowed_paths = ['{quoted}']")
+            database.execute("SET enable_external_access = false")
+            database.execute("SET lock_configuration = true")
+            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{quoted}') WHERE {shown}")  # noqa: S608 # nosec B608 # a path
+            yield ShownTable(name, units, database)
+        except duckdb.Error as error:
+            raise _bad_condition(error, list(units)) from None
 
 
-def _ingested_table(path: Path, name: str) -> ShownTable | None:
+def _ingested_table(path: Path, name: str) -> Path | None:
     own = read_metadata(path).get("table")
     if own == JOBS.name and name == UNREADABLE.name:
         path, own = path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}"), name
@@ -76,7 +92,7 @@ def _ingested_table(path: Path, name: str) -> ShownTable | None:
             return None
     if name != own:
         raise InputError(printable(str(path)), f"table {printable(str(own))}", f"table {printable(name)}")
-    return ShownTable(name, path, {one.name: one.unit for one in TABLES[name].columns})
+    return path
 
 
 def manifest_facts(manifest: Manifest) -> dict[str, Any]:
@@ -137,14 +153,13 @@ def table_rows(table: ShownTable, where: str | None, select: str | None, limit: 
 
     Of table UNREADABLE also the number of records by reason, the most frequent first.
     """
-    with _database(table) as database:
-        view = _view(table, where, select)
-        counts = [database.execute(f"SELECT count(*) FROM ({one})").fetchone()[0] for one in ("FROM t", view)]  # noqa: S608 # nosec B608 # checked
-        shown = plain_rows(database.execute(f"{view} LIMIT {int(limit)}"))
-        found = {"table": table.name, "rows": counts[0], "matching": counts[1], "shown": shown}
-        if table.name == UNREADABLE.name:
-            by_reason = "SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason"
-            found["reasons"] = dict(database.execute(by_reason).fetchall())
+    database, view = table.database, _view(table, where, select)
+    counts = [database.execute(f"SELECT count(*) FROM ({one})").fetchone()[0] for one in ("FROM t", view)]  # noqa: S608 # nosec B608 # checked
+    shown = plain_rows(database.execute(f"{view} LIMIT {int(limit)}"))
+    found = {"table": table.name, "rows": counts[0], "matching": counts[1], "shown": shown}
+    if table.name == UNREADABLE.name:
+        by_reason = "SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason"
+        found["reasons"] = dict(database.execute(by_reason).fetchall())
     return found
 
 
@@ -154,22 +169,21 @@ def plain_rows(cursor: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def queried_rows(manifest: Manifest, sql: str, *tables: str, **values: Any) -> list[dict[str, Any]]:
-    """The rows of a query over tables of a version, whose files stand in it as $NAME, in plain values."""
-    paths = {name: str(manifest.path(name)) for name in tables}
+def queried_rows(manifest: Manifest, sql: str, **values: Any) -> list[dict[str, Any]]:
+    """The rows of a query over the tables of a version, which have their own names there, in plain values.
+
+    InputError where the version lacks one of them.
+    """
     with duckdb.connect(config=_NO_EXTENSIONS) as database:
-        return plain_rows(database.execute(sql, paths | values))
+        for name in TABLES.keys() & set(re.findall(r"(?:FROM|JOIN) (\w+)", sql)):
+            database.read_parquet(str(manifest.path(name))).create_view(name)
+        return plain_rows(database.execute(sql, values))
 
 
-@contextmanager
-def selected_rows(
-    table: ShownTable, where: str | None, select: str | None, limit: int | None
-) -> Iterator[pa.RecordBatchReader]:
+def selected_rows(table: ShownTable, where: str | None, select: str | None, limit: int | None) -> pa.RecordBatchReader:
     """The chosen columns of the rows that satisfy a condition, as a stream that is read as it is taken."""
-    with _database(table) as database:
-        query = _view(table, where, select) + (f" LIMIT {int(limit)}" if limit else "")
-        with pa.RecordBatchReader.from_stream(database.sql(query)) as found:
-            yield found
+    query = _view(table, where, select) + (f" LIMIT {int(limit)}" if limit else "")
+    return pa.RecordBatchReader.from_stream(table.database.sql(query))
 
 
 def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
@@ -201,21 +215,6 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
     }
 
 
-@contextmanager
-def _database(table: ShownTable) -> Iterator[Any]:
-    """A database with the table as view t, in which a condition can read that file and nothing else on the machine."""
-    with duckdb.connect(config=_NO_EXTENSIONS) as database:
-        try:
-            path = str(table.path).replace("'", "''")
-            database.execute(f"SET allowed_paths = ['{path}']")
-            database.execute("SET enable_external_access = false")
-            database.execute("SET lock_configuration = true")
-            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}') WHERE NOT ({table.hidden})")  # noqa: S608 # nosec B608 # a path
-            yield database
-        except duckdb.Error as error:
-            raise _bad_condition(error, list(table.units)) from None
-
-
 def _view(table: ShownTable, where: str | None, select: str | None) -> str:
     """A query for the rows that satisfy a condition; InputError for columns that the table lacks."""
     names = [name.strip() for name in (select or "").split(",") if name.strip()]
@@ -238,30 +237,3 @@ def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
         return InputError("--where", f"no column {printable(named[1])}", f"one of {', '.join(columns)}", hint)
     found = f"a condition that cannot be used ({printable(message, 300)})"
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')
-
-
-USUAL_KINDS = 20
-_USUAL_SQL = """
-SELECT application, queue, procs, requested_s, count(*) AS n_jobs, sum(procs * runtime_s) / 3600 AS proc_hours,
-       median(runtime_s) AS runtime_s_median, count(*) FILTER (runtime_s >= requested_s) AS n_at_limit,
-       any_value(user) AS user, any_value(account) AS account, any_value(job_name) AS job_name
-FROM read_parquet($jobs) WHERE coalesce(user, account) = $user AND runtime_s > 0 AND flag IS NULL
-GROUP BY application, queue, procs, requested_s ORDER BY proc_hours DESC, n_jobs DESC, 1, 2, 3, 4
-LIMIT $most"""
-
-
-def user_jobs(manifest: Manifest, user: str) -> dict[str, Any]:
-    """The USUAL_KINDS of jobs of a user, or of an account where the log knows no user, with most processor-hours.
-
-    `ask_s` is the 95% quantile of the next such job, s, as `walltime query` answers it, and `expected_s` its median.
-    InputError where no kept job is the user's.
-    """
-    # Only these rows wait for the estimator's imports.
-    from flows.services.query.answers import answers, state_of  # noqa: PLC0415
-
-    rows = queried_rows(manifest, _USUAL_SQL, JOBS.name, user=user, most=USUAL_KINDS)
-    if not rows:
-        raise InputError("--user", f"no kept job of {printable(user, 60)}", "a user, or an account, of the table jobs")
-    for row, found in zip(rows, answers(state_of(manifest), rows), strict=True):
-        row |= {"expected_s": found["runtime_s_q50"], "ask_s": found["runtime_s_q95"]}
-    return {"user": user, "site": manifest.site, "version": manifest.folder, "kinds": rows}

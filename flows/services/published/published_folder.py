@@ -6,17 +6,14 @@ State is a single table, which a pointer names. It counts only while the version
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pipeline.arrays import Value, matching_places
+from pipeline.arrays import matching_places
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.publish.manifest import MANIFEST
@@ -66,10 +63,10 @@ def continued(manifest: Manifest) -> str:
     return f"{manifest.run_id} {manifest.code}"
 
 
-def live_state(manifest: Manifest) -> Path | None:
-    """The live State of this version; None where there is none, or its bytes are damaged."""
+def live_state(manifest: Manifest, name: str = "state") -> Path | None:
+    """The live State of this version, or another table that continues it; None without one, or with damaged bytes."""
     with suppress(OSError, InputError):
-        path = kept_table(live_pointer(manifest.root))
+        path = kept_table(live_pointer(manifest.root, name))
         if path is not None and read_metadata(path).get(CONTINUES) == continued(manifest):
             return path
     return None
@@ -80,53 +77,20 @@ def read_columns(path: Path, kind: TableKind, names: Sequence[str] | None = None
 
     InputError where columns are missing.
     """
-    with _opened(path, kind) as file:
-        return file.read(columns=list(names or (column.name for column in kind.columns)), use_threads=False)
-
-
-def rows_where(path: Path, kind: TableKind, column: str, value: str, names: Sequence[str]) -> pa.Table:
-    """The named columns of the rows with a text in a column; row groups whose statistics exclude it are not read."""
-    wanted, parts = {column: value}, []
-    with _opened(path, kind) as file:
-        for number in range(file.num_row_groups):
-            if _may_hold(file.metadata.row_group(number), wanted):
-                group = file.read_row_group(number, columns=list(names), use_threads=False)
-                places = matching_places(group.select([column]), wanted)
-                # Rows of one value stand together. Arrow's `take` and `filter` would load pandas.
-                runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1) if len(places) else []
-                parts += [group.slice(int(run[0]), len(run)) for run in runs]
-        return pa.concat_tables(parts or [kind.empty().select(list(names))])
-
-
-def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
-    """Whether the statistics of a row group allow the wanted texts."""
-    for place in range(group.num_columns):
-        column = group.column(place)
-        value, bounds = wanted.get(column.path_in_schema), column.statistics
-        is_known = isinstance(value, str) and bounds is not None and bounds.has_min_max and isinstance(bounds.min, str)
-        if is_known and not bounds.min <= value <= bounds.max:
-            return False
-    return True
-
-
-@contextmanager
-def _opened(path: Path, kind: TableKind) -> Iterator[pq.ParquetFile]:
     with expecting_table(path, kind), parquet_file(path, memory_map=True) as file:
         missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
         if missing:
             found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"
             raise InputError(printable(str(path)), found, expected, "run again to publish it anew")
-        yield file
+        return file.read(columns=list(names or (column.name for column in kind.columns)), use_threads=False)
 
 
-def rows_of_groups(manifest: Manifest, kind: TableKind, group_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a table by group, of these groups, in order of procs where the table has them."""
-    table = read_table(manifest.path(kind.name), kind)
-    is_wanted = pc.is_in(table.column("group_id").cast(pa.string()), pa.array(group_ids, pa.string()))
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(table.filter(is_wanted).to_pylist(), key=lambda row: row.get("procs") or 0):
-        grouped.setdefault(row["group_id"], []).append(row)
-    return grouped
+def rows_where(path: Path, kind: TableKind, column: str, value: str, names: Sequence[str]) -> pa.Table:
+    """The named columns of the rows with a text in the first column of the table's key, which stand together."""
+    table = read_columns(path, kind, names)
+    places = matching_places(table.select([column]), {column: value})
+    # Arrow's `take` and `filter` would load pandas.
+    return table.slice(int(places[0]) if len(places) else 0, len(places))
 
 
 def unreliability_note(manifest: Manifest) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.query.answers import state_of
+from flows.services.job_answers import state_of
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history

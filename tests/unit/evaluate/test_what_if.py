@@ -70,13 +70,13 @@ def test_a_shake_is_set_by_its_seed_and_number_alone() -> None:
 
 
 def test_today_comes_first_and_easy_plus_plus_is_as_published() -> None:
-    found = cases([Policy.FCFS, Policy.EASY, Policy.EASY_SJBF], [Estimates.REQUEST, Estimates.LAST2])
+    found = cases([Policy.FCFS, Policy.EASY, Policy.EASY_SJBF], [Estimates.REQUEST, Estimates.LAST_TWO])
     assert found[0] == TODAY
     assert [(one.policy, one.estimates) for one in found[1:]] == [
         (Policy.FCFS, Estimates.REQUEST),
-        (Policy.EASY, Estimates.LAST2),
+        (Policy.EASY, Estimates.LAST_TWO),
         (Policy.EASY_SJBF, Estimates.REQUEST),
-        (Policy.EASY_SJBF, Estimates.LAST2),
+        (Policy.EASY_SJBF, Estimates.LAST_TWO),
     ]
     assert found[-1].options() == EASY_PLUS_PLUS
 

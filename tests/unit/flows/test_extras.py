@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli import main
-from flows.cli.exits import EXTRAS
+from flows.cli import EXTRAS, main
 
 ROOT = Path(__file__).parents[3]
 

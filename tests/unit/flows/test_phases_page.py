@@ -17,7 +17,9 @@ def found(n_steps: int) -> tuple[pa.Table, pa.Table]:
 
 def page_for(tables: tuple[pa.Table, pa.Table], status: str) -> str:
     rows = tables[0].to_pylist()
-    return phases_page({"trace_id": rows[0]["trace_id"], "status": status, "coverage": 0.9}, rows, (), *tables)
+    return phases_page(
+        {"trace_id": rows[0]["trace_id"], "status": status, "coverage": 0.9, "phases": rows, "notes": ()}, *tables
+    )
 
 
 def test_the_page_stands_alone_and_is_the_same_each_time() -> None:

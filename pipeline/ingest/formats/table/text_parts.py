@@ -23,7 +23,9 @@ from pipeline.ingest.reader import unique_keys, unreadable_row
 from pipeline.ingest.sources import MAX_LINE_BYTES, Block, Source, byte_blocks, head, line_blocks
 from pipeline.settings import IngestSettings
 
-_UNKNOWN = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT", "nat", "\\N"]
+UNKNOWN_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT", "nat", "\\N"]
+"""What stands in a table for a value that is not known."""
+
 _BETWEEN = re.compile(r"[\s,]*")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _DELIMITERS = (",", "\t", ";", "|")
@@ -92,7 +94,7 @@ def _csv_part(
             delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=set_aside
         ),
         pc_csv.ConvertOptions(
-            include_columns=list(used), column_types=dict.fromkeys(used, pa.string()), null_values=_UNKNOWN,
+            include_columns=list(used), column_types=dict.fromkeys(used, pa.string()), null_values=UNKNOWN_CELLS,
             strings_can_be_null=True, check_utf8=False,
         ),
     )  # fmt: skip

@@ -1,1 +1,0 @@
-"""Answers to jobs from the published State."""
