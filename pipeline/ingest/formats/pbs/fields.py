@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats, Ints, arrow
 from pipeline.ingest import values
 from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
-from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
-from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, value_spans
+from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, vnodes
+from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, texts_of, value_spans
 from pipeline.ingest.reader import JOB, NODE, Remarks, categories, constant, requested_memory
 from pipeline.ingest.values import Bytes, Typed
 from pipeline.tables import JOBS
@@ -23,33 +23,47 @@ _FIRST_S, _LAST_S = 662_688_000, 1 << 33
 """PBS was first written in 1991: an instant before it has lost digits."""
 
 
-def _instant_s(data: Bytes, start: Ints, end: Ints) -> Typed:
+def _instant_s(words: pa.Array) -> Typed:
     """Epoch seconds; 0 is PBS's word for not yet."""
-    found = values.integers(data, start, end)
+    found = values.integers(words)
     is_outside = (found.values < _FIRST_S) | (found.values >= _LAST_S)
     invalid = found.invalid | (~found.missing & is_outside & (found.values != 0))
     return Typed(found.values, found.missing | invalid | (found.values <= 0), invalid)
 
 
-def _duration_s(data: Bytes, start: Ints, end: Ints) -> Typed:
-    found = values.durations(data, start, end)
+def _duration_s(words: pa.Array) -> Typed:
+    found = values.durations(words)
     is_negative = ~found.missing & (found.values < 0)
     return Typed(found.values, found.missing | is_negative, found.invalid | is_negative)
 
 
+def _size_kib(words: pa.Array) -> Typed:
+    """KiB; only Slurm says what memory is per in its size."""
+    found = values.memory(words)
+    return Typed(found.values, found.missing | (found.per > 0), found.invalid | (found.per > 0))
+
+
+def _category(words: pa.Array) -> pa.DictionaryArray:
+    return categories(words, str)
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
-    """read: makes typed values of its texts; column: of JOBS that takes them as they are, where no other key counts."""
+    """read: makes typed values of its texts; column: of JOBS that takes them as they are, where no other key counts.
 
-    read: Callable[[Bytes, Ints, Ints], Any] | None = None
+    counts: makes them of the texts where they stand.
+    """
+
+    read: Callable[[pa.Array], Any] | None = None
     column: str | None = None
+    counts: Callable[[Bytes, Ints, Ints], Counts] | None = None
 
 
 KEYS: Mapping[str, Key] = {
-    "user": Key(values.category, "user"),
-    "group": Key(values.category, "user_group"),
-    "queue": Key(values.category, "queue"),
-    "jobname": Key(values.texts, "job_name"),
+    "user": Key(_category, "user"),
+    "group": Key(_category, "user_group"),
+    "queue": Key(_category, "queue"),
+    "jobname": Key(lambda words: words, "job_name"),
     "ctime": Key(_instant_s, "submit_s"),
     "etime": Key(_instant_s, "eligible_s"),
     "start": Key(_instant_s, "start_s"),
@@ -58,21 +72,21 @@ KEYS: Mapping[str, Key] = {
     "Resource_List.walltime": Key(_duration_s, "requested_s"),
     "Resource_List.soft_walltime": Key(_duration_s, "limit_set_s"),
     "resources_used.walltime": Key(_duration_s, "runtime_s"),
-    "exec_host": Key(hosts),
-    "exec_vnode": Key(vnodes),
-    "exec_gpus": Key(hosts),
+    "exec_host": Key(counts=hosts),
+    "exec_vnode": Key(counts=vnodes),
+    "exec_gpus": Key(counts=hosts),
     "resource_assigned.ncpus": Key(values.integers),
     "Resource_List.ncpus": Key(values.integers),
     "Resource_List.nodect": Key(values.integers),
     "Resource_List.procs": Key(values.integers),
     "Resource_List.ngpus": Key(values.integers),
-    "Resource_List.nodes": Key(chunks),
-    "Resource_List.select": Key(chunks),
-    "Resource_List.mem": Key(size_kib),
-    "Resource_List.pmem": Key(size_kib),
-    "Resource_List.vmem": Key(size_kib),
-    "Resource_List.pvmem": Key(size_kib),
-    "resources_used.mem": Key(size_kib),
+    "Resource_List.nodes": Key(counts=chunks),
+    "Resource_List.select": Key(counts=chunks),
+    "Resource_List.mem": Key(_size_kib),
+    "Resource_List.pmem": Key(_size_kib),
+    "Resource_List.vmem": Key(_size_kib),
+    "Resource_List.pvmem": Key(_size_kib),
+    "resources_used.mem": Key(_size_kib),
     "resources_used.cput": Key(_duration_s),
     **dict.fromkeys(("account", "project", "run_count"), Key()),
     # not read, but met often, or after a text that may hold blanks
@@ -169,8 +183,8 @@ class _Said:
         found, self.broken = value_spans(scanned, list(KEYS))
         self._spans: dict[str, Ints] = dict(zip(KEYS, found, strict=True))
         self.values: dict[str, Any] = {
-            name: key.read(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.read
-        }
+            name: key.read(texts_of(scanned.data, *self._spans[name])) for name, key in KEYS.items() if key.read
+        } | {name: key.counts(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.counts}
 
     def span(self, key: str) -> Ints:
         """Start and end of a key's values; equal where there is none."""
@@ -195,9 +209,9 @@ class _Said:
     def _names(self) -> Arrays:
         """Ids, and the account charged: where there is none the project, unless it is PBS's default."""
         data = self._scanned.data
-        job_id = values.texts(data, self._scanned.id_start, self._scanned.id_end)
+        job_id = texts_of(data, self._scanned.id_start, self._scanned.id_end)
         charged = np.where(self._is_there("account"), self.span("account"), self.span("project"))
-        account = categories(values.texts(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
+        account = categories(texts_of(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
         return {"job_id": job_id, "array_id": _array_ids(job_id), "account": account}
 
     def _sizes(self) -> Arrays:

@@ -9,11 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints
+from pipeline.arrays import Bools, Ints, arrow, texts
 from pipeline.ingest.sources import MAX_LINE_BYTES
-from pipeline.ingest.values import Bytes, as_bytes
-from pipeline.kernels import uncounted
+from pipeline.ingest.values import Bytes, decoded
+from pipeline.kernels import called_kernel, uncounted_kernel
 
 REASONS = (
     "not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long", "nul_bytes",
@@ -24,7 +25,7 @@ KINDS = "QSREDAz"
 """The record types read, in the order a job goes through them; z is a suspension."""
 
 DATE_BYTES = 19
-_DATE: Bytes = as_bytes(b"00/00/0000 00:00:00;")
+_DATE: Bytes = np.frombuffer(b"00/00/0000 00:00:00;", np.uint8)
 _BLANK, _CONTINUED, _PARENT, _JOINED = range(4)
 _KIND_OF = np.full(256, -1, np.int64)
 _KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
@@ -62,7 +63,7 @@ class Scanned:
 
 def scan(data: bytes, n_lines: int) -> Scanned:
     """The records and unreadable lines of a block of n_lines lines, whole records (the last may lack its newline)."""
-    text = as_bytes(data)
+    text = np.frombuffer(data, np.uint8)
     most = n_lines + len(text) // _DATE.size
     # Pages of these arrays that are never written are never allocated.
     rows, bad = np.empty((7, most), np.int64), np.empty((most, 4), np.int64)
@@ -77,7 +78,7 @@ def scan(data: bytes, n_lines: int) -> Scanned:
     return Scanned(text, line, start, end, kind, id_start, id_end, message, bad[:n_bad], named, joined)
 
 
-@uncounted
+@uncounted_kernel
 def _lines(
     data: Bytes, words: Words, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
 ) -> tuple[int, int]:
@@ -129,7 +130,7 @@ def _lines(
     return n_rows, n_bad
 
 
-@uncounted
+@called_kernel
 def _line_end(data: Bytes, words: Words, low: int) -> tuple[int, int]:
     """Where the line ends; where in it a second record begins (0: nowhere)."""
     stop, n_marks = low, 0
@@ -144,21 +145,21 @@ def _line_end(data: Bytes, words: Words, low: int) -> tuple[int, int]:
     return stop, _joined_record(data, low, stop) if n_marks > _MARKS else 0
 
 
-@uncounted
+@called_kernel
 def _has_mark(word: np.uint64) -> bool:
     """Whether a newline or a semicolon is among eight bytes: a byte that is 0 after the exclusive or sets its top."""
     lines, marks = word ^ _NEWLINES, word ^ _SEMICOLONS
     return bool(((lines - ONES) & ~lines | (marks - ONES) & ~marks) & TOPS)
 
 
-@uncounted
+@called_kernel
 def _after_blanks(data: Bytes, at: int, stop: int) -> int:
     while at < stop and data[at] <= 32:
         at += 1
     return at
 
 
-@uncounted
+@called_kernel
 def _joined_record(data: Bytes, low: int, stop: int) -> int:
     """Where in a line another record begins than the first; 0: nowhere."""
     for at in range(_after_blanks(data, low, stop) + 1, stop - DATE_BYTES - 2):
@@ -167,7 +168,7 @@ def _joined_record(data: Bytes, low: int, stop: int) -> int:
     return 0
 
 
-@uncounted
+@called_kernel
 def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
     if stop - at < _DATE.size:
@@ -179,7 +180,7 @@ def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@uncounted
+@called_kernel
 def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int]:
     """Reason or 0, kind (-1: of no job that is read), the id's span."""
     letter = first + DATE_BYTES + 1
@@ -201,7 +202,7 @@ def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, 
     return 0, kind, start, end
 
 
-@uncounted
+@called_kernel
 def _is_parent(data: Bytes, at: int, end: int) -> bool:
     """Whether the id is an array's own, as in 170[].server."""
     for k in range(at, end - 1):  # noqa: SIM110
@@ -210,7 +211,7 @@ def _is_parent(data: Bytes, at: int, end: int) -> bool:
     return False
 
 
-@uncounted
+@called_kernel
 def _continues(data: Bytes, first: int, stop: int) -> bool:
     """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
     for k in range(first, min(stop - 2, first + 40)):
@@ -278,7 +279,7 @@ def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools, Bools]:
     return words, sizes, is_free, is_free | np.isin(names, NAMES), is_first
 
 
-@uncounted
+@uncounted_kernel
 def _find(
     data: Bytes,
     text: Words,
@@ -336,7 +337,7 @@ def _find(
         _keep(spans, row, key, low, high, first_wins, broken)
 
 
-@uncounted
+@called_kernel
 def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, broken: Bytes) -> None:
     if key < 0 or (first_wins[key] and spans[key, 1, row] > 0):
         return
@@ -345,7 +346,7 @@ def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bool
     spans[key, 0, row], spans[key, 1, row] = low, high
 
 
-@uncounted
+@called_kernel
 def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> tuple[int, int]:
     """The key a token starts with (-1: none known), and where its value starts (0: it has no key).
 
@@ -362,7 +363,7 @@ def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: In
     return -1, at + 1
 
 
-@uncounted
+@called_kernel
 def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     """The next blank or control byte, or the end."""
     last = min(stop, 8 * text.size - 16)
@@ -380,7 +381,7 @@ def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     return min(at, stop)
 
 
-@uncounted
+@called_kernel
 def _word(text: Words, at: int) -> np.uint64:
     """The eight bytes from here on, the first in the lowest bits; the two words they lie in must be there."""
     place, shift = at >> 3, np.uint64(8 * (at & 7))
@@ -390,7 +391,7 @@ def _word(text: Words, at: int) -> np.uint64:
     return word
 
 
-@uncounted
+@called_kernel
 def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints, key: int) -> int:
     """Where the value starts if this key and = stand here; else 0."""
     if key < 0 or at + sizes[key] > stop:
@@ -407,7 +408,7 @@ def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes:
     return int(at + size)
 
 
-@uncounted
+@called_kernel
 def _is_resource(data: Bytes, at: int, stop: int) -> bool:
     """Whether the token starts with `esource` after one letter: Resource_List., resources_used., resource_assigned."""
     word = (101, 115, 111, 117, 114, 99, 101)
@@ -419,7 +420,7 @@ def _is_resource(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@uncounted
+@called_kernel
 def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> int:
     """Where a quoted text ends: at a quote that the record's end or a known key follows; 0: it is not quoted."""
     if at >= stop or data[at] != 34:
@@ -433,3 +434,43 @@ def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, s
         if after == stop or (after > k + 1 and _token(data, text, after, stop, words, sizes)[0] >= 0):
             return k
     return 0
+
+
+def texts_of(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
+    """The spans of a buffer as string, null where one is empty; bytes that are no UTF-8 are written as escapes."""
+    size = int(np.maximum(end - start, 0).sum())
+    if not size:
+        return pa.nulls(len(start), pa.string())
+    offsets, out = np.empty(len(start) + 1, np.int32), np.empty(size, np.uint8)
+    is_ascii = _gather(data, start, end, offsets, out)
+    empty = end <= start
+    array = pa.StringArray.from_buffers(
+        len(start), pa.py_buffer(offsets), pa.py_buffer(out), arrow(~empty).buffers()[1], int(empty.sum())
+    )
+    if not is_ascii:
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            return _escaped(out.tobytes(), offsets, empty)
+    return array
+
+
+@uncounted_kernel
+def _gather(data: Bytes, start: Ints, end: Ints, offsets: npt.NDArray[np.int32], out: Bytes) -> bool:
+    """The spans' bytes end to end, and where each begins; whether all are ASCII."""
+    place, mixed = 0, np.uint8(0)
+    offsets[0] = 0
+    for row in range(start.size):
+        for at in range(start[row], end[row]):
+            out[place] = data[at]
+            mixed |= data[at]
+            place += 1
+        offsets[row + 1] = place
+    return bool(mixed < 128)
+
+
+def _escaped(data: bytes, offsets: npt.NDArray[np.int32], empty: Bools) -> pa.StringArray:
+    words = [decoded(data[low:high]) for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    plain = texts(words)
+    valid = arrow(~empty).buffers()[1]
+    return pa.StringArray.from_buffers(len(words), plain.buffers()[1], plain.buffers()[2], valid, int(empty.sum()))

@@ -13,17 +13,16 @@ source is no such dump, and InputError says so, where none of its first 100 reco
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from pipeline.arrays import Bools, Ints
+from pipeline.arrays import Bools, Ints, integers
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.irregular_lines import Habits
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
-from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
+from pipeline.ingest.formats.sacct.scan import BYTE, LINE, N_LINES, Scanned, Unreadable, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.ingest.values import Bytes
@@ -45,7 +44,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 def _chunks(block: Block, layouts: list[Layout], context: Context, habits: Habits) -> Iterator[Chunk]:
     """A block as chunks, one for each layout that a line in it names; `layouts` takes these in."""
     while True:
-        scanned = scan_block(block.data, layouts[-1], block.n_lines, habits)
+        scanned = scan_block(block.data, layouts[-1], habits)
         if scanned.cut is None:
             yield _chunk(scanned, block, context)
             return
@@ -59,11 +58,12 @@ def _chunks(block: Block, layouts: list[Layout], context: Context, habits: Habit
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     """A block's records typed, its steps folded where their job is beside them, and the account of its lines."""
     rows, remarks = scanned.rows, Remarks()
+    line, n_lines = (integers(rows[name])[0] for name in (LINE, N_LINES))
     bad = np.zeros(len(rows), np.uint8)
-    bad[_may_be_cut(block, context, rows.line, rows.n_lines)] = CODE["cut_off"]
-    jobs, parts, n_folded = typed_records(replace(rows, line=rows.line + block.line), context, remarks, bad)
+    bad[_may_be_cut(block, context, line, n_lines)] = CODE["cut_off"]
+    jobs, parts, n_folded = typed_records(rows, block.line, context, remarks, bad)
     unreadable = _unreadable_rows(scanned, bad, block, context)
-    remarks.update(missing_columns(rows.slot, jobs.num_rows))
+    remarks.update(missing_columns(rows.column_names, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
     remarks["messages"] += scanned.n_messages
     lines = {
@@ -71,7 +71,7 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
         "header": scanned.n_headers,
         "blank": scanned.n_blank,
         "comment": scanned.n_messages,
-        "continued": int(rows.n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
+        "continued": int(n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
     }
     said = {name: n for name, n in lines.items() if n}
     return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=parts)
@@ -96,9 +96,8 @@ def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, context: Contex
         own._replace(reason="cut_off") if cut and own.reason != "line_too_long" else own
         for own, cut in zip(scanned.unreadable, is_cut.tolist(), strict=True)
     ]
-    rows = scanned.rows
     for row in np.flatnonzero(bad).tolist():
-        line, start, n_lines = int(rows.line[row]), int(rows.at[row]), int(rows.n_lines[row])
+        line, start, n_lines = (scanned.rows[name][row].as_py() for name in (LINE, BYTE, N_LINES))
         found.append(Unreadable(line, start, _end(block.data, start, n_lines), n_lines, REASONS[bad[row] - 1]))
     return [
         unreadable_row(
