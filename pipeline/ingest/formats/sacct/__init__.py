@@ -61,20 +61,19 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     line, n_lines = (integers(rows[name])[0] for name in (LINE, N_LINES))
     bad = np.zeros(len(rows), np.uint8)
     bad[_may_be_cut(block, context, line, n_lines)] = CODE["cut_off"]
-    jobs, parts, n_folded = typed_records(rows, block.line, context, remarks, bad)
+    jobs, steps = typed_records(rows, block.line, context, remarks, bad)
     unreadable = _unreadable_rows(scanned, bad, block, context)
     remarks.update(missing_columns(rows.column_names, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
     remarks["messages"] += scanned.n_messages
     lines = {
-        "step": n_folded,
         "header": scanned.n_headers,
         "blank": scanned.n_blank,
         "comment": scanned.n_messages,
         "continued": int(n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
     }
     said = {name: n for name, n in lines.items() if n}
-    return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=parts)
+    return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=steps)
 
 
 def _may_be_cut(block: Block, context: Context, line: Ints, n_lines: Ints) -> Bools:

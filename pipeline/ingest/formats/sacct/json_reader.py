@@ -26,9 +26,11 @@ from pipeline.arrays import arrow, texts
 from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind, first_line, is_message
+from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.records import Context, typed_records
 from pipeline.ingest.formats.sacct.scan import LINE, RawTable
 from pipeline.ingest.reader import (
+    STEPS,
     Chunk,
     Layout,
     Reader,
@@ -424,7 +426,7 @@ class _Batch:
             self._set_aside(element, element.reason or NOT_A_JOB)
             return
         try:
-            found = _flattened(job, self.n_jobs, self.remarks)
+            found = _flattened(job, element.offset, self.remarks)
         except BadValueError:
             self._set_aside(element, BAD_VALUE)
         else:
@@ -440,14 +442,14 @@ class _Batch:
     def chunk(self, n_bytes: int) -> Chunk:
         """What has been taken in, as tables."""
         bad = np.zeros(len(self.cells), np.uint8)
-        jobs, _, n_steps = typed_records(self._rows(), 0, self.context, self.remarks, bad)
+        jobs, steps = typed_records(self._rows(), 0, self.context, self.remarks, bad)
         for row in np.flatnonzero(bad).tolist():
             self._set_aside(self.element_of[row], records.REASONS[bad[row] - 1])
         self.unreadable.sort(key=lambda row: float(row["byte_offset"]))
         unreadable = unreadable_table(self.unreadable)
-        lines = {"step": n_steps} | ({"comment": n} if (n := self.remarks["messages"]) else {})
-        n_records = jobs.num_rows + sum(lines.values()) + unreadable.num_rows
-        return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks)
+        lines = {"comment": n} if (n := self.remarks["messages"]) else {}
+        n_records = jobs.num_rows + steps.num_rows + sum(lines.values()) + unreadable.num_rows
+        return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks, parts=steps)
 
     def _rows(self) -> RawTable:
         cells = {what: texts([_written(own.get(what)) for own in self.cells]) for what in COLUMNS}
@@ -480,4 +482,6 @@ def _has(job: Json, path: str) -> bool:
         return False
 
 
-SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, layout=layout)
+SACCT_JSON = Reader(
+    "sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, parts=STEPS, fold=fold, layout=layout
+)  # fmt: skip

@@ -13,7 +13,6 @@ from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, null
 from pipeline.ingest import values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
-from pipeline.ingest.formats.sacct.fold import fold_beside
 from pipeline.ingest.formats.sacct.scan import ID, LINE, MOST_DIGITS, RawTable
 from pipeline.ingest.reader import JOB as WHOLE_JOB
 from pipeline.ingest.reader import (
@@ -179,15 +178,11 @@ _AS_THEY_ARE = (
 
 def typed_records(
     rows: RawTable, first_line: int, context: Context, remarks: Remarks, bad: Bytes
-) -> tuple[pa.Table, pa.Table, int]:
-    """Jobs, with what the steps beside them tell; the STEPS that are then left; how many are not.
-
-    Jobs have the columns of JOBS and EXTRAS. Records that cannot be typed are in neither table, and marked in `bad`.
-    """
+) -> tuple[pa.Table, pa.Table]:
+    """Jobs (JOBS and EXTRAS), and STEPS. Records that cannot be typed are in neither table, and marked in `bad`."""
     rows, is_step = _with_ids(rows)
     bad[nulls(rows["job_id"]) & (bad == 0)] = CODE["no_job_id"]
     is_job = ~is_step & ~nulls(rows["job_id"])
-    owner = _owners(rows, is_job)
     tables = []
     for chosen, typed, said in ((is_job, _jobs, remarks), (is_step, _steps, Remarks())):
         own = rows if chosen.all() else rows.filter(arrow(chosen)).combine_chunks()
@@ -195,11 +190,8 @@ def typed_records(
         table = typed(fields, first_line)
         tables.append(table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table)
         bad[chosen] = fields.bad
-    is_job, is_step = is_job & (bad == 0), is_step & (bad == 0)
-    owner = np.where((owner >= 0) & is_job[owner], np.cumsum(is_job)[owner] - 1, -1) if len(rows) else owner
     jobs, steps = tables
-    jobs, left = fold_beside(jobs, steps, owner[is_step])
-    return jobs, left, steps.num_rows - left.num_rows
+    return jobs, steps
 
 
 def _with_ids(rows: RawTable) -> tuple[RawTable, Bools]:
@@ -222,17 +214,6 @@ def _with_ids(rows: RawTable) -> tuple[RawTable, Bools]:
     for name, column in named.items():
         rows = rows.append_column(name, column)
     return rows, ~nulls(named["step"])
-
-
-def _owners(rows: RawTable, is_job: Bools) -> Ints:
-    """For each step the row of the job right before it and its other steps, if it bears the step's id; else -1."""
-    before = np.maximum.accumulate(np.where(is_job, np.arange(len(rows)), -1)) if len(rows) else np.empty(0, np.int64)
-    owner: Ints = np.where(is_job, -1, before)
-    steps = np.flatnonzero(owner >= 0)
-    ids = one_piece(rows["job_id"])
-    is_same = truths(pc.equal(ids.take(arrow(steps)), ids.take(arrow(owner[steps]))))
-    owner[steps[~is_same]] = -1
-    return owner
 
 
 def _jobs(fields: Fields, first_line: int) -> pa.Table:
