@@ -37,7 +37,8 @@ NO_VALUES = (4294967294.0, 4294967295.0)
 NO_KIB = 2.0**53
 """8 EiB, which no job uses; Slurm's marks for unset and infinite memory are 16 EiB less a byte or two."""
 
-NO_DIVISOR, PER_NODE, PER_CPU = 0, 1, 2
+PROCESSOR, NODE, JOB = range(3)
+"""What memory is counted per."""
 
 _UNKNOWN_FROM_J = 2.0**63
 """No job uses as much; NO_VAL64 and INFINITE64 are two and one below 2^64."""
@@ -62,9 +63,9 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Memory(Typed):
-    """KiB; per: PER_NODE, PER_CPU or 0 where the text does not say."""
+    """KiB; per: PROCESSOR, NODE, or JOB where the text does not say."""
 
-    per: Bytes
+    per: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +156,17 @@ def memory(words: pa.Array, plain_kib: float = 1 / 1024) -> Memory:
     unit_kib = np.where(np.isnan(unit_kib), bare_kib, unit_kib) * np.nan_to_num(
         _by_letter(parts, "tail", {"W": 8.0}), nan=1.0
     )
-    per = np.nan_to_num(_by_letter(parts, "per", {"N": PER_NODE, "C": PER_CPU}))
+    per = np.nan_to_num(_by_letter(parts, "per", {"C": PROCESSOR, "N": NODE}), nan=JOB)
     # Slurm marks memory per CPU by the top bit; where 32 bits were read as 64, the mark is still in the number.
     is_marked = (unit_kib == 1024.0) & (number >= _MARK) & (number < _MARK_END)
     kib = (number - _MARK * is_marked) * unit_kib
-    per[is_marked] = PER_CPU
+    per[is_marked] = PROCESSOR
     typed = _read(kib, ~nulls(parts), distinct, NO_LIMIT, place)
     return Memory(
-        typed.values, typed.missing | (typed.values >= NO_KIB), typed.invalid, np.append(per, 0)[place].astype(np.uint8)
+        typed.values,
+        typed.missing | (typed.values >= NO_KIB),
+        typed.invalid,
+        np.append(per, JOB)[place].astype(np.int8),
     )
 
 

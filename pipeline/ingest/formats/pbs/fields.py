@@ -15,8 +15,9 @@ from pipeline.ingest import values
 from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
 from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, vnodes
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, texts_of, value_spans
-from pipeline.ingest.reader import JOB, NODE, Remarks, categories, constant, requested_memory
-from pipeline.ingest.values import Bytes, Typed
+from pipeline.ingest.jobs import requested_memory
+from pipeline.ingest.reader import Remarks, categories, constant
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Typed
 from pipeline.tables import JOBS
 
 _FIRST_S, _LAST_S = 662_688_000, 1 << 33
@@ -40,7 +41,7 @@ def _duration_s(words: pa.Array) -> Typed:
 def _size_kib(words: pa.Array) -> Typed:
     """KiB; only Slurm says what memory is per in its size."""
     found = values.memory(words)
-    return Typed(found.values, found.missing | (found.per > 0), found.invalid | (found.per > 0))
+    return Typed(found.values, found.missing | (found.per != JOB), found.invalid | (found.per != JOB))
 
 
 def _category(words: pa.Array) -> pa.DictionaryArray:
@@ -251,7 +252,7 @@ class _Said:
         for name in ("mem", "pmem", "vmem", "pvmem"):
             size: Typed = self.values[f"Resource_List.{name}"]
             first = ~size.missing & np.isnan(kib)
-            kib[first], per[first] = size.values[first], 0 if name.startswith("p") else of_job[first]
+            kib[first], per[first] = size.values[first], PROCESSOR if name.startswith("p") else of_job[first]
         return requested_memory(np.where(per == NODE, kib / np.maximum(select.nodes, 1), kib), per)
 
     def _is_there(self, key: str) -> Bools:

@@ -14,19 +14,15 @@ from pipeline.ingest import values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.scan import ID, LINE, MOST_DIGITS, RawTable
-from pipeline.ingest.reader import JOB as WHOLE_JOB
+from pipeline.ingest.jobs import Per, first_known, per_processor, positive, requested_memory
 from pipeline.ingest.reader import (
-    NODE,
-    PROCESSOR,
     STEPS,
     Remarks,
     by_word,
     categories,
     constant,
     jobs_table,
-    positive,
     real,
-    requested_memory,
     whole,
 )
 from pipeline.ingest.slurm_texts import (
@@ -42,7 +38,7 @@ from pipeline.ingest.slurm_texts import (
     noted_s_of,
 )
 from pipeline.ingest.sources import Source
-from pipeline.ingest.values import Bytes, truths
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
@@ -138,7 +134,7 @@ class Fields:
             self.mark(np.isin(np.arange(len(words)), odd[is_wrong]), "not_a_number")
         return typed.values, typed.missing
 
-    def memory(self, what: str, plain_kib: float) -> tuple[Floats, Bytes]:
+    def memory(self, what: str, plain_kib: float) -> tuple[Floats, Per]:
         """KiB, NaN where there are none, and what they are counted per; sacct writes ? for a size that it lost."""
         typed = values.memory(self.text(what), plain_kib)
         self.mark(typed.invalid, "not_a_memory_size")
@@ -300,18 +296,14 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
         typed["requested_nodes"] = whole(number["requested_nodes"])
     given, placed, asked, asked_nodes = map(positive, number.values())
-    kib, per = fields.memory("requested_mem", 1024.0)
     # --mem=0 asks for all memory of a node.
-    kib = positive(kib)
-    procs = np.where(np.isnan(asked), given, asked)
-    per_node = np.where(np.isnan(placed), asked_nodes, placed) / np.where(np.isnan(given), asked, given)
-    of_job = kib / procs
+    asked_kib, per = fields.memory("requested_mem", 1024.0)
+    kib, typed_kib, typed_per = positive(asked_kib), positive(asked_kib), per
     if fields.has("typed_mem"):
         typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
         typed_kib = positive(typed_kib)
-    else:
-        # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
-        of_job, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
+    procs = first_known(asked, given)
+    own_kib = per_processor(kib, per, procs, first_known(placed, asked_nodes), first_known(given, asked))
     allocated, largest_kib = fields.category("alloc_tres"), fields.memory("max_rss", 1 / 1024)[0]
     for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
         # In a text, where two columns tell different numbers of what Slurm writes from one, fields are shifted.
@@ -323,12 +315,8 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     return typed | {
         "gpus": whole(gpus),
         "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
-        "requested_mem_kib": real(
-            np.select([per == values.PER_CPU, per == values.PER_NODE], [kib, kib * per_node], of_job)
-        ),
-        "requested_memory": _typed_memory(
-            fields, typed_kib, typed_per, np.where(np.isnan(asked_nodes), placed, asked_nodes), procs
-        ),
+        "requested_mem_kib": real(own_kib),
+        "requested_memory": _typed_memory(fields, typed_kib, typed_per, first_known(asked_nodes, placed), procs),
         "max_rss_kib": real(largest_kib),
         "used_mem_kib": real(_used_kib(fields, largest_kib) / given),
         "cpu_s": real(fields.duration("total_cpu") / given),
@@ -336,16 +324,15 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     }
 
 
-def _typed_memory(fields: Fields, kib: Floats, said_per: Bytes, nodes: Floats, procs: Floats) -> pa.Array:
+def _typed_memory(fields: Fields, kib: Floats, said_per: Per, nodes: Floats, procs: Floats) -> pa.Array:
     """Memory as typed. Slurm 21.08 and later write the job's total, for --mem as for --mem-per-cpu.
 
     Such a total is divided by processors where the submit line has --mem-per-cpu, else by the nodes asked for, as if
     it had --mem; where these are unknown it stays a job's. A cluster's default per processor reads as --mem too: the
     comparison of templates has requested_mem_kib, which is per processor, as another reading.
     """
-    is_total = (said_per != values.PER_CPU) & (said_per != values.PER_NODE)
-    per = np.where(is_total & np.isnan(nodes), WHOLE_JOB, NODE).astype(np.int8)
-    per[said_per == values.PER_CPU] = PROCESSOR
+    is_total = said_per == JOB
+    per = np.where(is_total & ~np.isnan(nodes), NODE, said_per).astype(np.int8)
     if is_total.any() and fields.has("submit_line"):
         is_per_cpu = pc.fill_null(pc.match_substring(fields.text("submit_line"), "--mem-per-cpu"), False)
         per[is_total & is_per_cpu.to_numpy(zero_copy_only=False) & ~np.isnan(procs)] = PROCESSOR

@@ -45,10 +45,10 @@ from pipeline.ingest.formats.swf.scan import (
     looks_right,
     scan,
 )
+from pipeline.ingest.jobs import requested_memory
 from pipeline.ingest.reader import (
     NO_LINE_END,
     PART,
-    PROCESSOR,
     Chunk,
     Reader,
     Remarks,
@@ -56,11 +56,11 @@ from pipeline.ingest.reader import (
     constant,
     jobs_table,
     named,
-    requested_memory,
     unreadable_rows,
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, line_blocks
+from pipeline.ingest.values import PROCESSOR
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"

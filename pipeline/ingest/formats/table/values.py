@@ -231,7 +231,9 @@ def memory(array: pa.Array, factor: float | None) -> Memory:
     values[is_marked] = marked
     kib = values * (factor or 1.0)
     unknown = (read.missing & ~is_marked) | ~((kib >= 0) & (kib < text_values.NO_KIB)) | np.bool_(factor is None)
-    return Memory(kib, unknown, read.invalid, np.where(is_marked, text_values.PER_CPU, 0).astype(np.uint8))
+    return Memory(
+        kib, unknown, read.invalid, np.where(is_marked, text_values.PROCESSOR, text_values.JOB).astype(np.int8)
+    )
 
 
 def as_texts(array: pa.Array) -> pa.Array:
