@@ -97,7 +97,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 def _guesses(
     source: Source, names: list[str], mapped: MappedColumns, site: SiteSettings, settings: IngestSettings
 ) -> Guesses:
-    """How the columns are read, by the first rows; all rows are looked at where day and month may be swapped."""
+    """How the columns are read, by the first rows."""
     rows: list[pa.Table] = []
     for part in read_parts(source, names, mapped.used, settings):
         rows.append(part.rows)
@@ -105,9 +105,7 @@ def _guesses(
             break
     none = pa.table({name: pa.array([], pa.string()) for name in mapped.used})
     first = pa.concat_tables(rows).unify_dictionaries() if rows else none
-    dates = [] if settings.day_first else guesses.dates_in(first, mapped)
-    every = (part.rows for part in read_parts(source, names, dates, settings)) if dates else ()
-    return guesses.checked(first, mapped, site, settings, guesses.date_orders(every, dates))
+    return guesses.checked(first, mapped, site, settings)
 
 
 def _mapped(source: Source, settings: IngestSettings) -> tuple[list[str], MappedColumns]:
