@@ -360,6 +360,16 @@ def seconds_between(start_s: Ints, end_s: Ints, is_unknown: Bools) -> Floats:
     return np.where(is_unknown, np.nan, (end_s - start_s).astype(np.float64))
 
 
+def utf8(array: pa.StringArray) -> pa.StringArray:
+    """Texts, with escapes in place of bytes that are no UTF-8: whoever writes a log or Parquet need not check them."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        words = array.cast(pa.binary()).to_pylist()
+        return buffers.texts([None if word is None else decoded(word) for word in words])
+    return array
+
+
 def decoded(word: bytes) -> str:
     """Text of bytes; what is no UTF-8 becomes \\x escapes."""
     return word.decode("utf-8", "backslashreplace")

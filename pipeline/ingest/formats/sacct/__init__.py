@@ -22,10 +22,9 @@ from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, 
 from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.irregular_lines import Habits
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
-from pipeline.ingest.formats.sacct.scan import BYTE, LINE, N_LINES, Scanned, Unreadable, last_start, scan_block
-from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_row, unreadable_table
+from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, N_LINES, Scanned, last_start, scan_block
+from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
-from pipeline.ingest.values import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
 BLOCK_BYTES = 1 << 22
@@ -58,11 +57,16 @@ def _chunks(block: Block, layouts: list[Layout], context: Context, habits: Habit
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     """A block's records typed, its steps folded where their job is beside them, and the account of its lines."""
     rows, remarks = scanned.rows, Remarks()
-    line, n_lines = (integers(rows[name])[0] for name in (LINE, N_LINES))
+    places = np.column_stack([integers(rows[name])[0] for name in (LINE, BYTE, END, N_LINES)])
     bad = np.zeros(len(rows), np.uint8)
-    bad[_may_be_cut(block, context, line, n_lines)] = CODE["cut_off"]
+    bad[_may_be_cut(block, context, places)] = CODE["cut_off"]
     jobs, steps = typed_records(rows, block.line, context, remarks, bad)
-    unreadable = _unreadable_rows(scanned, bad, block, context)
+    loose = np.array([place for place, _ in scanned.unreadable], np.int64).reshape(-1, 4)
+    reasons = np.array([CODE[reason] for _, reason in scanned.unreadable], np.uint8)
+    reasons[_may_be_cut(block, context, loose) & (reasons != CODE["line_too_long"])] = CODE["cut_off"]
+    unread = np.concatenate([places[bad > 0], loose])
+    unread[:, 3] = np.concatenate([bad[bad > 0], reasons])
+    unreadable = unreadable_rows(context.source, block, unread[np.argsort(unread[:, 0], kind="stable")], REASONS)
     remarks.update(missing_columns(rows.column_names, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
     remarks["messages"] += scanned.n_messages
@@ -70,50 +74,21 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
         "header": scanned.n_headers,
         "blank": scanned.n_blank,
         "comment": scanned.n_messages,
-        "continued": int(n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
+        "continued": int((places[:, 3] - 1).sum() + (loose[:, 3] - 1).sum()),
     }
     said = {name: n for name, n in lines.items() if n}
     return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=steps)
 
 
-def _may_be_cut(block: Block, context: Context, line: Ints, n_lines: Ints) -> Bools:
-    """Which of some records, by first line in the block and number of lines, end with a line that may have been cut.
+def _may_be_cut(block: Block, context: Context, places: Ints) -> Bools:
+    """Which of some records end with a line that may have been cut.
 
     Only the source's last line can lack its end. 36 of 3600 is a number too, so nothing else tells a cut line from a
     whole one.
     """
     is_open = context.settings.last_line == "set_aside" and not block.data.endswith(b"\n")
-    may_be_cut: Bools = is_open & (line + n_lines == block.n_lines)
+    may_be_cut: Bools = is_open & (places[:, 0] + places[:, 3] == block.n_lines)
     return may_be_cut
-
-
-def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, context: Context) -> list[dict[str, object]]:
-    """UNREADABLE rows of what was no record, and of records with a value that cannot be read."""
-    loose = np.array([(own.line, own.n_lines) for own in scanned.unreadable], np.int64).reshape(-1, 2)
-    is_cut = _may_be_cut(block, context, loose[:, 0], loose[:, 1])
-    found = [
-        own._replace(reason="cut_off") if cut and own.reason != "line_too_long" else own
-        for own, cut in zip(scanned.unreadable, is_cut.tolist(), strict=True)
-    ]
-    for row in np.flatnonzero(bad).tolist():
-        line, start, n_lines = (scanned.rows[name][row].as_py() for name in (LINE, BYTE, N_LINES))
-        found.append(Unreadable(line, start, _end(block.data, start, n_lines), n_lines, REASONS[bad[row] - 1]))
-    return [
-        unreadable_row(
-            context.source, block.line + own.line, block.offset + own.start, own.reason, block.data[own.start : own.end]
-        )
-        for own in sorted(found)
-    ]
-
-
-def _end(data: bytes, at: int, n_lines: int) -> int:
-    """Where a record of so many lines ends, its last line's end left out."""
-    for _ in range(n_lines):
-        stop = data.find(b"\n", at)
-        if stop < 0:
-            return len(data)
-        at = stop + 1
-    return stop
 
 
 _MISSING = "missing "

@@ -26,10 +26,10 @@ ID = (
     rf"(?s)^(?P<job>(?P<number>\d{{1,{MOST_DIGITS}}})(?P<task>_(?:\d+|\[[^\]]*\]?))?(?P<component>\+\d+)?)"
     r"(?:\.(?P<step>.+))?$"
 )
-LINE, BYTE, N_LINES = "line", "byte", "n_lines"
+LINE, BYTE, END, N_LINES = "line", "byte", "end", "n_lines"
 RAW_ID = "raw_id"
 """Columns of a raw table beside those that the dump tells: where a record's first line is in the block, its first byte,
-and how many lines it takes; and the id as it stands again beside the first one."""
+its end, and how many lines it takes; and the id as it stands again beside the first one."""
 
 _FIRST = {
     Kind.TIME: b"0123456789UNun:", Kind.DURATION: b"0123456789-:.UPIupi", Kind.COUNT: b"0123456789-UNPunp",
@@ -45,28 +45,27 @@ MAX_LOOSE = 8
 """Unreadable lines before a whole one that are tried as the beginning of its record."""
 
 RawTable: TypeAlias = pa.Table
-"""Records as texts by what they tell (COLUMNS), in order of line, with LINE, BYTE and N_LINES."""
+"""Records as texts by what they tell (COLUMNS), in order of line, with LINE, BYTE, END and N_LINES."""
 
 
-class Unreadable(NamedTuple):
-    """Lines that are no record: the first one, its first byte, the end, how many, and why."""
+class Place(NamedTuple):
+    """Lines of a block: the first one, its first byte, the end, and how many."""
 
     line: int
     start: int
     end: int
     n_lines: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Records, unreadable lines, and how many headers, blanks, records put together and messages of sacct.
+    """Records, unreadable lines and why, and how many headers, blanks, records put together and messages of sacct.
 
     cut: line and byte of a header that names other columns, if there is one: nothing from it on has been read.
     """
 
     rows: RawTable
-    unreadable: list[Unreadable]
+    unreadable: list[tuple[Place, str]]
     n_headers: int = 0
     n_blank: int = 0
     n_put_together: int = 0
@@ -144,13 +143,14 @@ def _plain(data: bytes, layout: Layout) -> tuple[RawTable, _Lines]:
     is_good = _begins_well(columns, layout)
     is_record[line[~is_good]] = False
     told = {name: column if is_good.all() else column.filter(arrow(is_good)) for name, column in columns.items()}
-    return _raw_table(told, line[is_good], start[line[is_good]], np.ones(int(is_good.sum()), np.int64)), _Lines(
-        start, end, is_record
-    )
+    line = line[is_good]
+    rows = _raw_table(told, np.column_stack([line, start[line], end[line], np.ones_like(line)]))
+    return rows, _Lines(start, end, is_record)
 
 
-def _raw_table(columns: Mapping[str, pa.Array], line: Ints, at: Ints, n_lines: Ints) -> RawTable:
-    return pa.table({**columns, LINE: arrow(line), BYTE: arrow(at), N_LINES: arrow(n_lines)})
+def _raw_table(columns: Mapping[str, pa.Array], places: Ints) -> RawTable:
+    """A raw table; places: LINE, BYTE, END and N_LINES of each row."""
+    return pa.table({**columns} | dict(zip((LINE, BYTE, END, N_LINES), map(arrow, places.T), strict=True)))
 
 
 def _split(text: bytes, layout: Layout, delimiter: bytes) -> dict[str, pa.Array]:
@@ -204,8 +204,8 @@ def _with_odd(
     odd, recorded = odd[~says], np.flatnonzero(lines.is_record)
     n_before = np.cumsum(lines.is_record)[odd]
     is_kept = np.ones(len(recorded), np.bool_)
-    records: list[tuple[int, int, int, Cells]] = []
-    unreadable: list[Unreadable] = []
+    records: list[tuple[Place, Cells]] = []
+    unreadable: list[tuple[Place, str]] = []
     n_headers = n_blank = 0
     for run, after in zip(
         *(np.split(own, np.flatnonzero(np.diff(n_before)) + 1) for own in (odd, n_before)), strict=True
@@ -229,7 +229,7 @@ def _with_odd(
             is_kept[n_rows - 1] = False
         n_headers, n_blank = n_headers + found.n_headers, n_blank + found.n_blank
         loose = [
-            Unreadable(numbers[first], *span(numbers[first], numbers[last]), last - first + 1, reason)
+            (Place(numbers[first], *span(numbers[first], numbers[last]), last - first + 1), reason)
             for first, last, reason in found.unreadable
         ]
         if loose and n_rows < len(recorded):
@@ -238,12 +238,13 @@ def _with_odd(
             if begun < len(loose):
                 # These lines and the next record may also be one record with a line's end in a text.
                 is_kept[n_rows] = False
-                first, n_taken = found.unreadable[begun][0], sum(own.n_lines for own in loose[begun:])
+                first, n_taken = found.unreadable[begun][0], sum(place.n_lines for place, _ in loose[begun:])
                 n_blank -= len(numbers) - first - n_taken
                 where = span(numbers[first], next_line)
-                loose[begun:] = [Unreadable(numbers[first], *where, len(numbers) - first + 1, "ambiguous_fields")]
+                loose[begun:] = [(Place(numbers[first], *where, len(numbers) - first + 1), "ambiguous_fields")]
         records += [
-            (numbers[first], span(numbers[first], 0)[0], last - first + 1, cells) for first, last, cells in made
+            (Place(numbers[first], *span(numbers[first], numbers[last]), last - first + 1), cells)
+            for first, last, cells in made
         ]
         unreadable += loose
     whole = _joined(layout, rows.filter(arrow(is_kept)), records)
@@ -273,14 +274,14 @@ def _begun(
     return len(loose)
 
 
-def _joined(layout: Layout, rows: RawTable, records: Sequence[tuple[int, int, int, Cells]]) -> RawTable:
+def _joined(layout: Layout, rows: RawTable, records: Sequence[tuple[Place, Cells]]) -> RawTable:
     """The rows and the records put together, in order of line."""
     if not records:
         return rows
     cells = {
-        what: texts([decoded(cell) if (cell := record[3][column]) else None for record in records])
+        what: texts([decoded(cell) if (cell := own[column]) else None for _, own in records])
         for what, column in layout.sources.items()
     }
-    facts = np.array([record[:3] for record in records], np.int64)
-    both = pa.concat_tables([rows, _raw_table(cells, *facts.T)]).combine_chunks()
+    places = np.array([place for place, _ in records], np.int64)
+    both = pa.concat_tables([rows, _raw_table(cells, places)]).combine_chunks()
     return both.take(pc.sort_indices(both, [(LINE, "ascending")]))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import arrow, floats_of, integers, nulls, texts
+from pipeline.arrays import arrow, floats_of, integers, nulls
 from pipeline.errors import InputError
 from pipeline.ingest import values as text_values
 from pipeline.ingest.reader import by_word
@@ -50,17 +50,7 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
         array = (array.cast(pa.binary()) if pa.types.is_string_view(array.type) else array).cast(
             pa.string(), safe=False
         )
-    return _utf8(array) if pa.types.is_string(array.type) else array
-
-
-def _utf8(array: pa.Array) -> pa.Array:
-    """Texts, with escapes in place of bytes that are no UTF-8: whoever writes Parquet need not check them."""
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        raw = array.cast(pa.binary()).to_pylist()
-        return texts([None if word is None else text_values.decoded(word) for word in raw])
-    return array
+    return text_values.utf8(array) if pa.types.is_string(array.type) else array
 
 
 def _check_unpacked(words: pa.Array, places: pa.Array) -> None:
