@@ -32,7 +32,6 @@ _KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
 _CLOSED, _OPEN = -2, -1
 Words = npt.NDArray[np.uint64]
 ONES, TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_NEWLINES, _SEMICOLONS = np.uint64(10) * ONES, np.uint64(59) * ONES
 _MARKS = 3
 """Semicolons of a record; a line with more may hold two."""
 
@@ -68,8 +67,9 @@ def scan(data: bytes, n_lines: int) -> Scanned:
     # Pages of these arrays that are never written are never allocated.
     rows, bad = np.empty((7, most), np.int64), np.empty((most, 4), np.int64)
     counts, others = np.zeros(4, np.int64), np.zeros(256, np.int64)
-    words = text[: text.size & ~7].view(np.uint64)
-    n_rows, n_bad = _lines(text, words, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
+    ends = np.append(np.flatnonzero(text == ord("\n")), len(text))
+    n_marks = np.diff(np.searchsorted(np.flatnonzero(text == ord(";")), ends), prepend=0)
+    n_rows, n_bad = _lines(text, ends, n_marks > _MARKS, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
     lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
     lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
     named = {name: int(n) for name, n in lines.items() if n}
@@ -80,16 +80,25 @@ def scan(data: bytes, n_lines: int) -> Scanned:
 
 @uncounted_kernel
 def _lines(
-    data: Bytes, words: Words, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
+    data: Bytes,
+    ends: Ints,
+    is_long: Bools,
+    limit: int,
+    kind_of: Ints,
+    rows: Ints,
+    bad: Ints,
+    counts: Ints,
+    others: Ints,
 ) -> tuple[int, int]:
     """Rows of line, start, end, kind, id start, id end, message start; how many of them, and of bad lines.
 
-    words: the data eight bytes at a time.
+    ends: where each line ends; is_long: whether it has more semicolons than one record.
     """
     at, number, n_rows, n_bad, is_open, begun = 0, 0, 0, 0, _CLOSED, 0
     while at < data.size:
         low, reason = at, 0
-        stop, joined = _line_end(data, words, at)
+        stop = ends[number]
+        joined = _joined_record(data, at, stop) if is_long[number] else 0
         if joined:
             bad[n_bad, 0], bad[n_bad, 1], bad[n_bad, 2], bad[n_bad, 3] = number, low, joined, _CUT_SHORT
             n_bad += 1
@@ -128,28 +137,6 @@ def _lines(
             is_open = _CLOSED
         number += 1
     return n_rows, n_bad
-
-
-@called_kernel
-def _line_end(data: Bytes, words: Words, low: int) -> tuple[int, int]:
-    """Where the line ends; where in it a second record begins (0: nowhere)."""
-    stop, n_marks = low, 0
-    while stop < data.size:
-        if stop & 7 == 0 and stop >> 3 < words.size and not _has_mark(words[stop >> 3]):
-            stop += 8
-            continue
-        if data[stop] == 10:
-            break
-        n_marks += data[stop] == 59
-        stop += 1
-    return stop, _joined_record(data, low, stop) if n_marks > _MARKS else 0
-
-
-@called_kernel
-def _has_mark(word: np.uint64) -> bool:
-    """Whether a newline or a semicolon is among eight bytes: a byte that is 0 after the exclusive or sets its top."""
-    lines, marks = word ^ _NEWLINES, word ^ _SEMICOLONS
-    return bool(((lines - ONES) & ~lines | (marks - ONES) & ~marks) & TOPS)
 
 
 @called_kernel
