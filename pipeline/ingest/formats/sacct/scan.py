@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from pipeline.arrays import Bools, Ints, arrow, nulls, one_piece, texts, words_of
-from pipeline.ingest.formats.sacct.columns import Kind, Layout, header_layout, is_message
+from pipeline.arrays import Bools, Ints, arrow, nulls, one_piece, texts
+from pipeline.ingest.formats.sacct.columns import Layout, header_layout, is_message
 from pipeline.ingest.formats.sacct.irregular_lines import Cells, Habits, is_shifted, resolve, solve
 from pipeline.ingest.values import decoded, truths
 
@@ -31,14 +31,6 @@ RAW_ID = "raw_id"
 """Columns of a raw table beside those that the dump tells: where a record's first line is in the block, its first byte,
 its end, and how many lines it takes; and the id as it stands again beside the first one."""
 
-_FIRST = {
-    Kind.TIME: b"0123456789UNun:", Kind.DURATION: b"0123456789-:.UPIupi", Kind.COUNT: b"0123456789-UNPunp",
-    Kind.MEMORY: b"0123456789.?UNun", Kind.EXIT: b"0123456789-",
-    Kind.STATE: bytes(range(65, 91)) + bytes(range(97, 123)) + b"_",
-}  # fmt: skip
-"""What a value may begin with."""
-
-_BEGINS = {kind: np.isin(np.arange(256), list(first)) for kind, first in _FIRST.items()}
 _MESSAGE_BYTES = 16
 _NEAR_LINES = 64
 MAX_LOOSE = 8
@@ -140,7 +132,7 @@ def _plain(data: bytes, layout: Layout) -> tuple[RawTable, _Lines]:
     )
     columns = _split(kept, layout, delimiter)
     line = np.flatnonzero(is_record)
-    is_good = _begins_well(columns, layout)
+    is_good = _are_records(columns)
     is_record[line[~is_good]] = False
     told = {name: column if is_good.all() else column.filter(arrow(is_good)) for name, column in columns.items()}
     line = line[is_good]
@@ -174,16 +166,12 @@ def _split(text: bytes, layout: Layout, delimiter: bytes) -> dict[str, pa.Array]
     return {name: one_piece(rows[str(place)]) for name, place in told.items()}
 
 
-def _begins_well(columns: dict[str, pa.Array], layout: Layout) -> Bools:
-    """Whether each row has an id, no other id beside it, and values that begin as those of their column may."""
+def _are_records(columns: dict[str, pa.Array]) -> Bools:
+    """Whether each row has an id, no other id beside it, and a state, where the dump has one."""
     ids = columns["id"]
     is_good = truths(pc.match_substring_regex(ids, ID))
-    for name, place in layout.sources.items():
-        if (begins := _BEGINS.get(layout.kinds[place])) is not None:
-            data, ends = words_of(columns[name])
-            is_empty = nulls(columns[name])
-            first = data[np.minimum(ends[:-1], len(data) - 1)] if len(data) else np.zeros(len(is_empty), np.uint8)
-            is_good &= np.where(is_empty, layout.kinds[place] is not Kind.STATE, begins[first])
+    if "state" in columns:
+        is_good &= ~nulls(columns["state"])
     if (raw := columns.pop(RAW_ID, None)) is not None:
         is_other = truths(pc.and_(pc.not_equal(raw, ids), pc.utf8_is_digit(ids)))
         is_good &= ~is_other
