@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, arrow
+from pipeline.arrays import Bools, Ints, arrow
 from pipeline.ingest import values
 from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
 from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, vnodes
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, texts_of, value_spans
-from pipeline.ingest.jobs import requested_memory
-from pipeline.ingest.reader import Remarks, categories, constant
+from pipeline.ingest.jobs import first_known, positive, requested_memory
+from pipeline.ingest.reader import Remarks, categories, constant, real, whole
 from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Typed
 from pipeline.tables import JOBS
 
@@ -217,29 +217,31 @@ class _Said:
 
     def _sizes(self) -> Arrays:
         """Counts and memory; what is per job in the log is shared out over its processors."""
-        said = self.values
+        said = {key: value.floats() for key, value in self.values.items() if isinstance(value, Typed)}
         on_hosts, on_vnodes, select, by_nodes = (
-            said[key] for key in ("exec_host", "exec_vnode", "Resource_List.select", "Resource_List.nodes")
+            self.values[key] for key in ("exec_host", "exec_vnode", "Resource_List.select", "Resource_List.nodes")
         )
-        procs = _first(on_vnodes, on_hosts, said["resource_assigned.ncpus"])
-        requested = _first(select, by_nodes, said["Resource_List.procs"], said["Resource_List.ncpus"])
-        asked = _first(said["Resource_List.ngpus"], select.of_gpus(), by_nodes.of_gpus())
+        procs = first_known(said["exec_vnode"], said["exec_host"], said["resource_assigned.ncpus"])
+        requested = first_known(*(said[f"Resource_List.{name}"] for name in ("select", "nodes", "procs", "ncpus")))
+        asked = first_known(said["Resource_List.ngpus"], select.gpus_told(), by_nodes.gpus_told())
         is_placed = self._is_there("exec_host") | self._is_there("exec_vnode")
-        given = Typed(asked.values, asked.missing | ~is_placed, asked.invalid)
-        cards = _positive(said["exec_gpus"])
-        mem, vmem = (_shared(said[f"Resource_List.{name}"], requested) for name in ("mem", "vmem"))
-        has_procs = _first(procs, requested)
-        found = {
+        mem, pmem, vmem, pvmem = (said[f"Resource_List.{name}"] for name in ("mem", "pmem", "vmem", "pvmem"))
+        given, shares = positive(first_known(procs, requested)), positive(requested)
+        counts = {
             "procs": procs,
-            "nodes": _first(on_hosts.of_nodes(), on_vnodes.of_nodes()),
-            "gpus": _first(on_vnodes.of_gpus(), cards, given),
+            "nodes": first_known(on_hosts.nodes_told(), on_vnodes.nodes_told()),
+            "gpus": first_known(on_vnodes.gpus_told(), positive(said["exec_gpus"]), np.where(is_placed, asked, np.nan)),
             "requested_procs": requested,
-            "requested_nodes": _first(said["Resource_List.nodect"], select.of_nodes(), by_nodes.of_nodes()),
-            "requested_mem_kib": _first(mem, said["Resource_List.pmem"], vmem, said["Resource_List.pvmem"]),
-            "used_mem_kib": _shared(said["resources_used.mem"], has_procs),
-            "cpu_s": _shared(said["resources_used.cput"], has_procs),
+            "requested_nodes": first_known(said["Resource_List.nodect"], select.nodes_told(), by_nodes.nodes_told()),
         }
-        return {name: value.arrow() for name, value in found.items()}
+        amounts = {
+            "requested_mem_kib": first_known(mem / shares, pmem, vmem / shares, pvmem),
+            "used_mem_kib": said["resources_used.mem"] / given,
+            "cpu_s": said["resources_used.cput"] / given,
+        }
+        return {name: whole(value) for name, value in counts.items()} | {
+            name: real(value) for name, value in amounts.items()
+        }
 
     def _typed_memory(self) -> pa.DictionaryArray:
         """Memory as typed: of a process, of a chunk where chunks were selected, else of the job.
@@ -259,25 +261,6 @@ class _Said:
         low, high = self._spans[key]
         there: Bools = high > low
         return there
-
-
-def _first(*known: Typed) -> Typed:
-    """Of several ways to say one thing the first that a record has."""
-    values, missing = known[0].values, known[0].missing
-    for other in known[1:]:
-        values, missing = np.where(missing, other.values, values), missing & other.missing
-    return Typed(values, missing, np.zeros(len(missing), np.bool_))
-
-
-def _positive(known: Typed) -> Typed:
-    return Typed(known.values, known.missing | (known.values <= 0), known.invalid)
-
-
-def _shared(whole: Typed, procs: Typed) -> Typed:
-    """A job's amount per processor; unknown where the processors are."""
-    missing: Bools = whole.missing | procs.missing | (procs.values <= 0)
-    values: Floats = whole.values / np.where(missing, 1, procs.values)
-    return Typed(values, missing, whole.invalid)
 
 
 def _iso_dates(scanned: Scanned) -> pa.Array:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.ingest.values import Bytes, Typed
 from pipeline.kernels import called_kernel, uncounted_kernel
 
@@ -31,13 +31,13 @@ class Counts(Typed):
     nodes: Ints
     gpus: Ints
 
-    def of_nodes(self) -> Typed:
-        """The number of nodes."""
-        return Typed(self.nodes, self.missing, self.invalid)
+    def nodes_told(self) -> Floats:
+        """The number of nodes, NaN where it is unknown."""
+        return np.where(self.missing, np.nan, self.nodes)
 
-    def of_gpus(self) -> Typed:
-        """The number of GPUs; missing where there is none."""
-        return Typed(self.gpus, self.missing | (self.gpus <= 0), self.invalid)
+    def gpus_told(self) -> Floats:
+        """The number of GPUs; NaN where there is none."""
+        return np.where(self.missing | (self.gpus <= 0), np.nan, self.gpus)
 
 
 def hosts(data: Bytes, start: Ints, end: Ints) -> Counts:
