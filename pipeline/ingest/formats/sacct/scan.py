@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from pipeline.arrays import Bools, Ints, arrow, nulls, one_piece, texts
 from pipeline.ingest.formats.sacct.columns import Layout, header_layout, is_message
 from pipeline.ingest.formats.sacct.irregular_lines import Cells, Habits, is_shifted, resolve, solve
+from pipeline.ingest.lines import columns_of, line_bounds, only_lines
 from pipeline.ingest.values import decoded, truths
 
 MOST_DIGITS = 10
@@ -102,12 +102,8 @@ def last_start(data: bytes, layout: Layout) -> int:
 
 def _plain(data: bytes, layout: Layout) -> tuple[RawTable, _Lines]:
     """The lines that are a record as they stand: with the right number of cells, each beginning as its column may."""
-    characters = np.frombuffer(data, np.uint8)
-    stops = np.flatnonzero(characters == ord("\n"))
-    if not data.endswith(b"\n") and data:
-        stops = np.append(stops, len(data))
-    start = np.append(0, stops[:-1] + 1)[: len(stops)]
-    end = stops - ((stops > start) & (characters[np.maximum(stops - 1, 0)] == ord("\r")))
+    start, stop = line_bounds(data)
+    end = stop - ((stop > start) & (np.frombuffer(data + b"\n", np.uint8)[np.maximum(stop - 1, 0)] == ord("\r")))
     delimiter, text = layout.delimiter, data
     if len(delimiter) > 1:
         # Arrow takes one byte: one that stands nowhere in these lines.
@@ -115,10 +111,7 @@ def _plain(data: bytes, layout: Layout) -> tuple[RawTable, _Lines]:
             (bytes([byte]) for byte in (*range(1, 9), *range(14, 32), 127) if bytes([byte]) not in data), b"\x1f"
         )
         text = data.replace(layout.delimiter, delimiter)
-    bounds = stops
-    if text is not data:
-        bounds = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
-        bounds = bounds if len(bounds) == len(stops) else np.append(bounds, len(text))
+    starts, bounds = (start, stop) if text is data else line_bounds(text)
     places = np.flatnonzero(np.frombuffer(text, np.uint8) == delimiter[0])
     is_record = np.diff(np.searchsorted(places, bounds), prepend=0) == layout.n_delimiters
     for strange in (b"\r", *([b'"'] if layout.is_quoted else [])):
@@ -126,11 +119,7 @@ def _plain(data: bytes, layout: Layout) -> tuple[RawTable, _Lines]:
             at = np.flatnonzero(np.frombuffer(text, np.uint8) == strange[0])
             line = np.searchsorted(bounds, at)
             is_record[line[at + 1 < bounds[line]] if strange == b"\r" else line] = False
-    sizes = np.diff(bounds, prepend=-1)
-    kept = (
-        text if is_record.all() else np.frombuffer(text, np.uint8)[np.repeat(is_record, sizes)[: len(text)]].tobytes()
-    )
-    columns = _split(kept, layout, delimiter)
+    columns = _split(only_lines(text, starts, is_record), layout, delimiter)
     line = np.flatnonzero(is_record)
     is_good = _are_records(columns)
     is_record[line[~is_good]] = False
@@ -152,18 +141,10 @@ def _split(text: bytes, layout: Layout, delimiter: bytes) -> dict[str, pa.Array]
     if not text.strip():
         return {name: pa.nulls(0, pa.string()) for name in told}
     whole = text if text.isascii() else decoded(text).encode()
-    names = [str(place) for place in range(len(layout.names) + layout.is_trailing)]
-    used = sorted({str(place) for place in told.values()})
-    rows = pyarrow.csv.read_csv(
-        pa.BufferReader(pa.py_buffer(whole)),
-        pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(whole) + 1),
-        pyarrow.csv.ParseOptions(delimiter=delimiter.decode("latin-1"), quote_char=False, ignore_empty_lines=False),
-        pyarrow.csv.ConvertOptions(
-            include_columns=used, column_types=dict.fromkeys(used, pa.string()), null_values=[""],
-            strings_can_be_null=True, check_utf8=False,
-        ),
-    )  # fmt: skip
-    return {name: one_piece(rows[str(place)]) for name, place in told.items()}
+    kinds = dict.fromkeys(sorted(told.values()), pa.string())
+    n_fields = len(layout.names) + layout.is_trailing
+    found = columns_of(pa.py_buffer(whole), n_fields, kinds, delimiter.decode("latin-1"), has_nulls=True)
+    return {name: one_piece(found[place]) for name, place in told.items()}
 
 
 def _are_records(columns: dict[str, pa.Array]) -> Bools:
