@@ -92,7 +92,7 @@ def scan(data: bytes, width: int = 0, reals: Collection[int] = (), n_kept: int =
         # Looking at every byte takes longer than reading them, and few logs have odd lines.
         regular, width = _regular_lines(text, starts, ends, width)
         found = _with_regular(data, starts, ends, regular, width, reals, n_kept)
-    return found or _one_by_one(data, np.arange(len(starts)), starts, ends, width, n_kept)
+    return found or scan_lines(data, width, n_kept)
 
 
 def looks_right(head: bytes) -> bool:
@@ -175,6 +175,14 @@ def _together(parts: Sequence[Scanned]) -> Scanned:
     return replace(
         rows, bad=bad, comments=comments, width=width, n_blank=n_blank, n_long=n_long, n_short=n_short
     )  # fmt: skip
+
+
+def scan_lines(data: bytes, width: int, n_kept: int = N_FIELDS) -> Scanned:
+    """The same of any lines, one at a time."""
+    starts, ends = line_bounds(data)
+    if not width and data:
+        _, width = _regular_lines(np.frombuffer(data, np.uint8), starts, ends, 0)
+    return _one_by_one(data, np.arange(len(starts)), starts, ends, width, n_kept)
 
 
 def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int, n_kept: int) -> Scanned:
