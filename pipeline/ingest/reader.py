@@ -19,11 +19,10 @@ from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Floats, Ints, arrow, floats_of, integers, nulls, texts, unknown
+from pipeline.arrays import CATEGORY, Floats, Ints, arrow, integers, nulls, texts, unknown
 from pipeline.errors import InputError, printable
 from pipeline.ingest.sources import Block, Source, empty_source
 from pipeline.settings import IngestSettings, SiteSettings
@@ -240,11 +239,6 @@ def whole(values: Floats) -> pa.Array:
     return arrow(np.nan_to_num(values).astype(np.int64), np.isnan(values))
 
 
-def positive(values: Floats) -> Floats:
-    """The values above 0; NaN elsewhere."""
-    return np.where(values > 0, values, np.nan)
-
-
 def constant(value: str, n_rows: int) -> pa.DictionaryArray:
     """One category, over and over."""
     return pa.DictionaryArray.from_arrays(arrow(np.zeros(n_rows, np.int32)), texts([value]))
@@ -270,38 +264,6 @@ def categories(values: pa.Array, name_of: Callable[[Any], str | None]) -> pa.Dic
     is_none = np.array([name is None for name in names])
     lookup = arrow(np.array([place.get(name or "", 0) for name in names], np.int32), is_none)
     return pa.DictionaryArray.from_arrays(pc.take(lookup, encoded.indices), texts(words))
-
-
-PROCESSOR, NODE, JOB = range(3)
-_PER = ("processor", "node", "job")
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
-
-Per = npt.NDArray[np.int8]
-
-
-def requested_memory(kib: Floats, per: Per) -> pa.DictionaryArray:
-    """A category per job from the amount, KiB (NaN: unknown), and PROCESSOR, NODE or JOB."""
-    known = np.flatnonzero(np.isfinite(kib))
-    # A hash finds the few amounts of many jobs in a tenth of the time that sorting them takes.
-    amounts = arrow(kib[known]).dictionary_encode()
-    codes = integers(amounts.indices)[0] * len(_PER) + per[known]
-    met = np.flatnonzero(np.bincount(codes, minlength=1))
-    distinct = floats_of(pa.chunked_array([amounts.dictionary]))
-    pairs = sorted((float(distinct[code // len(_PER)]), int(code % len(_PER)), int(code)) for code in met if len(known))
-    place = np.zeros(len(distinct) * len(_PER) + 1, np.int32)
-    place[[code for _, _, code in pairs]] = np.arange(len(pairs))
-    indices = np.zeros(len(kib), np.int32)
-    indices[known] = place[codes]
-    words = [memory_text(amount, unit) for amount, unit, _ in pairs]
-    return pa.DictionaryArray.from_arrays(arrow(indices, ~np.isfinite(kib)), texts(words))
-
-
-def memory_text(kib: float, per: int) -> str:
-    """The amount in the largest binary unit in which it is a whole number."""
-    unit = 0
-    while kib >= 1024 and kib % 1024 == 0 and unit + 1 < len(_UNITS):
-        kib, unit = kib / 1024, unit + 1
-    return f"{kib:.15g}{_UNITS[unit]}/{_PER[per]}"
 
 
 READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'

@@ -1,11 +1,13 @@
 """Types text for all formats: numbers, durations, memory, energy, and instants in a zone with its repeated hours.
 
-Every function takes spans of one buffer, from start to end (int64 arrays), and gives one value a span; `instants` takes
-an Arrow array of texts, as `texts` makes them of spans. What is empty, or a word for "unknown", is missing. What is
-neither a value nor such a word is `invalid`: missing, too, and for the caller to set aside.
+Every function takes an Arrow array of texts and gives one value a text. What is null, or a word for "unknown", is
+missing. What is neither a value nor such a word is `invalid`: missing, too, and for the caller to set aside. Texts that
+come again are typed once.
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -17,10 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import arrays as buffers
-from pipeline.arrays import DAY_S, LATEST_S, Bools, Floats, Ints, arrow, nulls, offset_s, words_of
+from pipeline.arrays import DAY_S, LATEST_S, Bools, Floats, Ints, arrow, floats_of, nulls, offset_s, words_of
 from pipeline.errors import ConfigError, printable
-from pipeline.ingest.reader import by_word, categories
-from pipeline.kernels import called_kernel, uncounted_kernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -37,8 +37,8 @@ NO_VALUES = (4294967294.0, 4294967295.0)
 NO_KIB = 2.0**53
 """8 EiB, which no job uses; Slurm's marks for unset and infinite memory are 16 EiB less a byte or two."""
 
-NO_DIVISOR, PER_NODE, PER_CPU = 0, 1, 2
-NULL, OK, INVALID = 0, 1, 2
+PROCESSOR, NODE, JOB = range(3)
+"""What memory is counted per."""
 
 _UNKNOWN_FROM_J = 2.0**63
 """No job uses as much; NO_VAL64 and INFINITE64 are two and one below 2^64."""
@@ -63,9 +63,9 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Memory(Typed):
-    """KiB; per: PER_NODE, PER_CPU or 0 where the text does not say."""
+    """KiB; per: PROCESSOR, NODE, or JOB where the text does not say."""
 
-    per: Bytes
+    per: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,192 +83,136 @@ class Instants(Typed):
     repeat_s: Ints
 
 
-def integers(data: Bytes, start: Ints, end: Ints) -> Typed:
-    """int64: a sign or none, and up to 18 digits. Unknown, N/A and the like are null."""
-    values, kinds = np.empty(len(start), np.int64), np.empty(len(start), np.uint8)
-    _parse_integers(data, start, end, values, kinds)
-    return _typed(values, _with_words(data, start, end, kinds, NO_VALUE))
+_MOST_DIGITS = 18
+_INTEGER = r"^[+-]?\d{1,18}$"
+_DURATION = (
+    r"^(?P<minus>-?)(?:(?P<days>\d{1,18})-)?(?:(?:(?P<hours>\d{1,18}):)?(?P<minutes>\d{1,18}):)?"
+    r"(?P<seconds>\d{1,18}(?:\.\d+)?)$"
+)
+_SIZE = r"^(?P<number>\d{1,18}(?:\.\d+)?)(?P<unit>[KkMmGgTtPpEe]?)(?P<tail>(?:i?[Bb]|[Ww])?)(?P<per>[NnCc]?)$"
+_CLOCK_BYTES, _CLOCK_S = len("00:00:00"), np.array([36_000, 3_600, 0, 600, 60, 0, 10, 1])
+_KIB = {letter: 1024.0**power for power, letter in enumerate("KMGTPE")}
+_JOULES = {letter: 1000.0**power for power, letter in enumerate("KMGTPE", 1)}
+_MARK, _MARK_END = 2.0**31, 2.0**32
 
 
-def durations(data: Bytes, start: Ints, end: Ints) -> Typed:
-    """float64 seconds, NaN where null: `1-11:48:50`, `48:50`, `00:15.057`, `90.5`; UNLIMITED and the like are null."""
-    values, kinds = np.empty(len(start), np.float64), np.empty(len(start), np.uint8)
-    _parse_durations(data, start, end, values, kinds)
-    return _typed(values, _with_words(data, start, end, kinds, NO_LIMIT))
+def integers(words: pa.Array) -> Typed:
+    """int64: a sign or none, and up to 18 digits. Unknown, N/A and the like are missing."""
+    if (pc.max(pc.binary_length(words)).as_py() or 0) <= _MOST_DIGITS:
+        # Nearly all columns hold nothing but plain numbers; Arrow takes 0x1F as well.
+        with suppress(pa.ArrowInvalid):
+            values, missing = buffers.integers(words.cast(pa.int64()))
+            if not truths(pc.match_substring(words, "x")).any():
+                return Typed(values, missing, np.zeros(len(values), np.bool_))
+    distinct, place = _distinct(words)
+    is_number = pc.match_substring_regex(distinct, _INTEGER)
+    plain = pc.utf8_ltrim(pc.if_else(is_number, distinct, pa.scalar(None, pa.string())), "+").cast(pa.int64())
+    return _read(buffers.integers(plain)[0], truths(is_number), distinct, NO_VALUE, place)
 
 
-def memory(data: Bytes, start: Ints, end: Ints, plain_kib: float = 1 / 1024) -> Memory:
-    """float64 KiB, NaN where null: `31000Mn` (per node), `3000Mc` (per CPU), `62.50G`; a bare number is in `plain_kib`.
+def durations(words: pa.Array) -> Typed:
+    """float64 s, NaN where missing: `1-11:48:50`, `48:50`, `00:15.057`, `90.5`; UNLIMITED and the like are missing.
+
+    After days come hours: `2-12` is 2 days 12 hours, `2-12:30` has minutes too.
+    """
+    took_s = _clocks_s(words)
+    others = np.isnan(took_s)
+    missing, invalid = np.zeros_like(others), np.zeros_like(others)
+    if others.any():
+        distinct, place = _distinct(words.filter(arrow(others)))
+        parts = pc.extract_regex(distinct, _DURATION)
+        days, hours, minutes, seconds = (_numbers(parts, name) for name in ("days", "hours", "minutes", "seconds"))
+        n_colons = _has(parts, "hours").astype(np.int64) + _has(parts, "minutes")
+        lasted_s = (hours * 3600 + minutes * 60 + seconds) * np.where(_has(parts, "days"), 60.0 ** (2 - n_colons), 1.0)
+        lasted_s = (days * DAY_S + lasted_s) * np.where(_has(parts, "minus"), -1.0, 1.0)
+        read = _read(lasted_s, ~nulls(parts), distinct, NO_LIMIT, place)
+        took_s[others], missing[others], invalid[others] = read.values, read.missing, read.invalid
+    return Typed(took_s, missing, invalid)
+
+
+def _clocks_s(words: pa.Array) -> Floats:
+    """Seconds of the texts that are hours:minutes:seconds with two digits each, NaN of the others."""
+    data, ends = words_of(words)
+    took_s = np.full(len(words), np.nan)
+    rows = np.flatnonzero((np.diff(ends) == _CLOCK_BYTES) & ~nulls(words)) if len(words) else np.empty(0, np.int64)
+    digits = data[ends[rows, None] + np.arange(_CLOCK_BYTES)].astype(np.int64) - ord("0")
+    is_colon = np.arange(_CLOCK_BYTES) % 3 == 2
+    fits = np.where(is_colon, digits == ord(":") - ord("0"), (digits >= 0) & (digits <= 9)).all(axis=1)
+    took_s[rows[fits]] = digits[fits] @ _CLOCK_S
+    return took_s
+
+
+def memory(words: pa.Array, plain_kib: float = 1 / 1024) -> Memory:
+    """float64 KiB, NaN where missing: `31000Mn` (per node), `3000Mc` (per CPU), `62.50G`, `4gb`, `2kw` (words of 8
+    bytes); a bare number is in `plain_kib`.
 
     8 EiB and more are unknown. 2147486648M is 2^31 + 3000: Slurm's mark for memory per CPU left in the number, so 3000
     MiB per CPU.
     """
-    values, kinds, per = (
-        np.empty(len(start), np.float64),
-        np.empty(len(start), np.uint8),
-        np.empty(len(start), np.uint8),
+    distinct, place = _distinct(words)
+    parts = pc.extract_regex(distinct, _SIZE)
+    number, unit_kib = _numbers(parts, "number"), _by_letter(parts, "unit", _KIB)
+    bare_kib = np.where(_has(parts, "tail"), 1 / 1024, plain_kib)
+    unit_kib = np.where(np.isnan(unit_kib), bare_kib, unit_kib) * np.nan_to_num(
+        _by_letter(parts, "tail", {"W": 8.0}), nan=1.0
     )
-    _parse_memory(data, start, end, plain_kib, values, per, kinds)
-    typed = _typed(values, _with_words(data, start, end, kinds, NO_LIMIT))
-    with np.errstate(invalid="ignore"):
-        return Memory(values, typed.missing | (values >= NO_KIB), typed.invalid, per)
+    per = np.nan_to_num(_by_letter(parts, "per", {"C": PROCESSOR, "N": NODE}), nan=JOB)
+    # Slurm marks memory per CPU by the top bit; where 32 bits were read as 64, the mark is still in the number.
+    is_marked = (unit_kib == 1024.0) & (number >= _MARK) & (number < _MARK_END)
+    kib = (number - _MARK * is_marked) * unit_kib
+    per[is_marked] = PROCESSOR
+    typed = _read(kib, ~nulls(parts), distinct, NO_LIMIT, place)
+    return Memory(
+        typed.values,
+        typed.missing | (typed.values >= NO_KIB),
+        typed.invalid,
+        np.append(per, JOB)[place].astype(np.int8),
+    )
 
 
-def energy_j(data: Bytes, start: Ints, end: Ints) -> Typed:
-    """float64 J a span: `101630`, `4.58M` (prefixes of a thousand); 0 and Slurm's marks are null.
+def energy_j(words: pa.Array) -> Typed:
+    """float64 J a text: `101630`, `4.58M` (prefixes of a thousand); 0 and Slurm's marks are missing.
 
     Source: sacct's print.c and slurmctld's step_mgr.c (Slurm 22.05 to 25.05). A site without meters writes 0, and what
     was never gathered is NO_VAL64 or INFINITE64.
     """
-    typed = memory(data, start, end, 1.0)
-    last, factor = last_letters(data, start, end), np.ones(len(start))
-    for power, letter in enumerate(b"kmgtpe"):
-        factor[last == letter] = 1000.0 ** (power + 1) / 1024.0**power
-    values = typed.values * factor
-    with np.errstate(invalid="ignore"):
-        unmeasured = ~typed.invalid & (~(values > 0) | np.isin(values, NO_VALUES) | (values >= _UNKNOWN_FROM_J))
-    missing: Bools = typed.missing | unmeasured
-    return Typed(values, missing, typed.invalid)
+    distinct, place = _distinct(words)
+    parts = pc.extract_regex(distinct, _SIZE)
+    energy = _numbers(parts, "number") * np.nan_to_num(_by_letter(parts, "unit", _JOULES), nan=1.0)
+    typed = _read(energy, ~nulls(parts), distinct, NO_LIMIT, place)
+    unmeasured = ~(typed.values > 0) | np.isin(typed.values, NO_VALUES) | (typed.values >= _UNKNOWN_FROM_J)
+    return Typed(typed.values, typed.missing | unmeasured, typed.invalid)
 
 
-def _typed(values: Floats | Ints, kinds: Bytes) -> Typed:
-    invalid = kinds == INVALID
-    return Typed(values, invalid | (kinds == NULL), invalid)
+def _distinct(words: pa.Array) -> tuple[pa.Array, Ints]:
+    """The texts, each once, and for each row the place of its text; -1 where it is null."""
+    encoded = words.dictionary_encode()
+    return encoded.dictionary, np.where(nulls(words), -1, buffers.integers(encoded.indices)[0])
 
 
-def _with_words(data: Bytes, start: Ints, end: Ints, kinds: Bytes, words: tuple[str, ...]) -> Bytes:
-    """The kinds, with NULL where an invalid span is one of the words."""
-    strange = np.flatnonzero(kinds == INVALID)
-    if len(strange):
-        told = category(data, start[strange], end[strange])
-        kinds[strange[by_word(told, lambda word: word.lower() in words) == 1]] = NULL
-    return kinds
+def _read(values: Floats | Ints, fits: Bools, distinct: pa.Array, unknown: Sequence[str], place: Ints) -> Typed:
+    """The rows' values, from those of the distinct texts that fit; the words for unknown are missing, not invalid."""
+    is_word = truths(pc.is_in(pc.utf8_lower(distinct), buffers.texts([*unknown, ""])))
+    invalid = np.append(~fits & ~is_word, False)
+    return Typed(np.append(values, 0)[place], np.append(~fits, True)[place], invalid[place])
 
 
-def last_letters(data: Bytes, start: Ints, end: Ints) -> npt.NDArray[Any]:
-    """The last byte of each span as a small letter; 0 where it is empty."""
-    return np.where(end > start, data[np.maximum(end - 1, 0)] | 32, 0) if len(data) else np.zeros(len(start))
+def _numbers(parts: pa.StructArray, name: str) -> Floats:
+    """A part of each text as a number, 0 where it is left out; NaN in texts that do not fit."""
+    return floats_of(pc.replace_substring_regex(pc.struct_field(parts, name), "^$", "0").cast(pa.float64()))
 
 
-@uncounted_kernel
-def _parse_integers(data: Bytes, start: Ints, end: Ints, values: Ints, kinds: Bytes) -> None:
-    """Optional sign and up to 18 digits; empty is null."""
-    for row in range(start.size):
-        at, stop = start[row], end[row]
-        values[row] = 0
-        if at >= stop:
-            kinds[row] = NULL
-            continue
-        negative = data[at] == 45
-        if negative or data[at] == 43:
-            at += 1
-        value, seen = 0, 0
-        while at < stop and 48 <= data[at] <= 57 and seen < 19:
-            value = value * 10 + (data[at] - 48)
-            seen += 1
-            at += 1
-        kinds[row] = OK if at == stop and 0 < seen < 19 else INVALID
-        values[row] = -value if negative else value
+def _has(parts: pa.StructArray, name: str) -> Bools:
+    has: Bools = buffers.integers(pc.binary_length(pc.struct_field(parts, name)))[0] > 0
+    return has
 
 
-@called_kernel
-def _number(data: Bytes, at: int, stop: int) -> tuple[float, int, bool]:
-    """An unsigned decimal number (NaN of none, or over 18, digits), the place after it, and whether it has no point."""
-    digits, seen, divisor, is_whole = 0, 0, 1.0, True
-    while at < stop and 48 <= data[at] <= 57 and seen < 19:
-        digits = digits * 10 + (data[at] - 48)
-        seen += 1
-        at += 1
-    if seen and at + 1 < stop and data[at] == 46 and 48 <= data[at + 1] <= 57:
-        at, is_whole = at + 1, False
-        while at < stop and 48 <= data[at] <= 57:
-            if seen < 18:
-                digits = digits * 10 + (data[at] - 48)
-                divisor *= 10.0
-                seen += 1
-            at += 1
-    return (digits / divisor if 0 < seen < 19 else np.nan), at, is_whole
-
-
-@uncounted_kernel
-def _parse_durations(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
-    """[days-][[hours:]minutes:]seconds[.fraction], or a number of seconds, maybe after a minus; words are INVALID."""
-    for row in range(start.size):
-        at, stop = start[row], end[row]
-        values[row] = np.nan
-        if at >= stop:
-            kinds[row] = NULL
-            continue
-        negative = data[at] == 45
-        if negative:
-            at += 1
-        kinds[row] = INVALID
-        part, at, is_whole = _number(data, at, stop)
-        days, n_colons, total, has_days = 0.0, 0, 0.0, False
-        if is_whole and at < stop and data[at] == 45:
-            days, has_days = part, True
-            part, at, is_whole = _number(data, at + 1, stop)
-        while is_whole and at < stop and data[at] == 58:
-            total = (total + part) * 60.0
-            part, at, is_whole = _number(data, at + 1, stop)
-            n_colons += 1
-        total = total + part
-        # After days come hours: `2-12` is 2 days 12 hours, `2-12:30` has minutes too.
-        for _ in range(2 - n_colons if has_days else 0):
-            total *= 60.0
-        if at == stop and n_colons <= 2 and not np.isnan(total + days):
-            values[row] = -(total + days * 86400.0) if negative else total + days * 86400.0
-            kinds[row] = OK
-
-
-@uncounted_kernel
-def _parse_memory(
-    data: Bytes, start: Ints, end: Ints, plain_kib: float, values: Floats, per: Bytes, kinds: Bytes
-) -> None:
-    """Number, unit (K M G T P E, either case, maybe B or iB), n or c; `plain_kib` is the unit where none stands."""
-    for row in range(start.size):
-        at, stop = start[row], end[row]
-        values[row], per[row] = np.nan, NO_DIVISOR
-        if at >= stop:
-            kinds[row] = NULL
-            continue
-        kinds[row] = INVALID
-        value, at, _ = _number(data, at, stop)
-        unit = plain_kib
-        if at < stop:
-            scale = _scale(data[at] | 32)
-            if scale > 0:
-                unit = scale
-                at += 1
-                if at < stop and data[at] == 105:
-                    at += 1
-                if at < stop and (data[at] | 32) == 98:
-                    at += 1
-        if at < stop and (data[at] | 32) == 110:
-            per[row] = PER_NODE
-            at += 1
-        elif at < stop and (data[at] | 32) == 99:
-            per[row] = PER_CPU
-            at += 1
-        if at != stop or np.isnan(value):
-            continue
-        # Slurm marks memory per CPU by the top bit; where 32 bits were read as 64, the mark is still in the number.
-        if unit == 1024.0 and 2147483648.0 <= value < 4294967296.0:
-            value -= 2147483648.0
-            per[row] = PER_CPU
-        values[row] = value * unit
-        kinds[row] = OK
-
-
-@called_kernel
-def _scale(letter: int) -> float:
-    """KiB in a unit, by its small letter (k m g t p e); 0: no unit."""
-    size = 1.0
-    for unit in (107, 109, 103, 116, 112, 101):
-        if letter == unit:
-            return size
-        size *= 1024.0
-    return 0.0
+def _by_letter(parts: pa.StructArray, name: str, meaning: Mapping[str, float]) -> Floats:
+    """What a part's letter means, NaN where it is another or none."""
+    place, missing = buffers.integers(
+        pc.index_in(pc.utf8_upper(pc.struct_field(parts, name)), buffers.texts([*meaning]))
+    )
+    return np.where(missing, np.nan, np.array([*meaning.values()])[np.where(missing, 0, place)])
 
 
 def truths(array: pa.Array) -> Bools:
@@ -416,56 +360,16 @@ def seconds_between(start_s: Ints, end_s: Ints, is_unknown: Bools) -> Floats:
     return np.where(is_unknown, np.nan, (end_s - start_s).astype(np.float64))
 
 
-def as_bytes(data: bytes) -> Bytes:
-    """The bytes as the array that `texts` takes; not copied."""
-    return np.frombuffer(data, np.uint8)
-
-
-def category(data: Bytes, start: Ints, end: Ints) -> pa.DictionaryArray:
-    """dictionary<int32, string>, distinct values sorted; bytes that are no UTF-8 are written as escapes."""
-    return categories(texts(data, start, end), str)
-
-
-def texts(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
-    """The spans of a buffer as string, null where one is empty; bytes that are no UTF-8 are written as escapes."""
-    size = int(np.maximum(end - start, 0).sum())
-    if not size:
-        return pa.nulls(len(start), pa.string())
-    offsets, out = np.empty(len(start) + 1, np.int32), np.empty(size, np.uint8)
-    is_ascii = _gather(data, start, end, offsets, out)
-    empty = end <= start
-    array = pa.StringArray.from_buffers(
-        len(start), pa.py_buffer(offsets), pa.py_buffer(out), arrow(~empty).buffers()[1], int(empty.sum())
-    )
-    if not is_ascii:
-        try:
-            array.validate(full=True)
-        except pa.ArrowInvalid:
-            return _escaped(out.tobytes(), offsets, empty)
+def utf8(array: pa.StringArray) -> pa.StringArray:
+    """Texts, with escapes in place of bytes that are no UTF-8: whoever writes a log or Parquet need not check them."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        words = array.cast(pa.binary()).to_pylist()
+        return buffers.texts([None if word is None else decoded(word) for word in words])
     return array
 
 
 def decoded(word: bytes) -> str:
     """Text of bytes; what is no UTF-8 becomes \\x escapes."""
     return word.decode("utf-8", "backslashreplace")
-
-
-@uncounted_kernel
-def _gather(data: Bytes, start: Ints, end: Ints, offsets: npt.NDArray[np.int32], out: Bytes) -> bool:
-    """The spans' bytes end to end, and where each begins; whether all are ASCII."""
-    place, mixed = 0, np.uint8(0)
-    offsets[0] = 0
-    for row in range(start.size):
-        for at in range(start[row], end[row]):
-            out[place] = data[at]
-            mixed |= data[at]
-            place += 1
-        offsets[row + 1] = place
-    return bool(mixed < 128)
-
-
-def _escaped(data: bytes, offsets: npt.NDArray[np.int32], empty: Bools) -> pa.StringArray:
-    words = [decoded(data[low:high]) for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
-    plain = buffers.texts(words)
-    valid = arrow(~empty).buffers()[1]
-    return pa.StringArray.from_buffers(len(words), plain.buffers()[1], plain.buffers()[2], valid, int(empty.sum()))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.ingest.reader import JOB, NODE, PROCESSOR, memory_text, requested_memory
+from pipeline.ingest.jobs import memory_text, requested_memory
+from pipeline.ingest.values import JOB, NODE, PROCESSOR
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_a_value_that_the_text_reader_cannot_take_sets_its_job_aside(tmp_path: P
     jobs, unreadable, report = read(tmp_path, document(old_job(), late))
     assert jobs["job_id"].to_pylist() == ["7"]
     assert unreadable["reason"].to_pylist() == ["not_a_time"]
-    assert (report.seen.rows, report.set_aside["step"].rows) == (4, 2)
+    assert (report.seen.rows, report.set_aside["step"].rows, report.set_aside["orphan_step"].rows) == (6, 2, 2)
 
 
 @settings(deadline=None)

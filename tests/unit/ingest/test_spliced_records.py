@@ -160,16 +160,6 @@ def test_a_name_that_damage_would_leave_too_is_set_aside_with_the_reason(tmp_pat
     assert fate_of_a_name(tmp_path / "dump.txt", STATE_BEHIND, name) == ([], [AMBIGUOUS[name]])
 
 
-def test_a_damaged_first_line_does_not_change_how_a_dialect_is_read(tmp_path: Path) -> None:
-    lines = [swf(job, more=f" {{{job}}} q_long 1:ppn=4").replace("\n", "") + "\n" for job in range(1, 31)]
-    lines[0] = lines[0].replace("{1}", "{1,")
-    jobs, reasons = fates(tmp_path / "log.swf", "".join(lines))
-    assert not reasons and [job["queue"] for job in jobs][1:] == ["q_long"] * 29
-    lines[0] = lines[0].replace("1 10", "1 10 10")
-    jobs, reasons = fates(tmp_path / "log.swf", "".join(lines))
-    assert reasons == ["too_many_fields"] and [job["queue"] for job in jobs] == ["q_long"] * 29
-
-
 def test_a_pbs_record_whose_beginning_is_lost_is_set_aside(tmp_path: Path) -> None:
     record = pbs(42)
     lost = record[: record.index("user=")] + record[record.index("=1795168000 qtime") :]

@@ -276,7 +276,7 @@ def test_a_dialect_moves_fields(tmp_path: Path) -> None:
     assert (job["requested_s"], job["cpu_s"], job["nodes"], job["procs"]) == (250.0, None, 16, 16)
 
 
-@pytest.mark.parametrize("moved", [{"requested_time": 6}, {"requested_s": 0}, {"requested_s": 19}])
+@pytest.mark.parametrize("moved", [{"requested_time": 6}, {"requested_s": -1}, {"requested_s": 22}])
 def test_a_dialect_that_cannot_be_is_a_config_error(tmp_path: Path, moved: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="columns"):
         read(tmp_path, ROW + "\n", columns=moved)

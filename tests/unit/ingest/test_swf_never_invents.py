@@ -94,36 +94,12 @@ def test_a_log_that_is_one_open_line_says_what_to_do(tmp_path: Path) -> None:
     assert (jobs["job_id"].to_pylist(), unreadable["reason"].to_pylist()) == (["8"], ["no_line_end"])
 
 
-def test_the_metacentrum_dialect(tmp_path: Path) -> None:
-    base = row(procs=4, cpu_s=1, used_mem_kib=1024, requested_mem_kib=419430400, queue=-1)
-    text = f"{base} {{12,12,15,15}} q_1d 2:ppn=2:gpu=1:cl_x\n{row(job_id=8, procs=1)} {{3}} q_2h 1:ppn=4\n"
-    jobs, _, report = read(tmp_path, text)
-    first, second = jobs.to_pylist()
-    names = ("queue", "nodes", "requested_nodes", "gpus", "procs", "cpu_s", "used_mem_kib", "requested_mem_kib")
-    assert tuple(first[name] for name in names) == ("q_1d", 2, 2, 2, 4, None, None, None)
-    assert tuple(second[name] for name in names[:4]) == ("q_2h", 1, 1, None)
-    lost, *_ = read(tmp_path, text.replace("{12,12,15,15}", "{12,1215,15}"))
-    assert lost.to_pylist()[0]["nodes"] is None
-    assert any("2 lines have the 21 fields of MetaCentrum" in note for note in report.notes)
-    assert not any("more than 18" in note for note in report.notes)
-
-
-@pytest.mark.parametrize("header", ["", "; 18: used_GPUs (sum)\n; 19: soft_walltime\n; 20: required_properties\n"])
-def test_the_aleang_dialect_of_frontier(tmp_path: Path, header: str) -> None:
-    text = f"{header}{row(cpu_s=300)} 8 3600 all:excl:2x4\n{row(job_id=8)} 0 60 normal\n{row(job_id=9)} -1 60 all\n"
-    jobs, _, report = read(tmp_path, text)
-    assert jobs["gpus"].to_pylist() == [8, 0, None]
-    assert jobs["requested_nodes"].to_pylist() == [2, None, None]
-    assert jobs["cpu_s"].null_count == 3
-    note = next(note for note in report.notes if "AleaNG" in note)
-    assert "3 lines" in note and "soft walltime" in note
-
-
-def test_a_line_of_another_shape_gives_a_dialect_no_values(tmp_path: Path) -> None:
-    odd = f"{row(job_id=8)} x y z\n{row(job_id=9)} 5 6- 7\n"
-    jobs, _, report = read(tmp_path, f"{ROW} 8 3600 all\n{odd}{row(job_id=10)} 2 60 all\n{row(job_id=11)} 2 60 all\n")
-    assert jobs["gpus"].to_pylist() == [8, None, None, 2, 2]
-    assert any("2 lines have more than 18 fields" in note for note in report.notes)
+def test_fields_behind_the_standards_are_read_where_the_settings_name_them(tmp_path: Path) -> None:
+    text = f"{row(cpu_s=300)} 8 3600 all:excl:2x4\n{row(job_id=8)} 0 60 normal\n{row(job_id=9)} -1 60 all\n"
+    jobs, _, report = read(tmp_path, text, columns={"gpus": 19, "cpu_s": 0})
+    assert (jobs["gpus"].to_pylist(), jobs["cpu_s"].null_count) == ([8, 0, None], 3)
+    assert any("3 lines have more than 18 fields" in note for note in report.notes)
+    assert read(tmp_path, text)[0]["gpus"].null_count == 3
 
 
 def test_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:

@@ -10,46 +10,61 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, arrow
+from pipeline.arrays import Bools, Ints, arrow
 from pipeline.ingest import values
 from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
-from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
-from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, value_spans
-from pipeline.ingest.reader import JOB, NODE, Remarks, categories, constant, requested_memory
-from pipeline.ingest.values import Bytes, Typed
+from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, vnodes
+from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, texts_of, value_spans
+from pipeline.ingest.jobs import first_known, positive, requested_memory
+from pipeline.ingest.reader import Remarks, categories, constant, real, whole
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Typed
 from pipeline.tables import JOBS
 
 _FIRST_S, _LAST_S = 662_688_000, 1 << 33
 """PBS was first written in 1991: an instant before it has lost digits."""
 
 
-def _instant_s(data: Bytes, start: Ints, end: Ints) -> Typed:
+def _instant_s(words: pa.Array) -> Typed:
     """Epoch seconds; 0 is PBS's word for not yet."""
-    found = values.integers(data, start, end)
+    found = values.integers(words)
     is_outside = (found.values < _FIRST_S) | (found.values >= _LAST_S)
     invalid = found.invalid | (~found.missing & is_outside & (found.values != 0))
     return Typed(found.values, found.missing | invalid | (found.values <= 0), invalid)
 
 
-def _duration_s(data: Bytes, start: Ints, end: Ints) -> Typed:
-    found = values.durations(data, start, end)
+def _duration_s(words: pa.Array) -> Typed:
+    found = values.durations(words)
     is_negative = ~found.missing & (found.values < 0)
     return Typed(found.values, found.missing | is_negative, found.invalid | is_negative)
 
 
+def _size_kib(words: pa.Array) -> Typed:
+    """KiB; only Slurm says what memory is per in its size."""
+    found = values.memory(words)
+    return Typed(found.values, found.missing | (found.per != JOB), found.invalid | (found.per != JOB))
+
+
+def _category(words: pa.Array) -> pa.DictionaryArray:
+    return categories(words, str)
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
-    """read: makes typed values of its texts; column: of JOBS that takes them as they are, where no other key counts."""
+    """read: makes typed values of its texts; column: of JOBS that takes them as they are, where no other key counts.
 
-    read: Callable[[Bytes, Ints, Ints], Any] | None = None
+    counts: makes them of the texts where they stand.
+    """
+
+    read: Callable[[pa.Array], Any] | None = None
     column: str | None = None
+    counts: Callable[[Bytes, Ints, Ints], Counts] | None = None
 
 
 KEYS: Mapping[str, Key] = {
-    "user": Key(values.category, "user"),
-    "group": Key(values.category, "user_group"),
-    "queue": Key(values.category, "queue"),
-    "jobname": Key(values.texts, "job_name"),
+    "user": Key(_category, "user"),
+    "group": Key(_category, "user_group"),
+    "queue": Key(_category, "queue"),
+    "jobname": Key(lambda words: words, "job_name"),
     "ctime": Key(_instant_s, "submit_s"),
     "etime": Key(_instant_s, "eligible_s"),
     "start": Key(_instant_s, "start_s"),
@@ -58,21 +73,21 @@ KEYS: Mapping[str, Key] = {
     "Resource_List.walltime": Key(_duration_s, "requested_s"),
     "Resource_List.soft_walltime": Key(_duration_s, "limit_set_s"),
     "resources_used.walltime": Key(_duration_s, "runtime_s"),
-    "exec_host": Key(hosts),
-    "exec_vnode": Key(vnodes),
-    "exec_gpus": Key(hosts),
+    "exec_host": Key(counts=hosts),
+    "exec_vnode": Key(counts=vnodes),
+    "exec_gpus": Key(counts=hosts),
     "resource_assigned.ncpus": Key(values.integers),
     "Resource_List.ncpus": Key(values.integers),
     "Resource_List.nodect": Key(values.integers),
     "Resource_List.procs": Key(values.integers),
     "Resource_List.ngpus": Key(values.integers),
-    "Resource_List.nodes": Key(chunks),
-    "Resource_List.select": Key(chunks),
-    "Resource_List.mem": Key(size_kib),
-    "Resource_List.pmem": Key(size_kib),
-    "Resource_List.vmem": Key(size_kib),
-    "Resource_List.pvmem": Key(size_kib),
-    "resources_used.mem": Key(size_kib),
+    "Resource_List.nodes": Key(counts=chunks),
+    "Resource_List.select": Key(counts=chunks),
+    "Resource_List.mem": Key(_size_kib),
+    "Resource_List.pmem": Key(_size_kib),
+    "Resource_List.vmem": Key(_size_kib),
+    "Resource_List.pvmem": Key(_size_kib),
+    "resources_used.mem": Key(_size_kib),
     "resources_used.cput": Key(_duration_s),
     **dict.fromkeys(("account", "project", "run_count"), Key()),
     # not read, but met often, or after a text that may hold blanks
@@ -169,8 +184,8 @@ class _Said:
         found, self.broken = value_spans(scanned, list(KEYS))
         self._spans: dict[str, Ints] = dict(zip(KEYS, found, strict=True))
         self.values: dict[str, Any] = {
-            name: key.read(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.read
-        }
+            name: key.read(texts_of(scanned.data, *self._spans[name])) for name, key in KEYS.items() if key.read
+        } | {name: key.counts(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.counts}
 
     def span(self, key: str) -> Ints:
         """Start and end of a key's values; equal where there is none."""
@@ -195,36 +210,38 @@ class _Said:
     def _names(self) -> Arrays:
         """Ids, and the account charged: where there is none the project, unless it is PBS's default."""
         data = self._scanned.data
-        job_id = values.texts(data, self._scanned.id_start, self._scanned.id_end)
+        job_id = texts_of(data, self._scanned.id_start, self._scanned.id_end)
         charged = np.where(self._is_there("account"), self.span("account"), self.span("project"))
-        account = categories(values.texts(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
+        account = categories(texts_of(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
         return {"job_id": job_id, "array_id": _array_ids(job_id), "account": account}
 
     def _sizes(self) -> Arrays:
         """Counts and memory; what is per job in the log is shared out over its processors."""
-        said = self.values
+        said = {key: value.floats() for key, value in self.values.items() if isinstance(value, Typed)}
         on_hosts, on_vnodes, select, by_nodes = (
-            said[key] for key in ("exec_host", "exec_vnode", "Resource_List.select", "Resource_List.nodes")
+            self.values[key] for key in ("exec_host", "exec_vnode", "Resource_List.select", "Resource_List.nodes")
         )
-        procs = _first(on_vnodes, on_hosts, said["resource_assigned.ncpus"])
-        requested = _first(select, by_nodes, said["Resource_List.procs"], said["Resource_List.ncpus"])
-        asked = _first(said["Resource_List.ngpus"], select.of_gpus(), by_nodes.of_gpus())
+        procs = first_known(said["exec_vnode"], said["exec_host"], said["resource_assigned.ncpus"])
+        requested = first_known(*(said[f"Resource_List.{name}"] for name in ("select", "nodes", "procs", "ncpus")))
+        asked = first_known(said["Resource_List.ngpus"], select.gpus_told(), by_nodes.gpus_told())
         is_placed = self._is_there("exec_host") | self._is_there("exec_vnode")
-        given = Typed(asked.values, asked.missing | ~is_placed, asked.invalid)
-        cards = _positive(said["exec_gpus"])
-        mem, vmem = (_shared(said[f"Resource_List.{name}"], requested) for name in ("mem", "vmem"))
-        has_procs = _first(procs, requested)
-        found = {
+        mem, pmem, vmem, pvmem = (said[f"Resource_List.{name}"] for name in ("mem", "pmem", "vmem", "pvmem"))
+        given, shares = positive(first_known(procs, requested)), positive(requested)
+        counts = {
             "procs": procs,
-            "nodes": _first(on_hosts.of_nodes(), on_vnodes.of_nodes()),
-            "gpus": _first(on_vnodes.of_gpus(), cards, given),
+            "nodes": first_known(on_hosts.nodes_told(), on_vnodes.nodes_told()),
+            "gpus": first_known(on_vnodes.gpus_told(), positive(said["exec_gpus"]), np.where(is_placed, asked, np.nan)),
             "requested_procs": requested,
-            "requested_nodes": _first(said["Resource_List.nodect"], select.of_nodes(), by_nodes.of_nodes()),
-            "requested_mem_kib": _first(mem, said["Resource_List.pmem"], vmem, said["Resource_List.pvmem"]),
-            "used_mem_kib": _shared(said["resources_used.mem"], has_procs),
-            "cpu_s": _shared(said["resources_used.cput"], has_procs),
+            "requested_nodes": first_known(said["Resource_List.nodect"], select.nodes_told(), by_nodes.nodes_told()),
         }
-        return {name: value.arrow() for name, value in found.items()}
+        amounts = {
+            "requested_mem_kib": first_known(mem / shares, pmem, vmem / shares, pvmem),
+            "used_mem_kib": said["resources_used.mem"] / given,
+            "cpu_s": said["resources_used.cput"] / given,
+        }
+        return {name: whole(value) for name, value in counts.items()} | {
+            name: real(value) for name, value in amounts.items()
+        }
 
     def _typed_memory(self) -> pa.DictionaryArray:
         """Memory as typed: of a process, of a chunk where chunks were selected, else of the job.
@@ -237,32 +254,13 @@ class _Said:
         for name in ("mem", "pmem", "vmem", "pvmem"):
             size: Typed = self.values[f"Resource_List.{name}"]
             first = ~size.missing & np.isnan(kib)
-            kib[first], per[first] = size.values[first], 0 if name.startswith("p") else of_job[first]
+            kib[first], per[first] = size.values[first], PROCESSOR if name.startswith("p") else of_job[first]
         return requested_memory(np.where(per == NODE, kib / np.maximum(select.nodes, 1), kib), per)
 
     def _is_there(self, key: str) -> Bools:
         low, high = self._spans[key]
         there: Bools = high > low
         return there
-
-
-def _first(*known: Typed) -> Typed:
-    """Of several ways to say one thing the first that a record has."""
-    values, missing = known[0].values, known[0].missing
-    for other in known[1:]:
-        values, missing = np.where(missing, other.values, values), missing & other.missing
-    return Typed(values, missing, np.zeros(len(missing), np.bool_))
-
-
-def _positive(known: Typed) -> Typed:
-    return Typed(known.values, known.missing | (known.values <= 0), known.invalid)
-
-
-def _shared(whole: Typed, procs: Typed) -> Typed:
-    """A job's amount per processor; unknown where the processors are."""
-    missing: Bools = whole.missing | procs.missing | (procs.values <= 0)
-    values: Floats = whole.values / np.where(missing, 1, procs.values)
-    return Typed(values, missing, whole.invalid)
 
 
 def _iso_dates(scanned: Scanned) -> pa.Array:

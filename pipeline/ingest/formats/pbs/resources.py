@@ -1,8 +1,8 @@
 """PBS's ways to write resources: where a job ran, what it asked for, sizes in bytes or words.
 
 Source: PBS Professional 2024.1 Reference Guide, formats of exec_host, exec_vnode, select and size; TORQUE 6.1
-Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size). As in spans, a function
-takes (data, start, end) and gives one value a span.
+Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size). These texts
+are long, so a function takes spans of the buffer that they stand in, and gives one value a span.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Ints
-from pipeline.ingest import values
-from pipeline.ingest.values import INVALID, NULL, OK, Bytes, Typed
-from pipeline.kernels import uncounted
+from pipeline.arrays import Floats, Ints
+from pipeline.ingest.values import Bytes, Typed
+from pipeline.kernels import called_kernel, uncounted_kernel
 
+NULL, OK, INVALID = 0, 1, 2
 _MOST = 1_000_000_000
 """No count of processors is larger; what is larger is no count."""
 
@@ -31,13 +31,13 @@ class Counts(Typed):
     nodes: Ints
     gpus: Ints
 
-    def of_nodes(self) -> Typed:
-        """The number of nodes."""
-        return Typed(self.nodes, self.missing, self.invalid)
+    def nodes_told(self) -> Floats:
+        """The number of nodes, NaN where it is unknown."""
+        return np.where(self.missing, np.nan, self.nodes)
 
-    def of_gpus(self) -> Typed:
-        """The number of GPUs; missing where there is none."""
-        return Typed(self.gpus, self.missing | (self.gpus <= 0), self.invalid)
+    def gpus_told(self) -> Floats:
+        """The number of GPUs; NaN where there is none."""
+        return np.where(self.missing | (self.gpus <= 0), np.nan, self.gpus)
 
 
 def hosts(data: Bytes, start: Ints, end: Ints) -> Counts:
@@ -67,16 +67,6 @@ def vnodes(data: Bytes, start: Ints, end: Ints) -> Counts:
     return _chunked(data, start, end, True)
 
 
-def size_kib(data: Bytes, start: Ints, end: Ints) -> Typed:
-    """KiB: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
-    last = values.last_letters(data, start, end)
-    is_word = last == ord("w")
-    found = values.memory(data, start, end - (is_word | (last == ord("b"))))
-    # Only Slurm says what memory is per in its size.
-    is_slurms = found.per > 0
-    return Typed(found.values * np.where(is_word, 8.0, 1.0), found.missing | is_slurms, found.invalid | is_slurms)
-
-
 def _chunked(data: Bytes, start: Ints, end: Ints, is_vnode: bool) -> Counts:
     counts, kinds = np.zeros((3, len(start)), np.int64), np.empty(len(start), np.uint8)
     _chunks(data, start, end, is_vnode, counts, kinds)
@@ -88,7 +78,7 @@ def _counted(counts: Ints, kinds: Bytes) -> Counts:
     return Counts(procs, kinds != OK, kinds == INVALID, nodes, gpus)
 
 
-@uncounted
+@uncounted_kernel
 def _hosts(
     data: Bytes, start: Ints, end: Ints, seen: npt.NDArray[np.uint64], stamp: Ints, counts: Ints, kinds: Bytes
 ) -> None:
@@ -118,7 +108,7 @@ def _hosts(
         counts[0, row], counts[1, row] = n_procs, n_nodes
 
 
-@uncounted
+@called_kernel
 def _is_new(mixed: np.uint64, own: int, seen: npt.NDArray[np.uint64], stamp: Ints) -> bool:
     """Whether this row has not shown the hash before; stamps say whose a slot is, so that no row clears the table."""
     slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(seen.size - 1))
@@ -130,7 +120,7 @@ def _is_new(mixed: np.uint64, own: int, seen: npt.NDArray[np.uint64], stamp: Int
     return True
 
 
-@uncounted
+@called_kernel
 def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """How many processors `0`, `0*4`, `0-3` or `0,2-3` are, -1 where it is none of them; the place after it."""
     total = 0
@@ -150,7 +140,7 @@ def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
         at += 1
 
 
-@uncounted
+@called_kernel
 def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """A number (0 where it is larger than any count), its digits, the place after it."""
     value, n = 0, 0
@@ -161,7 +151,7 @@ def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return (value, n, at) if value <= _MOST else (0, 0, at)
 
 
-@uncounted
+@uncounted_kernel
 def _chunks(data: Bytes, start: Ints, end: Ints, is_vnode: bool, counts: Ints, kinds: Bytes) -> None:
     """Processors, chunks and GPUs of each span."""
     for row in range(start.size):
@@ -190,7 +180,7 @@ def _chunks(data: Bytes, start: Ints, end: Ints, is_vnode: bool, counts: Ints, k
         counts[0, row], counts[1, row], counts[2, row] = n_procs, n_chunks, n_gpus
 
 
-@uncounted
+@called_kernel
 def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, int, int]:
     """How often it is asked for (-1: it is no chunk), its processors (-1: it does not say), GPUs, the place after."""
     n, cpus, cards, is_first = 1, -1, 0, True
@@ -219,7 +209,7 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
     return n, cpus, cards, at
 
 
-@uncounted
+@called_kernel
 def _name(data: Bytes, low: int, high: int) -> int:
     """A resource's name as a number, its last byte in the lowest bits; 0 where it is longer than those read."""
     name = 0

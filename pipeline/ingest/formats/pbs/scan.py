@@ -9,11 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints
+from pipeline.arrays import Bools, Ints, arrow
 from pipeline.ingest.sources import MAX_LINE_BYTES
-from pipeline.ingest.values import Bytes, as_bytes
-from pipeline.kernels import uncounted
+from pipeline.ingest.values import Bytes, utf8
+from pipeline.kernels import called_kernel, uncounted_kernel
 
 REASONS = (
     "not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long", "nul_bytes",
@@ -24,14 +25,13 @@ KINDS = "QSREDAz"
 """The record types read, in the order a job goes through them; z is a suspension."""
 
 DATE_BYTES = 19
-_DATE: Bytes = as_bytes(b"00/00/0000 00:00:00;")
+_DATE: Bytes = np.frombuffer(b"00/00/0000 00:00:00;", np.uint8)
 _BLANK, _CONTINUED, _PARENT, _JOINED = range(4)
 _KIND_OF = np.full(256, -1, np.int64)
 _KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
 _CLOSED, _OPEN = -2, -1
 Words = npt.NDArray[np.uint64]
 ONES, TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_NEWLINES, _SEMICOLONS = np.uint64(10) * ONES, np.uint64(59) * ONES
 _MARKS = 3
 """Semicolons of a record; a line with more may hold two."""
 
@@ -62,13 +62,14 @@ class Scanned:
 
 def scan(data: bytes, n_lines: int) -> Scanned:
     """The records and unreadable lines of a block of n_lines lines, whole records (the last may lack its newline)."""
-    text = as_bytes(data)
+    text = np.frombuffer(data, np.uint8)
     most = n_lines + len(text) // _DATE.size
     # Pages of these arrays that are never written are never allocated.
     rows, bad = np.empty((7, most), np.int64), np.empty((most, 4), np.int64)
     counts, others = np.zeros(4, np.int64), np.zeros(256, np.int64)
-    words = text[: text.size & ~7].view(np.uint64)
-    n_rows, n_bad = _lines(text, words, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
+    ends = np.append(np.flatnonzero(text == ord("\n")), len(text))
+    n_marks = np.diff(np.searchsorted(np.flatnonzero(text == ord(";")), ends), prepend=0)
+    n_rows, n_bad = _lines(text, ends, n_marks > _MARKS, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
     lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
     lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
     named = {name: int(n) for name, n in lines.items() if n}
@@ -77,18 +78,27 @@ def scan(data: bytes, n_lines: int) -> Scanned:
     return Scanned(text, line, start, end, kind, id_start, id_end, message, bad[:n_bad], named, joined)
 
 
-@uncounted
+@uncounted_kernel
 def _lines(
-    data: Bytes, words: Words, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
+    data: Bytes,
+    ends: Ints,
+    is_long: Bools,
+    limit: int,
+    kind_of: Ints,
+    rows: Ints,
+    bad: Ints,
+    counts: Ints,
+    others: Ints,
 ) -> tuple[int, int]:
     """Rows of line, start, end, kind, id start, id end, message start; how many of them, and of bad lines.
 
-    words: the data eight bytes at a time.
+    ends: where each line ends; is_long: whether it has more semicolons than one record.
     """
     at, number, n_rows, n_bad, is_open, begun = 0, 0, 0, 0, _CLOSED, 0
     while at < data.size:
         low, reason = at, 0
-        stop, joined = _line_end(data, words, at)
+        stop = ends[number]
+        joined = _joined_record(data, at, stop) if is_long[number] else 0
         if joined:
             bad[n_bad, 0], bad[n_bad, 1], bad[n_bad, 2], bad[n_bad, 3] = number, low, joined, _CUT_SHORT
             n_bad += 1
@@ -129,36 +139,14 @@ def _lines(
     return n_rows, n_bad
 
 
-@uncounted
-def _line_end(data: Bytes, words: Words, low: int) -> tuple[int, int]:
-    """Where the line ends; where in it a second record begins (0: nowhere)."""
-    stop, n_marks = low, 0
-    while stop < data.size:
-        if stop & 7 == 0 and stop >> 3 < words.size and not _has_mark(words[stop >> 3]):
-            stop += 8
-            continue
-        if data[stop] == 10:
-            break
-        n_marks += data[stop] == 59
-        stop += 1
-    return stop, _joined_record(data, low, stop) if n_marks > _MARKS else 0
-
-
-@uncounted
-def _has_mark(word: np.uint64) -> bool:
-    """Whether a newline or a semicolon is among eight bytes: a byte that is 0 after the exclusive or sets its top."""
-    lines, marks = word ^ _NEWLINES, word ^ _SEMICOLONS
-    return bool(((lines - ONES) & ~lines | (marks - ONES) & ~marks) & TOPS)
-
-
-@uncounted
+@called_kernel
 def _after_blanks(data: Bytes, at: int, stop: int) -> int:
     while at < stop and data[at] <= 32:
         at += 1
     return at
 
 
-@uncounted
+@called_kernel
 def _joined_record(data: Bytes, low: int, stop: int) -> int:
     """Where in a line another record begins than the first; 0: nowhere."""
     for at in range(_after_blanks(data, low, stop) + 1, stop - DATE_BYTES - 2):
@@ -167,7 +155,7 @@ def _joined_record(data: Bytes, low: int, stop: int) -> int:
     return 0
 
 
-@uncounted
+@called_kernel
 def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
     if stop - at < _DATE.size:
@@ -179,7 +167,7 @@ def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@uncounted
+@called_kernel
 def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int]:
     """Reason or 0, kind (-1: of no job that is read), the id's span."""
     letter = first + DATE_BYTES + 1
@@ -201,7 +189,7 @@ def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, 
     return 0, kind, start, end
 
 
-@uncounted
+@called_kernel
 def _is_parent(data: Bytes, at: int, end: int) -> bool:
     """Whether the id is an array's own, as in 170[].server."""
     for k in range(at, end - 1):  # noqa: SIM110
@@ -210,7 +198,7 @@ def _is_parent(data: Bytes, at: int, end: int) -> bool:
     return False
 
 
-@uncounted
+@called_kernel
 def _continues(data: Bytes, first: int, stop: int) -> bool:
     """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
     for k in range(first, min(stop - 2, first + 40)):
@@ -278,7 +266,7 @@ def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools, Bools]:
     return words, sizes, is_free, is_free | np.isin(names, NAMES), is_first
 
 
-@uncounted
+@uncounted_kernel
 def _find(
     data: Bytes,
     text: Words,
@@ -336,7 +324,7 @@ def _find(
         _keep(spans, row, key, low, high, first_wins, broken)
 
 
-@uncounted
+@called_kernel
 def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, broken: Bytes) -> None:
     if key < 0 or (first_wins[key] and spans[key, 1, row] > 0):
         return
@@ -345,7 +333,7 @@ def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bool
     spans[key, 0, row], spans[key, 1, row] = low, high
 
 
-@uncounted
+@called_kernel
 def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> tuple[int, int]:
     """The key a token starts with (-1: none known), and where its value starts (0: it has no key).
 
@@ -362,7 +350,7 @@ def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: In
     return -1, at + 1
 
 
-@uncounted
+@called_kernel
 def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     """The next blank or control byte, or the end."""
     last = min(stop, 8 * text.size - 16)
@@ -380,7 +368,7 @@ def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     return min(at, stop)
 
 
-@uncounted
+@called_kernel
 def _word(text: Words, at: int) -> np.uint64:
     """The eight bytes from here on, the first in the lowest bits; the two words they lie in must be there."""
     place, shift = at >> 3, np.uint64(8 * (at & 7))
@@ -390,7 +378,7 @@ def _word(text: Words, at: int) -> np.uint64:
     return word
 
 
-@uncounted
+@called_kernel
 def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints, key: int) -> int:
     """Where the value starts if this key and = stand here; else 0."""
     if key < 0 or at + sizes[key] > stop:
@@ -407,7 +395,7 @@ def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes:
     return int(at + size)
 
 
-@uncounted
+@called_kernel
 def _is_resource(data: Bytes, at: int, stop: int) -> bool:
     """Whether the token starts with `esource` after one letter: Resource_List., resources_used., resource_assigned."""
     word = (101, 115, 111, 117, 114, 99, 101)
@@ -419,7 +407,7 @@ def _is_resource(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@uncounted
+@called_kernel
 def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> int:
     """Where a quoted text ends: at a quote that the record's end or a known key follows; 0: it is not quoted."""
     if at >= stop or data[at] != 34:
@@ -433,3 +421,16 @@ def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, s
         if after == stop or (after > k + 1 and _token(data, text, after, stop, words, sizes)[0] >= 0):
             return k
     return 0
+
+
+def texts_of(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
+    """The spans of a buffer, which follow one another, as texts; null where one is empty."""
+    is_empty = end <= start
+    if is_empty.all():
+        return pa.nulls(len(start), pa.string())
+    # Between two spans lies a text that nobody asks for: Arrow takes every other one.
+    bounds = np.empty(2 * len(start), np.int32)
+    bounds[1::2] = np.maximum.accumulate(np.where(is_empty, 0, end))
+    bounds[::2] = np.where(is_empty, bounds[1::2], start)
+    every = pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
+    return utf8(every.take(arrow(np.arange(0, len(bounds), 2), is_empty)))

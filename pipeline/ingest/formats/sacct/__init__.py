@@ -13,20 +13,18 @@ source is no such dump, and InputError says so, where none of its first 100 reco
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from pipeline.arrays import Bools, Ints
+from pipeline.arrays import Bools, Ints, integers
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.irregular_lines import Habits
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
-from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
-from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_row, unreadable_table
+from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, N_LINES, Scanned, last_start, scan_block
+from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
-from pipeline.ingest.values import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
 
 BLOCK_BYTES = 1 << 22
@@ -45,7 +43,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 def _chunks(block: Block, layouts: list[Layout], context: Context, habits: Habits) -> Iterator[Chunk]:
     """A block as chunks, one for each layout that a line in it names; `layouts` takes these in."""
     while True:
-        scanned = scan_block(block.data, layouts[-1], block.n_lines, habits)
+        scanned = scan_block(block.data, layouts[-1], habits)
         if scanned.cut is None:
             yield _chunk(scanned, block, context)
             return
@@ -59,63 +57,38 @@ def _chunks(block: Block, layouts: list[Layout], context: Context, habits: Habit
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     """A block's records typed, its steps folded where their job is beside them, and the account of its lines."""
     rows, remarks = scanned.rows, Remarks()
+    places = np.column_stack([integers(rows[name])[0] for name in (LINE, BYTE, END, N_LINES)])
     bad = np.zeros(len(rows), np.uint8)
-    bad[_may_be_cut(block, context, rows.line, rows.n_lines)] = CODE["cut_off"]
-    jobs, parts, n_folded = typed_records(replace(rows, line=rows.line + block.line), context, remarks, bad)
-    unreadable = _unreadable_rows(scanned, bad, block, context)
-    remarks.update(missing_columns(rows.slot, jobs.num_rows))
+    bad[_may_be_cut(block, context, places)] = CODE["cut_off"]
+    jobs, steps = typed_records(rows, block.line, context, remarks, bad)
+    loose = np.array([place for place, _ in scanned.unreadable], np.int64).reshape(-1, 4)
+    reasons = np.array([CODE[reason] for _, reason in scanned.unreadable], np.uint8)
+    reasons[_may_be_cut(block, context, loose) & (reasons != CODE["line_too_long"])] = CODE["cut_off"]
+    unread = np.concatenate([places[bad > 0], loose])
+    unread[:, 3] = np.concatenate([bad[bad > 0], reasons])
+    unreadable = unreadable_rows(context.source, block, unread[np.argsort(unread[:, 0], kind="stable")], REASONS)
+    remarks.update(missing_columns(rows.column_names, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
     remarks["messages"] += scanned.n_messages
     lines = {
-        "step": n_folded,
         "header": scanned.n_headers,
         "blank": scanned.n_blank,
         "comment": scanned.n_messages,
-        "continued": int(rows.n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
+        "continued": int((places[:, 3] - 1).sum() + (loose[:, 3] - 1).sum()),
     }
     said = {name: n for name, n in lines.items() if n}
-    return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=parts)
+    return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=steps)
 
 
-def _may_be_cut(block: Block, context: Context, line: Ints, n_lines: Ints) -> Bools:
-    """Which of some records, by first line in the block and number of lines, end with a line that may have been cut.
+def _may_be_cut(block: Block, context: Context, places: Ints) -> Bools:
+    """Which of some records end with a line that may have been cut.
 
     Only the source's last line can lack its end. 36 of 3600 is a number too, so nothing else tells a cut line from a
     whole one.
     """
     is_open = context.settings.last_line == "set_aside" and not block.data.endswith(b"\n")
-    may_be_cut: Bools = is_open & (line + n_lines == block.n_lines)
+    may_be_cut: Bools = is_open & (places[:, 0] + places[:, 3] == block.n_lines)
     return may_be_cut
-
-
-def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, context: Context) -> list[dict[str, object]]:
-    """UNREADABLE rows of what was no record, and of records with a value that cannot be read."""
-    loose = np.array([(own.line, own.n_lines) for own in scanned.unreadable], np.int64).reshape(-1, 2)
-    is_cut = _may_be_cut(block, context, loose[:, 0], loose[:, 1])
-    found = [
-        own._replace(reason="cut_off") if cut and own.reason != "line_too_long" else own
-        for own, cut in zip(scanned.unreadable, is_cut.tolist(), strict=True)
-    ]
-    rows = scanned.rows
-    for row in np.flatnonzero(bad).tolist():
-        line, start, n_lines = int(rows.line[row]), int(rows.at[row]), int(rows.n_lines[row])
-        found.append(Unreadable(line, start, _end(block.data, start, n_lines), n_lines, REASONS[bad[row] - 1]))
-    return [
-        unreadable_row(
-            context.source, block.line + own.line, block.offset + own.start, own.reason, block.data[own.start : own.end]
-        )
-        for own in sorted(found)
-    ]
-
-
-def _end(data: bytes, at: int, n_lines: int) -> int:
-    """Where a record of so many lines ends, its last line's end left out."""
-    for _ in range(n_lines):
-        stop = data.find(b"\n", at)
-        if stop < 0:
-            return len(data)
-        at = stop + 1
-    return stop
 
 
 _MISSING = "missing "

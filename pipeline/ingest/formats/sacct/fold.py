@@ -3,7 +3,7 @@
 A step is an attempt's where Slurm's DBIndex says so, or, without it, where the step started while the attempt ran.
 What is then left goes to the attempt of its job that started last before it, or to the only one. All records of one
 attempt (overlapping dumps) share what its steps tell. So the outcome hangs on the set of rows alone, as attempts of one
-job never run at one time; `fold_beside` does the sure part early, for steps that stand right after their job.
+job never run at one time.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats, integers, replaced, row_codes
+from pipeline.arrays import Bools, Ints, dense_codes, floats, integers, replaced, row_codes
 from pipeline.ingest.reader import Folded, real
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOB, JOBS
@@ -61,21 +61,6 @@ def belongs(steps: Attempts, jobs: Attempts) -> Bools:
     return sure
 
 
-def fold_beside(jobs: pa.Table, steps: pa.Table, owner: Ints) -> tuple[pa.Table, pa.Table]:
-    """Jobs with what surely theirs of the steps beside them tell, and the other steps.
-
-    owner: for each step, the row of the job of its id right before it, or -1.
-    """
-    if not steps.num_rows:
-        return jobs, steps
-    step, clusters = np.flatnonzero(owner >= 0), _codes(jobs, steps, ("cluster",))
-    step = step[clusters[jobs.num_rows :][step] == clusters[owner[step]]]
-    sure = step[belongs(Attempts.of(steps).take(step), Attempts.of(jobs).take(owner[step]))]
-    is_left = np.ones(steps.num_rows, np.bool_)
-    is_left[sure] = False
-    return _told(jobs, steps, sure, owner[sure]), steps.filter(arrow(is_left))
-
-
 def fold(jobs: pa.Table, steps: pa.Table, _site: SiteSettings, _settings: IngestSettings) -> Folded:
     """The jobs with what their steps tell; steps by whether they found a job.
 
@@ -89,7 +74,7 @@ def fold(jobs: pa.Table, steps: pa.Table, _site: SiteSettings, _settings: Ingest
     late = _leftovers(step, job, sure, at, attempts)
     of_steps, of_jobs = np.concatenate([step[sure], step[late]]), np.concatenate([job[sure], job[late]])
     told = _shared(_told(jobs, steps, of_steps, of_jobs), job_ids)
-    n_found = len(np.unique(of_steps))
+    n_found = int(np.count_nonzero(np.bincount(of_steps)))
     lines = {"step": n_found, "orphan_step": steps.num_rows - n_found}
     return Folded(told.select(JOBS.schema().names), {name: n for name, n in lines.items() if n})
 
@@ -115,7 +100,9 @@ def _leftovers(step: Ints, job: Ints, sure: Bools, steps: Attempts, jobs: Attemp
     That is the attempt that started last, not after the step; or any, where all of the id started at one time.
     """
     may = (steps.key[step] == _UNKNOWN) | (jobs.key[job] == _UNKNOWN)
-    pairs = np.flatnonzero(~np.isin(step, step[sure]) & may)
+    is_sure = np.zeros(len(steps.key), np.bool_)
+    is_sure[step[sure]] = True
+    pairs = np.flatnonzero(~is_sure[step] & may)
     step, start, began = step[pairs], jobs.start_s[job[pairs]], steps.start_s[step[pairs]]
     is_before = (began == _UNKNOWN) | (start <= began)
     latest, first, last = (np.full(len(steps.key), fill) for fill in (_UNKNOWN, np.iinfo(np.int64).max, _UNKNOWN))

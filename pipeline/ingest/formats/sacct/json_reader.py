@@ -20,13 +20,17 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from pipeline.arrays import arrow, texts
 from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind, first_line, is_message
+from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.records import Context, typed_records
-from pipeline.ingest.formats.sacct.scan import RawTable, end_to_end
+from pipeline.ingest.formats.sacct.scan import LINE, RawTable
 from pipeline.ingest.reader import (
+    STEPS,
     Chunk,
     Layout,
     Reader,
@@ -37,7 +41,7 @@ from pipeline.ingest.reader import (
     unreadable_table,
 )
 from pipeline.ingest.sources import Source, byte_blocks, head
-from pipeline.ingest.values import as_bytes
+from pipeline.ingest.values import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = 'sacct --json: an object with a list "jobs", each with job_id, state and time'
@@ -176,6 +180,11 @@ def encoded(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "backslashreplace")
+
+
+def _written(text: str | None) -> str | None:
+    """Text that Arrow takes, None of none; bytes that are no UTF-8 are written as escapes."""
+    return decoded(encoded(text)) if text else None
 
 
 def _depth(text: str) -> int:
@@ -417,7 +426,7 @@ class _Batch:
             self._set_aside(element, element.reason or NOT_A_JOB)
             return
         try:
-            found = _flattened(job, self.n_jobs, self.remarks)
+            found = _flattened(job, element.offset, self.remarks)
         except BadValueError:
             self._set_aside(element, BAD_VALUE)
         else:
@@ -433,21 +442,18 @@ class _Batch:
     def chunk(self, n_bytes: int) -> Chunk:
         """What has been taken in, as tables."""
         bad = np.zeros(len(self.cells), np.uint8)
-        jobs, _, n_steps = typed_records(self._rows(), self.context, self.remarks, bad)
+        jobs, steps = typed_records(self._rows(), 0, self.context, self.remarks, bad)
         for row in np.flatnonzero(bad).tolist():
             self._set_aside(self.element_of[row], records.REASONS[bad[row] - 1])
         self.unreadable.sort(key=lambda row: float(row["byte_offset"]))
         unreadable = unreadable_table(self.unreadable)
-        lines = {"step": n_steps} | ({"comment": n} if (n := self.remarks["messages"]) else {})
-        n_records = jobs.num_rows + sum(lines.values()) + unreadable.num_rows
-        return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks)
+        lines = {"comment": n} if (n := self.remarks["messages"]) else {}
+        n_records = jobs.num_rows + steps.num_rows + sum(lines.values()) + unreadable.num_rows
+        return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks, parts=steps)
 
     def _rows(self) -> RawTable:
-        slot = {what: place for place, what in enumerate(COLUMNS)}
-        cells = [[encoded(own.get(what, "")) for own in self.cells] for what in COLUMNS]
-        data, start, end = end_to_end(cells, 0)
-        line = np.array([element.line for element in self.element_of], np.int64)
-        return RawTable(as_bytes(data), slot, start, end, np.arange(len(line)), line, line, np.ones_like(line))
+        cells = {what: texts([_written(own.get(what)) for own in self.cells]) for what in COLUMNS}
+        return pa.table({**cells, LINE: arrow(np.array([element.line for element in self.element_of], np.int64))})
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
@@ -476,4 +482,6 @@ def _has(job: Json, path: str) -> bool:
         return False
 
 
-SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, layout=layout)
+SACCT_JSON = Reader(
+    "sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, parts=STEPS, fold=fold, layout=layout
+)  # fmt: skip

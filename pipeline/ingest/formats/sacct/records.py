@@ -2,32 +2,27 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, unknown
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, one_piece, unknown, words_of
 from pipeline.ingest import values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
-from pipeline.ingest.formats.sacct.fold import fold_beside
-from pipeline.ingest.formats.sacct.scan import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, RawTable, identify
-from pipeline.ingest.reader import JOB as WHOLE_JOB
+from pipeline.ingest.formats.sacct.scan import ID, LINE, MOST_DIGITS, RawTable
+from pipeline.ingest.jobs import Per, first_known, per_processor, positive, requested_memory
 from pipeline.ingest.reader import (
-    NODE,
-    PROCESSOR,
     STEPS,
     Remarks,
     by_word,
     categories,
     constant,
     jobs_table,
-    positive,
     real,
-    requested_memory,
     whole,
 )
 from pipeline.ingest.slurm_texts import (
@@ -43,7 +38,7 @@ from pipeline.ingest.slurm_texts import (
     noted_s_of,
 )
 from pipeline.ingest.sources import Source
-from pipeline.ingest.values import Bytes
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
@@ -56,6 +51,7 @@ CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 ZONE, STATE, CLUSTER = "zone ", "state ", "cluster "
 """What remarks on the zone of local times, on an unknown state and on a cluster begin with; its name follows."""
 
+_ID_PARTS = ("array_id", "het_id", "step")
 _MOST = 2.0**40
 """More of anything countable is an error in the log."""
 
@@ -82,11 +78,14 @@ class Fields:
     context: Context
     remarks: Remarks
     bad: Bytes
-    _texts: dict[str, pa.Array] = field(default_factory=dict)
 
     def has(self, what: str) -> bool:
         """Whether the dump has a column that tells this."""
-        return what in self.rows.slot
+        return what in self.rows.column_names
+
+    def text(self, what: str) -> pa.Array:
+        """A string."""
+        return one_piece(self.rows[what]) if self.has(what) else unknown(len(self.rows), pa.string())
 
     def category(self, what: str) -> pa.Array:
         """A category."""
@@ -96,28 +95,21 @@ class Fields:
             self.mark(is_other, "shifted_fields")
         return found
 
-    def text(self, what: str) -> pa.Array:
-        """A string."""
-        if what not in self._texts:
-            self._texts[what] = values.texts(self.rows.data, *self.rows.span(what))
-        return self._texts[what]
-
     def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
         """A function's value of each text, which it sees once; NaN where there is no text, or None."""
         return by_word(self.category(what), value_of)
 
     def instants(self, what: str) -> values.Instants:
         """UTC epoch seconds; those that came twice are not tallied yet."""
-        zone, day_first = self.context.site.timezone, self.context.settings.day_first
-        typed = values.instants(self.text(what), zone, day_first=day_first)
+        words, zone = self.text(what), self.context.site.timezone
+        typed = values.instants(words, zone, day_first=self.context.settings.day_first)
         self.mark(typed.has_no_date, "time_without_date")
         self.mark(typed.invalid, "not_a_time")
-        start, end = self.rows.span(what)
         if self.context.is_text:
             # So few digits are no time of an accounting log, but a number of another column.
-            self.mark(
-                (end - start <= _SHORT_DIGITS) & ~typed.missing & (typed.values < 10**_SHORT_DIGITS), "not_a_time"
-            )
+            is_short = ~typed.missing & (typed.values < 10**_SHORT_DIGITS)
+            if is_short.any():
+                self.mark(is_short & (np.diff(words_of(words)[1]) <= _SHORT_DIGITS), "not_a_time")
         self.remarks["skipped_times"] += typed.n_skipped
         self.remarks["slashed_times"] += typed.n_slashed
         self.remarks[f"{ZONE}{zone}"] += typed.n_local
@@ -125,41 +117,39 @@ class Fields:
 
     def duration(self, what: str) -> Floats:
         """Seconds, NaN where there are none."""
-        typed = values.durations(self.rows.data, *self.rows.span(what))
-        seconds = typed.floats()
-        self.mark(typed.invalid | (seconds < 0), "not_a_duration")
-        return seconds
+        typed = values.durations(self.text(what))
+        self.mark(typed.invalid | (typed.floats() < 0), "not_a_duration")
+        return typed.floats()
 
     def count(self, what: str) -> tuple[Ints, Bools]:
         """A whole number (1.50K is 1536, 10.0 is 10), and where there is none."""
-        start, end = self.rows.span(what)
-        typed = values.integers(self.rows.data, start, end)
-        counts, missing = typed.values, typed.missing
+        words = self.text(what)
+        typed = values.integers(words)
         if typed.invalid.any():
             odd = np.flatnonzero(typed.invalid)
-            scaled = values.memory(self.rows.data, start[odd], end[odd])
+            scaled = values.memory(words.take(arrow(odd)))
             is_wrong = scaled.invalid | (scaled.values > _MOST)
-            counts[odd] = np.where(scaled.missing | is_wrong, 0.0, scaled.values * 1024).astype(np.int64)
-            missing[odd] = scaled.missing
-            self.mark(np.isin(np.arange(len(counts)), odd[is_wrong]), "not_a_number")
-        return counts, missing
+            typed.values[odd] = np.where(scaled.missing | is_wrong, 0.0, scaled.values * 1024).astype(np.int64)
+            typed.missing[odd] = scaled.missing
+            self.mark(np.isin(np.arange(len(words)), odd[is_wrong]), "not_a_number")
+        return typed.values, typed.missing
 
-    def memory(self, what: str, plain_kib: float) -> tuple[Floats, Bytes]:
+    def memory(self, what: str, plain_kib: float) -> tuple[Floats, Per]:
         """KiB, NaN where there are none, and what they are counted per; sacct writes ? for a size that it lost."""
-        typed = values.memory(self.rows.data, *self.rows.span(what), plain_kib)
+        typed = values.memory(self.text(what), plain_kib)
         self.mark(typed.invalid, "not_a_memory_size")
         return typed.floats(), typed.per
 
     def energy_j(self) -> Floats:
         """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
-        typed = values.energy_j(self.rows.data, *self.rows.span("energy"))
+        typed = values.energy_j(self.text("energy"))
         self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
         return typed.floats()
 
     def exit_code(self, what: str) -> Floats:
         """The code, 128 + signal where one ended it, NaN where there is none."""
-        code, (start, end) = self.by_word(what, exit_code), self.rows.span(what)
-        self.mark(np.isnan(code) & (end > start), "not_an_exit_code")
+        code = self.by_word(what, exit_code)
+        self.mark(np.isnan(code) & ~nulls(self.text(what)), "not_an_exit_code")
         return code
 
     def mark(self, invalid: Bools, reason: str) -> None:
@@ -182,46 +172,62 @@ _AS_THEY_ARE = (
 """Columns of JOBS and EXTRAS that hold what one column of sacct does."""
 
 
-def typed_records(rows: RawTable, context: Context, remarks: Remarks, bad: Bytes) -> tuple[pa.Table, pa.Table, int]:
-    """Jobs, with what the steps beside them tell; the STEPS that are then left; how many are not.
-
-    Jobs have the columns of JOBS and EXTRAS. Records that cannot be typed are in neither table, and marked in `bad`.
-    """
-    n = len(rows)
-    kinds, owner, ends = np.empty(n, np.uint8), np.empty(n, np.int64), np.empty((3, n), np.int64)
-    identify(rows.data, *rows.span("id"), kinds, ends, owner)
-    bad[(kinds == INVALID_ID) & (bad == 0)] = CODE["no_job_id"]
+def typed_records(
+    rows: RawTable, first_line: int, context: Context, remarks: Remarks, bad: Bytes
+) -> tuple[pa.Table, pa.Table]:
+    """Jobs (JOBS and EXTRAS), and STEPS. Records that cannot be typed are in neither table, and marked in `bad`."""
+    rows, is_step = _with_ids(rows)
+    bad[nulls(rows["job_id"]) & (bad == 0)] = CODE["no_job_id"]
+    is_job = ~is_step & ~nulls(rows["job_id"])
     tables = []
-    for rows_of_kind, typed, said in ((kinds == JOB, _jobs, remarks), (kinds >= STEP, _steps, Remarks())):
-        chosen = np.flatnonzero(rows_of_kind)
-        fields = Fields(rows.take(chosen), context, said, bad[chosen])
-        table = typed(fields, ends[:, chosen], kinds[chosen])
+    for chosen, typed, said in ((is_job, _jobs, remarks), (is_step, _steps, Remarks())):
+        own = rows if chosen.all() else rows.filter(arrow(chosen)).combine_chunks()
+        fields = Fields(own, context, said, bad[chosen])
+        table = typed(fields, first_line)
         tables.append(table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table)
         bad[chosen] = fields.bad
-    is_job, is_step = (kinds == JOB) & (bad == 0), (kinds >= STEP) & (bad == 0)
-    owner = np.where((owner >= 0) & is_job[owner], np.cumsum(is_job)[owner] - 1, -1) if n else owner
     jobs, steps = tables
-    jobs, left = fold_beside(jobs, steps, owner[is_step])
-    return jobs, left, steps.num_rows - left.num_rows
+    return jobs, steps
 
 
-def _jobs(fields: Fields, ends: Matrix, _kinds: Bytes) -> pa.Table:
+def _with_ids(rows: RawTable) -> tuple[RawTable, Bools]:
+    """The rows with what their ids name: the job, its array, its heterogeneous job, the step; and which are steps."""
+    ids = one_piece(rows["id"])
+    is_odd = ~truths(pc.match_substring_regex(ids, rf"^\d{{1,{MOST_DIGITS}}}$"))
+    named = {name: ids if name == "job_id" else unknown(len(ids), pa.string()) for name in ("job_id", *_ID_PARTS)}
+    if is_odd.any():
+        parts = pc.extract_regex(ids.filter(arrow(is_odd)), ID)
+        job, number, task, component, step = (
+            pc.struct_field(parts, name) for name in ("job", "number", "task", "component", "step")
+        )
+        own = {
+            "job_id": job,
+            "array_id": pc.if_else(pc.equal(task, ""), None, number),
+            "het_id": pc.if_else(pc.equal(component, ""), None, pc.binary_join_element_wise(number, task, "")),
+            "step": pc.if_else(pc.equal(step, ""), None, step),
+        }
+        named = {name: pc.replace_with_mask(column, arrow(is_odd), own[name]) for name, column in named.items()}
+    for name, column in named.items():
+        rows = rows.append_column(name, column)
+    return rows, ~nulls(named["step"])
+
+
+def _jobs(fields: Fields, first_line: int) -> pa.Table:
     """JOBS and EXTRAS of records of jobs."""
-    n, context, start = len(fields.rows), fields.context, fields.rows.span("id")[0]
-    job_end, array_end, het_end = ends
+    n, context = len(fields.rows), fields.context
     typed = {what: _TYPERS[COLUMNS[what].kind](fields, what) for what in (*_AS_THEY_ARE, *_asked_texts(context))}
     typed |= _times(fields) | _sizes(fields)
     named = pc.value_counts(typed["cluster"].drop_null().cast(pa.string()))
     fields.remarks.update({f"{CLUSTER}{one['values']}": one["counts"] for one in named.to_pylist()})
     typed |= {
         "site": constant(context.site.name, n),
-        "job_id": values.texts(fields.rows.data, start, job_end),
-        "array_id": values.category(fields.rows.data, start, np.where(array_end < 0, start, array_end)),
-        "het_id": values.category(fields.rows.data, start, np.where(het_end < 0, start, het_end)),
+        "job_id": fields.text("job_id"),
+        "array_id": categories(fields.text("array_id"), str),
+        "het_id": categories(fields.text("het_id"), str),
         "state": _states(fields),
         **_limits(fields),
         "source_file": constant(context.source.label, n),
-        "source_line": arrow(fields.rows.line),
+        "source_line": arrow(integers(fields.rows[LINE])[0] + first_line),
     }
     return jobs_table(n, **typed)
 
@@ -235,18 +241,19 @@ def _asked_texts(context: Context) -> list[str]:
     return [name for name in ("comment", "submit_line", "work_dir") if name in asked]
 
 
-def _steps(fields: Fields, ends: Matrix, kinds: Bytes) -> pa.Table:
+def _steps(fields: Fields, _first_line: int) -> pa.Table:
     """STEPS. The exit code of .batch and .extern is the job's own and not one of its steps'."""
     code, largest_kib = fields.exit_code("exit_code"), fields.memory("max_rss", 1 / 1024)[0]
+    is_own = truths(pc.match_substring_regex(fields.text("step"), "^[0-9i]"))
     found = {
         "cluster": fields.category("cluster"),
-        "job_id": values.texts(fields.rows.data, fields.rows.span("id")[0], ends[0]),
+        "job_id": fields.text("job_id"),
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": fields.instants("start_s").arrow(),
         "max_rss_kib": real(largest_kib),
         "used_mem_kib": real(_used_kib(fields, largest_kib)),
         "energy_j": real(fields.energy_j()),
-        "derived_exit_code": whole(np.where(kinds == BATCH_STEP, np.nan, code)),
+        "derived_exit_code": whole(np.where(is_own, code, np.nan)),
     }
     return pa.table(found, schema=STEPS)
 
@@ -289,18 +296,14 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
         typed["requested_nodes"] = whole(number["requested_nodes"])
     given, placed, asked, asked_nodes = map(positive, number.values())
-    kib, per = fields.memory("requested_mem", 1024.0)
     # --mem=0 asks for all memory of a node.
-    kib = positive(kib)
-    procs = np.where(np.isnan(asked), given, asked)
-    per_node = np.where(np.isnan(placed), asked_nodes, placed) / np.where(np.isnan(given), asked, given)
-    of_job = kib / procs
+    asked_kib, per = fields.memory("requested_mem", 1024.0)
+    kib, typed_kib, typed_per = positive(asked_kib), positive(asked_kib), per
     if fields.has("typed_mem"):
         typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
         typed_kib = positive(typed_kib)
-    else:
-        # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
-        of_job, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
+    procs = first_known(asked, given)
+    own_kib = per_processor(kib, per, procs, first_known(placed, asked_nodes), first_known(given, asked))
     allocated, largest_kib = fields.category("alloc_tres"), fields.memory("max_rss", 1 / 1024)[0]
     for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
         # In a text, where two columns tell different numbers of what Slurm writes from one, fields are shifted.
@@ -312,12 +315,8 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     return typed | {
         "gpus": whole(gpus),
         "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
-        "requested_mem_kib": real(
-            np.select([per == values.PER_CPU, per == values.PER_NODE], [kib, kib * per_node], of_job)
-        ),
-        "requested_memory": _typed_memory(
-            fields, typed_kib, typed_per, np.where(np.isnan(asked_nodes), placed, asked_nodes), procs
-        ),
+        "requested_mem_kib": real(own_kib),
+        "requested_memory": _typed_memory(fields, typed_kib, typed_per, first_known(asked_nodes, placed), procs),
         "max_rss_kib": real(largest_kib),
         "used_mem_kib": real(_used_kib(fields, largest_kib) / given),
         "cpu_s": real(fields.duration("total_cpu") / given),
@@ -325,16 +324,15 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     }
 
 
-def _typed_memory(fields: Fields, kib: Floats, said_per: Bytes, nodes: Floats, procs: Floats) -> pa.Array:
+def _typed_memory(fields: Fields, kib: Floats, said_per: Per, nodes: Floats, procs: Floats) -> pa.Array:
     """Memory as typed. Slurm 21.08 and later write the job's total, for --mem as for --mem-per-cpu.
 
     Such a total is divided by processors where the submit line has --mem-per-cpu, else by the nodes asked for, as if
     it had --mem; where these are unknown it stays a job's. A cluster's default per processor reads as --mem too: the
     comparison of templates has requested_mem_kib, which is per processor, as another reading.
     """
-    is_total = (said_per != values.PER_CPU) & (said_per != values.PER_NODE)
-    per = np.where(is_total & np.isnan(nodes), WHOLE_JOB, NODE).astype(np.int8)
-    per[said_per == values.PER_CPU] = PROCESSOR
+    is_total = said_per == JOB
+    per = np.where(is_total & ~np.isnan(nodes), NODE, said_per).astype(np.int8)
     if is_total.any() and fields.has("submit_line"):
         is_per_cpu = pc.fill_null(pc.match_substring(fields.text("submit_line"), "--mem-per-cpu"), False)
         per[is_total & is_per_cpu.to_numpy(zero_copy_only=False) & ~np.isnan(procs)] = PROCESSOR

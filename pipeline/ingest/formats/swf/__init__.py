@@ -4,20 +4,19 @@ Source: S. J. Chapin et al., "Benchmarks and Standards for the Evaluation of Par
 the format's page in D. Feitelson's Parallel Workloads Archive. 18 numbers a line, separated by blanks or tabs; lines
 that start with `;` are comments, some of them `Key: value` headers; -1 is unknown.
 
-What is read although the standard does not say so: fields past the 18th, of the dialects that fields.py knows (others
-are left alone); fewer than 18, but at least 5, where most lines have no more (the others are null); fractions and
-exponents; CRLF; blank lines; comments in mid-file. A line with another number of fields than most lines of its file was
-cut or spliced, and is unreadable; so is one whose id is its own and the next line's. A last line without a line end may
-have been cut: it is set aside unless it is surely whole.
+What is read although the standard does not say so: fields 19 to 21, where ingest.columns names them; fewer than 18, but
+at least 5, where most lines have no more (the others are null); fractions and exponents; CRLF; blank lines; comments in
+mid-file. A line with another number of fields than most lines of its file was cut or spliced, and is unreadable; so is
+one whose id is its own and the next line's. A last line without a line end may have been cut: it is set aside unless it
+is surely whole.
 
 A line that cannot be read is set aside, and reading goes on; unless `max_damaged` is 0. But a source is not SWF at
 all, and InputError says so, where none of its first 100 lines other than comments and blanks can be read, or none of
 them all if they are fewer.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +26,11 @@ from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, replaced
 from pipeline.errors import printable
 from pipeline.ingest.formats.swf.fields import (
     COUNTS,
-    DIALECTS,
     NAMED_CATEGORIES,
     PLAIN_CATEGORIES,
     REALS,
-    Dialect,
     Fields,
     Header,
-    dialect_columns,
-    dialect_of,
-    extra_fields,
     field_numbers,
     short_names,
 )
@@ -51,10 +45,10 @@ from pipeline.ingest.formats.swf.scan import (
     looks_right,
     scan,
 )
+from pipeline.ingest.jobs import requested_memory
 from pipeline.ingest.reader import (
     NO_LINE_END,
     PART,
-    PROCESSOR,
     Chunk,
     Reader,
     Remarks,
@@ -62,29 +56,26 @@ from pipeline.ingest.reader import (
     constant,
     jobs_table,
     named,
-    requested_memory,
     unreadable_rows,
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, line_blocks
+from pipeline.ingest.values import PROCESSOR
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"
-Columns = dict[str, pa.Array]
-_TELLING_LINES = 25
-"""Of the first lines, the dialect of most counts: one of them may be damaged."""
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A log's chunks, one per block of the source; InputError where the source is no SWF log, or is damaged."""
     numbers = field_numbers(settings.columns)
     header, remarks = Header(), Remarks(files=1)
-    extra = _ExtraFields(numbers, settings.columns)
+    n_kept = max([N_FIELDS, *numbers.values()])
     exact = {numbers[name] for name in REALS if name in numbers}
     last_submit, width, n_shown, has_18_fields = None, 0, 0, False
     last_id = 0
     for block in line_blocks(source):
-        scanned = scan(block.data, width, exact)
+        scanned = scan(block.data, width, exact, n_kept)
         if settings.last_line == "set_aside":
             scanned = _without_open_line(scanned, block.data, remarks, has_18_fields=has_18_fields)
         ids = scanned.whole[numbers.get("job_id", 1) - 1]
@@ -93,13 +84,12 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             _without(scanned, ran_together(ids, last_id), block.data, JOINED_IDS),
         )
         width = scanned.width
-        extra.n_long += scanned.n_long
         has_18_fields = width == N_FIELDS
         has_nul = [b"\0" in block.data[start:end] for _, start, end, _ in scanned.bad.tolist()]
         scanned.bad[has_nul, 3] = NUL_BYTES
         unreadable = unreadable_rows(source, block, scanned.bad, REASONS)
         n_before = int(np.searchsorted(scanned.bad[:, 0], scanned.line[0])) if len(scanned.line) else len(unreadable)
-        jobs = _typed(scanned, block, header, extra, source, site, remarks)
+        jobs = _typed(scanned, block, header, numbers, source, site, remarks)
         last_submit = _remark(jobs, scanned, last_submit, remarks)
         status, is_null = integers(jobs["exit_code"])
         n_shown = count_statuses(status, is_null, scanned.line + block.line, source.label, remarks, n_shown)
@@ -167,42 +157,11 @@ def ran_together(ids: Ints, before: int) -> Bools:
     return are
 
 
-@dataclass(slots=True)
-class _ExtraFields:
-    """What the fields after the 18th give in a file whose first jobs tell a dialect.
-
-    numbers: the standard fields' numbers, of which the dialect takes some away; moved: names the settings place;
-    n_long: lines with more than 18 fields so far.
-    """
-
-    numbers: dict[str, int]
-    moved: Mapping[str, object]
-    n_long: int = 0
-    _dialect: Dialect | None = None
-    _is_decided: bool = field(default=False)
-
-    def columns(self, data: bytes, lines: list[int], header: Header, n_long: int, remarks: Remarks) -> Columns:
-        """Columns of these lines' jobs; none where the file is of no dialect."""
-        if not self._is_decided:
-            first = extra_fields(data, lines[:_TELLING_LINES]) if n_long else []
-            found = Counter(dialect_of(header.field_names, extra) for extra in first)
-            self._dialect, self._is_decided = max(found, key=found.__getitem__, default=None), True
-            for name in self._dialect.left_out if self._dialect else ():
-                if name not in self.moved:
-                    self.numbers.pop(name, None)
-        if self._dialect is None:
-            return {}
-        columns, n_lines = dialect_columns(self._dialect, extra_fields(data, lines))
-        remarks[f"dialect {self._dialect.name}"] += n_lines
-        remarks["long_lines"] -= n_lines
-        return {name: values for name, values in columns.items() if name not in self.moved}
-
-
 def _typed(
     scanned: Scanned,
     block: Block,
     header: Header,
-    extra: _ExtraFields,
+    numbers: Mapping[str, int],
     source: Source,
     site: SiteSettings,
     remarks: Remarks,
@@ -213,10 +172,8 @@ def _typed(
     def run(stop: int) -> None:
         nonlocal start
         if stop > start:
-            lines = scanned.line[start:stop].tolist() if scanned.n_long else []
-            given = extra.columns(block.data, lines, header, scanned.n_long, remarks)
-            fields = Fields(scanned, slice(start, stop), extra.numbers)
-            parts.append(_jobs(fields, header, source, site, block.line, given))
+            fields = Fields(scanned, slice(start, stop), numbers)
+            parts.append(_jobs(fields, header, source, site, block.line))
             remarks["floored"] += fields.n_floored()
             remarks["absolute_submits"] += (stop - start) * bool(header.is_absolute)
             remarks["jobs_without_start_time"] += (stop - start) * (header.start_s is None)
@@ -231,9 +188,7 @@ def _typed(
     return pa.concat_tables(parts) if parts else jobs_table(0)
 
 
-def _jobs(
-    fields: Fields, header: Header, source: Source, site: SiteSettings, first_line: int, given: Columns
-) -> pa.Table:
+def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, first_line: int) -> pa.Table:
     n_rows, zero_s = fields.rows.stop - fields.rows.start, header.zero_s(fields.submits())
     reals = {name: fields.real(name) for name in REALS}
     kib = floats_of(pa.chunked_array([reals["requested_mem_kib"]]))
@@ -242,7 +197,7 @@ def _jobs(
     named = {name: fields.category(name, short_names(header.names[key])) for name, key in NAMED_CATEGORIES.items()}
     return jobs_table(
         n_rows,
-        **(reals | counts | plain | named | given),
+        **(reals | counts | plain | named),
         site=constant(site.name, n_rows),
         job_id=fields.text("job_id"),
         submit_s=fields.instant(zero_s, "submit_s"),
@@ -417,17 +372,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     return [
         *status_notes(remarks, settings),
         *(sentence for holds, sentence in said if holds),
-        *(_dialect_note(dialect, remarks) for dialect in DIALECTS if remarks[f"dialect {dialect.name}"]),
     ]
-
-
-def _dialect_note(dialect: Dialect, remarks: Remarks) -> str:
-    """What the extra fields of a dialect's lines became."""
-    return (
-        f"{remarks[f'dialect {dialect.name}']} lines have the 21 fields of {dialect.name}: fields 19 to 21 give "
-        f"{', '.join(dialect.columns)}; {dialect.without_column} have no column and are left out; "
-        f"{', '.join(dialect.left_out)} are unknown, because their fields hold something else in this dialect"
-    )
 
 
 SWF = Reader("swf", EXPECTS, REASONS, ("submit_s", "start_s", "user"), looks_right, read, notes, settle)

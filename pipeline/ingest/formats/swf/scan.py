@@ -14,12 +14,14 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_DOWN, Context
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv
 
 from pipeline.arrays import Bools, Floats, Ints, floats_of, integers
+from pipeline.ingest.lines import columns_of, line_bounds, only_lines
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
-N_FIELDS = 18
+N_FIELDS, MOST_FIELDS = 18, 21
+"""Of the standard, and of the lines of some simulators, of which ingest.columns may name the last three."""
+
 MIN_FIELDS = 5
 """A job line needs its number, submit, wait, runtime and processors; a dialect may leave the later ones out."""
 
@@ -47,7 +49,6 @@ _IS_STRANGE = np.frombuffer(_PLAIN, np.uint8) == _STRANGE[0]
 
 _CACHE_BYTES = 1 << 18
 _EXACT = float(1 << 53)
-_ALL = range(1, N_FIELDS + 1)
 _WHOLE = re.compile(rb"[+-]?\d+")
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _LEADING_DIGITS = Context(prec=MAX_DIGITS, rounding=ROUND_DOWN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
@@ -57,8 +58,8 @@ _LEADING_DIGITS = Context(prec=MAX_DIGITS, rounding=ROUND_DOWN, Emin=MIN_EMIN, E
 class Scanned:
     """What stands in one block.
 
-    whole: 18 arrays of int64, each value floored, -1 in fields a short line lacks; real: 18 of float64, the value where
-    it has a fraction, else 0, empty unless `fractional` is set; line: each row's place in the block, from 0.
+    whole: an array of int64 a field, each value floored, -1 in fields a short line lacks; real: one of float64, the
+    value where it has a fraction, else 0, empty unless `fractional` is set; line: each row's place in the block from 0.
     bad: int64 (n, 4), line, start byte, end byte, reason (1 + index into REASONS). comments: int64 (n, 4), rows before
     it, line, start, end. width: how many fields each line of this file has, 0 before its first job. n_long, n_short:
     rows with more and with fewer than 18 fields.
@@ -76,21 +77,22 @@ class Scanned:
     n_short: int = 0
 
 
-def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
+def scan(data: bytes, width: int = 0, reals: Collection[int] = (), n_kept: int = N_FIELDS) -> Scanned:
     """The rows, unreadable lines and comments of a block of whole lines (the last may lack its newline).
 
-    reals: the fields (from 1) read as fractions, a hint for speed. A line with another number of fields than `width`,
-    that of most lines of the first block with jobs (at least 5), was cut or spliced, and is unreadable.
+    reals: the fields (from 1) read as fractions, a hint for speed. n_kept: how many fields are read. A line with
+    another number of fields than `width`, that of most lines of the first block with jobs (at least 5), was cut or
+    spliced, and is unreadable.
     """
     text = np.frombuffer(data, np.uint8)
-    starts, ends = _line_bounds(text)
+    starts, ends = line_bounds(data)
     regular = np.arange(_n_leading(data, starts, ends), len(starts))
-    found = _with_regular(data, starts, ends, regular, width, reals)
+    found = _with_regular(data, starts, ends, regular, width, reals, n_kept)
     if found is None:
         # Looking at every byte takes longer than reading them, and few logs have odd lines.
         regular, width = _regular_lines(text, starts, ends, width)
-        found = _with_regular(data, starts, ends, regular, width, reals)
-    return found or scan_lines(data, width)
+        found = _with_regular(data, starts, ends, regular, width, reals, n_kept)
+    return found or scan_lines(data, width, n_kept)
 
 
 def looks_right(head: bytes) -> bool:
@@ -131,7 +133,7 @@ def _begin_with_a_number(text: Bytes, begins: Bools, starts: Ints) -> Bools:
 
 
 def _with_regular(
-    data: bytes, starts: Ints, ends: Ints, regular: Ints, width: int, reals: Collection[int]
+    data: bytes, starts: Ints, ends: Ints, regular: Ints, width: int, reals: Collection[int], n_kept: int
 ) -> Scanned | None:
     """The block, these lines at once and the others one at a time; None where these are not regular all the same."""
     if not len(regular) or (ends - starts)[regular].max() > MAX_LINE_BYTES:
@@ -141,24 +143,12 @@ def _with_regular(
     odd = np.flatnonzero(is_odd)
     # Before the first of the regular lines, an odd one may be the file's first job.
     n_early = int(regular[0])
-    early = _one_by_one(data, odd[:n_early], starts, ends, width)
-    if n_early == len(odd):
-        together = data[starts[n_early] :] if n_early else data
-    else:
-        text = np.frombuffer(data, np.uint8)
-        together = text[np.repeat(~is_odd, np.diff(starts, append=len(text)))].tobytes()
-    rest = _at_once(together, regular, early.width, reals)
+    early = _one_by_one(data, odd[:n_early], starts, ends, width, n_kept)
+    together = data[starts[n_early] :] if n_early == len(odd) else only_lines(data, starts, ~is_odd)
+    rest = _at_once(together, regular, early.width, reals, n_kept)
     if rest is None:
         return None
-    return _together([early, rest, _one_by_one(data, odd[n_early:], starts, ends, rest.width)])
-
-
-def _line_bounds(text: Bytes) -> tuple[Ints, Ints]:
-    """Where each line starts and ends, its newline left out."""
-    ends = np.flatnonzero(text == 10)
-    if not len(text) or text[-1] != 10:
-        ends = np.append(ends, len(text))
-    return np.append(0, ends[:-1] + 1), ends
+    return _together([early, rest, _one_by_one(data, odd[n_early:], starts, ends, rest.width, n_kept)])
 
 
 def _together(parts: Sequence[Scanned]) -> Scanned:
@@ -172,9 +162,9 @@ def _together(parts: Sequence[Scanned]) -> Scanned:
         real = [
             np.concatenate([p.real[k] if p.fractional[k] else np.zeros(len(p.line)) for p in filled])[order]
             if fractional[k] else np.empty(0)
-            for k in range(N_FIELDS)
+            for k in range(len(rows.whole))
         ]  # fmt: skip
-        whole = [np.concatenate([part.whole[k] for part in filled])[order] for k in range(N_FIELDS)]
+        whole = [np.concatenate([part.whole[k] for part in filled])[order] for k in range(len(rows.whole))]
         rows = replace(rows, whole=whole, real=real, fractional=fractional, line=line[order])
     comments = np.concatenate([part.comments for part in parts])
     comments[:, 0] = np.searchsorted(rows.line, comments[:, 1])
@@ -187,16 +177,15 @@ def _together(parts: Sequence[Scanned]) -> Scanned:
     )  # fmt: skip
 
 
-def scan_lines(data: bytes, width: int) -> Scanned:
+def scan_lines(data: bytes, width: int, n_kept: int = N_FIELDS) -> Scanned:
     """The same of any lines, one at a time."""
-    text = np.frombuffer(data, np.uint8)
-    starts, ends = _line_bounds(text)
-    if not width and len(text):
-        _, width = _regular_lines(text, starts, ends, 0)
-    return _one_by_one(data, np.arange(len(starts)), starts, ends, width)
+    starts, ends = line_bounds(data)
+    if not width and data:
+        _, width = _regular_lines(np.frombuffer(data, np.uint8), starts, ends, 0)
+    return _one_by_one(data, np.arange(len(starts)), starts, ends, width, n_kept)
 
 
-def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int) -> Scanned:
+def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int, n_kept: int) -> Scanned:
     """Some lines of a block, by their numbers from 0."""
     rows: list[tuple[int, list[int], list[float]]] = []
     bad, comments, n_blank, n_long, n_short = [], [], 0, 0, 0
@@ -205,7 +194,8 @@ def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int
         if line[: MAX_LINE_BYTES + 1].lstrip(_BLANKS)[:1] == b";":
             comments.append((len(rows), number, start, end))
             continue
-        reason, n_fields, whole, real = (_TOO_LONG, 0, [], []) if len(line) > MAX_LINE_BYTES else _row(line, width)
+        is_short = len(line) <= MAX_LINE_BYTES
+        reason, n_fields, whole, real = _row(line, width, n_kept) if is_short else (_TOO_LONG, 0, [], [])
         if reason:
             bad.append((number, start, end, reason))
         elif not n_fields:
@@ -215,8 +205,8 @@ def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int
             width = width or n_fields
             n_long += n_fields > N_FIELDS
             n_short += n_fields < N_FIELDS
-    values = np.array([row[1] for row in rows], np.int64).reshape(-1, N_FIELDS).T
-    exact = np.array([row[2] for row in rows], np.float64).reshape(-1, N_FIELDS).T
+    values = np.array([row[1] for row in rows], np.int64).reshape(-1, n_kept).T
+    exact = np.array([row[2] for row in rows], np.float64).reshape(-1, n_kept).T
     fractional: Bools = (exact != 0).any(axis=1)
     return Scanned(
         list(values), list(exact), fractional, np.array([row[0] for row in rows], np.int64),
@@ -225,11 +215,11 @@ def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int
     )  # fmt: skip
 
 
-def _row(line: bytes, width: int) -> tuple[int, int, list[int], list[float]]:
-    """Reason or 0; how many fields (0: a blank line); the first 18 floored; each of them that has a fraction."""
+def _row(line: bytes, width: int, n_kept: int = N_FIELDS) -> tuple[int, int, list[int], list[float]]:
+    """Reason or 0; how many fields (0: a blank line); those kept, floored; each of them that has a fraction."""
     fields = line.split()
-    whole, real = [-1] * N_FIELDS, [0.0] * N_FIELDS
-    for place, token in enumerate(fields[:N_FIELDS]):
+    whole, real = [-1] * n_kept, [0.0] * n_kept
+    for place, token in enumerate(fields[:n_kept]):
         reason, whole[place], real[place] = _number(token)
         if reason:
             return reason, len(fields), whole, real
@@ -258,22 +248,22 @@ def _number(token: bytes) -> tuple[int, int, float]:
     return 0, floored, value
 
 
-def _at_once(data: bytes, line: Ints, width: int, reals: Collection[int]) -> Scanned | None:
+def _at_once(data: bytes, line: Ints, width: int, reals: Collection[int], n_kept: int) -> Scanned | None:
     """Regular lines, given by their places in the block and all their text; None where any is not regular.
 
     A number beyond what both ways of reading give alike is not.
     """
     n_fields = len(data[:1024].split(b"\n", 1)[0].split())
     text = _single_spaced(data) if n_fields >= MIN_FIELDS and n_fields == (width or n_fields) else None
-    columns = _columns(text, n_fields, reals) if text is not None else None
+    columns = _columns(text, n_fields, reals, n_kept) if text is not None else None
     if columns is None and text is not None:
         # Blanks at the end of a line look like one field more. They are rare, so looking for them first does not pay.
         tidy = _without_loose_ends(text)
-        columns = _columns(tidy, n_fields, reals) if len(tidy) < len(text) else None
-        columns = columns or _columns(tidy, n_fields, _ALL)
+        columns = _columns(tidy, n_fields, reals, n_kept) if len(tidy) < len(text) else None
+        columns = columns or _columns(tidy, n_fields, range(1, n_kept + 1), n_kept)
     if columns is None or len(columns[0][0]) != len(line) or (columns[0][0] == -1).any():
         return None
-    n_rows, n_more = len(line), max(N_FIELDS - n_fields, 0)
+    n_rows, n_more = len(line), max(n_kept - n_fields, 0)
     whole = [*columns[0], *([np.full(n_rows, -1, np.int64)] * n_more)]
     real, fractional = [*columns[1], *([np.empty(0)] * n_more)], np.append(columns[2], np.zeros(n_more, np.bool_))
     n_long, n_short = n_rows * (n_fields > N_FIELDS), n_rows * (n_fields < N_FIELDS)
@@ -313,22 +303,14 @@ def _first_spaces(text: Bytes, *, after_edge: bool) -> bytes:
     return kept.translate(_PLAIN, b"\0")
 
 
-def _columns(text: Bytes, n_fields: int, reals: Collection[int]) -> tuple[list[Ints], list[Floats], Bools] | None:
-    names = [str(number) for number in range(1, n_fields + 1)]
-    kinds = {name: pa.float64() if int(name) in reals else pa.int64() for name in names[:N_FIELDS]}
+def _columns(
+    text: Bytes, n_fields: int, reals: Collection[int], n_kept: int
+) -> tuple[list[Ints], list[Floats], Bools] | None:
+    kinds = {k: pa.float64() if k + 1 in reals else pa.int64() for k in range(min(n_fields, n_kept))}
     try:
-        table = pyarrow.csv.read_csv(
-            pa.BufferReader(pa.py_buffer(text)),
-            # One thread: the same wall-clock time here, and half the CPU time. One block: columns in one piece.
-            pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
-            pyarrow.csv.ParseOptions(delimiter=" ", quote_char=False, ignore_empty_lines=False),
-            pyarrow.csv.ConvertOptions(
-                include_columns=list(kinds), column_types=kinds, null_values=[], strings_can_be_null=False
-            ),
-        )
+        return _split([*columns_of(pa.py_buffer(text), n_fields, kinds, " ").values()])
     except pa.ArrowInvalid:
         return None
-    return _split(table.columns)
 
 
 def _split(columns: list[pa.ChunkedArray]) -> tuple[list[Ints], list[Floats], Bools] | None:

@@ -21,10 +21,8 @@ from pipeline.errors import InputError, printable
 from pipeline.ingest.formats.table import guesses, text_parts, values
 from pipeline.ingest.formats.table.guesses import Guesses, MappedColumns, guessed
 from pipeline.ingest.formats.table.text_parts import Part, first_line, names_in
+from pipeline.ingest.jobs import Per, first_known, per_processor, positive, requested_memory
 from pipeline.ingest.reader import (
-    JOB,
-    NODE,
-    PROCESSOR,
     Chunk,
     Layout,
     Reader,
@@ -33,15 +31,13 @@ from pipeline.ingest.reader import (
     constant,
     jobs_table,
     named,
-    positive,
     real,
-    requested_memory,
     unreadable_row,
     unreadable_table,
     whole,
 )
 from pipeline.ingest.sources import ARROW, PARQUET, Source, head
-from pipeline.ingest.values import PER_CPU, PER_NODE, Bytes, Memory, Typed
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Memory, Typed
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import parquet_file
 
@@ -101,7 +97,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 def _guesses(
     source: Source, names: list[str], mapped: MappedColumns, site: SiteSettings, settings: IngestSettings
 ) -> Guesses:
-    """How the columns are read, by the first rows; all rows are looked at where day and month may be swapped."""
+    """How the columns are read, by the first rows."""
     rows: list[pa.Table] = []
     for part in read_parts(source, names, mapped.used, settings):
         rows.append(part.rows)
@@ -109,9 +105,7 @@ def _guesses(
             break
     none = pa.table({name: pa.array([], pa.string()) for name in mapped.used})
     first = pa.concat_tables(rows).unify_dictionaries() if rows else none
-    dates = [] if settings.day_first else guesses.dates_in(first, mapped)
-    every = (part.rows for part in read_parts(source, names, dates, settings)) if dates else ()
-    return guesses.checked(first, mapped, site, settings, guesses.date_orders(every, dates))
+    return guesses.checked(first, mapped, site, settings)
 
 
 def _mapped(source: Source, settings: IngestSettings) -> tuple[list[str], MappedColumns]:
@@ -319,17 +313,15 @@ class Rows:
         self.remarks[f"{PARTS}{target}"] += int(np.count_nonzero(up - found > 1e-6))
         return up
 
-    def memory(self, target: str, procs: Floats, nodes: Floats) -> tuple[Floats, Floats, Bytes]:
+    def memory(self, target: str, procs: Floats, nodes: Floats) -> tuple[Floats, Floats, Per]:
         """KiB per processor (of max_rss_kib: as it stands), the amount as written, and what that is counted per."""
         typed = self.typed(target)
         kib, said = typed.floats(), self.columns[target].said if self.has(target) else None
         usual = PROCESSOR if said is None or said.column == target else JOB
-        per = np.full(len(kib), _PER[said.per] if said and said.per else usual, np.uint8)
+        per = np.full(len(kib), _PER[said.per] if said and said.per else usual, np.int8)
         if isinstance(typed, Memory):
-            per[typed.per == PER_CPU], per[typed.per == PER_NODE] = PROCESSOR, NODE
-        with np.errstate(divide="ignore", invalid="ignore"):
-            own = np.select([per == PROCESSOR, per == NODE], [kib, kib * nodes / procs], kib / procs)
-        return np.where(np.isfinite(own), own, np.nan), kib, per
+            per = np.where(typed.per == JOB, per, typed.per)
+        return per_processor(kib, per, procs, nodes), kib, per
 
     def _marked(self, read: Typed, reason: str) -> Typed:
         self.bad[read.invalid & (self.bad == 0)] = _CODE[reason]
@@ -357,10 +349,10 @@ def _times(rows: Rows) -> dict[str, pa.Array]:
     at = {name: rows.floats(name) for name in guesses.INSTANTS}
     took = {name: rows.floats(name) for name in guesses.DURATIONS if name != "cpu_s"}
     runtime_s, idle_s = took["runtime_s"], np.nan_to_num(took["suspended_s"])
-    start_s = _first_known(at["start_s"], at["submit_s"] + took["wait_s"], at["end_s"] - runtime_s - idle_s)
-    end_s = _first_known(at["end_s"], start_s + runtime_s + idle_s)
+    start_s = first_known(at["start_s"], at["submit_s"] + took["wait_s"], at["end_s"] - runtime_s - idle_s)
+    end_s = first_known(at["end_s"], start_s + runtime_s + idle_s)
     between_s = end_s - start_s - idle_s
-    runtime_s = _first_known(runtime_s, np.where(between_s >= 0, between_s, np.nan))
+    runtime_s = first_known(runtime_s, np.where(between_s >= 0, between_s, np.nan))
     submit_s = at["submit_s"] if rows.has("submit_s") else start_s
     instants = at | {"submit_s": submit_s, "start_s": start_s, "end_s": end_s}
     return {name: whole(np.floor(found)) for name, found in instants.items()} | {
@@ -374,8 +366,8 @@ def _sizes(rows: Rows) -> dict[str, pa.Array]:
     """Counts, and memory and processor time per processor."""
     number = {name: rows.counts(name) for name in guesses.COUNTS}
     number["procs"] = _procs(rows, number)
-    procs = _first_known(positive(number["procs"]), positive(number["requested_procs"]))
-    nodes = _first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
+    procs = first_known(positive(number["procs"]), positive(number["requested_procs"]))
+    nodes = first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
     found = {name: whole(one) for name, one in number.items()}
     found |= {name: whole(rows.floats(name)) for name in guesses.EXIT_CODES}
     for name in guesses.MEMORY[:2]:
@@ -385,7 +377,7 @@ def _sizes(rows: Rows) -> dict[str, pa.Array]:
             own, typed = positive(own), positive(typed)
         found[name] = real(own)
         if name == "requested_mem_kib" and rows.has(name):
-            found["requested_memory"] = requested_memory(typed, per.astype(np.int8))
+            found["requested_memory"] = requested_memory(typed, per)
     found["max_rss_kib"] = real(rows.memory("max_rss_kib", procs, nodes)[1])
     is_own = rows.has("cpu_s") and rows.columns["cpu_s"].said.column == "cpu_s"
     found["cpu_s"] = real(rows.floats("cpu_s") / (1.0 if is_own else procs))
@@ -395,7 +387,7 @@ def _sizes(rows: Rows) -> dict[str, pa.Array]:
 def _procs(rows: Rows, number: Mapping[str, Floats]) -> Floats:
     """Processors; in a row without them its nodes or else its GPUs, which is said with how many rows."""
     procs, per_node = number["procs"], rows.site.procs_per_node
-    nodes = _first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
+    nodes = first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
     lacks = ~(procs > 0) & ~(number["requested_procs"] > 0)
     kinds = {
         "nodes" if per_node is None else "procs_per_node": lacks & (nodes > 0),
@@ -437,13 +429,6 @@ def _states(array: pa.Array, *, are_slurms: bool) -> pa.Array:
         return known.get(found.lower().replace(" ", "_"), found)
 
     return categories(values.as_texts(array), term)
-
-
-def _first_known(*told: Floats) -> Floats:
-    found = told[0]
-    for other in told[1:]:
-        found = np.where(np.isnan(found), other, found)
-    return found
 
 
 TABLE = Reader(

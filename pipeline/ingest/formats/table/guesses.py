@@ -1,12 +1,12 @@
 """Which column of a table holds what, and how it is read: declared by the settings, told by a public set, or guessed.
 
-A guess from a name stands only where the rows do not contradict it. What speaks for it and against it is kept, for the
-notes and for `walltime ingest --dry-run`. The names, units and public sets are data: names.toml.
+A guess from a name stands only where the rows do not contradict it. What speaks for it is kept, for the notes and for
+`walltime ingest --dry-run`. The names, units and public sets are data: names.toml.
 """
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -205,7 +205,7 @@ _MONTHS = 12
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column that is read. factor: to the unit of JOBS (None: unknown); notes: for and against the guess."""
+    """One column that is read. factor: to the unit of JOBS (None: unknown); reasons: for the guess."""
 
     target: str
     said: LogColumn
@@ -216,7 +216,6 @@ class Column:
     zero_is_known: bool = False
     unit: str = ""
     reasons: tuple[str, ...] = ()
-    objections: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -254,12 +253,11 @@ class Column:
         return is_free and values.is_numeric(self.array(rows))
 
     def sentence(self) -> str:
-        """What it is taken for, on what evidence, and what speaks against it."""
+        """What it is taken for, and on what evidence."""
         unit = self.said.unit or self.unit
         shown = _STORED.get(unit, f" in {unit}" if unit else "")
         how = "; ".join(("guessed from its name" if self.known_by == GUESSED else self.known_by, *self.reasons))
-        but = "".join(f"; but {one}" for one in self.objections)
-        return f"{self.target} = {printable(self.said.column, 60)}{shown} ({how}{but})"
+        return f"{self.target} = {printable(self.said.column, 60)}{shown} ({how})"
 
 
 @dataclass(slots=True)
@@ -280,16 +278,15 @@ class Guesses:
             return None
         return both[1].typed(self.rows).floats() - both[0].typed(self.rows).floats()
 
-    def change(self, target: str, reason: str = "", objection: str = "", **changes: object) -> None:
-        """Note what speaks for or against a column, with what follows from it."""
+    def change(self, target: str, reason: str, **changes: object) -> None:
+        """Note what speaks for a column, or how little, with what follows from it."""
         old = self.columns[target]
-        reasons, objections = (*old.reasons, *filter(None, [reason])), (*old.objections, *filter(None, [objection]))
-        self.columns[target] = replace(old, reasons=reasons, objections=objections, **changes)  # type: ignore[arg-type]
+        self.columns[target] = replace(old, reasons=(*old.reasons, reason), **changes)  # type: ignore[arg-type]
 
     def set_unit(self, target: str, unit: str, evidence: str) -> None:
         """Read the numbers of a column in a unit, where nothing says theirs, and say so with what speaks for it."""
         if self.columns[target].is_number(self.rows):
-            self.change(target, factor=TIME_UNITS[unit], unit=unit)
+            self.columns[target] = replace(self.columns[target], factor=TIME_UNITS[unit], unit=unit)
             tail = f", in which {evidence}" if evidence else ""
             self.said.append(f"{self.columns[target].shown} is read in {unit}{tail}; {_how(target)}")
 
@@ -299,13 +296,8 @@ class Guesses:
         self.said.append(f"column {printable(column.said.column, 40)} is not taken for {target}: {why}")
 
 
-def checked(
-    rows: pa.Table, mapped: MappedColumns, site: SiteSettings, settings: IngestSettings, orders: Sequence[int] = (0, 0)
-) -> Guesses:
-    """How the columns are read, from what is declared, and for the others from the first rows of a table.
-
-    orders: how many dates of the table can only be read day first, and month first.
-    """
+def checked(rows: pa.Table, mapped: MappedColumns, site: SiteSettings, settings: IngestSettings) -> Guesses:
+    """How the columns are read, from what is declared, and for the others from the first rows of a table."""
     found = Guesses(rows, {})
     for target, said in mapped.columns.items():
         is_unknown = target in MEMORY and said.unit is None and said.column != target
@@ -313,7 +305,7 @@ def checked(
         found.columns[target] = Column(target, said, mapped.known_by[target], said.timezone or site.timezone, factor)
     _reject_unreadable(found)
     _set_epochs(found)
-    _set_date_order(found, dates_in(rows, mapped), settings, *orders)
+    _set_date_order(found, mapped, settings)
     ran_s = found.span("start_s", "end_s")
     if ran_s is not None and "suspended_s" in found.columns:
         ran_s -= np.nan_to_num(found.columns["suspended_s"].typed(rows).floats())
@@ -322,13 +314,12 @@ def checked(
     _set_span(found, "wait_s", found.span("submit_s", "start_s"), "start - submit")
     _set_span(found, "suspended_s", None, "")
     _set_span(found, "cpu_s", None, "")
-    _check_order(found)
+    _reject_late_submits(found)
     for target, column in found.columns.items():
         if target in MEMORY and column.factor is None and column.numbers(rows) is not None:
             found.said.append(f"{column.shown} holds numbers without a unit and is left unknown; {_how(target)}")
         if target == "gpus" and column.said.unit == TRES:
             found.said.append("resource 1001 of slurmdbd is read as GPUs; see `sacctmgr show tres` whether it is")
-        found.said += [f"{column.shown} is a guess, but {one}" for one in column.objections]
     return found
 
 
@@ -364,13 +355,7 @@ def _set_epochs(found: Guesses) -> None:
     if is_relative:
         found.said.append("instants are small numbers: they are read as s since the log's start, which stands at 1970")
         for target in found.columns.keys() & set(INSTANTS):
-            found.change(target, zero_is_known=True)
-
-
-def dates_in(rows: pa.Table, mapped: MappedColumns) -> list[str]:
-    """The columns of instants with dates as 02.03.2026 or 2/3/2026, in which day and month look alike."""
-    names = {mapped.columns[target].column for target in INSTANTS if target in mapped.columns}
-    return [name for name in sorted(names) if len(_date_parts(rows, name)[0])]
+            found.columns[target] = replace(found.columns[target], zero_is_known=True)
 
 
 def _date_parts(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array]:
@@ -381,21 +366,16 @@ def _date_parts(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array]:
     return found.field(0).cast(pa.int64()), found.field(1).cast(pa.int64())
 
 
-def date_orders(tables: Iterable[pa.Table], names: Sequence[str]) -> tuple[int, int]:
-    """How many dates of some columns can only be read day first, and how many only month first."""
-    n_above = np.zeros(2, np.int64)
-    for rows in tables:
-        for name in names:
-            n_above += [pc.sum(pc.greater(part, _MONTHS)).as_py() or 0 for part in _date_parts(rows, name)]
-    return int(n_above[0]), int(n_above[1])
-
-
-def _set_date_order(
-    found: Guesses, names: Sequence[str], settings: IngestSettings, n_day_first: int, n_month_first: int
-) -> None:
-    """The order of day and month, of all dates of a table; with dots the day is first where nothing tells."""
+def _set_date_order(found: Guesses, mapped: MappedColumns, settings: IngestSettings) -> None:
+    """The order of day and month in dates as 02.03.2026 or 2/3/2026; with dots the day is first where nothing tells."""
+    columns = sorted({mapped.columns[target].column for target in INSTANTS if target in mapped.columns})
+    parts = {name: _date_parts(found.rows, name) for name in columns}
+    names = [name for name in columns if len(parts[name][0])]
     if not names:
         return
+    n_day_first, n_month_first = (
+        sum(pc.sum(pc.greater(parts[name][place], _MONTHS)).as_py() or 0 for name in names) for place in (0, 1)
+    )
     texts = values.plain(found.rows[names[0]])
     mark = "." if pc.any(pc.match_substring_regex(texts, values.DOTTED)).as_py() else "/"
     if settings.day_first:
@@ -432,7 +412,7 @@ def _set_span(found: Guesses, target: str, span_s: Floats | None, span: str) -> 
     if not is_confirmed and target == "runtime_s" and column.known_by == GUESSED and _is_limit(found, span_s):
         return
     reason = f"it is {span} in {n_same:,} of {n_known:,} rows" if n_known else "no other column confirms it"
-    found.change(target, *((reason,) if is_confirmed else ("", f"{reason} only")))
+    found.change(target, reason if is_confirmed else f"{reason} only")
     found.set_unit(target, unit, f"it is {span}" if n_known and is_confirmed else "")
 
 
@@ -469,7 +449,7 @@ def _set_limit(found: Guesses, ran_s: Floats | None) -> None:
         if known.sum() >= _FEW and n_same > _ENOUGH * known.sum():
             found.reject("requested_s", f"it is the runtime in {n_same:,} of {int(known.sum()):,} rows, and no limit")
             return
-    found.change("requested_s", *(("", f"only {why}") if share < _ENOUGH else (why,)))
+    found.change("requested_s", f"only {why}" if share < _ENOUGH else why)
     found.set_unit("requested_s", unit, why if share >= _ENOUGH else "")
 
 
@@ -485,28 +465,14 @@ def _limit_unit(column: Column, rows: pa.Table, ran_s: Floats | None) -> tuple[s
     return unit, shares[unit]
 
 
-_ORDERED = (
-    ("submit_s", "eligible_s"), ("submit_s", "start_s"), ("submit_s", "end_s"), ("start_s", "end_s"),
-    ("nodes", "procs"), ("requested_nodes", "requested_procs"),
-)  # fmt: skip
-"""Pairs of which the first is never more than the second."""
-
-
-def _check_order(found: Guesses) -> None:
-    """Say where columns are in another order than they must be; a submit that is later than most starts is none."""
-    for low, high in _ORDERED:
-        if low not in found.columns or high not in found.columns:
-            continue
-        first, second = (found.columns[name].typed(found.rows).floats() for name in (low, high))
-        known = ~np.isnan(first) & (second > 0)
-        n_known, n_right = int(known.sum()), int((first[known] <= second[known]).sum())
-        count = f"not {'after' if low in INSTANTS else 'above'} {high} in {n_right:,} of {n_known:,} rows"
-        if 2 * n_right >= n_known:
-            found.change(low, count if n_known else "")
-        elif low == "submit_s" and found.columns[low].known_by == GUESSED:
-            found.reject(low, f"it is {count}")
-        elif found.columns[low].known_by == GUESSED or found.columns[high].known_by == GUESSED:
-            found.change(low, objection=f"it is {count}")
+def _reject_late_submits(found: Guesses) -> None:
+    """Reject a guessed submit that is later than most starts or ends: it is another instant."""
+    for later in ("start_s", "end_s"):
+        after_s = found.span("submit_s", later)
+        if after_s is not None and found.columns["submit_s"].known_by == GUESSED:
+            n_right, n_known = int((after_s >= 0).sum()), int((~np.isnan(after_s)).sum())
+            if 2 * n_right < n_known:
+                found.reject("submit_s", f"it is not after {later} in {n_right:,} of {n_known:,} rows")
 
 
 def _how(target: str) -> str:

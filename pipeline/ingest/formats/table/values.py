@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Ints, arrow, floats_of, integers, nulls, words_of
+from pipeline.arrays import arrow, floats_of, integers, nulls
 from pipeline.errors import InputError
 from pipeline.ingest import values as text_values
 from pipeline.ingest.reader import by_word
 from pipeline.ingest.slurm_texts import exit_code, gpus_of, resource
-from pipeline.ingest.values import Bytes, Memory, Typed, truths, utc_of_local
+from pipeline.ingest.values import Memory, Typed, truths, utc_of_local
 
 MAX_TEXT_BYTES = 1 << 29
 """Of one column in one part of a table."""
@@ -50,16 +50,7 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
         array = (array.cast(pa.binary()) if pa.types.is_string_view(array.type) else array).cast(
             pa.string(), safe=False
         )
-    return _utf8(array) if pa.types.is_string(array.type) else array
-
-
-def _utf8(array: pa.Array) -> pa.Array:
-    """Texts, with escapes in place of bytes that are no UTF-8: whoever writes Parquet need not check them."""
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return text_values.texts(*spans_of(array))
-    return array
+    return text_values.utf8(array) if pa.types.is_string(array.type) else array
 
 
 def _check_unpacked(words: pa.Array, places: pa.Array) -> None:
@@ -127,8 +118,8 @@ def instants(array: pa.Array, factor: float, zone: str, *, day_first: bool, zero
     unknown = read.missing | (values < 0) | ((values == 0) & ~np.bool_(zero_is_known))
     too_late = ~unknown & (values > _LATEST_S)
 
-    def of_texts(texts: pa.Array) -> Timed:
-        plain_times = pc.replace_substring_regex(texts, _FRACTION, r"\1")
+    def of_texts(words: pa.Array) -> Timed:
+        plain_times = pc.replace_substring_regex(words, _FRACTION, r"\1")
         slashed = pc.replace_substring_regex(plain_times, DOTTED, r"\1/\2/\3")
         typed = text_values.instants(slashed, zone, day_first=day_first)
         return Timed(typed.values.astype(np.float64), typed.missing, typed.invalid, typed.n_local)
@@ -169,7 +160,7 @@ def durations(array: pa.Array, factor: float) -> Typed:
     return _with_texts(
         found,
         array,
-        lambda texts: text_values.durations(*spans_of(pc.replace_substring_regex(texts, _PANDAS_DAYS, r"\1-"))),
+        lambda words: text_values.durations(pc.replace_substring_regex(words, _PANDAS_DAYS, r"\1-")),
     )
 
 
@@ -221,16 +212,18 @@ def memory(array: pa.Array, factor: float | None) -> Memory:
     Slurm marks a number that is per processor by its highest bit, of 64.
     """
     if _is_words(array):
-        return text_values.memory(*spans_of(array), factor or 1 / 1024)
+        return text_values.memory(array, factor or 1 / 1024)
     read = numbers(array)
-    texts = as_texts(array.cast(pa.uint64(), safe=False) if pa.types.is_integer(array.type) else array)
-    is_marked = truths(pc.match_substring_regex(texts, _PER_CPU))
-    marked = np.array([int(text) - _BIT_63 for text in texts.filter(arrow(is_marked)).to_pylist()], np.float64)
+    words = as_texts(array.cast(pa.uint64(), safe=False) if pa.types.is_integer(array.type) else array)
+    is_marked = truths(pc.match_substring_regex(words, _PER_CPU))
+    marked = np.array([int(word) - _BIT_63 for word in words.filter(arrow(is_marked)).to_pylist()], np.float64)
     values = read.values.copy()
     values[is_marked] = marked
     kib = values * (factor or 1.0)
     unknown = (read.missing & ~is_marked) | ~((kib >= 0) & (kib < text_values.NO_KIB)) | np.bool_(factor is None)
-    return Memory(kib, unknown, read.invalid, np.where(is_marked, text_values.PER_CPU, 0).astype(np.uint8))
+    return Memory(
+        kib, unknown, read.invalid, np.where(is_marked, text_values.PROCESSOR, text_values.JOB).astype(np.int8)
+    )
 
 
 def as_texts(array: pa.Array) -> pa.Array:
@@ -244,10 +237,3 @@ def as_texts(array: pa.Array) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
     text = array.cast(pa.string())
     return pc.if_else(pc.equal(pc.utf8_length(text), 0), pa.scalar(None, pa.string()), text)
-
-
-def spans_of(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
-    """The bytes of an array of texts, and where each begins and ends; nothing where it is null."""
-    data, offsets = words_of(array)
-    start, end = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
-    return data, start, np.where(nulls(array), start, end)
