@@ -89,6 +89,10 @@ def answers(
     given = questions_of(known, submit_s, state.site["timezone"], per_node)
     questions = completed(state, given)
     basis = basis_of(state, questions)
+    usual_s: list[float | None] = [
+        usual if np.isnan(own) and np.isfinite(usual) else None
+        for own, usual in zip(given.requested_s.tolist(), questions.requested_s.tolist(), strict=True)
+    ]
     gpu_types = [_named(questions, "gpu_type", place) for place in range(len(jobs))]
     # 2. Their groups' curves. Where a kind of jobs never ran on a count that its curve has, the estimator answers for
     # the nearest count that ran, and the curve gives the ratio.
@@ -121,6 +125,7 @@ def answers(
             if np.isfinite(kind_s).all():
                 own_s, advice = kind_s, curve.advice[nearest]
                 about = {"answered_by": PREDICTED, "group": curve.label, "scaled_from": None, "advice": advice}
+                usual_s[place] = None
         if (model := of_inputs[place]) is not None:
             own_s, about["answered_by"] = np.array(model), INPUTS
         by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, own_s.tolist(), strict=True)}
@@ -131,6 +136,7 @@ def answers(
             "submit_s": float(submit_s[place]), "age_s": max(float(submit_s[place]) - state.as_of_s, 0.0),
             "procs": int(questions.procs[place]), "gpus": int(np.nan_to_num(questions.gpus[place])),
             "gpu_type": gpu_types[place], "is_usual_procs": bool(np.isnan(given.procs[place])),
+            "usual_requested_s": usual_s[place],
             "unknown_names": unknown_names(state, named),
             **{name: column[place].item() for name, column in basis._asdict().items()}, **memory[place],
         })  # fmt: skip

@@ -277,7 +277,7 @@ def _meant_s(job: int, jobs: Jobs, ended: Ring) -> float:
     for back in range(_n_held(ended, key)):
         largest_s = max(largest_s, values[_nth(ended, key, back), LIMIT])
     limit_s = values[job, LIMIT] if values[job, LIMIT] > 0 else np.inf
-    return float(min(limit_s, MOST_SCALED * largest_s) if largest_s > 0 else limit_s)
+    return float(min(limit_s, MOST_SCALED * largest_s) if largest_s > 0 and limit_s < np.inf else limit_s)
 
 
 @called_kernel

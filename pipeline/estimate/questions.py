@@ -14,6 +14,9 @@ from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.jobs import TRAITS, jobs_of
 from pipeline.estimate.state import State
 
+MOST_ALIKE = 20
+"""Newest jobs alike whose requests are compared."""
+
 NEAR = 2.0
 """Requests up to this ratio apart are near one another."""
 
@@ -116,9 +119,10 @@ def _numbers(jobs: Sequence[Mapping[str, Value]], name: str) -> Floats:
 
 
 def completed(state: State, questions: History) -> History:
-    """The questions with the usual type of GPUs, processors and memory where they are unknown.
+    """The questions with the usual type of GPUs, processors, memory and requested time where they are unknown.
 
-    Each is that of the newest remembered job alike: see `_newest_alike`.
+    Each is that of the newest remembered job alike: see `_newest_alike`. A request is the one that most of the user's
+    newest jobs alike have; where their requests differ, the job keeps none.
 
     Parameters
     ----------
@@ -140,15 +144,18 @@ def completed(state: State, questions: History) -> History:
     >>> bool(found.procs[0] >= 1)
     True
     """
-    procs, memory_kib = questions.procs.copy(), questions.requested_mem_kib.copy()
+    procs, memory_kib, requested_s = (
+        one.copy() for one in (questions.procs, questions.requested_mem_kib, questions.requested_s)
+    )
     known, values = list(state.names.texts["gpu_type"]), state.jobs.values
     names, codes = [*questions.names["gpu_type"], *known], questions.codes["gpu_type"].copy()
     for job in range(len(questions)):
         has_gpus = questions.gpus[job] > 0
-        place = _newest_alike(state, questions, job, has_gpus=has_gpus)
-        if place < 0:
+        alike = _newest_alike(state, questions, job, has_gpus=has_gpus)
+        if not len(alike):
             procs[job] = 1.0 if np.isnan(procs[job]) else procs[job]
             continue
+        place = alike[-1]
         if has_gpus and names[codes[job]] == UNTOLD and UNTOLD not in known:
             codes[job] = len(questions.names["gpu_type"]) + state.jobs.codes[place, answer.GPU_TYPE]
         if np.isnan(procs[job]):
@@ -156,27 +163,34 @@ def completed(state: State, questions: History) -> History:
             procs[job] = max(np.round(each * (questions.gpus[job] if has_gpus else 1.0)), 1.0)
         if np.isnan(memory_kib[job]) and values[place, answer.MEMORY] > 0:
             memory_kib[job] = values[place, answer.MEMORY]
+        is_own = state.jobs.codes[place, answer.WHO] == _known(state, questions, job, "who") >= 0
+        limits_s, counts = np.unique(values[alike, answer.LIMIT], return_counts=True)
+        usual_s = limits_s[counts.argmax()]
+        if is_own and np.isnan(requested_s[job]) and usual_s > 0 and 2 * counts.max() >= len(alike):
+            requested_s[job] = usual_s
     return replace(
         questions,
         procs=procs,
         requested_mem_kib=memory_kib,
+        requested_s=requested_s,
         codes={**questions.codes, "gpu_type": codes},
         names={**questions.names, "gpu_type": names},
     )
 
 
-def _newest_alike(state: State, questions: History, job: int, *, has_gpus: bool) -> int:
-    """The place of the newest remembered job of the user and program, else of the user, else of the program, else of
-    any; -1: none."""
+def _newest_alike(state: State, questions: History, job: int, *, has_gpus: bool) -> Ints:
+    """The places of the newest remembered jobs of the user and program, else of the user, else of the program, else of
+    any; of the user's those on as many processors, where these are known and any ran on them."""
     codes, chosen = state.jobs.codes, (state.jobs.values[:, answer.GPUS] > 0) == has_gpus
     who, what = (_known(state, questions, job, name) for name in ("who", "what"))
     own = chosen & (codes[:, answer.WHO] == who)
     same = chosen & (codes[:, answer.PROGRAM] == what)
-    for one in (own & same, own, same, chosen):
+    sized = own & (state.jobs.values[:, answer.PROCS] == questions.procs[job])
+    for one in (sized & same, own & same, sized, own, same, chosen):
         places = np.flatnonzero(one)
         if len(places):
-            return int(places[-1])
-    return -1
+            break
+    return places[-MOST_ALIKE:]
 
 
 def _known(state: State, questions: History, job: int, name: str) -> int:

@@ -208,6 +208,9 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
 
     if found["is_usual_procs"]:
         yield f"--procs is not given: the answer is for {found['procs']:,}, as the newest similar job had."
+    if found["usual_requested_s"]:
+        usual = span(found["usual_requested_s"])
+        yield f"--requested is not given: the answer is for {usual}, as most of the newest similar jobs requested."
     if found["gpus"]:
         of_type = "" if found["gpu_type"] == UNTOLD else f" of type {found['gpu_type']}"
         yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}. Only jobs on the same GPUs are compared."

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.arrays import Floats
 from pipeline.estimate.history import history
-from pipeline.estimate.questions import questions_of
+from pipeline.estimate.questions import completed, questions_of
 from pipeline.estimate.state import estimate, learn, walltime
 from tests.rows import jobs_of
 from tests.unit.estimate.states import DAY_S, answer_of, plain
@@ -203,3 +203,19 @@ def test_the_campaign_under_way_answers_for_its_next_job() -> None:
     found = told(plain(runtime_s, submit_s=submit_s, requested_s=86_400.0))
     error = np.abs(np.log(found[:, 1] / runtime_s)).reshape(80, 6)[40:]
     assert error[:, 3:].mean() < 0.15 and error[:, 0].mean() > 0.3
+
+
+def test_a_job_without_a_request_is_not_scaled_to_the_largest_request_of_its_user() -> None:
+    """Jobs of 90 minutes request 3 h, one 2 days: without a request runtimes stay as they are."""
+    rows = plain([5400.0] * 60, requested_s=[2.0 * DAY_S, *[10_800.0] * 59])
+    assert answer_of(rows)[1] == pytest.approx(5400.0, rel=0.05)
+
+
+def test_a_question_without_a_request_gets_that_of_the_newest_job_of_its_user_on_as_many_processors() -> None:
+    rows = plain([5400.0] * 40, requested_s=10_800.0, procs=1) + plain([600.0] * 40, requested_s=1200.0, procs=8)
+    log = history(jobs_of(sorted(rows, key=lambda row: row["submit_s"])))
+    state = learn(log, float(log.end_s.max()))
+    asked = questions_of([{"user": "ada", "procs": n} for n in (1, 8)], np.full(2, state.as_of_s), "UTC")
+    assert completed(state, asked).requested_s.tolist() == [10_800.0, 1200.0]
+    others = questions_of([{"user": "bob", "procs": 1}], np.array([state.as_of_s]), "UTC")
+    assert np.isnan(completed(state, others).requested_s).all()
