@@ -235,13 +235,14 @@ def _tables(facts: Row) -> Iterator[Block]:
         "Failures of the last seven days", "failures", columns("failures"), facts["failures"],
         "Jobs that ended in the last seven days of the log. The five names with the most processor-hours lost, for "
         "each of application, account and queue, and with `--users` of user."
-        if facts["failures"] else "No job failed or reached its time limit in the last seven days of the log.",
+        if facts["failures"] else "The log names no job that failed, was cancelled or reached its time limit in its "
+        "last seven days.",
     )  # fmt: skip
     if facts["user_queues"]:
         yield from _section(
             "Users and queues", "groups", columns("users", **BY_USER), facts["user_queues"],
-            "The log has no application names. Most processor-hours first; `walltime query --user NAME` estimates a "
-            "job of one of them.",
+            "The log has no application names. Most processor-hours first. `walltime query` estimates a job of one of "
+            "them, by `--user`, `--account` or `--queue`.",
             id="users", source="walltime show jobs --csv",
         )  # fmt: skip
     else:

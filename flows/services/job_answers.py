@@ -24,7 +24,7 @@ from pipeline.arrays import DAY_S, Bools, Floats, Value, floats, integers, match
 from pipeline.axes import Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.errors import InputError, printable
-from pipeline.estimate.answer import LIMIT
+from pipeline.estimate.answer import GPUS, LIMIT
 from pipeline.estimate.estimates import PROMISE, price_now, recommended_kib
 from pipeline.estimate.history import WHO, History
 from pipeline.estimate.questions import basis_of, completed, first_text, questions_of
@@ -109,6 +109,7 @@ def answers(
                 gpus[place] = ran[place] if curve.is_of_gpus else gpus[place]
     quantiles_s = estimate(state, replace(questions, procs=procs, gpus=gpus))[:, :N_QUANTILES]
     # 3. What answers: a model over inputs, else the prediction of a kind of runs, else the estimator.
+    log_has_gpus = bool((state.jobs.values[:, GPUS] > 0).any())
     has_requests = float(np.mean(state.jobs.values[:, LIMIT] > 0)) > 0.5
     of_inputs, memory = model_answers(manifest, jobs, questions), memory_answers(manifest, known, questions)
     found = []
@@ -136,7 +137,7 @@ def answers(
             "submit_s": float(submit_s[place]), "age_s": max(float(submit_s[place]) - state.as_of_s, 0.0),
             "procs": int(questions.procs[place]), "gpus": int(np.nan_to_num(questions.gpus[place])),
             "gpu_type": gpu_types[place], "is_usual_procs": bool(np.isnan(given.procs[place])),
-            "usual_requested_s": usual_s[place],
+            "usual_requested_s": usual_s[place], "log_has_gpus": log_has_gpus,
             "unknown_names": unknown_names(state, named),
             **{name: column[place].item() for name, column in basis._asdict().items()}, **memory[place],
         })  # fmt: skip

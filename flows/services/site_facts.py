@@ -171,15 +171,18 @@ _FAILURES_SQL = """
 WITH ended AS (
     SELECT * FROM jobs
     WHERE flag IS DISTINCT FROM 'impossible_times' AND end_s BETWEEN 0 AND 7258118400),
-late AS (SELECT * FROM ended WHERE end_s > (SELECT max(end_s) FROM ended) - 7 * 86400),
+late AS (
+    SELECT *, coalesce(is_lower_bound AND requested_s > 0 AND runtime_s >= requested_s, false) AS is_stopped
+    FROM ended WHERE end_s > (SELECT max(end_s) FROM ended) - 7 * 86400),
 every AS (UNPIVOT late ON application, user, account, queue INTO NAME kind VALUE name),
 named AS (FROM every WHERE kind <> 'user' OR $users OR NOT EXISTS (FROM every WHERE kind <> 'user'))
 SELECT kind, name, count(*) AS n_jobs, count(*) FILTER (state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL')) AS n_failed,
-       count(*) FILTER (state = 'TIMEOUT') AS n_timeout, count(*) FILTER (state = 'OUT_OF_MEMORY') AS n_memory,
+       count(*) FILTER (state = 'TIMEOUT' OR is_stopped) AS n_timeout,
+       count(*) FILTER (state = 'OUT_OF_MEMORY') AS n_memory,
        count(*) FILTER (state = 'CANCELLED') AS n_cancelled,
        coalesce(sum(procs * runtime_s) FILTER (state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL', 'TIMEOUT',
-                'OUT_OF_MEMORY', 'CANCELLED')), 0) / 3600 AS proc_hours
-FROM named GROUP BY kind, name HAVING n_failed + n_timeout + n_memory > 0
+                'OUT_OF_MEMORY', 'CANCELLED') OR is_stopped), 0) / 3600 AS proc_hours
+FROM named GROUP BY kind, name HAVING n_failed + n_timeout + n_memory + n_cancelled > 0
 QUALIFY row_number() OVER (PARTITION BY kind ORDER BY proc_hours DESC, name) <= 5
 ORDER BY kind, proc_hours DESC, name"""
 WORST_DAYS = 7

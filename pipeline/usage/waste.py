@@ -215,9 +215,11 @@ def _sums(parts: Iterable[pa.Table], by: Sequence[str]) -> pa.Table:
     return found.select([*by, *(f"{name}_sum" for name in names)]).rename_columns([*by, *names])
 
 
-def _order(row: Mapping[str, Any]) -> tuple[int, float, float, bool, str]:
+def _order(row: Mapping[str, Any]) -> tuple[int, float, float, float, bool, str]:
+    """By kind; most unused first, in logs without CPU times most reserved and not used."""
     unused, name = row["unused_proc_hours"] or 0.0, row["name"]
-    return KINDS.index(row["kind"]), -unused, -row["proc_hours"], name is None, name or ""
+    reserved = 0.0 if unused else row["reserved_hours"] or 0.0
+    return KINDS.index(row["kind"]), -unused, -reserved, -row["proc_hours"], name is None, name or ""
 
 
 def _instead(needs: Iterable[pa.Table], of: str, most: float) -> dict[Row, dict[str, float]]:

@@ -213,7 +213,12 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"--requested is not given: the answer is for {usual}, as most of the newest similar jobs requested."
     if found["gpus"]:
         of_type = "" if found["gpu_type"] == UNTOLD else f" of type {found['gpu_type']}"
-        yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}. Only jobs on the same GPUs are compared."
+        compared = (
+            "Only jobs on the same GPUs are compared."
+            if found["log_has_gpus"]
+            else ("The log has no jobs with GPUs: the estimate uses jobs without.")
+        )
+        yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}. {compared}"
     if found["unknown_names"]:
         yield f"The log has no {', '.join(found['unknown_names'])}: the estimate uses jobs with other values."
     if memory_kib := found["job"].get("requested_mem_kib"):

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -18,14 +19,16 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path, read_text
 from flows.services.files.process_guards import unwinding_on_signals
+from pipeline.columns import COLUMNS
 from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
 from pipeline.publish.store import locked
-from pipeline.schema import TableKind
+from pipeline.schema import INSTANT_UNIT, TableKind
 from pipeline.storage import write_atomically, write_batches, write_text
 
 SUFFIXES, PAGE_SUFFIXES = (".parquet", ".csv"), (".html", ".htm")
 MOST_SHEET_ROWS = 1_048_575
 """Rows that a sheet of a workbook holds below its header (Excel's specifications and limits)."""
+EPOCH, SHEET_COLUMN_WIDTH = datetime(1970, 1, 1), 19  # a workbook knows no time zone; times are UTC
 _FORMULA = rf"\A *[{re.escape(''.join(FORMULA_STARTS))}]"
 _CONTROL = r"[\p{C}\p{Zl}\p{Zp}]"
 
@@ -136,15 +139,27 @@ def _write_parquet(sink: BinaryIO, found: pa.RecordBatchReader) -> None:
 def _write_xlsx(sink: BinaryIO, found: pa.RecordBatchReader) -> None:
     from xlsxwriter import Workbook  # noqa: PLC0415  (an extra)
 
-    options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-    with Workbook(sink, options | {"nan_inf_to_errors": True}) as book:
+    options: dict[str, Any] = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    options |= {"nan_inf_to_errors": True, "default_date_format": "yyyy-mm-dd hh:mm:ss"}
+    names = found.schema.names
+    is_instant = [name in COLUMNS and COLUMNS[name].unit == INSTANT_UNIT for name in names]
+    with Workbook(sink, options) as book:
         sheet = book.add_worksheet()
-        sheet.write_row(0, 0, found.schema.names)
+        sheet.set_column(0, len(names) - 1, SHEET_COLUMN_WIDTH)
+        sheet.write_row(0, 0, names)
         for place, row in enumerate(_rows(found), 1):
             if place > MOST_SHEET_ROWS:
                 raise InputError("--out", f"more than {MOST_SHEET_ROWS:,} rows", "fewer", "use --limit or .csv")
-            texts = [str(cell) if isinstance(cell, list) else cell for cell in row]
-            sheet.write_row(place, 0, [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in texts])
+            cells = [_sheet_cell(cell, is_time=is_time) for cell, is_time in zip(row, is_instant, strict=True)]
+            sheet.write_row(place, 0, cells)
+
+
+def _sheet_cell(cell: Any, *, is_time: bool) -> Any:
+    """A value as a spreadsheet takes it: instants as dates (UTC), lists as text, no text as a formula."""
+    if is_time and cell is not None:
+        return EPOCH + timedelta(seconds=cell)
+    text = str(cell) if isinstance(cell, list) else cell
+    return spreadsheet_text(text) if isinstance(text, str) else text
 
 
 SELECTION = {".csv": _write_text_csv, ".parquet": _write_parquet, ".json": _write_json, ".xlsx": _write_xlsx}
