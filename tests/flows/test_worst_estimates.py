@@ -94,3 +94,15 @@ def test_a_week_of_few_days_of_users_says_nothing_of_the_promise() -> None:
     told = {"user": user, "account": account, "submit_s": submit_s, "runtime_s": [1.0] * 300 + [15.0] * 60}
     weeks = promise_by_week(pa.table(told | ends))
     assert [(row["week"], row["n_jobs"], row["coverage_80"]) for row in weeks] == [("1970-01-05", 60, 1.0)]
+
+
+def test_a_job_is_told_by_its_id(published: Path, walltime: Walltime) -> None:
+    """The job's values are those of `jobs`, its estimate that of `errors`; an unknown id is refused."""
+    worst = json.loads(walltime("show", "errors", "--from", published, "--json", "--limit", "1").out)["shown"][0]
+    (told,) = json.loads(walltime("show", "job", worst["job_id"], "--from", published, "--json").out)
+    for name in ("runtime_s", "submit_s", "end_s", "runtime_s_q50", "why"):
+        assert told[name] == worst[name]
+    shown = walltime("show", "job", worst["job_id"], "--from", published).out
+    assert f"Job {worst['job_id']}" in shown and "Estimate at its submit:" in shown
+    assert "no job 999999" in walltime("show", "job", "999999", "--from", published).err
+    assert "expected job and an id" in walltime("show", "job", "--from", published).err

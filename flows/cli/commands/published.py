@@ -10,7 +10,20 @@ import typer
 
 from flows.cli import options as shared
 from flows.cli.options import argument, check_mode, complete_table, option
-from flows.pages.blocks import Answer, Block, Column, Exact, Facts, Grid, Listing, columns, side_by_side, text, wrote
+from flows.pages.blocks import (
+    Answer,
+    Block,
+    Column,
+    Exact,
+    Facts,
+    Grid,
+    Listing,
+    columns,
+    side_by_side,
+    span,
+    text,
+    wrote,
+)
 from flows.services.quantities import as_of_seconds, iso_time
 from pipeline.errors import InputError
 
@@ -19,11 +32,12 @@ ROWS_SHOWN = 20
 VERSION = argument("VERSION", "A version: its name, its run id, or the start of its folder's name.")
 
 
-def show(
+def show(  # noqa: PLR0911  (a return for each thing that can be shown)
     ctx: typer.Context,
     table: str | None = argument(
-        "[TABLE]", "The table to show; default: the list of tables.", None, autocompletion=complete_table
+        "[TABLE]", "The table to show, or `job`; default: the list of tables.", None, autocompletion=complete_table
     ),
+    job: str | None = argument("[ID]", "With `job`: the id of a job, whose records and estimate are shown.", None),
     given: Path | None = option(
         "--from DIR", f"{shared.FOLDER_MEANT} Or a table that walltime ingest wrote (.parquet)."
     ),
@@ -50,6 +64,7 @@ def show(
     \b
     Examples:
       walltime show
+      walltime show job 4711
       walltime show predictions --columns
       walltime show jobs --from my-site-tables --where "procs > 64" --select job_id,runtime_s --limit 5
       walltime show unreadable --from jobs.parquet --where "reason = 'no_line_end'"
@@ -63,6 +78,14 @@ def show(
     from flows.services.published.published_folder import published_folder
     from pipeline.publish import reading
 
+    if (table == "job") != (job is not None):
+        raise InputError("show", f"{table or 'no table'} and {job or 'no id'}", "job and an id, as in show job 4711")
+    if job is not None:
+        from flows.services.published.worst_estimates import story_of_job
+
+        with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
+            records = story_of_job(manifest, job)
+        return Answer(records, (block for record in records for block in view_story(record)))
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:
         described = browse.described_tables(table)
@@ -96,6 +119,35 @@ def show(
             end_activity_line()
             csv_to(sys.stdout, found)
     return None
+
+
+def view_story(job: Mapping[str, Any]) -> Iterator[Block]:
+    """One record of a job in sentences: what became of it, what was estimated at its submit, and why that was off."""
+    from pipeline.axes import Axis, counted
+
+    whose = ", ".join(f"{name} {job[name]}" for name in ("user", "account", "application", "queue") if job[name])
+    size = counted(job["procs"], Axis.PROCS) if job["procs"] else "an unknown number of processors"
+    yield f"Job {job['job_id']} ({whose or 'nothing is known of its user'}), on {size}."
+    waited = f", started {iso_time(job['start_s'])} after {span(job['wait_s'])}" if job["start_s"] else ""
+    ended = f", ended {iso_time(job['end_s'])}" if job["end_s"] else ", has not ended"
+    yield f"Submitted {iso_time(job['submit_s'])}{waited}{ended}." if job["submit_s"] else "Its submit is unknown."
+    request = f" of {span(job['requested_s'])} requested" if job["requested_s"] else ""
+    code = f", exit code {job['exit_code']}" if job["exit_code"] else ""
+    ran = span(job["runtime_s"]) or "for an unknown time"
+    yield f"Ran {ran}{request}; final state {job['state'] or 'unknown'}{code}."
+    if job["runtime_s_q50"] is None:
+        aside = f" Cleaning set it aside: {job['flag']}." if job["flag"] else ""
+        yield f"No estimate at its submit is known: it is not among the ended jobs that were compared.{aside}"
+        return
+    low, middle, high, most = (span(job[f"runtime_s_q{level}"]) for level in (10, 50, 90, 95))
+    yield f"Estimate at its submit: {middle} (80% interval: {low} to {high}; 95% of such jobs need at most {most})."
+    if job["runtime_quantile"] is None:
+        side = "above" if job["runtime_s"] > job["runtime_s_q50"] else "below"
+        yield f"The runtime is {side} all of the estimate's quantiles."
+    else:
+        yield f"{job['runtime_quantile']:.0%} of such jobs were expected to run no longer than it did."
+    if job["why"]:
+        yield f"The estimate was doubtful: {job['why']}."
 
 
 def report(
