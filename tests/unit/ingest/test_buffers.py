@@ -51,7 +51,7 @@ def test_values_and_nulls_come_back_from_slices_and_chunks() -> None:
         (
             "JobID|JobName|User|Submit|Start|End|State|AllocCPUS|Elapsed|Timelimit\n"
             "6|run|ada|2026-03-01T10:00:00|2026-03-01T10:00:05|2026-03-01T11:00:05|COMPLETED|4|01:00:00|02:00:00\n",
-            {"pandas", "duckdb", "prefect"},
+            {"pandas", "numba", "scipy", "duckdb", "prefect"},
         ),
     ],
 )
