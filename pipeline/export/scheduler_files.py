@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.application_names import MAX_CHARACTERS, RULES, application_of
+from pipeline.arrays import DAY_S
 from pipeline.errors import InputError, spreadsheet_text
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import Plain, lua, rule_trees
@@ -39,7 +40,6 @@ READER_IMPORT = "from pipeline.export.lookup_reader import Lookup\n"
 CONFIG_FILE = "walltime_hook.json"
 QMGR_FILE = "walltime_hook.qmgr"
 
-DAY_S = 86_400.0
 PRIORITY_PER_HALVING = 1000.0
 """Of the site factor, for each halving of the expected runtime below a day; chosen, not measured."""
 

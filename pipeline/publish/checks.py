@@ -16,6 +16,7 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
+from pipeline.arrays import DAY_S
 from pipeline.columns import ASCENDING
 from pipeline.errors import printable
 from pipeline.publish.manifest import MANIFEST, Manifest, TableEntry, manifest_or_none, opened_rows
@@ -25,7 +26,6 @@ from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
 from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
 
-DAY_S = 86_400.0
 LEAST_OF_KEPT_JOBS = {"runtime_s": 0, "procs": 1}
 """Least values of JOBS in rows without a flag: a job that contradicts itself keeps its numbers and has one."""
 

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from pipeline.arrays import DAY_S
 from pipeline.errors import InputError, printable
 from pipeline.publish import store
 from pipeline.publish.manifest import (
@@ -41,7 +42,6 @@ from pipeline.publish.mirror import is_mirrored
 from pipeline.storage import FileStamp, file_stamp, sync_folder, write_text
 
 ID_CHARS = 8
-DAY_S = 86_400
 _FIRST_MONDAY = 3
 """Days from a Monday to 1970-01-01, a Thursday."""
 

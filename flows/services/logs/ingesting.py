@@ -20,6 +20,7 @@ from typing import Any
 from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import check_suffix, scratch_folder, write_any_batches
 from flows.services.quantities import instant_s, seconds
+from pipeline.arrays import DAY_S
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest import OnDisk, Source, ingest
@@ -35,7 +36,6 @@ _UNREADABLE_SHOWN = 5
 LIVE_DAYS = 7
 """Days back from its end that a window begins, where neither --since nor source.since says."""
 
-_DAY_S = 86_400
 _TOKEN_BYTES = 4
 
 Reading = tuple[Sequence[Path | Source], SiteSettings, IngestSettings]
@@ -79,7 +79,7 @@ def time_window(since: str | None, until: str | None, settings: RunSettings, now
     if since:
         return Window(instant_s("--since", since, zone), until_s)
     if usual is None:
-        return Window(until_s - LIVE_DAYS * _DAY_S, until_s)
+        return Window(until_s - LIVE_DAYS * DAY_S, until_s)
     try:
         return Window(until_s - int(seconds(usual, "source.since")), until_s)
     except InputError:

@@ -363,7 +363,11 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             0 < remarks["starts"] < n_jobs,
             f"{n_jobs - remarks['starts']} jobs have no wait or submit time: their start is unknown",
         ),
-        (remarks["long_lines"], f"{remarks['long_lines']} lines have more than 18 fields: the others are left alone"),
+        (
+            remarks["long_lines"],
+            f"{remarks['long_lines']} lines have more than 18 fields: the others are read where [ingest.columns] names "
+            "them. Such logs may mean other things by memory and CPU time: 0 in [ingest.columns] leaves a field out",
+        ),
         (remarks["short_lines"], f"{remarks['short_lines']} lines have fewer than 18 fields: the missing are unknown"),
         (remarks["floored"], f"{remarks['floored']} instants, counts or ids have a fraction and are floored"),
         (remarks["no_line_end"], NO_LINE_END),
