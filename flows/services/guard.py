@@ -30,13 +30,13 @@ from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS, SLURM
 from flows.services.when import note_starts, read_starts
 from pipeline.application_names import application_of
-from pipeline.arrays import Value
+from pipeline.arrays import DAY_S, Value
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state import loaded_state
 from pipeline.export.lookup_reader import Lookup
-from pipeline.export.scheduler_files import DAY_S, HEARTBEAT_FILE, LOOKUP_FILE
+from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.ingest.slurm_texts import set_s_of

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.arrays import DAY_S
 from pipeline.publish import Retention
-from pipeline.publish.versions import DAY_S, StoredVersion, expired
+from pipeline.publish.versions import StoredVersion, expired
 from tests.unit.publish.numbered_versions import NOON
 
 
