@@ -81,10 +81,8 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
     if (table == "job") != (job is not None):
         raise InputError("show", f"{table or 'no table'} and {job or 'no id'}", "job and an id, as in show job 4711")
     if job is not None:
-        from flows.services.published.worst_estimates import story_of_job
-
         with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
-            records = story_of_job(manifest, job)
+            records = browse.story_of_job(manifest, job)
         return Answer(records, (block for record in records for block in view_story(record)))
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:

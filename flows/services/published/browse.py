@@ -10,10 +10,12 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
 from flows.services.quantities import instant
+from pipeline.columns import QUANTILES
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
 from pipeline.publish.versions import StoredVersion, stored_versions
@@ -237,3 +239,28 @@ def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
         return InputError("--where", f"no column {printable(named[1])}", f"one of {', '.join(columns)}", hint)
     found = f"a condition that cannot be used ({printable(message, 300)})"
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')
+
+
+_STORY_SQL = """
+SELECT cluster, job_id, restart, user, account, application, queue, procs, nodes, gpus, requested_s, submit_s, start_s,
+       start_s - submit_s AS wait_s, end_s, runtime_s, state, exit_code, flag, group_id
+FROM jobs WHERE job_id = $job_id ORDER BY cluster, restart"""
+
+
+def story_of_job(manifest: Manifest, job_id: str) -> list[dict[str, Any]]:
+    """What is known of a job, a dict a record: its values, its estimate at the submit and `why` it may be off.
+
+    The quantiles are None for a job that is not among the ended ones that the version compares. InputError where the
+    version has no such job.
+    """
+    records = queried_rows(manifest, _STORY_SQL, job_id=job_id)
+    if not records:
+        raise InputError("show job", f"no job {printable(job_id, 40)}", "an id of the table jobs", "walltime show jobs")
+    from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
+
+    errors = errors_of_version(manifest)
+    own = errors.filter(pc.equal(errors.column("job_id"), job_id)).to_pylist()
+    told = {(row["cluster"], row["restart"]): row for row in own}
+    names = (*QUANTILES, "runtime_quantile", "why")
+    unknown = dict.fromkeys(names)
+    return [row | {n: told.get((row["cluster"], row["restart"]), unknown)[n] for n in names} for row in records]

@@ -12,10 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.job_answers import state_of
-from flows.services.published.browse import queried_rows
 from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Floats, Ints
-from pipeline.columns import QUANTILES as QUANTILE_COLUMNS
-from pipeline.errors import InputError, printable
+from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
 from pipeline.estimate.questions import NEAR
 from pipeline.estimate.score import N_QUANTILES, QUANTILES
@@ -54,29 +52,6 @@ def errors_of_version(manifest: Manifest) -> pa.Table:
         runtime_quantile=runtime_quantiles(runtime_s, quantiles_s),
         why=_reasons(past, places, rows.column("state").to_pylist()),
     )
-
-
-_STORY_SQL = """
-SELECT cluster, job_id, restart, user, account, application, queue, procs, nodes, gpus, requested_s, submit_s, start_s,
-       start_s - submit_s AS wait_s, end_s, runtime_s, state, exit_code, flag, group_id
-FROM jobs WHERE job_id = $job_id ORDER BY cluster, restart"""
-
-
-def story_of_job(manifest: Manifest, job_id: str) -> list[dict[str, Any]]:
-    """What is known of a job, a dict a record: its values, its estimate at the submit and `why` it may be off.
-
-    The quantiles are None for a job that is not among the ended ones that the version compares. InputError where the
-    version has no such job.
-    """
-    records = queried_rows(manifest, _STORY_SQL, job_id=job_id)
-    if not records:
-        raise InputError("show job", f"no job {printable(job_id, 40)}", "an id of the table jobs", "walltime show jobs")
-    errors = errors_of_version(manifest)
-    own = errors.filter(pc.equal(errors.column("job_id"), job_id)).to_pylist()
-    told = {(row["cluster"], row["restart"]): row for row in own}
-    names = (*QUANTILE_COLUMNS, "runtime_quantile", "why")
-    unknown = dict.fromkeys(names)
-    return [row | {n: told.get((row["cluster"], row["restart"]), unknown)[n] for n in names} for row in records]
 
 
 def promise_by_week(errors: pa.Table) -> list[dict[str, Any]]:
