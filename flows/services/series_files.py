@@ -33,17 +33,22 @@ from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, S
 STANDARD_INPUT = Path("-")
 COUNTS = tuple(str(axis) for axis in Axis)
 OPTIONAL = ("application", "problem_size", "series")
-OTHERS = (*OPTIONAL, "energy_j", "unit")
+OTHERS = (*OPTIONAL, "energy_j", "unit", "state")
 TIMINGS = {
     "time": "runtime", "wall": "runtime", "seconds": "runtime_s", "t": "runtime", "laufzeit": "runtime",
     "zeit": "runtime", "ranks": "procs", "np": "procs", "p": "procs", "kerne": "procs",
-    "prozessoren": "procs", "knoten": "nodes",
+    "prozessoren": "procs", "knoten": "nodes", "hours": "runtime_h", "minutes": "runtime_min", "status": "state",
 }  # fmt: skip
 """Names in timings that a log has for something else, or not at all."""
 
 DELIMITERS = (";", "\t", "|", ",")
 FAILED = {"-", "failed", "fail", "error", "crashed", "killed", "timeout", "oom", *map(str.lower, UNKNOWN_CELLS)}
 """Runtimes of a run that has none; so are 0 and what is below it."""
+
+FAILED_STATES = FAILED - set(map(str.lower, UNKNOWN_CELLS)) | {
+    "boot_fail", "cancelled", "deadline", "node_fail", "out_of_memory", "preempted",
+}  # fmt: skip
+"""States of a run that did not reach its end."""
 
 _MAX_PROCS = 2**40
 LEAST_S, MOST_S = 1e-9, 1e12
@@ -84,12 +89,18 @@ def read_runs(path: Path) -> MeasuredRuns:
     # 2. Their runtimes; runs that failed are left out.
     with compiling_for_many(len(rows)):
         runtime_s = durations(texts(_plain(cells["runtime_s"])), factor).floats()
+    _check_thousands(where, cells["runtime_s"])
     has_failed = np.array([cell.lower() in FAILED for cell in cells["runtime_s"]]) | (runtime_s <= 0)
+    has_failed |= np.array(
+        [cell.lower().partition(" ")[0] in FAILED_STATES for cell in cells.get("state", [""] * len(rows))]
+    )
     check("runtime_s", has_failed | ((runtime_s >= LEAST_S) & (runtime_s <= MOST_S)), _RUNTIME)
     check("runtime_s", ~has_failed | ~has_failed.all(), _RUNTIME)
     if has_failed.any():
         left = ", ".join(str(lines[place]) for place in np.flatnonzero(has_failed)[:10])
-        notes.append(f"{has_failed.sum()} of {len(rows)} runs have no runtime and are left out: line {left}.")
+        notes.append(
+            f"{has_failed.sum()} of {len(rows)} runs failed or have no runtime, and are left out: line {left}."
+        )
     ran = np.flatnonzero(~has_failed).tolist()
     lines, runtime_s = [lines[place] for place in ran], runtime_s[ran]
     cells = {target: [column[place] for place in ran] for target, column in cells.items()}
@@ -117,6 +128,15 @@ def read_runs(path: Path) -> MeasuredRuns:
     )
     words = cells.get("application", [stem] * len(ran))
     return MeasuredRuns(table, {str(ids[one]): word for one, word in zip(code, words, strict=True)}, notes)
+
+
+def _check_thousands(where: str, cells: Sequence[str]) -> None:
+    """InputError where 3.571 beside 578 may be a number below four or one of thousands."""
+    marked = [cell for cell in cells if "." in cell or "," in cell]
+    whole = next((cell for cell in cells if cell.isdecimal()), None)
+    if marked and whole and all(re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", cell) for cell in marked):
+        expected = "numbers without marks of thousands, and as many decimals in each"
+        raise InputError(where, f"the runtimes {marked[0]} and {whole}", expected, "write 3571, or 3.571 and 578.000")
 
 
 def _rows(where: str, path: Path, notes: list[str]) -> tuple[list[str], list[int], list[list[str]]]:
@@ -152,10 +172,13 @@ def _rows(where: str, path: Path, notes: list[str]) -> tuple[list[str], list[int
 def _columns(where: str, names: Sequence[str], notes: list[str]) -> tuple[dict[str, int], float]:
     """The place of each column by what it holds, and the unit of the runtimes in seconds."""
     line, listed = f"{where}, line 1", ", ".join(printable(name, 40) for name in names[:12])
-    words = []
+    words, plain = [], {name.strip().lower() for name in names}
     for name in names:
         head, _, rest = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_").partition("_")
-        words.append("_".join(filter(None, (TIMINGS.get(head, head), rest))))
+        target = TIMINGS.get(head, head)
+        # A column that has the very name goes before one that means the same.
+        target = head if target != head and target in plain else target
+        words.append("_".join(filter(None, (target, re.sub(r"^time(_|$)", "", rest)))))
     mapped = guessed(words).columns
     found = {name: words.index(name) for name in OTHERS if name in words}
     found |= {name: words.index(mapped[name].column) for name in (*COUNTS, "runtime_s") if name in mapped}
@@ -175,6 +198,8 @@ def _columns(where: str, names: Sequence[str], notes: list[str]) -> tuple[dict[s
             for target, name in read.items()
         )
         notes.append(f"Columns are taken by their names: {said}.")
+    if unread := [printable(name, 40) for place, name in enumerate(names) if place not in found.values()]:
+        notes.append(f"Columns that are not read: {', '.join(unread[:12])}.")
     return found, units_of("runtime_s")[unit]
 
 

@@ -80,3 +80,27 @@ def test_reliability_says_that_what_is_predicted_is_doubtful(tmp_path: Path, wal
 )
 def test_small_numbers_are_not_shown_as_nothing(value: float, shown: str) -> None:
     assert number(value).rstrip() == shown or float(number(value)) == pytest.approx(float(shown))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "procs,runtime_s,state\n1,3600,COMPLETED\n2,1850,COMPLETED\n4,12,FAILED\n8,560,COMPLETED\n",
+            "left out: line 4",
+        ),
+        ("ranks,threads,procs,runtime_s\n1,2,2,100\n2,2,4,52\n4,2,8,27\n", "not read: ranks, threads"),
+        ("cores;hours\n1;3.5\n2;1.8\n4;0.99\n", "hours for runtime_s in h"),
+        ("procs,Wall time (s),cells\n1,100,5\n2,52,5\n4,27,5\n", "not read: cells"),
+    ],
+)
+def test_timings_are_read_as_a_scientist_writes_them(text: str, said: str, tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "runs.csv").write_text(text)
+    done = walltime("scaling", "fit", tmp_path / "runs.csv")
+    assert done.code == 0 and said in done.out
+
+
+def test_runtimes_that_may_have_marks_of_thousands_are_refused(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "runs.csv").write_text("Kerne;Zeit\n1;3.571\n2;1.874\n4;1.004\n8;578\n")
+    done = walltime("scaling", "fit", tmp_path / "runs.csv")
+    assert done.code != 0 and "found the runtimes 3.571 and 578" in done.err and not done.out
