@@ -330,6 +330,8 @@ def fit_series(
 
     at = processor_counts(predict, "--predict")
     observations, _, remarks = read_runs(file)
+    if (rate or procs_per_node) and not {None, "procs"} & set(observations.column("axis").to_pylist()):
+        remarks.append("--rate and --procs-per-node are of processors: they are not used here.")
     with compiling_for_many(observations.num_rows):
         tables = fit_and_predict(observations, at, max_procs, loss, is_screened=screen, procs_per_node=procs_per_node)
         series = with_answers(series_as_dicts(tables), tables, max_procs, CostSettings(procs_per_node, rate))
