@@ -242,7 +242,7 @@ def _words(row: dict[str, Any], series: MeasuredSeries, axis: Axis) -> str | Non
     if row["status"] != "found":
         return None
     if name == DECLINING:
-        return f"More than {counted(first, axis)} {'makes' if first == 1 else 'make'} it slower: request at most {first:,}."
+        return f"More than {counted(first, axis)} would make it slower: request at most {first:,}."
     factor = row["factor"]
     if name == STEPWISE:
         faster = f"{1 / factor:.2f} times faster" if factor < 1 else f"{factor:.2f} times slower"

@@ -112,9 +112,9 @@ def test_the_declining_piece_is_found_where_it_begins() -> None:
     rising_s = (100 / PROCS + 0.4 * PROCS)[None, :]
     row = rows_of(patterns_of(PROCS, rising_s), "declining", 1)[0]
     assert (row["status"], row["from_procs"]) == ("found", 16)
-    assert row["words"] == "More than 16 processors make it slower: request at most 16."
+    assert row["words"] == "More than 16 processors would make it slower: request at most 16."
     rising_at_once = rows_of(patterns_of(PROCS, (1 + PROCS)[None, :]), "declining", 1)[0]
-    assert rising_at_once["words"] == "More than 1 processor makes it slower: request at most 1."
+    assert rising_at_once["words"] == "More than 1 processor would make it slower: request at most 1."
     falling_s = (100 / PROCS + 0.1)[None, :]
     assert rows_of(patterns_of(PROCS, falling_s), "declining", 1)[0]["status"] == "not_found"
 
@@ -126,7 +126,7 @@ def test_counts_beyond_a_decline_are_advised_by_it() -> None:
         as_observations(procs, (40 + 5 * procs**0.8)[None, :], 0.02).slice(0, 8), [1, 64, 256], None
     )
     advice = {row["procs"]: row["advice"] for row in tables["predictions"].to_pylist()}
-    assert advice[64] == advice[256] == "More than 1 processor makes it slower: request at most 1." != advice[1]
+    assert advice[64] == advice[256] == "More than 1 processor would make it slower: request at most 1." != advice[1]
 
 
 @pytest.mark.parametrize(("least_s", "n_sizes"), [(20, 4), (20, 8), (200, 10)])
@@ -135,7 +135,7 @@ def test_no_count_is_advised_that_was_slower_than_a_smaller_one(least_s: float, 
     procs = PROCS[:n_sizes]
     observed = as_observations(procs, (least_s + procs)[None, :])
     row = rows_of(find_patterns(observed, ScreenRules())[0], "declining", 1)[0]
-    assert row["words"] == "More than 1 processor makes it slower: request at most 1."
+    assert row["words"] == "More than 1 processor would make it slower: request at most 1."
 
 
 def test_constraints_are_said() -> None:
