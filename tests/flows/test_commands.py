@@ -108,7 +108,7 @@ def test_run_ends_with_a_summary(config: Path, tmp_path: Path, walltime: Walltim
 def test_what_is_piped_is_whole_and_bare(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     out = tmp_path / "two words"
     shown = walltime("run", config, "--plain", "--out", out).out
-    assert f"show predictions --from '{out}'" in shown and "swf.toml" not in shown
+    assert f"walltime show --from '{out}'" in shown and "swf.toml" not in shown
     assert "Groups by chosen law and fit status\n" in shown
     advice = walltime("show", "--from", out, "predictions").out
     assert "later runs have been compared with this row to judge it: " in advice and "…" not in advice

@@ -18,7 +18,7 @@ from pipeline.errors import InputError
 if TYPE_CHECKING:
     from flows.services.initialising import Machine
 
-EXIT_CODES = {"warning": 3, "error": 4}
+WARNING_EXIT, ERROR_EXIT = 3, 4
 OUTCOMES = {"note": "Nothing needs to be done", "warning": "There is a warning", "error": "Something is broken"}
 """By the worst level of a diagnosis."""
 
@@ -148,7 +148,8 @@ def doctor(
 
     oldest_s = int(seconds(max_age, "--max-age"))
     found = diagnose(target or published_folder(None), int(time.time()), oldest_s, os.environ, is_deep=deep)
-    return Answer(found, view_diagnosis(found), exit_code=EXIT_CODES.get(found["worst"], 0))
+    code = {"warning": WARNING_EXIT, "error": ERROR_EXIT}.get(found["worst"], 0)
+    return Answer(found, view_diagnosis(found), exit_code=code)
 
 
 def view_diagnosis(found: Mapping[str, Any]) -> Iterator[Block]:
