@@ -65,6 +65,7 @@ def compare_versions(
             "after": instant(int(after_s)),
             "jobs_from": source.folder,
             "later_jobs": jobs.num_rows,
+            "earlier": [entry.folder for entry in other.previous if not entry.is_withdrawn][1::-1],
             "predictions": prediction_figures(pair, jobs, states[0].state.site["timezone"], seed),
             "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
             "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),

@@ -397,7 +397,9 @@ def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
     )
     where = f"submitted after {found['after']}, of version {found['jobs_from']}"
     if not found["later_jobs"]:
-        yield f"No version on disk has later jobs, {where}: compare again after the next run."
+        pair = " ".join(found["earlier"])
+        then = f"; walltime versions compare {pair} compares the two before it" if len(found["earlier"]) > 1 else ""
+        yield f"No version on disk has later jobs, {where}: compare again after the next run{then}."
         return
     yield from _later_jobs(names, found, where)
     if found["replay"] and found["replay"]["jobs"]:
