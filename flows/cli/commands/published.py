@@ -398,7 +398,7 @@ def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
     where = f"submitted after {found['after']}, of version {found['jobs_from']}"
     if not found["later_jobs"]:
         pair = " ".join(found["earlier"])
-        then = f"; walltime versions compare {pair} compares the two before it" if len(found["earlier"]) > 1 else ""
+        then = f"; walltime versions compare {pair} compares the two before it" if pair else ""
         yield f"No version on disk has later jobs, {where}: compare again after the next run{then}."
         return
     yield from _later_jobs(names, found, where)
