@@ -50,8 +50,8 @@ def limit_log(given: Path) -> tuple[str, History]:
     name, settings, jobs = _named_jobs(given)
     past = past_of(jobs, settings)
     if not (past.has_run & (past.requested_s > 0)).any():
-        expected = "jobs with a runtime and a requested time"
-        raise InputError(printable(str(given)), f"{jobs.num_rows} jobs, none with both", expected)
+        found = f"{jobs.num_rows:,} jobs, none with a runtime and a requested time"
+        raise InputError(printable(str(given)), found, "some with both")
     return name, past
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipeline.axes import plural
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Case, Estimates, Subject
 
@@ -171,7 +172,7 @@ def _answer(rows: Sequence[Row]) -> Iterator[str]:
     longer.sort(key=lambda one: -users[one]["median"]["wait_change_s"] * users[one]["median"]["n_jobs"])
     certain = "" if middle["statistic"] == "single" else " in at least three quarters of the replays"
     yield (
-        f"Of {len(users):,} users {len(shorter):,} would have waited less and {len(longer):,} longer{certain}; for the "
+        f"Of {len(users):,} {plural('user', len(users))} {len(shorter):,} would have waited less and {len(longer):,} longer{certain}; for the "
         "others the difference is small or uncertain."
     )
     if longer:
@@ -183,7 +184,7 @@ def _answer(rows: Sequence[Row]) -> Iterator[str]:
     if wider:
         yield f"Jobs of these numbers of processors would have waited longer on average: {_waits(wider)}."
     else:
-        yield "Jobs of no size would have waited longer on average."
+        yield "Whatever their number of processors, jobs would not have waited longer on average."
     # Where the control was replayed under the same policy: whether knowledge of runtimes brings anything.
     control = [row for row in whole(rows) if case_of(row) == f"{middle['policy']}, {Estimates.CONTROL}"]
     if control:

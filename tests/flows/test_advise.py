@@ -102,7 +102,7 @@ def test_a_log_without_users_or_requests_is_refused(tmp_path: Path, walltime: Wa
     nobody = write_table(tmp_path / "nobody.parquet", jobs_of([job]), JOBS)
     assert "no job with a known user" in walltime("limits", nobody).err
     asked = write_table(tmp_path / "asked.parquet", jobs_of([job | {"requested_s": None}]), JOBS)
-    assert "none with both" in walltime("limits", asked).err
+    assert "none with a runtime and a requested time" in walltime("limits", asked).err
 
 
 def test_a_table_of_something_else_is_one_sentence(tmp_path: Path, walltime: Walltime) -> None:
