@@ -172,8 +172,8 @@ def _answer(rows: Sequence[Row]) -> Iterator[str]:
     longer.sort(key=lambda one: -users[one]["median"]["wait_change_s"] * users[one]["median"]["n_jobs"])
     certain = "" if middle["statistic"] == "single" else " in at least three quarters of the replays"
     yield (
-        f"Of {len(users):,} {plural('user', len(users))} {len(shorter):,} would have waited less and {len(longer):,} longer{certain}; for the "
-        "others the difference is small or uncertain."
+        f"Of {len(users):,} {plural('user', len(users))} {len(shorter):,} would have waited less and {len(longer):,} "
+        f"longer{certain}; for the others the difference is small or uncertain."
     )
     if longer:
         named = {f"user {one}" if one else "unknown users": (users[one], before["user"][one]) for one in longer[:NAMED]}
