@@ -12,9 +12,9 @@ event `walltime.version.published`, by which other deployments can be started. W
 out with a warning: the tables are published.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
@@ -39,8 +39,9 @@ from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import children_end_with_us, deny_world_writing
 from flows.services.initialising import site_slug
 from flows.services.run.prepare import Rerun, sacct_table
-from flows.services.run.run_record import BlockedVersionError
+from flows.services.run.run_record import BlockedVersionError, read_last_run
 from flows.services.run.running import (
+    Ending,
     Plainly,
     Results,
     compute_step,
@@ -54,7 +55,7 @@ from pipeline.publish import Manifest, load_manifest
 from pipeline.publish.manifest import manifest_or_none
 from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, StepResult
-from pipeline.run import Run
+from pipeline.run import STEPS_BY_NAME, WRITER, Run
 from pipeline.settings import ExecutionSettings
 
 PUBLISHED = "walltime.version.published"
@@ -176,43 +177,52 @@ def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
 
 
 class Tasks(Plainly):
-    """The tasks of one flow run; publishing waits for all steps, so that Prefect knows that edge too."""
+    """The tasks of one flow run; later ones know the earlier ones as those that they wait for."""
 
     def __init__(self) -> None:
         self.flow_run = str(flow_run.id or "")
-        self._begun: list[Any] = []
+        self._ended: list[State[Any]] = []
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of the function, called as its task."""
-        return TASKS[function](*arguments, wait_for=self._begun)
+        return TASKS[function](*arguments, wait_for=self._ended)
 
     def compute(self, run: Run, work: Path) -> Results:
         """The results of all steps, with a task each; the first failure in the order of the steps is raised."""
         get_run_logger().info("run %s over %s", run.run_id, printable(", ".join(run.log_labels), 2000))
+        begun: dict[str, Any] = {}  # the states of steps that ended here, or the futures of submitted ones
+
+        def given(name: str, folder: Path) -> dict[str, Any]:
+            upstream = {WRITER[table]: begun[WRITER[table]] for table in STEPS_BY_NAME[name].reads}
+            return {"name": name, "run": run, "folder": folder, "upstream": upstream}
+
+        def here(name: str, folder: Path) -> Ending:
+            def end(_: Results) -> StepResult[Path]:
+                begun[name] = _called(given(name, folder))
+                return cast("StepResult[Path]", begun[name].result())
+
+            return end
+
+        def submitted(name: str, folder: Path) -> Ending:
+            arguments = given(name, folder)
+            # A pool resolves futures before it hands them over: it has to be told what they were.
+            edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in arguments["upstream"].values()}
+            begun[name] = cast("TaskRunner[Any]", runner).submit(step, arguments, dependencies={"upstream": edges})
+            return lambda _: begun[name].result()
+
         with task_runner(run.settings.run) as runner:
-
-            def begin(*arguments: Any) -> Any:
-                # A task that is called here gives its state, which later tasks take as a submitted one's future.
-                self._begun.append(submitted(runner, *arguments) if runner else _called(*arguments))
-                return self._begun[-1]
-
             try:
-                return compute_steps(run, work, begin, lambda one: one.result(), are_begun_first=runner is not None)
+                results = compute_steps(run, work, submitted if runner else here)
             except BrokenProcessPool:
                 raise _KILLED from None
+            self._ended += [one.state if runner else one for one in begun.values()]
+        return results
 
 
-def submitted(runner: TaskRunner[Any], name: str, run: Run, folder: Path, upstream: Mapping[str, Any]) -> Any:
-    """The future of a step. A pool resolves futures before it hands them over: it has to be told what they were."""
-    arguments = {"name": name, "run": run, "folder": folder, "upstream": upstream}
-    edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in upstream.values()}
-    return runner.submit(step, arguments, dependencies={"upstream": edges})
-
-
-def _called(*arguments: Any) -> State[Any]:
+def _called(arguments: dict[str, Any]) -> State[Any]:
     """The end of a step that is called here. Prefect itself fails over a Ctrl-C before the task run is known to it."""
     try:
-        return step(*arguments)
+        return step(**arguments, return_state=True)
     except ValueError as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None
@@ -244,29 +254,31 @@ keep = task(name="keep", task_run_name="keep", persist_result=False, cache_polic
 TASKS: dict[Callable[..., Any], Task[..., Any]] = {sacct_table: sacct, publish_checked: publish, keep_unpublished: keep}
 
 
-def task_runner(settings: ExecutionSettings) -> AbstractContextManager[TaskRunner[Any] | None]:
-    """Where steps are submitted to as the settings say; None: they are called in this process."""
-    if settings.dask:
-        return _dask_runner(settings.dask)
-    return ProcessPoolTaskRunner(max_workers=settings.processes) if settings.processes > 1 else nullcontext()
-
-
 @contextmanager
-def _dask_runner(address: str) -> Iterator[TaskRunner[Any]]:
+def task_runner(settings: ExecutionSettings) -> Iterator[TaskRunner[Any] | None]:
+    """Where steps are submitted to as the settings say; None: they are called in this process."""
+    with ExitStack() as stack:
+        if settings.dask:
+            yield _dask_runner(settings.dask, stack)
+        elif settings.processes > 1:
+            yield stack.enter_context(ProcessPoolTaskRunner(max_workers=settings.processes))
+        else:
+            yield None
+
+
+def _dask_runner(address: str, stack: ExitStack) -> TaskRunner[Any]:
     try:
         from prefect_dask import DaskTaskRunner  # noqa: PLC0415  (an extra)
     except ImportError:
         found, do = "no package prefect-dask", "install it with pip install 'walltime[dask]'"
         raise ConfigError("run.dask", found, "the extra dask", do) from None
-    with ExitStack() as stack:
-        try:
-            runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
-            runner.client  # noqa: B018 - it connects
-        except (OSError, TimeoutError, ValueError) as error:
-            found = f"no answer at {printable(address)} ({printable(str(error), 200)})"
-            expected, do = "the address of a Dask scheduler", "start it, or remove run.dask"
-            raise InputError("run.dask", found, expected, do) from None
-        yield runner
+    try:
+        runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
+        runner.client  # noqa: B018 - it connects
+    except (OSError, TimeoutError, ValueError) as error:
+        found = f"no answer at {printable(address)} ({printable(str(error), 200)})"
+        raise InputError("run.dask", found, "the address of a Dask scheduler", "start it, or remove run.dask") from None
+    return cast("TaskRunner[Any]", runner)
 
 
 def show(call: Callable[..., None], *arguments: Any) -> None:
@@ -288,8 +300,8 @@ def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
     create_markdown_artifact(version_markdown(manifest, link), f"{key}-summary", f"Accuracy and checks {about}")
     create_table_artifact(changed_rows(manifest, before), f"{key}-changes", f"Rows of the tables {about}")
     create_link_artifact(link, "the site's page" if page else "the tables", f"{key}-page", f"Where to look {about}")
-    if kind == "night":
-        emit_version(manifest, flow_run.scheduled_start_time.timestamp())
+    if kind == "night" and (last := read_last_run(manifest.root)):
+        emit_version(manifest, last.began_s)
 
 
 def _show_failure(error: Exception, sentence: str) -> None:

@@ -2,10 +2,9 @@
 
 Prefect's runner serves in the main thread. It ends where the API does not answer for half a minute, and is started
 again. A thread keeps watch: a night that was due and has not begun, because the API is away, or whose process was
-killed, is run as `walltime run --plain`, once. Prefect's runner starts a flow run that is late as soon as the API
-answers again; it finds the tables published and every step done, so that Prefect has each night under its own time.
-Where none is late, the watch asks for one. What has begun is known from the record that each run keeps (`run_record`),
-whoever has started it.
+killed, is run as `walltime run --plain`, once. Such nights are kept in a file and are reported as soon as the API
+answers: as the flow run that was scheduled for then, else as one of its own. What has begun is known from the record
+that each run keeps (`run_record`), whoever has started it.
 
 Killed runs are marked by the heartbeats of Prefect and an automation, as its documents describe. That automation, and
 those for a failed and a late night, are made where the server has none of the name.
@@ -24,7 +23,7 @@ from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from uuid import UUID
 
@@ -32,24 +31,28 @@ import httpx
 from prefect import serve
 from prefect.automations import Automation
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
 from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
 from prefect.server.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Completed, Crashed, Failed, Scheduled
+from prefect.states import Completed, Crashed, Failed, Running
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 
 from flows.prefect.nightly import emit_failure, emit_version, nightly, rerun
-from flows.prefect.session import site_tags
+from flows.prefect.session import nightly_run_name, site_tags
 from flows.services.initialising import program, site_slug
-from flows.services.run.run_record import SERVED, SERVING, LastRun, RunState, read_last_run
+from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, RunState, read_last_run
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
-from pipeline.publish.manifest import manifest_or_none
+from pipeline.publish import load_manifest
 from pipeline.publish.store import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
+from pipeline.publish.versions import find_version
+from pipeline.report import parsed_json, read_dataclass
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 
@@ -60,18 +63,18 @@ ANSWER_S = 10.0
 LOOK_S = 10.0
 LOOK_BACK = timedelta(hours=12)
 """How long after its time a night is made up for, which nobody served."""
-EARLY_S = 15.0
-"""How far the beginning of a run may be from its time: Prefect begins one up to half a second early."""
 GRACE = timedelta(seconds=45)
 """How long after its time a night may begin before the watch runs it, where the API does not answer."""
-MAKING = timedelta(seconds=30)
+EARLY_S = 1.0
+"""Prefect waits for whole seconds, so that a run begins up to half a second before it is due."""
+MAKING_S = 30.0
 """How long Prefect may take to make the scheduled flow runs of a deployment anew."""
 REPORT_S = 60.0
 """How long a run may take to report its end after its record has it."""
 LATE = timedelta(minutes=30)
 SILENT = timedelta(minutes=5)
 """How long a flow run may be without a heartbeat, which comes every minute."""
-LONGEST_END_S = 60.0
+LONGEST_PAUSE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,13 @@ class Served:
     timezone: str
     api: str
 
-    def due(self, start: datetime, end: datetime) -> list[datetime]:
-        """The times of nights from `start` to `end`."""
-        schedule = CronSchedule(cron=self.cron, timezone=self.timezone)
-        return list(asyncio.run(schedule.get_dates(start=start, end=end)))
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """A night that the API may not know of: when it was due (UTC epoch seconds), and the record of its run."""
+
+    due_s: float
+    run: LastRun
 
 
 def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
@@ -142,40 +148,45 @@ def serve_site(
     folder = Path(settings.output_dir)
     write_text(folder / SERVING / SERVED, json.dumps(asdict(served), indent=1) + "\n")
     with temporary_settings({PREFECT_API_URL: served.api}):
-        watch, is_known = Watch(served, config, folder, say), True
-        thread = Thread(target=copy_context().run, args=(watch.run,), daemon=True)
+        watch = Watch(served, config, folder, say)
+        thread, pause_s = Thread(target=copy_context().run, args=(watch.run,), daemon=True), 1.0
         thread.start()
         try:
             while True:
                 # Prefect's runner sets its own, which fails when that runner is over.
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+                began = time.monotonic()
                 try:
+                    watch.report()
                     make_automations(served.name, settings.site.name, options.get("notify"))
                     deployments = deployments_of(served, settings, config, options.get("page"))
                     time.sleep(until_due(served, datetime.now(UTC)))
-                    is_known = True
                     serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
                     return
                 except WalltimeError:
                     raise
                 except Exception as error:  # of several kinds, and groups of them
                     watch.broke_s = time.time()
-                    if is_known:
+                    if time.monotonic() - began > LONGEST_PAUSE_S or pause_s == 1.0:
+                        pause_s = 1.0
                         say(f"Prefect's API at {served.api} is away ({_first(error)}). Nights go on without it.")
-                    is_known = False
-                    time.sleep(LOOK_S)
+                    time.sleep(pause_s)
+                    pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
         finally:
-            watch.ended.set()
-            thread.join(LONGEST_END_S)
+            watch.end()
+            thread.join(LONGEST_PAUSE_S)
 
 
 def until_due(served: Served, now: datetime) -> float:
-    """The seconds until a night that is due within MAKING, else 0.
+    """The seconds until a night that is due within MAKING_S, else 0.
 
     Prefect drops the flow runs ahead when it serves a deployment, and makes them again seconds later: one that falls
     due in between would never run. It keeps one that is late.
     """
-    return max((due.timestamp() - now.timestamp() for due in served.due(now, now + MAKING)[:1]), default=0.0)
+    schedule = CronSchedule(cron=served.cron, timezone=served.timezone)
+    (due,) = asyncio.run(schedule.get_dates(n=1, start=now))
+    ahead_s = due.timestamp() - now.timestamp()
+    return ahead_s if ahead_s < MAKING_S else 0.0
 
 
 def _first(error: BaseException) -> str:
@@ -243,7 +254,7 @@ def make_automations(name: str, site: str, notify: str | None) -> None:
 
 @dataclass(slots=True)
 class Watch:
-    """Runs the nights that Prefect cannot, and lets it know."""
+    """Runs the nights that Prefect cannot, and reports them."""
 
     served: Served
     config: Path
@@ -252,93 +263,136 @@ class Watch:
     began_s: float = field(default_factory=time.time)
     broke_s: float = field(default_factory=time.time)
     """When Prefect's runner last ended, which stops the run that it has started (UTC epoch seconds)."""
-    ended: Event = field(default_factory=Event)
-    """Set to end the watch, and the run that it has started."""
+    _ended: Event = field(default_factory=Event)
+    _reporting: Lock = field(default_factory=Lock)
     _is_paused: bool = False
     _tried_s: float = 0.0
-    """The time of the last night that was run here,"""
-    _is_untold: bool = False
-    """and whether it published what Prefect does not know of."""
     _told: str = ""
-    """The last flow run whose end Prefect is known to have."""
+    """The last flow run whose end the API is known to have."""
 
     def run(self) -> None:
-        """Look every few seconds until the end. What fails is said, and the watch goes on."""
-        while not self.ended.wait(LOOK_S):
+        """Look every few seconds until `end`. What fails is said, and the watch goes on."""
+        while not self._ended.wait(LOOK_S):
             try:
                 self.look()
             except Exception as error:
                 self.say(f"The watch over the nights goes on after a failure: {_first(error)}.")
 
+    def end(self) -> None:
+        """End the watch, and the run that it has started."""
+        self._ended.set()
+
     def look(self) -> None:
         """Report to the API if it answers; run the last night that was due if nobody else does."""
         is_away = not answers(self.served.api)
-        if not is_away:
+        if is_away:
+            self._keep(self._unreported())
+        else:
             self.report()
-        night_s = self._missing(is_away=is_away)
+        schedule, now = CronSchedule(cron=self.served.cron, timezone=self.served.timezone), datetime.now(UTC)
+        dates = asyncio.run(schedule.get_dates(start=now - LOOK_BACK, end=now - GRACE))
+        night_s = self._missing(dates[-1].timestamp() if dates else None, is_away=is_away)
         if night_s is not None and night_s != self._tried_s:
             self._tried_s = night_s
-            self._run_plainly()
+            self._run_plainly(night_s)
 
-    def _missing(self, *, is_away: bool) -> float | None:
+    def _missing(self, due_s: float | None, *, is_away: bool) -> float | None:
         """The time of a night that nobody else runs: a killed one, or the last that was due while the API is away.
 
         One that ran here and is killed is not run again: what has ended it may end it again.
         """
-        last, now = read_last_run(self.folder), datetime.now(UTC)
-        due_s = [one.timestamp() for one in self.served.due(now - LOOK_BACK, now - GRACE)]
+        last = read_last_run(self.folder)
         if last is not None and (last.flow_run or last.began_s < self.began_s):
             # Prefect stops a run where its runner ends; it also stops one that a user cancels.
             is_broken = last.state == RunState.STOPPED and last.began_s <= self.broke_s
             if last.state == RunState.KILLED or is_broken:
-                return next((one for one in due_s if abs(one - last.began_s) < EARLY_S), last.began_s)
-        if not due_s or not is_away or self._is_paused or is_held(self.folder / WORK):
+                return last.began_s
+        if due_s is None or not is_away or self._is_paused or is_held(self.folder / WORK):
             return None
         # A site that is served for the first time has missed nothing.
-        return due_s[-1] if due_s[-1] > (last.began_s + EARLY_S if last else self.began_s) else None
+        return due_s if due_s > (self.began_s if last is None else last.began_s + EARLY_S) else None
 
-    def _run_plainly(self) -> None:
+    def _run_plainly(self, due_s: float) -> None:
         self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")
+        nights, own, began_s = self._unreported(), None, time.time()
         command = [*program(), "run", str(self.config.absolute()), "--plain", "--quiet"]
         with subprocess.Popen(command) as process:  # noqa: S603 # nosec B603 # a list of arguments, no shell
-            while process.poll() is None:
-                if self.ended.wait(0.2):
+            is_over = False
+            while not is_over:
+                is_over = process.poll() is not None
+                # A run that waits for this one may replace its record before the process has ended.
+                last = read_last_run(self.folder)
+                if last is not None and last.pid == process.pid and last.began_s >= began_s - 1:
+                    own = last
+                if not is_over and self._ended.wait(0.2):
                     process.terminate()
-        self._is_untold = process.returncode == 0
+        if own is not None:
+            self._keep([*nights, Night(due_s, own)])
+
+    def _unreported(self) -> list[Night]:
+        """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
+        nights: list[Night] = []
+        with suppress(OSError, ValueError, TypeError):
+            text = (self.folder / SERVING / UNREPORTED).read_text(encoding="utf-8")
+            nights = [Night(one["due_s"], read_dataclass(LastRun, one["run"])) for one in parsed_json(text)]
+        last, known = read_last_run(self.folder), {"", self._told, *(one.run.flow_run for one in nights)}
+        is_new = last is not None and last.state != RunState.RUNNING and last.flow_run not in known
+        return [*nights, Night(last.began_s, last)] if last and is_new else nights
+
+    def _keep(self, nights: list[Night]) -> None:
+        write_text(self.folder / SERVING / UNREPORTED, json.dumps([asdict(one) for one in nights], indent=1) + "\n")
 
     def report(self) -> None:
-        """Ask the API for the run of a night that ran here; give it the end of a run that could not report its own."""
-        last, now = read_last_run(self.folder), datetime.now(UTC)
-        # A run from the command line may have had a server of its own.
-        with get_client(sync_client=True) as client, suppress(ObjectNotFound):
-            deployment = client.read_deployment_by_name(f"{nightly.name}/{self.served.name}")
+        """Tell the API of the nights that ran without it, and of the ends of runs that could not report theirs."""
+        with self._reporting, get_client(sync_client=True) as client:
+            try:
+                deployment = client.read_deployment_by_name(f"{nightly.name}/{self.served.name}")
+            except ObjectNotFound:
+                return
             self._is_paused = deployment.paused or not any(one.active for one in deployment.schedules)
-            if self._is_untold and not client.get_scheduled_flow_runs_for_deployments([deployment.id], now):
-                night: State[Any] = Scheduled(scheduled_time=datetime.fromtimestamp(self._tried_s, UTC))
-                client.create_flow_run_from_deployment(deployment.id, state=night)
-            self._is_untold = False
+            nights = self._unreported()
             # A run under Prefect may be about to report its end itself.
-            is_over = last is not None and last.state != RunState.RUNNING
-            if last and last.flow_run != self._told and is_over and (last.ended_s or 0.0) < time.time() - REPORT_S:
-                self._told = last.flow_run
-                self._give_end(client, last)
+            while nights and (not nights[0].run.flow_run or (nights[0].run.ended_s or 0.0) < time.time() - REPORT_S):
+                night = nights.pop(0)
+                # A run from the command line may have had a server of its own.
+                with suppress(ObjectNotFound):
+                    _tell(client, deployment, night, self.folder)
+                self._told = night.run.flow_run or self._told
+                self._keep(nights)
 
-    def _give_end(self, client: SyncPrefectClient, record: LastRun) -> None:
-        if record.state == RunState.KILLED:
-            emit_failure(record.site, record.reason)
-        run = client.read_flow_run(UUID(record.flow_run))
+
+def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Night, folder: Path) -> None:
+    """Give the flow run of a night its end: its own one, or the one that was scheduled for then, or a new one."""
+    record, ran = night.run, "`walltime run --plain` ran this night"
+    if record.flow_run:
+        run, ran = client.read_flow_run(UUID(record.flow_run)), "The run, which could not report its end, went on"
         # A failure of a run that succeeded is that it could not say so.
         if run.state and run.state.is_final() and (run.state.is_completed() or record.state != RunState.SUCCEEDED):
+            # Who is killed says nothing, and Prefect says only that the run crashed.
+            if record.state == RunState.KILLED:
+                emit_failure(record.site, record.reason)
             return
-        began, ended = (
-            f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%SZ}" if at_s else "an unknown time"
-            for at_s in (record.began_s, record.ended_s)
-        )
-        kind = {RunState.SUCCEEDED: Completed, RunState.FAILED: Failed}.get(RunState(record.state), Crashed)
-        text = "The run, which could not report its end, went on from "
-        end: State[Any] = kind(message=f"{text}{began} to {ended}: {record.state} ({record.reason}).")
-        client.set_flow_run_state(run.id, end, force=True)
-        if record.state in (RunState.FAILED, RunState.STOPPED):
-            emit_failure(record.site, record.reason)
-        elif record.state == RunState.SUCCEEDED and (manifest := manifest_or_none(self.folder)):
-            emit_version(manifest, record.began_s)
+    else:
+        due = datetime.fromtimestamp(night.due_s, UTC)
+        asked = {
+            "state": {"type": {"any_": ["SCHEDULED"]}},
+            "deployment_id": {"any_": [deployment.id]},
+            "expected_start_time": {"after_": due, "before_": due},
+        }
+        waiting = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked))
+        run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
+        client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
+        client.set_flow_run_state(run.id, Running(), force=True)
+    began, ended = (
+        f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%SZ}" if at_s else "an unknown time"
+        for at_s in (record.began_s, record.ended_s)
+    )
+    kind = {RunState.SUCCEEDED: Completed, RunState.FAILED: Failed}.get(RunState(record.state), Crashed)
+    end: State[Any] = kind(message=f"{ran} from {began} to {ended}: {record.state} ({record.reason}).")
+    client.set_flow_run_state(run.id, end, force=True)
+    if record.state != RunState.SUCCEEDED:
+        emit_failure(record.site, record.reason)
+        return
+    with suppress(WalltimeError):
+        # Others may have been published since.
+        emit_version(load_manifest(folder, find_version(folder, record.run_id).folder), record.began_s)

@@ -92,22 +92,26 @@ def _check_database(instead: str) -> None:
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL  # noqa: PLC0415
 
     kind, _, name = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value() or "").partition(":///")
-    path, known = Path(name), Path(prefect.__file__).parent / "server/database/_migrations/versions/sqlite"
-    if PREFECT_API_URL.value() or not kind.startswith("sqlite") or not path.is_file() or not known.is_dir():
+    path = Path(name)
+    migrations = Path(prefect.__file__).parent.glob("server/database/_migrations/versions/sqlite/*.py")
+    if PREFECT_API_URL.value() or not kind.startswith("sqlite") or not path.is_file():
         return
     try:
         with closing(sqlite3.connect(path)) as database:
             tables = {name for (name,) in database.execute("select name from sqlite_master")}
-            revisions = [str(one) for (one,) in database.execute("select version_num from alembic_version")]
-    except sqlite3.OperationalError:  # locked, or without the table, as by another process that makes it
+            named = database.execute("select version_num from alembic_version") if "alembic_version" in tables else ()
+            revisions = [str(revision) for (revision,) in named]
+    except sqlite3.OperationalError:  # locked, as by another process that makes it
         return
     except sqlite3.DatabaseError as error:
         found = f"cannot be read ({error})"
     else:
-        names = "".join(one.name for one in known.iterdir())
-        if "flow_run" in tables and all(f"_{one}_" in names for one in revisions):
+        known = "".join(one.read_text(encoding="utf-8") for one in migrations)
+        strange = [revision for revision in revisions if known and f'"{revision}"' not in known]
+        if not strange and (not revisions or "flow_run" in tables):
             return
-        found = f"is not one of the installed Prefect {prefect.__version__}, but perhaps of a newer release"
+        why = f"has the revision {strange[0]}" if strange else "lacks tables of its revision"
+        found = f"is not one of the installed Prefect {prefect.__version__} (it {why}), but perhaps of a newer release"
     do = f"Set PREFECT_HOME to another folder, or install that release; {instead} does without it."
     raise WalltimeError(f"Prefect: its database {printable(str(path))} {found}. {do}")
 

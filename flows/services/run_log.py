@@ -6,12 +6,13 @@ only its kind is named, because its text may quote a log.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -19,7 +20,16 @@ from typing import Any, Literal, TextIO
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.metrics import folder_metrics
 from flows.services.progress import StageEvent, listening
-from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, StepFacts, begun_run, ending_of, write_run
+from flows.services.run.run_record import (
+    LAST_RUN,
+    RUNNING,
+    LastRun,
+    Reason,
+    RunState,
+    StepFacts,
+    ending_of,
+    write_run,
+)
 from pipeline.errors import WalltimeError, printable
 from pipeline.publish.store import Announce, RunInProgressError
 from pipeline.settings import RunSettings
@@ -33,7 +43,7 @@ _KEYS = ("step", "state", "seconds", "rows", "kept", "unit", "reason", "exit_cod
 
 @dataclass(slots=True)
 class RunLog:
-    """Where a run's events go, and what is known of the run so far. `is_quiet`: only warnings and failures."""
+    """Where a run's events go. `is_quiet`: only warnings and failures; `site`, `run_id`: empty until they are known."""
 
     stream: TextIO
     log_format: LogFormat = "text"
@@ -41,28 +51,22 @@ class RunLog:
     waits: bool = False
     """Whether the run waits for one that publishes to the same folder, instead of ending at once."""
     clock: Callable[[], float] = time.time
+    site: str = ""
+    run_id: str = ""
     is_anonymous: bool = False
-    run: LastRun = field(default_factory=begun_run)
+    has_ended: bool = False
 
     @property
     def is_json(self) -> bool:
         """Whether events are JSON lines."""
         return self.log_format == "json"
 
-    @contextmanager
-    def running(self, work: Path, run_id: str) -> Iterator[None]:
-        """The steps of the run, with a record in its work folder, whose lock it holds, for as long as they run."""
-        self.run = replace(self.run, run_id=run_id)
-        write_run(work / RUNNING, self.run)
+    def started(self) -> None:
+        """The logs of the run are known, and its steps begin."""
         self._event("run_started")
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                (work / RUNNING).unlink()
 
-    def follow(self, event: StageEvent) -> None:
-        """A step began or ended; what an ended one took is kept for the record."""
+    def stage(self, event: StageEvent) -> None:
+        """A step began or ended."""
         if event.state == "started":
             self._event("step_started", step=event.stage)
             return
@@ -70,36 +74,31 @@ class RunLog:
         if event.report is not None:
             counts = {"rows": event.report.seen.rows, "kept": event.report.kept.rows, "unit": event.report.unit}
         self._event("step_ended", step=event.stage, state=event.state, seconds=round(event.seconds, 6), **counts)
-        self.run.steps[event.stage] = StepFacts(event.seconds, counts.get("rows"), event.state == "reused")
 
     def warn(self, sentence: str) -> None:
-        """Say something that does not end the run, and keep it for the record."""
-        self._say(sentence)
-        self.run = replace(self.run, warnings=(*self.run.warnings, sentence))
+        """Say something that does not end the run."""
+        if self.is_json:
+            self._event("warning", "warning", message=printable(sentence, _SENTENCE_CHARS))
+        else:
+            self._write(f"walltime: {printable(sentence, _SENTENCE_CHARS)}\n")
 
     @property
     def announce(self) -> Announce | None:
         """Told before the run waits; None: it does not wait."""
-        return self._waiting if self.waits else None
+        return self.waiting if self.waits else None
 
-    def _waiting(self, sentence: str) -> None:
-        # The sentence names the user of the other run's process.
+    def waiting(self, sentence: str) -> None:
+        """The run waits for another one; the sentence names the user of that one's process."""
         hides = self.is_json and self.is_anonymous
-        self._say("waiting for another run, which publishes to the same folder." if hides else sentence)
+        self.warn("waiting for another run, which publishes to the same folder." if hides else sentence)
 
     def ended(self, seconds: float | None, error: BaseException | None) -> None:
         """The run ended, with an error or without; a text log leaves the sentence to the command."""
+        self.has_ended = True
         state, reason, code = ending_of(error)
         level = "info" if error is None else "error"
         facts = {"state": str(state), "reason": str(reason), "exit_code": code, "message": self._sentence(error)}
         self._event("run_ended", level, seconds=None if seconds is None else round(seconds, 6), **facts)
-
-    def _say(self, sentence: str) -> None:
-        sentence = printable(sentence, _SENTENCE_CHARS)
-        if self.is_json:
-            self._event("warning", "warning", message=sentence)
-        else:
-            self._write(f"walltime: {sentence}\n")
 
     def _sentence(self, error: BaseException | None) -> str | None:
         if isinstance(error, RunInProgressError) and self.is_anonymous:
@@ -114,7 +113,7 @@ class RunLog:
         if not self.is_json or (self.is_quiet and level == "info"):
             return
         now = datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        known = {"time": now, "level": level, "event": name, "site": self.run.site, "run_id": self.run.run_id or None}
+        known = {"time": now, "level": level, "event": name, "site": self.site, "run_id": self.run_id or None}
         self._write(json.dumps(known | dict.fromkeys(_KEYS) | facts) + "\n")
 
     def _write(self, line: str) -> None:
@@ -122,6 +121,38 @@ class RunLog:
         with suppress(OSError, ValueError):
             self.stream.write(line)
             self.stream.flush()
+
+
+@dataclass(slots=True)
+class RecordedRun:
+    """A run that is followed; `running` is to be entered with the lock of its work folder."""
+
+    log: RunLog
+    run: LastRun
+
+    @contextmanager
+    def running(self, work: Path, run_id: str) -> Iterator[None]:
+        """The steps of the run, with a record in its work folder for as long as they run."""
+        self.run, self.log.run_id = replace(self.run, run_id=run_id), run_id
+        write_run(work / RUNNING, self.run)
+        self.log.started()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                (work / RUNNING).unlink()
+
+    def warn(self, sentence: str) -> None:
+        """Log something that does not end the run, and keep it in the record."""
+        self.log.warn(sentence)
+        self.run = replace(self.run, warnings=(*self.run.warnings, sentence))
+
+    def follow(self, event: StageEvent) -> None:
+        """Write the event to the log, and keep what an ended step took."""
+        self.log.stage(event)
+        if event.state != "started":
+            rows = event.report.seen.rows if event.report else None
+            self.run.steps[event.stage] = StepFacts(event.seconds, rows, event.state == "reused")
 
 
 run_log: ContextVar[RunLog | None] = ContextVar("run_log", default=None)
@@ -138,38 +169,39 @@ def logging_to(log: RunLog) -> Iterator[RunLog]:
 
 
 @contextmanager
-def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
+def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RecordedRun]:
     """Follow the run inside: write its events, and at its end its record and its metrics, however it ends.
 
     A run that does not begin because another one is in progress leaves the other one's record alone.
     """
-    # A run that Prefect starts waits: a night that ran without it may still go on.
-    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format, waits=bool(flow_run))
-    log.is_anonymous, log.run = settings.site.anonymise, begun_run(settings.site.name, flow_run)
-    began = time.monotonic()
+    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format)
+    log.site, log.is_anonymous = settings.site.name, settings.site.anonymise
+    now_s, me = float(time.time()), os.getpid()
+    started = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, me, {}, (), flow_run)
+    found, began = RecordedRun(log, started), time.monotonic()
     failure: BaseException | None = None
     try:
-        with listening(log.follow):
-            yield log
+        with listening(found.follow):
+            yield found
     except BaseException as error:
         failure = error
         raise
     finally:
-        log.run = log.run.with_end(failure, float(time.time()))
         if not isinstance(failure, RunInProgressError):
-            write_run(Path(settings.output_dir) / LAST_RUN, log.run)
-            _write_metrics(settings, log)
+            ended = found.run.with_end(failure, float(time.time()))
+            write_run(Path(settings.output_dir) / LAST_RUN, ended)
+            _write_metrics(settings, ended, log)
         log.ended(time.monotonic() - began, failure)
 
 
-def _write_metrics(settings: RunSettings, log: RunLog) -> None:
+def _write_metrics(settings: RunSettings, run: LastRun, log: RunLog) -> None:
     """Write the file of metrics that the settings name. Whatever fails is a warning: the tables are there."""
     if settings.run.metrics_file is None:
         return
     path = Path(settings.run.metrics_file)
     try:
         with naming_path(path):
-            write_text(path, folder_metrics(Path(settings.output_dir), time.time(), log.run))
+            write_text(path, folder_metrics(Path(settings.output_dir), time.time(), run))
     except OSError as error:
         log.warn(f"the metrics were not written: {os_failure(error)}")
     except Exception as error:

@@ -8,7 +8,7 @@ A version that a check blocks is a whole published folder of its own, below `blo
 of it is published. The newest few stay on disk.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import DAY_S
 from pipeline.columns import ASCENDING
-from pipeline.errors import printable
-from pipeline.publish.manifest import MANIFEST, Manifest, TableEntry, manifest_or_none, opened_rows
+from pipeline.errors import InputError, printable
+from pipeline.publish.manifest import MANIFEST, Manifest, TableEntry, load_manifest, manifest_or_none, opened_rows
 from pipeline.publish.store import drop_folder, locked, remove_leftovers
 from pipeline.publish.versions import Retention, publish
 from pipeline.schema import TableKind
@@ -72,16 +72,20 @@ class Night:
     nothing_before: str = "no version was published before"
 
 
-def night_after(
-    earlier: Manifest | None, made: Manifest, files: Mapping[str, Path], now_s: float, settings: CheckSettings
-) -> Night:
-    """The night of the tables in `made`, compared with an earlier version if that is of the same site."""
-    night = Night(made, files, now_s, settings)
-    if earlier is None:
-        return night
-    if earlier.site != made.site:
-        return replace(night, nothing_before=f"the version published before is of site {printable(earlier.site)}")
-    return replace(night, before=earlier.tables)
+def version_before(manifest: Manifest | None, site: str, *, published: bool = False) -> tuple[Manifest | None, str]:
+    """The version to compare with, or None and the reason.
+
+    It is the current version. Where the current version itself is `published` and checked, it is the one before it.
+    """
+    if manifest is None or (published and not manifest.previous):
+        return None, "no version was published before"
+    try:
+        before = load_manifest(manifest.root, manifest.previous[0].folder) if published else manifest
+    except InputError as error:
+        return None, str(error).rstrip(".")
+    if before.site != site:
+        return None, f"the version published before is of site {printable(before.site)}"
+    return before, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +163,9 @@ def more_rows(night: Night) -> Iterator[Finding]:
 
 def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
     """Per followed table its name and its rows before and now; also the jobs without a flag, which cleaning kept."""
+    assert night.before is not None  # nosec B101 # for the type checker
     for name in [one for one in FOLLOWED if one not in OF_TEMPLATE or not _has_other_template(night)]:
-        before, now = (night.before or {}).get(name), night.made.tables.get(name)
+        before, now = night.before.get(name), night.made.tables.get(name)
         if before is None or (before.rows < FEW_ROWS and name != JOBS.name):
             continue
         yield name, before.rows, now.rows if now else 0
@@ -184,8 +189,9 @@ def _has_other_template(night: Night) -> bool:
 
 def null_shares(night: Night) -> Iterator[Finding]:
     """Columns whose share of nulls has risen by more than the rule."""
+    assert night.before is not None  # nosec B101 # for the type checker
     for name, columns in WATCHED.items():
-        before, now = (night.before or {}).get(name), night.made.tables.get(name)
+        before, now = night.before.get(name), night.made.tables.get(name)
         if before is None or now is None or min(before.rows, now.rows) < MANY_ROWS:
             continue
         nulls_before, nulls = _nulls(before), _nulls(now)
@@ -273,6 +279,11 @@ CHECKS: Mapping[str, Check] = {
 
 COMPARING = ("fewer_rows", "more_rows", "null_shares")
 """Checks that need the version before."""
+
+
+def failed(results: Sequence[CheckResult], *, blocking: bool) -> list[CheckResult]:
+    """The failed checks that block, or those that only warn."""
+    return [result for result in results if result.state == "failed" and result.blocks == blocking]
 
 
 BLOCKED = "blocked"

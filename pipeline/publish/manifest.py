@@ -101,13 +101,13 @@ class VersionEntry:
     """The name that a user gave; empty for a night, and in the entries of earlier releases."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The contents of manifest.json, and its folder. `created_s`: when the version was made; its name has that time."""
 
-    format_version: int = FORMAT_VERSION
+    format_version: int
     run_id: str
-    folder: str = ""
+    folder: str
     created_s: int
     data_newest_end_s: int | None
     site: str
@@ -116,7 +116,7 @@ class Manifest:
     logs: tuple[LogEntry, ...]
     tables: dict[str, TableEntry]
     reports: tuple[dict[str, Any], ...]
-    previous: tuple[VersionEntry, ...] = ()
+    previous: tuple[VersionEntry, ...]
     root: Path
     """The folder that holds the manifest."""
 
@@ -274,10 +274,13 @@ def made_manifest(
         with opened_rows(staged[OBSERVATIONS.name]) as rows:
             newest_end_s = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
     return Manifest(
+        format_version=FORMAT_VERSION,
+        folder="",
         created_s=created_s,
         data_newest_end_s=newest_end_s,
         tables=entries_of(staged),
         reports=tuple(one.as_dict() for one in reports),
+        previous=(),
         root=output_dir,
         **run,
     )
@@ -320,17 +323,19 @@ def opened_rows(path: Path) -> Iterator["Dataset"]:
         raise InputError(printable(str(path)), found, "a published table", "run again") from None
 
 
-def finite(value: Any) -> Any:
-    """Plain values for JSON; tuples are lists, and a number that is not finite is null."""
+def finite(value: Any, text: Any = None) -> Any:
+    """Plain values for JSON; tuples are lists, and a number that is not finite is null. `text` changes each text."""
     if isinstance(value, Mapping):
-        return {name: finite(one) for name, one in value.items()}
+        return {text(name) if text else name: finite(one, text) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+        return [finite(one, text) for one in value]
+    if isinstance(value, str) and text:
+        return text(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def package_text(manifest: Manifest) -> str:
-    """The descriptor of a version's tables as ASCII JSON; names of logs and of the site are escaped."""
+    """The descriptor of a version's tables as ASCII JSON, whose texts have no control or surrogate characters."""
     package = {
         "$schema": f"{_PROFILES}/datapackage.json",
         "title": f"Runtimes of the jobs of {printable(manifest.site)}",
@@ -342,7 +347,7 @@ def package_text(manifest: Manifest) -> str:
             "run_id": manifest.run_id,
             "created_s": manifest.created_s,
             "code": manifest.code,
-            "settings": finite(manifest.settings),
+            "settings": finite(manifest.settings, lambda text: printable(text, _TEXT_CHARS)),
         },
         "resources": [_resource(name, entry) for name, entry in manifest.tables.items()],
     }

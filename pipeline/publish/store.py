@@ -50,7 +50,6 @@ class RunInProgressError(InputError):
     """Another run publishes to the same folder."""
 
     exit_code = BUSY_EXIT
-    reason = "busy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +84,13 @@ def acquire(folder: Path) -> BinaryIO | None:
             # A holder writes into the file, and a link would lead it elsewhere.
             path = check_no_link(folder / LOCK, "a file", "remove it if no run is in progress")
             handle = path.open("ab")
-            if locks(handle, path, fcntl.LOCK_EX):
+            if locks(handle, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 _sign(handle)
                 return handle
+            was_replaced = not _is_at(handle, path)
             handle.close()
-            return None
+            if not was_replaced:
+                return None
     found = "a folder that cannot be created"
     raise InputError(printable(str(folder)), found, "a writable folder", "choose another output folder")
 
@@ -101,8 +102,15 @@ def locked(folder: Path) -> BinaryIO:
 
 def locks(handle: BinaryIO, path: Path, how: int) -> bool:
     """Whether the opened lock file is locked now, and still the one at the path; OSError where files have no locks."""
-    with suppress(BlockingIOError, FileNotFoundError):
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    try:
+        fcntl.flock(handle, how)
+    except BlockingIOError:
+        return False
+    return _is_at(handle, path)
+
+
+def _is_at(handle: BinaryIO, path: Path) -> bool:
+    with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(handle.fileno()), path.stat())
     return False
 
@@ -135,9 +143,11 @@ def holder_name(holder: Holder | None) -> str:
 
 def is_held(folder: Path) -> bool:
     """Whether a living process holds the lock; a lock file that cannot be opened tells nothing, and is not held."""
-    path = folder / LOCK
-    with suppress(OSError), path.open("rb") as handle:
-        return not locks(handle, path, fcntl.LOCK_SH)
+    with suppress(OSError), (folder / LOCK).open("rb") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
     return False
 
 
@@ -340,9 +350,12 @@ def find_step(folder: Path) -> StepResult[Path] | None:
     """The stored result of a step; None unless its files are those that were written with its report."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, WalltimeError):
         stored = parsed_json((folder / _REPORT).read_text(encoding="utf-8"))
-        paths = {name: folder / f"{name}.parquet" for name in stored["sha256"]}
-        if not any(damage(paths[name], sha256) for name, sha256 in stored["sha256"].items()):
-            return StepResult(paths, Report.from_dict(stored["report"]).check(), is_reused=True)
+        report, paths = Report.from_dict(stored["report"]).check(), {}
+        for name, sha256 in stored["sha256"].items():
+            paths[name] = folder / f"{name}.parquet"
+            if damage(paths[name], sha256):
+                return None
+        return StepResult(paths, report, is_reused=True)
     return None
 
 

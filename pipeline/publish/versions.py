@@ -33,13 +33,14 @@ from pipeline.publish.manifest import (
     VERSIONS,
     Manifest,
     VersionEntry,
+    is_plain_name,
     load_manifest,
     manifest_or_none,
     package_text,
     read_manifest,
 )
 from pipeline.publish.mirror import is_mirrored
-from pipeline.storage import FileStamp, file_stamp, sync_folder, write_text
+from pipeline.storage import sync_folder, write_text
 
 ID_CHARS = 8
 _FIRST_MONDAY = 3
@@ -296,7 +297,7 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
             history = read_manifest(output_dir).history
     places, found = {entry.folder: place for place, entry in enumerate(history)}, list[StoredVersion]()
     for path in sorted((output_dir / VERSIONS).glob("[!.]*")):
-        if not store.holds_tables(path, OWN_FILES):
+        if not is_plain_name(path.name) or not store.holds_tables(path, OWN_FILES):
             continue
         # A night lists hundreds of versions: the manifests of those that were published are not read.
         if (place := places.get(path.name)) is not None:
@@ -315,9 +316,11 @@ def find_version(output_dir: Path, text: str) -> StoredVersion:
     matches = named or [one for one in versions if text and one.folder.startswith(text)]
     if len(matches) == 1:
         return matches[0]
-    listed = ", ".join(one.name or one.folder for one in (matches or versions)[:5]) or "a folder with versions"
-    how_many = f"{len(matches)} versions named" if matches else "no version"
-    found = f"{how_many} {printable(text) or '(an empty name)'}"
+    if matches:
+        listed = ", ".join(one.folder for one in matches[:5])
+        raise InputError(where, f"{len(matches)} versions named {printable(text)}", f"one of them, as in {listed}")
+    listed = ", ".join(one.name or one.folder for one in versions[:5]) or "a folder with versions"
+    found = f"no version {printable(text) or '(an empty name)'}"
     raise InputError(where, found, f"one of {listed}", "`walltime versions list` lists them")
 
 
@@ -369,10 +372,11 @@ def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = Non
     raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
 
 
-def _stamp(output_dir: Path) -> FileStamp | None:
+def _stamp(output_dir: Path) -> tuple[int, int] | None:
     """What distinguishes one manifest from the next; None where there is none."""
     with suppress(OSError):
-        return file_stamp(output_dir / MANIFEST)
+        status = (output_dir / MANIFEST).stat()
+        return status.st_ino, status.st_mtime_ns
     return None
 
 
@@ -383,7 +387,7 @@ def _lock(folder: Path, how: int) -> AbstractContextManager[object] | None:
     """
     with suppress(OSError):
         handle = (folder / store.LOCK).open("rb")
-        if store.locks(handle, folder / store.LOCK, how):
+        if store.locks(handle, folder / store.LOCK, how | fcntl.LOCK_NB):
             return handle
         handle.close()
         return None

@@ -60,8 +60,8 @@ def of_revision(path: Path, revision: str) -> None:
 @pytest.mark.parametrize(
     ("make", "found"),
     [
-        (lambda path: of_revision(path, "ffff00001111"), "but perhaps of a newer release"),
-        (lambda path: of_revision(path, "5b0bd3b41a23"), "is not one of the installed Prefect 3"),
+        (lambda path: of_revision(path, "ffff00001111"), "it has the revision ffff00001111), but perhaps of a newer"),
+        (lambda path: of_revision(path, "5b0bd3b41a23"), "it lacks tables of its revision"),
         (lambda path: path.write_bytes(b"no database " * 100), "cannot be read (file is not a database)"),
     ],
 )

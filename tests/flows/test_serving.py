@@ -1,10 +1,11 @@
 """What `walltime serve` serves, and what its watch does for nights that Prefect cannot run."""
 
+import json
 import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -104,8 +105,6 @@ def watch(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     from flows.services.files.os_errors import config_settings
 
     monkeypatch.setattr(serving, "GRACE", timedelta(0))
-    # The code of these tests, whatever is installed.
-    monkeypatch.setattr(serving, "program", lambda: [sys.executable, "-m", "flows.cli"])
     settings = config_settings(config)
     served = serving.served_of(settings, MINUTELY, None)
     for deployment in serving.deployments_of(served, settings, config, None):
@@ -118,80 +117,41 @@ def record(state: str, began_s: float, ended_s: float | None = None) -> LastRun:
     return LastRun("oxbow", "x", state, "done", 0, began_s, ended_s, 1, {})
 
 
-def waiting() -> list[Any]:
-    """The flow runs of the nightly deployment that Prefect's runner starts next, the earliest first."""
+def runs_of(name: str) -> list[Any]:
+    """The flow runs of a deployment that have begun, the latest first."""
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import DeploymentFilter
+    from prefect.client.schemas.sorting import FlowRunSort
 
+    named = DeploymentFilter.model_validate({"name": {"any_": [name]}})
     with get_client(sync_client=True) as client:
-        deployment = client.read_deployment_by_name("nightly/oxbow")
-        return list(client.get_scheduled_flow_runs_for_deployments([deployment.id], datetime.now(UTC)))
+        found = client.read_flow_runs(deployment_filter=named, sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=200)
+    return [run for run in found if run.state_name not in ("Scheduled", "Late")]
 
 
-def drop_waiting() -> None:
-    """Leave the deployment of the watch with no flow run that is due, as where a scheduler has made none."""
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        for one in waiting():
-            client.delete_flow_run(one.id)
-
-
-def test_a_night_due_while_the_api_is_away_runs_without_it_and_prefect_is_asked_for_it(
+def test_a_night_due_while_the_api_is_away_runs_without_it_and_is_reported(
     watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows.prefect import serving
-    from flows.prefect.nightly import nightly
 
     out = tmp_path / "out"
     write_run(out / LAST_RUN, record(RunState.SUCCEEDED, time.time() - 3600, time.time() - 3500))
     with monkeypatch.context() as patch:
         patch.setattr(serving, "answers", lambda _: False)
         watch.look()
-    made = load_manifest(out)
-    drop_waiting()
+    assert load_manifest(out).site == "oxbow"
+    monkeypatch.setattr(serving, "REPORT_S", 0.0)
+    kept = json.loads((out / "serve" / serving.UNREPORTED).read_text())
+    assert [night["run"]["state"] for night in kept] == ["succeeded"]
+    n_before = len(runs_of("oxbow"))
     watch.report()
-    (asked,) = waiting()
+    found = runs_of("oxbow")
+    assert len(found) == n_before + 1 and found[0].state_name == "Completed"
+    assert re.fullmatch(r"oxbow 20\d\d-\d\d-\d\d \d\d:\d\d", found[0].name)
+    assert "`walltime run --plain` ran this night" in found[0].state.message
+    assert json.loads((out / "serve" / serving.UNREPORTED).read_text()) == []
     watch.report()
-    assert [one.id for one in waiting()] == [asked.id]
-    due = asked.expected_start_time
-    assert made.created_s - 120 < due.timestamp() < made.created_s
-    # The run finds what was published, and tells of it as of the night that was due.
-    told: list[float] = []
-    monkeypatch.setattr("flows.prefect.nightly.emit_version", lambda manifest, _: told.append(manifest.run_id))
-    assert nightly(str(watch.config), return_state=True).is_completed()
-    assert load_manifest(out).folder == made.folder and told == [made.run_id]
-    drop_waiting()
-
-
-def test_no_run_is_asked_for_where_one_is_late(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prefect.client.orchestration import get_client
-    from prefect.states import Scheduled
-
-    with get_client(sync_client=True) as client:
-        deployment = client.read_deployment_by_name("nightly/oxbow")
-        late: Any = Scheduled(scheduled_time=datetime.now(UTC) - timedelta(minutes=5))
-        client.create_flow_run_from_deployment(deployment.id, state=late)
-    before = [one.id for one in waiting()]
-    watch._is_untold = True
-    watch.report()
-    assert [one.id for one in waiting()] == before and not watch._is_untold
-    drop_waiting()
-
-
-def test_a_version_is_told_of_by_the_run_that_was_due_before_it_was_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from flows.prefect import nightly
-
-    emitted: list[str] = []
-    monkeypatch.setattr(nightly, "emit_event", lambda event, *_, **more: emitted.append(more["payload"]["version"]))
-    jobs = JOBS.build(site=["oxbow"], job_id=["1"], restart=[0], source_file=["a"], source_line=[1])
-    staged = {"jobs": write_table(tmp_path / "jobs.parquet", jobs, JOBS)}
-    publish(staged, [], facts_of("r", "oxbow"), output_dir=tmp_path / "out", created_s=1000, retention=RETENTION)
-    manifest = load_manifest(tmp_path / "out")
-    for due_s in (900.0, 1000.9, 1001.0):
-        nightly.emit_version(manifest, due_s)
-    assert emitted == [manifest.folder] * 2
+    assert len(runs_of("oxbow")) == n_before + 1
 
 
 @pytest.mark.parametrize(
@@ -220,32 +180,40 @@ def test_only_a_night_that_nobody_else_runs_is_run(
     write_run(path, replace(record(state, time.time() - age_s), flow_run=str(uuid4()) if of_prefect else ""))
     watch.broke_s = time.time() + 10
     monkeypatch.setattr(serving, "answers", lambda _: not is_away)
-    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _: ran.append(time.time()))
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
     watch.look()
     watch.look()
     assert len(ran) == int(runs)
 
 
-def test_a_night_that_began_early_is_not_run_again_and_a_killed_one_keeps_its_time(
+def test_a_night_that_began_a_moment_early_is_not_run_again(watch: Any, tmp_path: Path) -> None:
+    """Prefect waits for whole seconds: a run may begin up to half a second before it is due."""
+    due_s, last = time.time() - 120, tmp_path / "out" / LAST_RUN
+    watch.began_s = due_s - 3600
+    write_run(last, record("succeeded", due_s - 0.4, due_s + 5))
+    assert watch._missing(due_s, is_away=True) is None
+    write_run(last, record("succeeded", due_s - 30, due_s - 20))
+    assert watch._missing(due_s, is_away=True) == due_s
+
+
+def test_a_killed_night_has_its_event_though_prefect_has_its_end(
     watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Prefect begins a run up to half a second before its time."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Crashed, Running
+
     from flows.prefect import serving
 
-    now = datetime.now(UTC)
-    watch.served = replace(watch.served, cron=f"{(now - timedelta(minutes=2)).minute} * * * *", timezone="UTC")
-    due_s = (now - timedelta(minutes=2)).replace(second=0, microsecond=0).timestamp()
-    watch.began_s = due_s - 60
-    ran: list[float] = []
-    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda self: ran.append(self._tried_s))
-    monkeypatch.setattr(serving, "answers", lambda _: False)
-    write_run(tmp_path / "out" / LAST_RUN, record("succeeded", due_s - 0.4))
-    watch.look()
-    assert ran == []
-    (tmp_path / "out" / WORK).mkdir()
-    write_run(tmp_path / "out" / WORK / RUNNING, replace(record("running", due_s - 0.4), flow_run=str(uuid4())))
-    watch.look()
-    assert ran == [due_s]
+    said: list[Any] = []
+    monkeypatch.setattr(serving, "emit_failure", lambda *facts: said.append(facts))
+    with get_client(sync_client=True) as client:
+        deployment = client.read_deployment_by_name("nightly/oxbow")
+        run = client.create_flow_run_from_deployment(deployment.id)
+        for state in (Running(), Crashed()):
+            client.set_flow_run_state(run.id, state, force=True)
+        killed = replace(record("killed", time.time() - 200), flow_run=str(run.id))
+        serving._tell(client, deployment, serving.Night(killed.began_s, killed), tmp_path / "out")
+    assert [site for site, _ in said] == ["oxbow"]
 
 
 def test_a_paused_schedule_and_a_first_start_run_nothing(
@@ -256,7 +224,7 @@ def test_a_paused_schedule_and_a_first_start_run_nothing(
     from flows.prefect import serving
 
     ran: list[float] = []
-    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _: ran.append(time.time()))
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
     monkeypatch.setattr(serving, "answers", lambda _: False)
     watch.look()
     write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 3600))
@@ -272,6 +240,44 @@ def test_a_paused_schedule_and_a_first_start_run_nothing(
     assert len(ran) == 1
 
 
+def test_each_night_is_reported_with_its_own_version(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import serving
+
+    out, told, now_s = tmp_path / "out", [], float(int(time.time()))
+    jobs = JOBS.build(site=["oxbow"], job_id=["1"], restart=[0], source_file=["a"], source_line=[1])
+    staged = {"jobs": write_table(tmp_path / "jobs.parquet", jobs, JOBS)}
+    for number, run_id in enumerate(("first", "second")):
+        facts = facts_of(run_id, "oxbow")
+        publish(staged, [], facts, output_dir=out, created_s=int(now_s) + number, retention=RETENTION)
+    runs = [replace(record("succeeded", now_s - 60, now_s), run_id=run_id) for run_id in ("first", "second")]
+    watch._keep([serving.Night(now_s - 60, run) for run in runs])
+    monkeypatch.setattr(serving, "emit_version", lambda manifest, _: told.append(manifest.run_id))
+    watch.report()
+    assert told == ["first", "second"]
+
+
+def test_a_night_is_reported_whose_record_the_next_run_replaces(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import serving
+
+    record_text = json.dumps(asdict(record("succeeded", time.time(), time.time())))
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import json, os, pathlib, sys, time\n"
+        f"path, record = pathlib.Path({str(tmp_path / 'out' / LAST_RUN)!r}), json.loads({record_text!r})\n"
+        "path.write_text(json.dumps(record | {'run_id': 'own', 'pid': os.getpid()}))\n"
+        "time.sleep(1)\n"
+        "path.write_text(json.dumps(record | {'run_id': 'next', 'flow_run': 'of the next'}))\n"
+    )
+    monkeypatch.setattr(serving, "program", lambda: [sys.executable, str(script)])
+    watch._run_plainly(time.time() - 60)
+    kept = json.loads((tmp_path / "out/serve" / serving.UNREPORTED).read_text())
+    assert [night["run"]["run_id"] for night in kept] == ["own"]
+
+
 def test_a_killed_run_is_crashed_also_where_it_sent_no_heartbeat(
     watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,19 +286,15 @@ def test_a_killed_run_is_crashed_also_where_it_sent_no_heartbeat(
 
     from flows.prefect import serving
 
-    told: list[str] = []
     monkeypatch.setattr(serving, "program", lambda: ["true"])
-    monkeypatch.setattr(serving, "emit_failure", lambda _, reason: told.append(reason))
     with get_client(sync_client=True) as client:
         run = client.create_flow_run_from_deployment(client.read_deployment_by_name("nightly/oxbow").id)
         client.set_flow_run_state(run.id, Running(), force=True)
         (tmp_path / "out" / WORK).mkdir()
         write_run(tmp_path / "out" / WORK / RUNNING, replace(record("running", time.time() - 9), flow_run=str(run.id)))
         watch.look()
-        watch.report()
         found = client.read_flow_run(run.id)
     assert found.state_name == "Crashed" and "an unknown time: killed" in (found.state.message or "")
-    assert told == ["signal"]
 
 
 @pytest.mark.parametrize("name", ["Running", "Failed", "Cancelled"])
@@ -306,7 +308,10 @@ def test_a_run_that_could_not_report_its_end_is_given_that_of_its_record(watch: 
             client.set_flow_run_state(run.id, getattr(states, one)(), force=True)
         state = "stopped" if name == "Cancelled" else "succeeded"
         ended = replace(record(state, time.time() - 200, time.time() - 100), flow_run=str(run.id))
+        # The next night has another record.
         write_run(tmp_path / "out" / LAST_RUN, ended)
+        watch._keep(watch._unreported())
+        write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 50, time.time()))
         watch.report()
         found = client.read_flow_run(run.id)
     if name == "Cancelled":

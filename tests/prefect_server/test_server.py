@@ -1,5 +1,6 @@
 """Under a standing server: served on a cron, run by a work pool, killed and marked, failed in a sentence, seen."""
 
+import json
 import os
 import re
 import shutil
@@ -9,10 +10,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -74,9 +73,8 @@ def test_a_site_is_served_on_its_cron(server: Server) -> None:
     found = server.artifacts(run["id"])
     assert set(found) == {f"walltime-riverbend-night-{name}" for name in ("summary", "changes", "page")}
     assert "set aside" in found["walltime-riverbend-night-summary"]
-    asked = {"event": {"name": ["walltime.version.published"]}, "resource": {"id": ["walltime.site.riverbend"]}}
-    # The server keeps events in its memory for some seconds.
-    wait_for("the event of the version", lambda: server.ask("/events/filter", filter=asked)["events"], 30)
+    events = server.ask("/events/filter", filter={"event": {"name": ["walltime.version.published"]}})["events"]
+    assert any(event["resource"]["prefect.resource.id"] == "walltime.site.riverbend" for event in events)
     automations = {one["name"] for one in server.ask("/automations/filter")}
     assert {f"Walltime riverbend: {what}" for what in ("killed run", "failed night", "late night")} <= automations
     # Serving ends without pausing the schedule, which a restart would have to undo.
@@ -155,24 +153,17 @@ def test_nights_go_on_while_the_server_is_away_and_are_reported(server: Server) 
     log = server.folder / "mere-serve.log"
     with served(server, config, "* * * * *") as serving:
         wait_for("a first night", lambda: read_last_run(server.folder / "mere"))
-        began_s = time.time()
         with server.stopped():
             said = "it runs as `walltime run --plain`"
             wait_for("nights without the server", lambda: log.read_text().count(said) > 1, 600)
-        during = (began_s, time.time())
-        # Prefect's runner starts what is late: the runs of these nights find their tables published.
-        wait_for("their flow runs", lambda: len(ended_between(server, "mere", *during)) > 1)
+        kept = server.folder / "mere/serve/unreported.json"
+        # The last run under Prefect stays there for a minute, in case it cannot report its end itself.
+        wait_for("their report", lambda: all(one["run"]["flow_run"] for one in json.loads(kept.read_text())))
         assert serving.poll() is None
-    done = ended_between(server, "mere", *during)
-    assert {run["state_name"] for run in done} == {"Completed"}
+    done = [run for run in server.runs("mere") if "walltime run --plain" in (run["state"]["message"] or "")]
+    assert len(done) > 1 and {run["state_name"] for run in done} == {"Completed"}
     assert all(re.fullmatch(r"mere 20\d\d-\d\d-\d\d \d\d:\d\d", run["name"]) for run in done)
     server.ask(f"/deployments/{server.deployment('mere')['id']}/pause_deployment")
-
-
-def ended_between(server: Server, deployment: str, begin_s: float, end_s: float) -> list[dict[str, Any]]:
-    """The flow runs that were due in between, and have ended."""
-    due = [(run, datetime.fromisoformat(run["expected_start_time"]).timestamp()) for run in server.runs(deployment)]
-    return [run for run, due_s in due if begin_s < due_s < end_s - 60 and run["end_time"]]
 
 
 def children_of(run_id: str) -> list[int]:

@@ -138,7 +138,7 @@ def _failures_in(log: "RunLog") -> Iterator[None]:
         except (WalltimeError, OSError) as error:
             if not log.is_json:
                 raise
-            if log.run.ended_s is None:
+            if not log.has_ended:
                 log.ended(None, error)
             sys.exit(error.exit_code if isinstance(error, WalltimeError) else WalltimeError.exit_code)
 

@@ -177,15 +177,18 @@ def with_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
             raise ConfigError(where, "no key and value", "SECTION.KEY=VALUE, as in group.template=user")
         if key.strip() in ("logs", "output_dir"):
             raise ConfigError(where, f"{key.strip()}, which is no setting of a stage", "--log PATH, or --out DIR")
-        plain = place = settings.model_dump(exclude_unset=True)
-        *sections, last = (part.strip() for part in key.split("."))
-        for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
-                raise ConfigError(where, f"{printable(section)}, which is no section", "a key in a section")
-        place[last] = _value(text.strip())
+        plain = settings.model_dump(exclude_unset=True)
+        _put(plain, [part.strip() for part in key.split(".")], _value(text.strip()), where)
         settings = parse_settings(plain, where)
     return settings
+
+
+def _put(plain: dict[str, Any], path: list[str], value: Any, where: str) -> None:
+    for part in path[:-1]:
+        plain = plain.setdefault(part, {})
+        if not isinstance(plain, dict):
+            raise ConfigError(where, f"{printable(part)}, which is no section", "a key in a section")
+    plain[path[-1]] = value
 
 
 def _value(text: str) -> Any:

@@ -5,15 +5,13 @@ that a killed run is known by that file and a lock that nobody holds. A failed f
 """
 
 import json
-import os
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from pipeline.errors import WalltimeError
-from pipeline.publish.store import WORK, holder_of, is_held, remove_leftovers
+from pipeline.errors import ConfigError, WalltimeError
+from pipeline.publish.store import WORK, RunInProgressError, holder_of, is_held, remove_leftovers
 from pipeline.report import Report, parsed_json, read_dataclass
 from pipeline.storage import write_text
 
@@ -22,15 +20,14 @@ LAST_RUN = "last_run.json"
 RUNNING = "running.json"
 
 SERVING = "serve"
-"""The folder in the output folder with the lock of `walltime serve`, and the file that says what it serves."""
-SERVED = "served.json"
+"""The folder in the output folder with the lock of `walltime serve`, and its two files."""
+SERVED, UNREPORTED = "served.json", "unreported.json"
 
 
 class BlockedVersionError(WalltimeError):
     """A check blocked the publication; the report of all checks, and the site."""
 
     exit_code = BLOCKED_EXIT_CODE
-    reason = "blocked"
 
     def __init__(self, sentence: str, report: Report, site: str) -> None:
         super().__init__(sentence)
@@ -59,6 +56,17 @@ class Reason(StrEnum):
     SYSTEM = "system"
     SIGNAL = "signal"
     FAULT = "fault"
+
+
+_REASONS: tuple[tuple[type[Exception], Reason], ...] = (
+    (BlockedVersionError, Reason.BLOCKED),
+    (RunInProgressError, Reason.BUSY),
+    (ConfigError, Reason.CONFIG),
+    (WalltimeError, Reason.INPUT),
+    (OSError, Reason.SYSTEM),
+    (Exception, Reason.FAULT),
+)
+"""The reason of an error: that of the first class that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +102,15 @@ class LastRun:
         return replace(self, state=state, reason=reason, exit_code=code, ended_s=ended_s)
 
 
-def begun_run(site: str = "", flow_run: str = "") -> LastRun:
-    """The record of a run of this process that begins now; its id is not known yet."""
-    now_s, me = float(time.time()), os.getpid()
-    return LastRun(site, "", RunState.RUNNING, Reason.NONE, None, now_s, None, me, {}, flow_run=flow_run)
-
-
 def ending_of(error: BaseException | None) -> tuple[RunState, Reason, int | None]:
     """State, reason and exit code of a run that ended with an error, or without; a signal's code is not known here."""
-    match error:
-        case None:
-            return RunState.SUCCEEDED, Reason.DONE, 0
-        case WalltimeError():
-            return RunState.FAILED, Reason(error.reason), error.exit_code
-        case OSError():
-            return RunState.FAILED, Reason.SYSTEM, WalltimeError.exit_code
-        case Exception():
-            return RunState.FAILED, Reason.FAULT, 1
-    return RunState.STOPPED, Reason.SIGNAL, None
+    if error is None:
+        return RunState.SUCCEEDED, Reason.DONE, 0
+    if not isinstance(error, Exception):
+        return RunState.STOPPED, Reason.SIGNAL, None
+    reason = next(reason for kind, reason in _REASONS if isinstance(error, kind))
+    code = error.exit_code if isinstance(error, WalltimeError) else 1 if reason is Reason.FAULT else 2
+    return RunState.FAILED, reason, code
 
 
 def write_run(path: Path, run: LastRun) -> None:
@@ -133,14 +132,17 @@ def write_run(path: Path, run: LastRun) -> None:
 def read_last_run(folder: Path) -> LastRun | None:
     """The run in progress, else a killed one, else the last that ended; None where no record can be read."""
     work = folder / WORK
-    if (own := _read(work / RUNNING)) is None:
+    own = _read(work / RUNNING)
+    if own is None:
         return _read(folder / LAST_RUN)
     holder = holder_of(work)
-    is_going_on = is_held(work) and holder is not None and holder.pid == own.pid
-    return own if is_going_on else replace(own, state=RunState.KILLED, reason=Reason.SIGNAL)
+    if is_held(work) and holder is not None and holder.pid == own.pid:
+        return own
+    return replace(own, state=RunState.KILLED, reason=Reason.SIGNAL)
 
 
 def _read(path: Path) -> LastRun | None:
-    with suppress(OSError, ValueError, TypeError):
+    try:
         return read_dataclass(LastRun, parsed_json(path.read_text(encoding="utf-8")))
-    return None
+    except (OSError, ValueError, TypeError):
+        return None

@@ -7,6 +7,7 @@ other processes or on workers of Dask: all give the same bytes.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,16 @@ from flows.services.run.prepare import (
 from flows.services.run.run_record import BlockedVersionError
 from flows.services.run_log import recorded_run
 from pipeline.config_file import parse_settings
-from pipeline.errors import WalltimeError, printable
+from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
-from pipeline.publish import Manifest, publish, reading
-from pipeline.publish.checks import CHECKS, CheckResult, check_night, keep_blocked, night_after
+from pipeline.publish import Manifest, load_manifest, publish, reading
+from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, keep_blocked, version_before
 from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
 from pipeline.publish.mirror import mirror
 from pipeline.publish.store import find_step, keep_step, keep_steps, step_folders, work_folder
 from pipeline.publish.versions import RETENTION, check_name_free, keep_unpublished
 from pipeline.report import Report, StepResult, Tally
-from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, Step, start_run, step_key
+from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, start_run, step_key
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table
 from pipeline.tables import TABLES
@@ -42,6 +43,9 @@ from pipeline.workers import return_free_memory, using_threads
 
 Results = Mapping[str, StepResult[Path]]
 """The results of steps by the name of the step."""
+
+Ending = Callable[[Results], StepResult[Path]]
+"""Gives the result of a step, from those of the steps before it."""
 
 STEP_THREADS = 2
 """Threads of a step, for the parts of the estimator and for its look-up table; no table depends on it."""
@@ -63,7 +67,7 @@ class Plainly:
 
     def compute(self, run: Run, work: Path) -> Results:
         """The results of all steps of a run, each in a folder in the work folder."""
-        return compute_steps(run, work, compute_step)
+        return compute_steps(run, work, lambda name, folder: partial(compute_step, name, run, folder))
 
 
 PLAINLY = Plainly()
@@ -79,18 +83,22 @@ def run_and_publish(
     """Run every step over the config's logs and publish the tables; returns the path of the manifest."""
     settings = run_settings(Path(config), site, output_dir)
     folder = Path(settings.output_dir)
-    with recorded_run(settings, by.flow_run) as log:
+    with recorded_run(settings, by.flow_run) as record:
         paths = listed_paths(settings, Path(config), logs or ())
-        with naming_path(folder), work_folder(folder, log.announce) as work:
+        with naming_path(folder), work_folder(folder, record.log.announce) as work:
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
-            with log.running(work, run.run_id):
-                results = by.compute(run, work)
+            with record.running(work, run.run_id):
+                # The steps of the published version are not computed again. Its checks are, as some depend on the time.
+                found = published_results(run, folder)
+                results = (
+                    compute_steps(run, work, lambda name, _: lambda _: found[name]) if found else by.compute(run, work)
+                )
                 with running_stage("publish"):
                     staged, made = staged_version(results, run)
                     manifest = by.call(publish_checked, staged, made, run.settings)
-                keep_steps(work, {path.parent.name for one in results.values() for path in one.tables.values()})
+                keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
                 if failure := mirror_failure(folder, run.settings.publish.mirror):
-                    log.warn(failure)
+                    record.warn(failure)
                 return str(manifest)
 
 
@@ -125,34 +133,14 @@ def folders_of_steps(run: Run, work: Path) -> dict[str, Path]:
     return folders
 
 
-def compute_steps(
-    run: Run,
-    work: Path,
-    begin: Callable[..., Any],
-    result_of: Callable[[Any], StepResult[Path]] = lambda begun: begun,
-    *,
-    are_begun_first: bool = False,
-) -> Results:
-    """The results of all steps, in their order.
-
-    `begin` gets the name of a step, the run, the step's folder, and by name what it gave for the steps whose tables
-    this one reads. `are_begun_first`: all steps are begun before the first one is waited for, as in a pool.
-    """
-    folders, begun, results = folders_of_steps(run, work), dict[str, Any](), dict[str, StepResult[Path]]()
-
-    def begin_one(step: Step) -> None:
-        begun[step.name] = begin(
-            step.name, run, folders[step.name], {WRITER[table]: begun[WRITER[table]] for table in step.reads}
-        )
-
-    for step in STEPS if are_begun_first else ():
-        begin_one(step)
-    for step in STEPS:
-        notify(StageEvent(step.name, "started"))
-        if not are_begun_first:
-            begin_one(step)
-        result = results[step.name] = result_of(begun[step.name])
-        notify(StageEvent(step.name, "reused" if result.is_reused else "done", result.seconds, result.report))
+def compute_steps(run: Run, work: Path, begin: Callable[[str, Path], Ending]) -> Results:
+    """The results of all steps. Each is begun in order by its name and folder; then each is ended in order."""
+    results: dict[str, StepResult[Path]] = {}
+    begun = {name: begin(name, folder) for name, folder in folders_of_steps(run, work).items()}
+    for name, end in begun.items():
+        notify(StageEvent(name, "started"))
+        result = results[name] = end(results)
+        notify(StageEvent(name, "reused" if result.is_reused else "done", result.seconds, result.report))
     return results
 
 
@@ -178,6 +166,26 @@ def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepRe
     return replace(result, seconds=time.monotonic() - began)
 
 
+def published_results(run: Run, folder: Path) -> Results | None:
+    """The results of the steps as they are published, if the published version is the intact result of this very run.
+
+    The steps count as reused then.
+    """
+    try:
+        manifest = load_manifest(folder)
+        if manifest.run_id != run.run_id:
+            return None
+        tables = {name: manifest.path(name) for name in PUBLISHED}
+    except InputError:
+        return None
+    # The reports of the steps come first and in their order; that of the checks is made again.
+    reports = [Report.from_dict(plain) for plain in manifest.reports[: len(STEPS)]]
+    return {
+        step.name: StepResult({name: tables[name] for name in step.writes if name in tables}, report, is_reused=True)
+        for step, report in zip(STEPS, reports, strict=True)
+    }
+
+
 def staged_version(results: Results, run: Run, name: str = "") -> tuple[dict[str, Path], Manifest]:
     """The files that a version of a run is made of, and its manifest; `name` is what a user called it."""
     staged = {table: results[WRITER[table]].tables[table] for table in PUBLISHED}
@@ -200,19 +208,28 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
 
     BlockedVersionError where a check blocks, after the tables were kept.
     """
-    results = check_night(night_after(manifest_or_none(made.root), made, staged, made.created_s, settings.checks))
+    before, reason = version_before(manifest_or_none(made.root), made.site)
+    night = Night(made, staged, made.created_s, settings.checks, before.tables if before else None, reason)
+    results = check_night(night)
     report = checks_report(results)
     made = replace(made, reports=(*made.reports, report.as_dict()))
-    if blocking := [one for one in results if one.blocks]:
-        folder = keep_blocked(staged, made)
-        modes = " and ".join(f"checks.{one.check}.mode" for one in blocking)
-        sentence = (
-            f"{_findings_text(blocking)}. Nothing was published: the tables published before "
-            f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
-            f'correct the log or the config, or set {modes} to "warn", and run again.'
-        )
-        raise BlockedVersionError(sentence, report, made.site)
-    return publish(staged, made, replace(RETENTION, newest=settings.publish.keep_versions))
+    if failed(results, blocking=True):
+        raise _blocked(results, keep_blocked(staged, made), report, made.site)
+    kept = replace(RETENTION, newest=settings.publish.keep_versions)
+    return publish(staged, made, kept)
+
+
+def _blocked(results: Sequence[CheckResult], folder: Path, report: Report, site: str) -> BlockedVersionError:
+    """The error that says which check blocked the publication, what it found and expected, and where the tables are."""
+    blocking = failed(results, blocking=True)
+    modes = f'set checks.{blocking[0].check}.mode to "warn"'
+    how = modes if len(blocking) == 1 else "set their modes under [checks] to warn"
+    sentence = (
+        f"{_findings_text(blocking)}. Nothing was published: the tables published before "
+        f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
+        f"correct the log or the config, or {how}, and run again."
+    )
+    return BlockedVersionError(sentence, report, site)
 
 
 def mirror_failure(folder: Path, to: str | None) -> str:
@@ -233,20 +250,19 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
     `passed` is false where one that blocks has failed. InputError where nothing is published there.
     """
     with reading(folder) as manifest:
-        earlier = manifest_or_none(manifest.root, manifest.previous[0].folder) if manifest.previous else None
+        before, reason = version_before(manifest, manifest.site, published=True)
         files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
         # A run of another release has recorded no settings of checks, or those of others.
         known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in CHECKS}
-        settings = parse_settings({"checks": known}, printable(str(manifest.root))).checks
-        night = night_after(earlier, manifest, files, now_s, settings)
-        results = check_night(night)
+        settings = parse_settings({"checks": known}, printable(str(manifest.root)))
+        results = check_night(Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason))
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
         "folder": manifest.folder,
-        "compared_with": earlier.run_id if earlier and night.before is not None else None,
-        "not_compared": night.nothing_before if night.before is None else None,
-        "passed": not any(one.blocks for one in results),
+        "compared_with": before.run_id if before else None,
+        "not_compared": reason or None,
+        "passed": not failed(results, blocking=True),
         "checks": [asdict(one) for one in results],
     }
 

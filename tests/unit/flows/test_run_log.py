@@ -2,12 +2,11 @@
 
 import io
 import json
-from pathlib import Path
 
 import pytest
 
 from flows.services.progress import StageEvent
-from flows.services.run.run_record import begun_run, ending_of
+from flows.services.run.run_record import ending_of
 from flows.services.run_log import RunLog
 from pipeline.errors import ConfigError, InputError, WalltimeError
 from pipeline.publish.store import RunInProgressError
@@ -24,12 +23,12 @@ def lines(of: RunLog) -> list[dict[str, object]]:
     return [json.loads(line) for line in of.stream.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
-def test_every_event_is_one_line_with_the_same_keys(tmp_path: Path) -> None:
-    own = log(run=begun_run("a\nb\u2028"))
-    with own.running(tmp_path, "r1"):
-        own.follow(StageEvent("clean", "started"))
-        own.follow(StageEvent("clean", "done", 1.25, REPORT))
-        own.follow(StageEvent("publish", "reused", 0.5))
+def test_every_event_is_one_line_with_the_same_keys() -> None:
+    own = log(site="a\nb\u2028", run_id="r1")
+    own.started()
+    own.stage(StageEvent("clean", "started"))
+    own.stage(StageEvent("clean", "done", 1.25, REPORT))
+    own.stage(StageEvent("publish", "reused", 0.5))
     own.warn("a\x1b[31m sentence")
     own.ended(2.0, None)
     found = lines(own)
@@ -44,15 +43,14 @@ def test_every_event_is_one_line_with_the_same_keys(tmp_path: Path) -> None:
     assert "ada" not in own.stream.getvalue()  # type: ignore[attr-defined]
 
 
-def test_a_text_log_says_only_warnings_and_a_quiet_one_no_progress(tmp_path: Path) -> None:
+def test_a_text_log_says_only_warnings_and_a_quiet_one_no_progress() -> None:
     own = RunLog(io.StringIO())
-    with own.running(tmp_path, "r1"):
-        own.warn("look here.")
+    own.started()
+    own.warn("look here.")
     own.ended(1.0, InputError("a", "b", "c"))
     assert own.stream.getvalue() == "walltime: look here.\n"  # type: ignore[attr-defined]
     quiet = log(is_quiet=True)
-    with quiet.running(tmp_path, "r1"):
-        quiet.follow(StageEvent("clean", "started"))
+    quiet.started()
     quiet.ended(1.0, None)
     assert lines(quiet) == []
     quiet.ended(1.0, InputError("a", "b", "c"))
@@ -61,12 +59,8 @@ def test_a_text_log_says_only_warnings_and_a_quiet_one_no_progress(tmp_path: Pat
 
 @pytest.mark.parametrize("hides", [True, False])
 def test_the_user_of_another_run_is_named_only_where_names_are_plain(hides: bool) -> None:
-    own, error = (
-        log(is_anonymous=hides, waits=True),
-        RunInProgressError("out", "a run of ada on n1", "one run at a time"),
-    )
-    assert own.announce is not None
-    own.announce("waiting for process 1 of ada")
+    own, error = log(is_anonymous=hides), RunInProgressError("out", "a run of ada on n1", "one run at a time")
+    own.waiting("waiting for process 1 of ada")
     own.ended(None, error)
     assert ("ada" in own.stream.getvalue()) is not hides  # type: ignore[attr-defined]
     assert lines(own)[-1]["reason"] == "busy" and lines(own)[-1]["exit_code"] == 75

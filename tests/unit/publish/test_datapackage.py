@@ -63,9 +63,10 @@ def test_hostile_text_is_escaped_and_numbers_are_json(tmp_path: Path) -> None:
     text = text_of(staged(tmp_path), facts, 7)
     package = json.loads(text, parse_constant=pytest.fail)
     text.encode("ascii")
+    assert "\\udc" not in text.replace("\\\\udc", "")
     assert package["walltime"]["site"] == 'ox"\\x1b]0;\\u202e\\udcff'
     assert package["sources"][0]["title"] == "a\\n\\udc80.swf"
-    assert package["walltime"]["settings"] == {"a\x07": [None, "\udcff"]}
+    assert package["walltime"]["settings"] == {"a\\x07": [None, "\\udcff"]}
 
 
 def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
