@@ -73,7 +73,7 @@ from pipeline.tables import (
     UNREADABLE,
     WASTE,
     SubmittedRuns,
-)  # fmt: skip
+)
 from pipeline.usage.waste import waste
 from pipeline.version import code_version
 
@@ -122,8 +122,7 @@ class StepInput:
     """What a step may read of its run: the settings that it names, and the folder. Any other is an AttributeError."""
 
     def __init__(self, run: Run, names: tuple[str, ...]) -> None:
-        known = {name: getattr(run, name) for name in names if hasattr(run, name)}
-        known |= {name: getattr(run.settings, name) for name in names if name not in known}
+        known = {name: getattr(run if hasattr(Run, name) else run.settings, name) for name in names}
         self.__dict__.update(known, folder=run.folder)
 
     def __getattr__(self, name: str) -> Any:

@@ -290,7 +290,7 @@ def tell_systemd(what: str, environment: Mapping[str, str]) -> None:
             own.sendto(what.encode(), os.fsencode("\0" + address[1:] if address[0] == "@" else address))
 
 
-LOOK_BACK_S = 14 * 86_400
+LOOK_BACK_S = 14 * DAY_S
 """How long before the State's time a job may have been submitted; longer ones wait for the nightly run."""
 
 FOLLOWED = ("sacct", "folder")

@@ -42,12 +42,11 @@ TIMINGS = {
 """Names in timings that a log has for something else, or not at all."""
 
 DELIMITERS = (";", "\t", "|", ",")
-FAILED = {"-", "failed", "fail", "error", "crashed", "killed", "timeout", "oom", *map(str.lower, UNKNOWN_CELLS)}
+_FAILURES = {"failed", "fail", "error", "crashed", "killed", "timeout", "oom"}
+FAILED = {"-", *_FAILURES, *map(str.lower, UNKNOWN_CELLS)}
 """Runtimes of a run that has none; so are 0 and what is below it."""
 
-FAILED_STATES = FAILED - set(map(str.lower, UNKNOWN_CELLS)) | {
-    "boot_fail", "cancelled", "deadline", "node_fail", "out_of_memory", "preempted",
-}  # fmt: skip
+FAILED_STATES = _FAILURES | {"boot_fail", "cancelled", "deadline", "node_fail", "out_of_memory", "preempted"}
 """States of a run that did not reach its end."""
 
 _MAX_PROCS = 2**40

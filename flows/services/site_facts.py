@@ -15,6 +15,7 @@ from flows.services.published.worst_estimates import errors_of_version, promise_
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
 from flows.services.when import read_starts
+from pipeline.arrays import DAY_S
 from pipeline.errors import InputError
 from pipeline.publish import Manifest
 from pipeline.publish.checks import blocked_versions
@@ -199,7 +200,7 @@ def estimate_facts(manifest: Manifest) -> dict[str, Any]:
     except InputError:
         return {"promise": [], "worst": []}
     submit_s, newest_s = errors.column("submit_s"), pc.max(errors.column("submit_s")).as_py() or 0
-    late = errors.filter(pc.greater(submit_s, newest_s - WORST_DAYS * 86_400)).slice(0, WORST_SHOWN)
+    late = errors.filter(pc.greater(submit_s, newest_s - WORST_DAYS * DAY_S)).slice(0, WORST_SHOWN)
     return {"promise": promise_by_week(errors), "worst": late.to_pylist()}
 
 

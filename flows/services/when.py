@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from flows.services.job_answers import Curve, LoadedState, as_ingested, curves_of, state_of
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.schedulers import Node, Scheduler
-from pipeline.arrays import Floats, Value, floats
+from pipeline.arrays import WEEK_S, Floats, Value, floats
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import NOT_ENDED, READ, History, history
 from pipeline.estimate.questions import completed
@@ -288,7 +288,7 @@ def _choices(job: Mapping[str, Value], curve: Curve | None) -> list[dict[str, Va
     return [*found, *(dict(job) | {"procs": size} for size in sorted(sizes) if least <= size <= most)]
 
 
-KEPT_S = 7 * 86_400
+KEPT_S = WEEK_S
 """Answers are kept for so long."""
 
 START_QUANTILES = ("start_s_q10", "start_s_q50", "start_s_q80", "start_s_q95")

@@ -163,11 +163,12 @@ def completed(state: State, questions: History) -> History:
             procs[job] = max(np.round(each * (questions.gpus[job] if has_gpus else 1.0)), 1.0)
         if np.isnan(memory_kib[job]) and values[place, answer.MEMORY] > 0:
             memory_kib[job] = values[place, answer.MEMORY]
-        is_own = state.jobs.codes[place, answer.WHO] == _known(state, questions, job, "who") >= 0
-        limits_s, counts = np.unique(values[alike, answer.LIMIT], return_counts=True)
-        usual_s = limits_s[counts.argmax()]
-        if is_own and np.isnan(requested_s[job]) and usual_s > 0 and 2 * counts.max() >= len(alike):
-            requested_s[job] = usual_s
+        if np.isnan(requested_s[job]):
+            is_own = state.jobs.codes[place, answer.WHO] == _known(state, questions, job, "who") >= 0
+            limits_s, counts = np.unique(values[alike, answer.LIMIT], return_counts=True)
+            usual_s = limits_s[counts.argmax()]
+            if is_own and usual_s > 0 and 2 * counts.max() >= len(alike):
+                requested_s[job] = usual_s
     return replace(
         questions,
         procs=procs,

@@ -176,15 +176,15 @@ def estimate_figures(states: Sequence[State], jobs: pa.Table, seed: int) -> dict
     past = history(jobs, states[0].site["timezone"])
     questions = past.as_submitted()
     found = [estimate(state, questions)[:, :N_QUANTILES] for state in states]
-    answered: Bools = ~np.isnan(found[0][:, 1]) & ~np.isnan(found[1][:, 1])
-    if not answered.any():
+    in_both: Bools = ~np.isnan(found[0][:, 1]) & ~np.isnan(found[1][:, 1])
+    if not in_both.any():
         return nothing
-    each = [scores(past.runtime_s, quantiles_s, answered) for quantiles_s in found]
-    errors_s = [np.abs(quantiles_s[answered, 1] - past.runtime_s[answered]) for quantiles_s in found]
+    each = [scores(past.runtime_s, quantiles_s, in_both) for quantiles_s in found]
+    errors_s = [np.abs(quantiles_s[in_both, 1] - past.runtime_s[in_both]) for quantiles_s in found]
     return {
-        "jobs": int(answered.sum()),
+        "jobs": int(in_both.sum()),
         "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each],
-        "change": error_change(errors_s[0], errors_s[1], _user_days(past, answered), seed),
+        "change": error_change(errors_s[0], errors_s[1], _user_days(past, in_both), seed),
     }
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from pipeline.arrays import Bools, Floats, Ints, arrow, integers
+from pipeline.columns import INTERVALS
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import PHASE_TIMES, PLATFORM_PREDICTIONS
 from pipeline.phases.occurrences import NOT_REPETITIVE, Occurrences, representative, status_of
@@ -128,9 +129,7 @@ def _estimate(parts: list[_Part], coverage: float, measured_s: float) -> Figures
 
     Degrees of freedom: Satterthwaite 1946. A run takes no less than its measured part.
     """
-    found: Figures = dict.fromkeys(
-        ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
-    )
+    found: Figures = dict.fromkeys(INTERVALS)
     if not parts:
         return found
     found["runtime_s"] = runtime_s = sum(part.time_s for part in parts) / coverage

@@ -22,7 +22,7 @@ from pipeline.axes import MOST_OK_SPAN
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import PLACES, Averaged, Shapes, average, shape_grid, weights_of
-from pipeline.scaling.series import ObservedSizes, SeriesBatch
+from pipeline.scaling.series import ObservedSizes, SeriesBatch, axes_of_groups
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 MIN_BASE_POINTS = 4
@@ -243,13 +243,14 @@ def with_across(
     if not served:
         return predictions
     rows = {(row["group_id"], row["procs"]): row for row in predictions.to_pylist()}
-    of_group = {row["group_id"]: {"axis": row["axis"], "run_id": row["run_id"]} for row in rows.values()}
-    for row in served:
+    axes = axes_of_groups(observations, [row["group_id"] for row in served])
+    run_id = next((row["run_id"] for row in rows.values()), None)
+    for row, axis in zip(served, axes, strict=True):
         key = row["group_id"], row["procs"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
-        rows[key] = of_group[row["group_id"]] | {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
-            "is_extrapolated": key not in rows or rows[key]["is_extrapolated"],
-            "method": "across", "reliability": "ok" if is_ok else "wide",
+        rows[key] = {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
+            "axis": axis, "is_extrapolated": key not in rows or rows[key]["is_extrapolated"],
+            "method": "across", "reliability": "ok" if is_ok else "wide", "run_id": run_id,
             "advice": None if is_ok else f"Run on {row['procs']} to see: the answer is from {row['base_group_id']}.",
         }  # fmt: skip
     ordered = [rows[key] for key in sorted(rows)]

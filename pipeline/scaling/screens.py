@@ -24,6 +24,7 @@ from scipy.special import stdtrit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, arrow, floats, replaced
 from pipeline.axes import Axis, counted, plural
+from pipeline.columns import INTERVALS
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
 from pipeline.scaling.series import CLASSES, ObservedSizes, axes_of_groups, repeat_spread, series_of
@@ -389,7 +390,6 @@ def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
     """
     factor = _levels(predictions, patterns, floats(predictions, "procs"))
     on_one = _levels(predictions, patterns, np.ones(predictions.num_rows))
-    runtimes = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
     found = patterns.filter(pc.equal(patterns.column("status"), "found")).to_pylist()
     if declines := {row["group_id"]: row for row in found if row["pattern"] == DECLINING}:
         advice = predictions.column("advice").to_pylist()
@@ -398,7 +398,7 @@ def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
             if group in declines and procs > declines[group]["from_procs"]:
                 advice[place] = declines[group]["words"]
         predictions = replaced(predictions, "advice", pa.array(advice, pa.string()))
-    return _scaled(_scaled(predictions, runtimes, 1.0 / factor), ("speedup", "efficiency"), factor / on_one)
+    return _scaled(_scaled(predictions, INTERVALS, 1.0 / factor), ("speedup", "efficiency"), factor / on_one)
 
 
 def _levels(table: pa.Table, patterns: pa.Table, procs: Floats) -> Floats:

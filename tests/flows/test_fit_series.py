@@ -241,6 +241,15 @@ def test_runs_advised_keep_to_the_counts_found_faster(tmp_path: Path, walltime: 
     assert advised and all(n**0.5 % 1 == 0 for n in advised)
 
 
+def test_a_problem_size_with_one_run_is_predicted_where_it_did_not_run(tmp_path: Path, walltime: Walltime) -> None:
+    """A group of one size has no row at a count that it did not run on, until another problem size answers it."""
+    base = "".join(f"cg,small,{procs},{1000 / procs + 10:g}\n" for procs in (1, 2, 4, 8, 16))
+    (tmp_path / "cg.csv").write_text(f"application,problem_size,procs,runtime_s\n{base}cg,large,4,2100\n")
+    walltime("scaling", "fit", tmp_path / "cg.csv", "--predict", 64, "--out", tmp_path / "fits.csv")
+    rows = (tmp_path / "fits.across.csv").read_text().splitlines()
+    assert any("large" in row and ",64," in row for row in rows[1:])
+
+
 def test_problem_sizes_lend_one_another_their_curves(tmp_path: Path, walltime: Walltime) -> None:
     base = "".join(f"W,{n},{100 / n + 4}\n" for n in (1, 2, 4, 8, 16, 32))
     (tmp_path / "lu.csv").write_text("problem_size,procs,runtime_s\n" + base + "A,1,832\nA,2,432\n")

@@ -216,7 +216,7 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
         compared = (
             "Only jobs on the same GPUs are compared."
             if found["log_has_gpus"]
-            else ("The log has no jobs with GPUs: the estimate uses jobs without.")
+            else "The log has no jobs with GPUs: the estimate uses jobs without."
         )
         yield f"The job holds {counted(found['gpus'], Axis.GPUS)}{of_type}. {compared}"
     if found["unknown_names"]:

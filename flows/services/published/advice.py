@@ -17,7 +17,7 @@ from flows.services.job_answers import answers, as_ingested, state_of
 from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import unreliability_note
 from flows.services.quantities import instant_s
-from pipeline.arrays import Floats
+from pipeline.arrays import HOUR_S, Floats
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest
@@ -139,7 +139,6 @@ def user_jobs(manifest: Manifest, user: str) -> dict[str, Any]:
 
 
 MOST_G_PER_KWH = 10_000.0
-HOUR_S = 3600.0
 
 
 def waste_rows(
