@@ -245,10 +245,15 @@ def read_metadata(path: Path, expected: str = "a whole table") -> dict[str, str]
         raise InputError(printable(str(path)), found, expected, "copy or write the file again") from None
 
 
+def draft_of(path: Path) -> Path:
+    """Where this process writes a file or a folder before it is renamed to `path`."""
+    return path.with_name(f".{path.name}.{os.getpid()}.draft")
+
+
 def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
     """Write a file beside `path`, flush it to disk, and put it in place in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    draft = draft_of(path)
     try:
         # A link or a file of this name was left by a dead process, or was put there to be written through.
         draft.unlink(missing_ok=True)

@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 from pipeline.arrays import DAY_S
 from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
+from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish.manifest import MANIFEST, Manifest, TableEntry, load_manifest, manifest_or_none, opened_rows
-from pipeline.publish.store import drop_folder, locked, remove_leftovers
+from pipeline.publish.store import drop_folder, locked
 from pipeline.publish.versions import Retention, publish
 from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
+from pipeline.storage import read_rows
 from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
 
 LEAST_OF_KEPT_JOBS = {"runtime_s": 0, "procs": 1}
@@ -163,15 +165,14 @@ def more_rows(night: Night) -> Iterator[Finding]:
 
 def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
     """Per followed table its name and its rows before and now; also the jobs without a flag, which cleaning kept."""
-    assert night.before is not None  # nosec B101 # for the type checker
-    for name in [one for one in FOLLOWED if one not in OF_TEMPLATE or not _has_other_template(night)]:
-        before, now = night.before.get(name), night.made.tables.get(name)
-        if before is None or (before.rows < FEW_ROWS and name != JOBS.name):
-            continue
-        yield name, before.rows, now.rows if now else 0
-        kept = [_nulls(one).get("flag") for one in (before, now) if one] if name == JOBS.name else []
-        if len(kept) == 2 and kept[0] is not None and kept[1] is not None:
-            yield "jobs that cleaning kept", kept[0], kept[1]
+    before, now = night.before or {}, night.made.tables
+    not_compared = OF_TEMPLATE if _has_other_template(night) else ()
+    for name in FOLLOWED:
+        if name in before and name not in not_compared and (before[name].rows >= FEW_ROWS or name == JOBS.name):
+            yield name, before[name].rows, now[name].rows if name in now else 0
+    kept = [_nulls(tables[JOBS.name]).get("flag") for tables in (before, now) if JOBS.name in tables]
+    if len(kept) == 2 and kept[0] is not None and kept[1] is not None:
+        yield "jobs that cleaning kept", kept[0], kept[1]
 
 
 def _nulls(table: TableEntry) -> dict[str, int]:
@@ -182,16 +183,15 @@ def _has_other_template(night: Night) -> bool:
     """Whether the night's jobs are grouped by another template than those of the version before."""
     if TEMPLATES.name not in night.files:
         return False
-    with opened_rows(night.files[TEMPLATES.name]) as rows:
-        previous = rows.to_table(columns=["is_chosen"], filter=pc.field("is_previous"))["is_chosen"].to_pylist()
+    table = read_rows(night.files[TEMPLATES.name], TEMPLATES, ["is_previous", "is_chosen"])
+    previous = table.filter(pc.field("is_previous"))["is_chosen"].to_pylist()
     return bool(previous) and not any(previous)
 
 
 def null_shares(night: Night) -> Iterator[Finding]:
     """Columns whose share of nulls has risen by more than the rule."""
-    assert night.before is not None  # nosec B101 # for the type checker
     for name, columns in WATCHED.items():
-        before, now = night.before.get(name), night.made.tables.get(name)
+        before, now = (night.before or {}).get(name), night.made.tables.get(name)
         if before is None or now is None or min(before.rows, now.rows) < MANY_ROWS:
             continue
         nulls_before, nulls = _nulls(before), _nulls(now)
@@ -214,7 +214,7 @@ def ranges(night: Night) -> Iterator[Finding]:
 
 def out_of_range(kind: TableKind, path: Path) -> dict[str, int]:
     """Per condition of the table's columns the number of rows of the file that contradict it."""
-    with opened_rows(path) as rows:
+    with opened_rows(path, kind) as rows:
         broken = broken_conditions(kind, rows.schema.names)
         # Arrow's scanner passes over row groups whose statistics decide.
         return {text: rows.count_rows(filter=one) for text, one in broken.items()}
@@ -235,10 +235,8 @@ def broken_conditions(kind: TableKind, names: Collection[str]) -> dict[str, pc.E
             found[f"{column.name} > 0"] = pc.field(column.name) <= 0
         elif column.minimum is not None:
             found[f"{column.name} >= {column.minimum:g}"] = pc.field(column.name) < column.minimum
-    declared = {column.name for column in kind.columns}
-    for low, high in (pair for chain in ASCENDING for pair in pairwise(one for one in chain if one in declared)):
-        if {low, high} <= set(names):
-            found[f"{low} <= {high}"] = pc.field(low) > pc.field(high)
+    for low, high in (pair for chain in ASCENDING for pair in pairwise(one for one in chain if one in names)):
+        found[f"{low} <= {high}"] = pc.field(low) > pc.field(high)
     return found
 
 
@@ -259,9 +257,8 @@ def newest_job(night: Night) -> Iterator[Finding]:
     """A newest kept job that is too old, or that ended more than a day after now."""
     newest_s: float | None = None
     if JOBS.name in night.files:
-        with opened_rows(night.files[JOBS.name]) as rows:
-            for batch in rows.scanner(columns=["end_s"], filter=pc.field("flag").is_null()).to_batches():
-                newest_s = pc.max([newest_s, pc.max(batch.column("end_s")).as_py()]).as_py()
+        parts = parts_of(StoredTable(night.files[JOBS.name], JOBS), ["end_s", "flag"])
+        newest_s = pc.max([pc.max(one.filter(pc.field("flag").is_null())["end_s"]).as_py() for one in parts]).as_py()
     most_days = night.settings.newest_job.threshold
     most = f"at most {most_days:g} days"
     if newest_s is None:
@@ -295,7 +292,6 @@ def keep_blocked(staged: Mapping[str, Path], made: Manifest) -> Path:
     """Store the staged tables as a blocked version, with the report of its checks; returns its folder."""
     folder = made.root / BLOCKED / made.run_id
     with locked(folder.parent):
-        remove_leftovers(folder.parent)
         publish(staged, replace(made, root=folder), Retention(newest=2))
         others = [name for _, name in reversed(blocked_versions(made.root)) if name != made.run_id]
         for name in others[KEPT_BLOCKED - 1 :]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,11 +27,8 @@ from pipeline.publish.mirror import fetched, is_mirrored
 from pipeline.publish.store import LOCK, damage
 from pipeline.report import FieldError, Report, parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.storage import file_stamp, sha256_once
+from pipeline.storage import expecting_table, file_stamp, read_rows, sha256_once
 from pipeline.tables import OBSERVATIONS, TABLES
-
-if TYPE_CHECKING:
-    from pyarrow.dataset import Dataset
 
 FORMAT_VERSION = 2
 MANIFEST, VERSIONS, DATAPACKAGE = "manifest.json", "versions", "datapackage.json"
@@ -42,7 +39,8 @@ PIN = "pin.json"
 OWN_FILES = {OWN_MANIFEST, LOCK, PIN, DATAPACKAGE}
 """Files beside the tables of a version. A folder with any other file is not ours, and is never removed."""
 
-_TABLE = re.compile(r"[a-z][a-z0-9_]*")
+_FOLDER = re.compile(r"[^./\\\0][^/\\\0]*")
+_PATH = re.compile(rf"(files|{VERSIONS}/[^/]+)/[a-z0-9_]+\.parquet")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
 _GO_BACK = "`walltime versions rollback` returns to the version before, "
 _DAMAGED = "a run publishes the table anew, and `walltime doctor` finds what else is damaged"
@@ -61,7 +59,10 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEntry:
-    """One column as it stands in its file, so that a reader without this project knows its unit and meaning."""
+    """One column as it stands in its file, so that a reader without this project knows its unit and meaning.
+
+    `nulls`: the number of rows without a value.
+    """
 
     name: str
     type: str
@@ -69,7 +70,6 @@ class ColumnEntry:
     meaning: str
     nullable: bool
     nulls: int
-    """Number of rows without a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,28 +86,32 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class VersionEntry:
-    """A previously published version that is still on disk."""
+    """A version that is or was published.
+
+    `until_s`: when another version was published instead; null for the one that is published. `is_withdrawn`: a
+    rollback took it back, so that it is no answer to a question about a date. `name`: what a user gave; empty for a
+    night, and in the entries of earlier releases.
+    """
 
     run_id: str
     folder: str
     created_s: int
     until_s: int | None = None
-    """When another version was published instead; null for the one that is published."""
-
     is_withdrawn: bool = False
-    """Whether a rollback took it back: it is then no answer to a question about a date."""
-
     name: str = ""
-    """The name that a user gave; empty for a night, and in the entries of earlier releases."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The contents of manifest.json, and its folder. `created_s`: when the version was made; its name has that time."""
+    """The contents of manifest.json or of a version's own manifest; `root` is the folder with manifest.json.
 
-    format_version: int
+    `created_s`: when the version was made; its folder's name has that time. `published_s`: when it was last published;
+    null where it never was. `from_s`, `to_s`: the window of a rerun.
+    """
+
+    format_version: int = FORMAT_VERSION
     run_id: str
-    folder: str
+    folder: str = ""
     created_s: int
     data_newest_end_s: int | None
     site: str
@@ -116,15 +120,12 @@ class Manifest:
     logs: tuple[LogEntry, ...]
     tables: dict[str, TableEntry]
     reports: tuple[dict[str, Any], ...]
-    previous: tuple[VersionEntry, ...]
+    previous: tuple[VersionEntry, ...] = ()
     root: Path
-    """The folder that holds the manifest."""
-
     name: str = ""
     from_s: int | None = None
     to_s: int | None = None
     published_s: int | None = None
-    """When it was last published; null where it never was."""
 
     @property
     def history(self) -> list[VersionEntry]:
@@ -154,6 +155,17 @@ class Manifest:
     def report(self, stage: str) -> Mapping[str, Any] | None:
         """The report of a stage in plain values; None where the version has none."""
         return next((report for report in self.reports if report.get("stage") == stage), None)
+
+    def check(self) -> Self:
+        """Itself; InputError where a table is missing or has another size, or a link leads out of the store."""
+        for name, entry in self.tables.items():
+            path = self.place(name)
+            check_inside(self.root, path)
+            # A table of a copy elsewhere is fetched when it is read.
+            found = "" if is_mirrored(self.root) and not path.exists() else damage(path, n_bytes=entry.bytes)
+            if found:
+                raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
+        return self
 
     def to_json(self) -> str:
         """The manifest as ASCII JSON; a number that is not finite becomes null."""
@@ -187,15 +199,7 @@ def load_manifest(output_dir: Path, folder: str | None = None) -> Manifest:
         ...
     pipeline.errors.InputError: ...
     """
-    manifest = read_manifest(output_dir, folder)
-    for name, entry in manifest.tables.items():
-        path = manifest.place(name)
-        check_inside(output_dir, path)
-        # A table of a copy elsewhere is fetched when it is read.
-        found = "" if is_mirrored(output_dir) and not path.exists() else damage(path, n_bytes=entry.bytes)
-        if found:
-            raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
-    return manifest
+    return read_manifest(output_dir, folder).check()
 
 
 def manifest_or_none(output_dir: Path, folder: str | None = None) -> Manifest | None:
@@ -237,23 +241,17 @@ def read_manifest(output_dir: Path, folder: str | None = None) -> Manifest:
 def _check_names(manifest: Manifest, where: str) -> None:
     """InputError unless folders have plain names, and each table's path is its own file in the version's folder.
 
-    In a copy elsewhere it is the file that has the table's digest as its name.
+    A plain name has no separator and is not hidden. In a copy elsewhere a table's file has its digest as its name.
     """
     for name in (manifest.folder, *(entry.folder for entry in manifest.previous)):
-        if not is_plain_name(name):
+        if not _FOLDER.fullmatch(name):
             found = f"a version named {printable(name) or '(an empty name)'}"
             raise InputError(where, found, "the name of a folder", _DO)
     for table, entry in manifest.tables.items():
-        expected = f"{VERSIONS}/{manifest.folder}/{table}.parquet"
-        is_named = re.fullmatch(r"files/[0-9a-f]{64}\.parquet", entry.path) and entry.sha256 in entry.path
-        if not _TABLE.fullmatch(table) or (entry.path != expected and not is_named):
+        own = f"{VERSIONS}/{manifest.folder}/{table}.parquet"
+        if entry.path not in (own, f"files/{entry.sha256}.parquet") or not _PATH.fullmatch(entry.path):
             found = f"table {printable(table)} at {printable(entry.path)}"
-            raise InputError(where, found, printable(expected, 400), _DO)
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether a text names an entry of a folder: no separator, no hidden file, not empty."""
-    return bool(name) and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
+            raise InputError(where, found, printable(own, 400), _DO)
 
 
 def check_inside(root: Path, path: Path) -> None:
@@ -269,18 +267,15 @@ def made_manifest(
 
     `run` has the fields that say which run made them: run_id, site, code, settings, logs; name, from_s and to_s.
     """
-    newest_end_s = None
+    newest_s = None
     if OBSERVATIONS.name in staged:
-        with opened_rows(staged[OBSERVATIONS.name]) as rows:
-            newest_end_s = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
+        seen = read_rows(staged[OBSERVATIONS.name], OBSERVATIONS, ["last_end_s"])
+        newest_s = pc.max(seen["last_end_s"]).as_py()
     return Manifest(
-        format_version=FORMAT_VERSION,
-        folder="",
         created_s=created_s,
-        data_newest_end_s=newest_end_s,
+        data_newest_end_s=newest_s,
         tables=entries_of(staged),
         reports=tuple(one.as_dict() for one in reports),
-        previous=(),
         root=output_dir,
         **run,
     )
@@ -294,7 +289,7 @@ def entries_of(files: Mapping[str, Path]) -> dict[str, TableEntry]:
 def table_entry(path: Path, kind: TableKind) -> TableEntry:
     """What a manifest says of a Parquet file; the key is the declared one, because a file has none."""
     stamp = file_stamp(path)
-    with opened_rows(path) as rows:
+    with opened_rows(path, kind) as rows:
         nulls = {name: rows.count_rows(filter=pc.field(name).is_null()) for name in rows.schema.names}
         n_rows, columns = rows.count_rows(), columns_of(rows.schema, nulls)
     return TableEntry(f"{kind.name}.parquet", n_rows, stamp.bytes, sha256_once(path, stamp), kind.key, columns)
@@ -311,16 +306,12 @@ def columns_of(schema: pa.Schema, nulls: Mapping[str, int] | None = None) -> tup
 
 
 @contextmanager
-def opened_rows(path: Path) -> Iterator["Dataset"]:
-    """The rows of a file; InputError where it is no Parquet table, or lacks a column that is read."""
+def opened_rows(path: Path, kind: TableKind) -> Iterator[Any]:
+    """The rows of a file as a dataset; InputError where it is no Parquet table, or lacks a column that is read."""
     from pyarrow.dataset import dataset  # noqa: PLC0415  (a query does without it)
-    from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
 
-    try:
-        yield dataset(str(path), format="parquet", filesystem=LocalFileSystem())
-    except (pa.ArrowInvalid, OSError, KeyError) as error:
-        found = f"a file that cannot be read ({printable(str(error))})"
-        raise InputError(printable(str(path)), found, "a published table", "run again") from None
+    with expecting_table(path, kind):
+        yield dataset(str(path), format="parquet")
 
 
 def finite(value: Any, text: Any = None) -> Any:
@@ -338,20 +329,14 @@ def package_text(manifest: Manifest) -> str:
     """The descriptor of a version's tables as ASCII JSON, whose texts have no control or surrogate characters."""
     package = {
         "$schema": f"{_PROFILES}/datapackage.json",
-        "title": f"Runtimes of the jobs of {printable(manifest.site)}",
+        "title": f"Runtimes of the jobs of {manifest.site}",
         "description": "Tables that Walltime made from a cluster's accounting log.",
         "created": datetime.fromtimestamp(manifest.created_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "sources": [{"title": printable(log.name, _TEXT_CHARS), "sha256": log.sha256} for log in manifest.logs],
-        "walltime": {
-            "site": printable(manifest.site, _TEXT_CHARS),
-            "run_id": manifest.run_id,
-            "created_s": manifest.created_s,
-            "code": manifest.code,
-            "settings": finite(manifest.settings, lambda text: printable(text, _TEXT_CHARS)),
-        },
+        "sources": [{"title": log.name, "sha256": log.sha256} for log in manifest.logs],
+        "walltime": {name: getattr(manifest, name) for name in ("site", "run_id", "created_s", "code", "settings")},
         "resources": [_resource(name, entry) for name, entry in manifest.tables.items()],
     }
-    return json.dumps(package, indent=1) + "\n"
+    return json.dumps(finite(package, lambda text: printable(text, _TEXT_CHARS)), indent=1) + "\n"
 
 
 def _resource(name: str, entry: TableEntry) -> dict[str, Any]:

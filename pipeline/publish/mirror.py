@@ -38,11 +38,10 @@ _BLOCK_BYTES = 1 << 23
 
 def mirror(manifest: "Manifest", to: str) -> None:
     """Copy a published version to a URL of pyarrow.fs, or to a folder; OSError where it fails after some tries."""
-    files = {name: f"files/{entry.sha256}.parquet" for name, entry in manifest.tables.items()}
-    tables = {name: replace(entry, path=files[name]) for name, entry in manifest.tables.items()}
+    tables = {name: replace(one, path=f"files/{one.sha256}.parquet") for name, one in manifest.tables.items()}
     text = replace(manifest, tables=tables).to_json().encode()
-    for name, target in files.items():
-        _send(manifest.path(name).open("rb"), to, target, manifest.tables[name].bytes)
+    for name, entry in tables.items():
+        _send(manifest.path(name).open("rb"), to, entry.path, entry.bytes)
     for target in (f"versions/{manifest.folder}/version.json", "manifest.json"):
         _send(BytesIO(text), to, target)
 
@@ -59,24 +58,22 @@ def _send(source: BinaryIO, to: str, target: str, n_bytes: int | None = None) ->
 
 
 def _send_once(source: BinaryIO, to: str, target: str, n_bytes: int | None) -> None:
-    from pyarrow.fs import LocalFileSystem  # noqa: PLC0415  (a query of a store here does without it)
-
-    system, place = _place(to, target)
-    if n_bytes is not None and system.get_file_info(place).size == n_bytes:
+    system, path = _place(to, target)
+    if n_bytes is not None and system.get_file_info(path).size == n_bytes:
         return
     source.seek(0)
-    if isinstance(system, LocalFileSystem):
-        write_atomically(Path(place), lambda sink: copyfileobj(source, sink, _BLOCK_BYTES))
+    if system.type_name == "local":
+        write_atomically(Path(path), lambda sink: copyfileobj(source, sink, _BLOCK_BYTES))
     else:
-        with system.open_output_stream(place) as sink:
+        with system.open_output_stream(path) as sink:
             copyfileobj(source, sink, _BLOCK_BYTES)
 
 
 def _place(to: str, target: str) -> tuple[Any, str]:
     """The file system of a copy, and where a file of it is there."""
-    from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415
+    from pyarrow.fs import FileSystem  # noqa: PLC0415  (a query of a store here does without it)
 
-    system, root = FileSystem.from_uri(to) if is_url(to) else (LocalFileSystem(), str(Path(to).absolute()))
+    system, root = FileSystem.from_uri(to if is_url(to) else str(Path(to).absolute()))
     return system, f"{root.rstrip('/')}/{target}"
 
 
@@ -92,6 +89,10 @@ def store_of_copy(url: str, environment: Mapping[str, str]) -> Path:
     root = cache / hashlib.sha256(url.encode()).hexdigest()[:24]
     write_text(root / ORIGIN, url)
     _fetch(root, root / "manifest.json")
+    text, oldest_s = (root / "manifest.json").read_text(encoding="utf-8"), time.time() - KEPT_S
+    for old in (root / "files").glob("*.parquet"):
+        if old.stem not in text and old.stat().st_mtime < oldest_s:
+            old.unlink(missing_ok=True)
     return root
 
 
@@ -108,7 +109,7 @@ def fetched(root: Path, path: Path) -> Path:
 
 
 def _fetch(root: Path, path: Path) -> None:
-    """Bring a file of the copy; with the manifest go older files that it does not name."""
+    """Bring a file of the copy."""
     url, name = (root / ORIGIN).read_text(encoding="utf-8"), str(path.relative_to(root))
     try:
         system, place = _place(url, name)
@@ -118,8 +119,3 @@ def _fetch(root: Path, path: Path) -> None:
         found = f"no file to read ({printable(str(error), 300)})"
         expected, do = "a copy that publish.mirror has made", "see that the place can be read"
         raise InputError(printable(f"{url}/{name}", 1000), found, expected, do) from None
-    if path.parent == root:
-        text, oldest_s = path.read_text(encoding="utf-8"), path.stat().st_mtime - KEPT_S
-        for old in (root / "files").glob("*.parquet"):
-            if old.stem not in text and old.stat().st_mtime < oldest_s:
-                old.unlink(missing_ok=True)

@@ -16,17 +16,17 @@ import re
 import shutil
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, StepResult, parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.storage import file_sha256, file_stamp, sha256_once, sync_folder, write_table, write_text
+from pipeline.storage import draft_of, file_sha256, file_stamp, sha256_once, sync_folder, write_table, write_text
 from pipeline.version import code_version
 
 LOCK = ".lock"
@@ -37,7 +37,6 @@ BUSY_EXIT = 75
 KEPT_TABLES = 3
 """Tables under one pointer that stay on disk, for those who still read an earlier one."""
 
-_DRAFT, _DROPPED = ".draft-", ".dropped-"
 _REPORT = "report.json"
 _HOLDER_BYTES = 4096
 _TRIES = 100
@@ -66,53 +65,39 @@ class Holder:
         return printable(f"process {self.pid} of {self.user} on {self.host}, since {since}", 300)
 
 
-def check_no_link(path: Path, expected: str, do: str) -> Path:
-    """The path at which a writer changes something; InputError where it is a symbolic link."""
-    if path.is_symlink():
-        raise InputError(printable(str(path)), "a symbolic link", expected, do)
-    return path
-
-
 def acquire(folder: Path) -> BinaryIO | None:
     """The lock of a folder, which is made where it is missing, until the handle is closed; None where another holds it.
 
     InputError where the folder cannot be made. A holder may remove the file, or the folder, between any two calls here.
     """
+    where, path = printable(str(folder)), folder / LOCK
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
             # A holder writes into the file, and a link would lead it elsewhere.
-            path = check_no_link(folder / LOCK, "a file", "remove it if no run is in progress")
-            handle = path.open("ab")
-            if locks(handle, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if path.is_symlink():
+                raise InputError(
+                    printable(str(path)), "a symbolic link", "a file", "remove it if no run is in progress"
+                )
+            handle = try_lock(path, fcntl.LOCK_EX, "ab")
+            if handle is not None:
                 _sign(handle)
-                return handle
-            was_replaced = not _is_at(handle, path)
-            handle.close()
-            if not was_replaced:
-                return None
-    found = "a folder that cannot be created"
-    raise InputError(printable(str(folder)), found, "a writable folder", "choose another output folder")
+            return handle
+    raise InputError(where, "a folder that cannot be created", "a writable folder", "choose another output folder")
 
 
-def locked(folder: Path) -> BinaryIO:
-    """The lock of a folder, held until the handle is closed; this waits for it."""
-    return take_run_lock(folder, lambda _: None)
+def try_lock(path: Path, how: int, mode: Literal["rb", "ab"] = "rb") -> BinaryIO | None:
+    """An opened lock file, which is locked; None where another process has it, or has just replaced it.
 
-
-def locks(handle: BinaryIO, path: Path, how: int) -> bool:
-    """Whether the opened lock file is locked now, and still the one at the path; OSError where files have no locks."""
-    try:
-        fcntl.flock(handle, how)
-    except BlockingIOError:
-        return False
-    return _is_at(handle, path)
-
-
-def _is_at(handle: BinaryIO, path: Path) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
-    return False
+    OSError where there is no such file, or files have no locks.
+    """
+    handle = path.open(mode)
+    with suppress(BlockingIOError):
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+            return handle
+    handle.close()
+    return None
 
 
 def _sign(handle: BinaryIO) -> None:
@@ -142,19 +127,18 @@ def holder_name(holder: Holder | None) -> str:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a living process holds the lock; a lock file that cannot be opened tells nothing, and is not held."""
-    with suppress(OSError), (folder / LOCK).open("rb") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
+    """Whether a living process holds the lock; a lock file that cannot be opened or locked tells nothing: not held."""
+    with suppress(OSError):
+        if (handle := try_lock(folder / LOCK, fcntl.LOCK_SH)) is None:
             return True
+        handle.close()
     return False
 
 
 @contextmanager
 def drafted(target: Path) -> Iterator[Path]:
     """A draft folder beside `target` to fill; flushed and renamed to `target` at the end, or removed on failure."""
-    draft = target.with_name(f"{_DRAFT}{target.name}-{os.getpid()}")
+    draft = draft_of(target)
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
@@ -167,20 +151,18 @@ def drafted(target: Path) -> Iterator[Path]:
 
 
 def drop_folder(folder: Path) -> None:
-    """Rename a folder and then remove it, so that its name is free at once."""
-    dropped = folder.with_name(f"{_DROPPED}{folder.name}-{os.getpid()}")
+    """Rename a folder to a draft of it and then remove that, so that its name is free at once."""
+    dropped = draft_of(folder)
     with suppress(FileNotFoundError):
         folder.rename(dropped)
     shutil.rmtree(dropped, ignore_errors=True)
 
 
 def leftovers(place: Path) -> list[Path]:
-    """Drafts and renamed folders in a folder, or drafts of a file; of a living writer, or left by a dead one."""
-    folder, name = place, r"\.(draft|dropped)-.*"
-    if not place.is_dir():
-        # A draft may be written by way of a draft of its own.
-        folder, name = place.parent, rf"\.+{re.escape(place.name)}(\.\d+\.draft)+"
-    return sorted(path for path in folder.iterdir() if re.fullmatch(name, path.name, re.DOTALL))
+    """All drafts in a folder, or those of a file; of a living writer, or left by a dead one."""
+    folder, name = (place, ".+") if place.is_dir() else (place.parent, re.escape(place.name))
+    # A draft may be written by way of a draft of its own.
+    return sorted(path for path in folder.iterdir() if re.fullmatch(rf"\.+{name}(\.\d+\.draft)+", path.name, re.DOTALL))
 
 
 def remove_leftovers(place: Path) -> None:
@@ -228,7 +210,7 @@ def damage(path: Path, sha256: str = "", n_bytes: int | None = None) -> str:
 @contextmanager
 def new_table(pointer: Path) -> Iterator[Path]:
     """A draft to write, which becomes the table that a pointer names, a JSON file."""
-    draft = pointer.with_name(f".{pointer.name}.{os.getpid()}.draft")
+    draft = draft_of(pointer)
     try:
         yield draft
         keep_tables(pointer, {pointer.stem: draft})
@@ -277,11 +259,11 @@ def kept_table(pointer: Path) -> Path | None:
     return path
 
 
-def take_run_lock(work: Path, announce: Announce | None = None) -> BinaryIO:
-    """The lock of a work folder, held until the handle is closed; RunInProgressError where another run holds it."""
-    while (handle := acquire(work)) is None:
+def take_run_lock(folder: Path, announce: Announce | None = None) -> BinaryIO:
+    """The lock of a folder, held until the handle is closed; RunInProgressError where another run holds it."""
+    while (handle := acquire(folder)) is None:
         # `is_held` of another process holds the lock for an instant: then no run is found, and this one tries again.
-        check_no_other_run(work, announce)
+        check_no_other_run(folder, announce)
     return handle
 
 
@@ -300,29 +282,33 @@ def check_no_other_run(work: Path, announce: Announce | None = None) -> None:
 
 
 @contextmanager
-def work_folder(output_dir: Path, announce: Announce | None = None) -> Iterator[Path]:
-    """The work folder of `output_dir`, locked against a second run; leftovers of dead runs are removed.
+def locked(folder: Path, announce: Announce | None = lambda _: None) -> Iterator[Path]:
+    """A folder under its lock, without the leftovers of dead writers; by default this waits for the lock.
 
-    RunInProgressError where another run holds the lock, unless this one is to wait (`Announce`).
-    Folders created here that are empty at the end are removed too, so that a failed first run leaves nothing behind.
+    Without `announce` RunInProgressError where another process holds the lock. At the end the folder is removed if it
+    is empty, and so are those above it that were made here: a failed first run leaves nothing behind.
     """
-    created = [folder for folder in (output_dir, *output_dir.parents) if not folder.exists()]
-    work = output_dir / WORK
+    created = [one for one in folder.parents if not one.exists()]
     try:
-        with take_run_lock(work, announce):
+        with take_run_lock(folder, announce):
             try:
-                remove_leftovers(work)
-                yield work
+                remove_leftovers(folder)
+                yield folder
             finally:
-                remove_leftovers(work)
+                remove_leftovers(folder)
                 with suppress(OSError):
-                    if [path.name for path in work.iterdir()] == [LOCK]:
-                        (work / LOCK).unlink()
-                        work.rmdir()
+                    if [path.name for path in folder.iterdir()] == [LOCK]:
+                        (folder / LOCK).unlink()
+                        folder.rmdir()
     finally:
-        for folder in created:
+        for one in created:
             with suppress(OSError):
-                folder.rmdir()
+                one.rmdir()
+
+
+def work_folder(output_dir: Path, announce: Announce | None = None) -> AbstractContextManager[Path]:
+    """The work folder of `output_dir` under its lock; RunInProgressError as `locked` raises it."""
+    return locked(output_dir / WORK, announce)
 
 
 def keep_step(
@@ -350,12 +336,9 @@ def find_step(folder: Path) -> StepResult[Path] | None:
     """The stored result of a step; None unless its files are those that were written with its report."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, WalltimeError):
         stored = parsed_json((folder / _REPORT).read_text(encoding="utf-8"))
-        report, paths = Report.from_dict(stored["report"]).check(), {}
-        for name, sha256 in stored["sha256"].items():
-            paths[name] = folder / f"{name}.parquet"
-            if damage(paths[name], sha256):
-                return None
-        return StepResult(paths, report, is_reused=True)
+        paths = {name: folder / f"{name}.parquet" for name in stored["sha256"]}
+        if not any(damage(paths[name], sha256) for name, sha256 in stored["sha256"].items()):
+            return StepResult(paths, Report.from_dict(stored["report"]).check(), is_reused=True)
     return None
 
 

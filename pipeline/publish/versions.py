@@ -14,7 +14,7 @@ folder of the version and is made with it, so that a reader needs no right to wr
 import fcntl
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ from pipeline.publish.manifest import (
     VERSIONS,
     Manifest,
     VersionEntry,
-    is_plain_name,
+    check_inside,
     load_manifest,
     manifest_or_none,
     package_text,
@@ -52,17 +52,19 @@ _TRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long versions stay. `newest`: so many stay whatever their age, the published one included."""
+    """How long versions stay.
+
+    `newest`: so many stay whatever their age, the published one included. `named_days`: how long one with a name stays
+    which was never published. `grace_s`: how long one stays after another one was published, for readers that hold no
+    lock.
+    """
 
     newest: int
     all_days: float = 0.0
     daily_days: float = 0.0
     weekly_weeks: float = 0.0
     named_days: float = 0.0
-    """Days that a version with a name stays which was never published."""
-
     grace_s: float = 0.0
-    """Seconds that a version stays after another one was published, for readers that hold no lock."""
 
 
 RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28, grace_s=3600)
@@ -94,15 +96,13 @@ def publish(staged: Mapping[str, Path], made: Manifest, retention: Retention) ->
     logs, settings and code give the same tables.
     """
     with _writing(made.root) as before:
-        earlier = before.previous if before else ()
-        back = [one.folder for one in earlier if one.is_withdrawn and one.run_id == made.run_id]
-        if back:
-            found = f"the tables of version {back[0]} again, which a rollback has withdrawn"
-            do = f"`walltime versions promote {back[0]}` publishes it, and nothing is published before"
-            raise InputError(printable(str(made.root)), found, "other logs, settings or code", do)
-        own = _placed(staged, made)
+        for one in before.previous if before else ():
+            if one.is_withdrawn and one.run_id == made.run_id:
+                found = f"the tables of version {one.folder} again, which a rollback has withdrawn"
+                do = f"`walltime versions promote {one.folder}` publishes it, and nothing is published before"
+                raise InputError(printable(str(made.root)), found, "other logs, settings or code", do)
         # Without a manifest before, nobody knows which versions were published: none is removed.
-        _make_current(own, before, made.created_s, retention=retention if before else None)
+        _make_current(_placed(staged, made), before, made.created_s, retention=retention if before else None)
     return made.root / MANIFEST
 
 
@@ -119,18 +119,18 @@ def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
 def promote(output_dir: Path, text: str, now_s: int) -> Manifest:
     """Publish a version that is on disk; its tables are compared with their digests first."""
     with _writing(output_dir, creates=False) as before:
-        return _published_again(find_version(output_dir, text), before, now_s)
+        return _make_current(_read_whole(find_version(output_dir, text)), before, now_s)
 
 
 def rollback(output_dir: Path, now_s: int) -> Manifest:
     """Publish the version again that was published before and pin it, and withdraw the current one."""
     with _writing(output_dir, creates=False) as before:
-        earlier = [one for one in stored_versions(output_dir) if one.place and not one.is_withdrawn]
-        if before is None or not earlier:
+        earlier = next((one for one in stored_versions(output_dir) if one.place and not one.is_withdrawn), None)
+        if before is None or earlier is None:
             where = printable(str(output_dir))
             raise InputError(where, "no version that was published before", "one to go back to")
-        restored = _published_again(earlier[0], before, now_s, withdraws=True)
-        _pin(earlier[0], now_s)
+        restored = _make_current(_read_whole(earlier), before, now_s, withdraws=True)
+        _pin(earlier, now_s)
         return restored
 
 
@@ -138,16 +138,24 @@ def pin(output_dir: Path, text: str, since_s: int | None) -> StoredVersion:
     """Pin a version, so that it stays whatever its age; without a time unpin it, so that a later publication may."""
     with _writing(output_dir, creates=False):
         found = find_version(output_dir, text)
-        _pin(found, since_s)
+        if since_s is not None:
+            _pin(found, since_s)
+        else:
+            (found.path / PIN).unlink(missing_ok=True)
+            sync_folder(found.path)
     return found
 
 
-def _pin(version: StoredVersion, since_s: int | None) -> None:
-    if since_s is not None:
-        write_text(version.path / PIN, json.dumps({"since_s": since_s}) + "\n")
-        return
-    (version.path / PIN).unlink(missing_ok=True)
-    sync_folder(version.path)
+def _pin(version: StoredVersion, since_s: int) -> None:
+    write_text(version.path / PIN, json.dumps({"since_s": since_s}) + "\n")
+
+
+def _read_whole(version: StoredVersion) -> Manifest:
+    """The manifest of a version, whose tables were compared with their digests."""
+    own = load_manifest(version.path.parents[1], version.folder)
+    for name in own.tables:
+        own.path(name)
+    return own
 
 
 @contextmanager
@@ -156,27 +164,17 @@ def _writing(output_dir: Path, *, creates: bool = True) -> Iterator[Manifest | N
 
     Without `creates` InputError where there are no versions, and nothing is made.
     """
-    versions, where = output_dir / VERSIONS, printable(str(output_dir))
-    if (not creates and not versions.is_dir()) or is_mirrored(output_dir):
-        raise InputError(where, "no versions", "the folder to which a run has published", "run first")
-    with store.locked(store.check_no_link(versions, "a folder", f"make {where} itself the link")):
-        store.remove_leftovers(versions)
+    versions = output_dir / VERSIONS
+    if is_mirrored(output_dir) or not (creates or versions.is_dir()):
+        expected = "the folder to which a run has published"
+        raise InputError(printable(str(output_dir)), "no versions", expected, "run first")
+    check_inside(output_dir, versions)
+    with store.locked(versions):
         store.remove_leftovers(output_dir / MANIFEST)
         before = None
         with suppress(InputError):
             before = read_manifest(output_dir)
         yield before
-
-
-def _published_again(
-    version: StoredVersion, before: Manifest | None, now_s: int, *, withdraws: bool = False
-) -> Manifest:
-    own = load_manifest(version.path.parents[1], version.folder)
-    if before is not None and own.folder == before.folder:
-        return before
-    for name in own.tables:
-        own.path(name)
-    return _make_current(own, before, now_s, withdraws=withdraws)
 
 
 def _make_current(
@@ -186,39 +184,38 @@ def _make_current(
 
     A version in use stays until a later publication. Other files and folders always stay.
     """
-    output_dir = own.root
+    versions = own.root / VERSIONS
     if before is None:
         # Without a readable manifest all versions without a name count as published.
-        known = [one.manifest for one in stored_versions(output_dir) if one.manifest and not one.name]
+        known = [one.manifest for one in stored_versions(own.root) if one.manifest and not one.name]
         entries = [replace(one.history[0], until_s=now_s) for one in known]
         entries.sort(key=lambda entry: -entry.created_s)
     else:
         newest, *rest = before.history
         entries = [replace(newest, until_s=now_s, is_withdrawn=withdraws), *rest]
-    history = [one for one in entries if one.folder != own.folder and (output_dir / VERSIONS / one.folder).is_dir()]
-    stored = stored_versions(output_dir, [own.history[0], *history])
+    history = [one for one in entries if one.folder != own.folder and (versions / one.folder).is_dir()]
+    stored = stored_versions(own.root, [own.history[0], *history])
     gone = expired(stored, retention, now_s) if retention else set()
     kept = tuple(one for one in history if one.folder not in gone)
     manifest = replace(own, previous=kept, published_s=now_s)
-    write_text(output_dir / MANIFEST, manifest.to_json())
+    write_text(own.root / MANIFEST, manifest.to_json())
     for folder in sorted(gone):
-        if lock := _lock(output_dir / VERSIONS / folder, fcntl.LOCK_EX):
+        if lock := _lock(versions / folder, fcntl.LOCK_EX):
             with lock:
-                store.drop_folder(output_dir / VERSIONS / folder)
+                store.drop_folder(versions / folder)
     return manifest
 
 
 def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     """The manifest of the version: of an existing one of this run with these bytes, else of a new one."""
-    wanted_name, versions = version_name(made.created_s, made.run_id), made.root / VERSIONS
     shas = {name: entry.sha256 for name, entry in made.tables.items()}
-    for folder in sorted(versions.glob(f"*Z-{made.run_id[:ID_CHARS]}*")):
-        own = manifest_or_none(made.root, folder.name) if store.holds_tables(folder, OWN_FILES) else None
-        if own is not None and (own.run_id, own.name) == (made.run_id, made.name):
-            has_bytes = {name: entry.sha256 for name, entry in own.tables.items()} == shas
-            if has_bytes and not any(store.damage(own.place(name), sha256) for name, sha256 in shas.items()):
-                return own
-    names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
+    for one in stored_versions(made.root):
+        own = one.manifest if (one.run_id, one.name) == (made.run_id, made.name) else None
+        has_bytes = own is not None and {name: entry.sha256 for name, entry in own.tables.items()} == shas
+        if own is not None and has_bytes and not any(store.damage(own.place(name), sha) for name, sha in shas.items()):
+            return own
+    versions, wanted = made.root / VERSIONS, version_name(made.created_s, made.run_id)
+    names = (wanted if n == 1 else f"{wanted}-{n}" for n in range(1, 1_000_000))
     folder = next(folder for name in names if not (folder := versions / name).exists())
     tables = {name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()}
     manifest = replace(made, folder=folder.name, tables=tables)
@@ -259,31 +256,30 @@ def expired(versions: Sequence[StoredVersion], retention: Retention, now_s: int)
     A version without a name that was never published is what a killed run left: it goes. One that was never published
     and whose manifest cannot be read stays: nobody knows what it is.
     """
+    kept = {one.folder for one in versions if _stays(one, retention, now_s)}
     published = [one for one in versions if one.place is not None and not one.is_withdrawn]
-    days, weeks = _newest_of_each(published, 1), _newest_of_each(published, 7)
-    return {one.folder for one in versions if not _stays(one, retention, now_s, days, weeks)}
+    published.sort(key=lambda one: (one.created_s, one.folder))
+    daily_until = retention.all_days + retention.daily_days
+    for n_days, until_days in ((1, daily_until), (7, daily_until + 7 * retention.weekly_weeks)):
+        # Days are those of UTC, and weeks begin on Monday.
+        newest = {(one.created_s // DAY_S + _FIRST_MONDAY) // n_days: one for one in published}
+        kept |= {one.folder for one in newest.values() if _age_days(one, now_s) < until_days}
+    return {one.folder for one in versions} - kept
 
 
-def _stays(one: StoredVersion, retention: Retention, now_s: int, days: set[str], weeks: set[str]) -> bool:
+def _stays(one: StoredVersion, retention: Retention, now_s: int) -> bool:
+    """Whether a version stays whatever others there are."""
     if one.is_pinned or one.place == 0:
         return True
-    # A time ahead of a clock that went back counts as now.
-    age_days = max(now_s - one.created_s, 0) / DAY_S
     if one.place is None:
-        return one.manifest is None or (bool(one.name) and age_days < retention.named_days)
+        return one.manifest is None or (bool(one.name) and _age_days(one, now_s) < retention.named_days)
     is_recent = one.until_s is not None and max(now_s - one.until_s, 0) < retention.grace_s
-    if is_recent or one.place < retention.newest or age_days < retention.all_days:
-        return True
-    daily_until = retention.all_days + retention.daily_days
-    if one.folder in days and age_days < daily_until:
-        return True
-    return one.folder in weeks and age_days < daily_until + 7 * retention.weekly_weeks
+    return is_recent or one.place < retention.newest or _age_days(one, now_s) < retention.all_days
 
 
-def _newest_of_each(versions: Iterable[StoredVersion], n_days: int) -> set[str]:
-    """The folder of the newest version of every day (UTC), or of every week from Monday on."""
-    ordered = sorted(versions, key=lambda one: (one.created_s, one.folder))
-    return set({(one.created_s // DAY_S + _FIRST_MONDAY) // n_days: one.folder for one in ordered}.values())
+def _age_days(one: StoredVersion, now_s: int) -> float:
+    """The age of a version; a time ahead of a clock that went back counts as now."""
+    return max(now_s - one.created_s, 0) / DAY_S
 
 
 def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = None) -> list[StoredVersion]:
@@ -297,7 +293,7 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
             history = read_manifest(output_dir).history
     places, found = {entry.folder: place for place, entry in enumerate(history)}, list[StoredVersion]()
     for path in sorted((output_dir / VERSIONS).glob("[!.]*")):
-        if not is_plain_name(path.name) or not store.holds_tables(path, OWN_FILES):
+        if not store.holds_tables(path, OWN_FILES):
             continue
         # A night lists hundreds of versions: the manifests of those that were published are not read.
         if (place := places.get(path.name)) is not None:
@@ -316,33 +312,25 @@ def find_version(output_dir: Path, text: str) -> StoredVersion:
     matches = named or [one for one in versions if text and one.folder.startswith(text)]
     if len(matches) == 1:
         return matches[0]
-    if matches:
-        listed = ", ".join(one.folder for one in matches[:5])
-        raise InputError(where, f"{len(matches)} versions named {printable(text)}", f"one of them, as in {listed}")
-    listed = ", ".join(one.name or one.folder for one in versions[:5]) or "a folder with versions"
-    found = f"no version {printable(text) or '(an empty name)'}"
+    listed = ", ".join(one.name or one.folder for one in (matches or versions)[:5]) or "a folder with versions"
+    found = f"{len(matches) or 'no'} version{'s' if matches else ''} named {printable(text) or '(an empty name)'}"
     raise InputError(where, found, f"one of {listed}", "`walltime versions list` lists them")
 
 
-def version_as_of(output_dir: Path, as_of_s: int | None = None) -> Manifest:
-    """The published version, or of those that were published the newest one made by `as_of_s` (UTC epoch seconds).
+def _version_as_of(current: Manifest, as_of_s: int) -> Manifest | VersionEntry:
+    """The newest version made by `as_of_s` (UTC epoch seconds) of those that were published.
 
-    A version that a rollback took back, or that was never published, is no answer. InputError where none is so old.
+    A version that a rollback took back is no answer. InputError where none is so old.
     """
-    current = load_manifest(output_dir)
-    if as_of_s is None:
-        return current
     candidates = [entry for entry in current.history if not entry.is_withdrawn]
     old_enough = [entry for entry in candidates if entry.created_s <= as_of_s]
-    if not old_enough:
-        asked, oldest = (
-            f"{datetime.fromtimestamp(one_s, UTC):%Y-%m-%dT%H:%MZ}"
-            for one_s in (as_of_s, min(entry.created_s for entry in candidates))
-        )
-        expected = f"{oldest} or later, when the oldest version was made"
-        raise InputError(f"--as-of {asked}", "no version so old", expected)
-    chosen = max(old_enough, key=lambda entry: entry.created_s)
-    return current if chosen.folder == current.folder else load_manifest(output_dir, chosen.folder)
+    if old_enough:
+        chosen = max(old_enough, key=lambda entry: entry.created_s)
+        return current if chosen.folder == current.folder else chosen
+    oldest_s = min(entry.created_s for entry in candidates)
+    asked, oldest = (f"{datetime.fromtimestamp(one_s, UTC):%Y-%m-%dT%H:%MZ}" for one_s in (as_of_s, oldest_s))
+    expected = f"{oldest} or later, when the oldest version was made"
+    raise InputError(f"--as-of {asked}", "no version so old", expected)
 
 
 @contextmanager
@@ -353,31 +341,19 @@ def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = Non
     version. On a file system without locks the grace period of the retention protects the reader.
     """
     for _ in range(_TRIES):
-        stamp = _stamp(output_dir)
-        try:
-            if name is None:
-                manifest = version_as_of(output_dir, as_of_s)
-            else:
-                manifest = load_manifest(output_dir, find_version(output_dir, name).folder)
-        except InputError:
-            # Its files may have been removed after the manifest was read; then another manifest is there by now.
-            if _stamp(output_dir) == stamp:
-                raise
-            continue
-        if lock := _lock(output_dir / VERSIONS / manifest.folder, fcntl.LOCK_SH):
+        if name is not None:
+            chosen: Manifest | VersionEntry = find_version(output_dir, name)
+        else:
+            current = read_manifest(output_dir)
+            chosen = current if as_of_s is None else _version_as_of(current, as_of_s)
+        # It may have been removed since the manifest was read; then another manifest is there by now.
+        if lock := _lock(output_dir / VERSIONS / chosen.folder, fcntl.LOCK_SH):
             with lock:
-                yield manifest
+                yield chosen.check() if isinstance(chosen, Manifest) else load_manifest(output_dir, chosen.folder)
             return
+    load_manifest(output_dir, chosen.folder)
     found = "versions that are removed faster than they are opened"
     raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
-
-
-def _stamp(output_dir: Path) -> tuple[int, int] | None:
-    """What distinguishes one manifest from the next; None where there is none."""
-    with suppress(OSError):
-        status = (output_dir / MANIFEST).stat()
-        return status.st_ino, status.st_mtime_ns
-    return None
 
 
 def _lock(folder: Path, how: int) -> AbstractContextManager[object] | None:
@@ -385,10 +361,7 @@ def _lock(folder: Path, how: int) -> AbstractContextManager[object] | None:
 
     None where the version is removed, or another one's lock is in the way.
     """
-    with suppress(OSError):
-        handle = (folder / store.LOCK).open("rb")
-        if store.locks(handle, folder / store.LOCK, how | fcntl.LOCK_NB):
-            return handle
-        handle.close()
-        return None
-    return nullcontext() if folder.is_dir() or is_mirrored(folder.parents[1]) else None
+    try:
+        return store.try_lock(folder / store.LOCK, how)
+    except OSError:
+        return nullcontext() if folder.is_dir() or is_mirrored(folder.parents[1]) else None

@@ -163,7 +163,7 @@ def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) ->
 
 def place_by_folders(store: Path, steps_before: set[str]) -> str:
     """The same of a run with an API of its own, which is no fork and writes no stages."""
-    writing = [draft.name.removeprefix(".draft-").partition("-")[0] for draft in leftovers(store / "work")]
+    writing = [draft.name.removeprefix(".").partition("-")[0] for draft in leftovers(store / "work")]
     n_new = len(steps_in(store) - steps_before)
     if n_new == len(STEPS):
         return "publishing: checks"

@@ -29,7 +29,7 @@ _SENTENCES = {
     errno.EDQUOT: ("a disk quota used up", "room to write", "free some, or " + _ELSEWHERE),
     errno.ENAMETOOLONG: ("a name that is too long", "a shorter one", _ELSEWHERE),
 }
-_DRAFTS = (re.compile(r"\.(.+)\.\d+\.draft"), re.compile(r"\.(?:draft|dropped)-(.+)-\d+"))
+_DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
 
 
 def os_failure(error: OSError) -> InputError:
@@ -52,7 +52,7 @@ def _user_path(path: Path) -> Path:
     for part in path.parts:
         if part.startswith(SCRATCH_PREFIX):
             break
-        match = next((match for draft in _DRAFTS if (match := draft.fullmatch(part))), None)
+        match = _DRAFT.fullmatch(part)
         parts.append(match[1] if match else part)
     return Path(*parts)
 

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -182,19 +182,14 @@ def scratch_folder(out: Path) -> Iterator[Path]:
     killed. Writers of one file wait for one another. Folders above it that are made here, and stay empty, are removed.
     """
     folder = out.with_name(f"{SCRATCH_PREFIX}{out.name}")
-    created = [one for one in folder.parents if not one.exists()]
-    try:
-        with naming_path(out), unwinding_on_signals(), locked(folder):
-            try:
-                shutil.rmtree(folder / "files", ignore_errors=True)
-                (folder / "files").mkdir()
-                yield folder / "files"
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        for one in created:
-            with suppress(OSError):
-                one.rmdir()
+    with naming_path(out), unwinding_on_signals(), locked(folder):
+        scratch = folder / "files"
+        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            scratch.mkdir()
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write_page(path: Path, page: str) -> Path:

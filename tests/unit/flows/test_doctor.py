@@ -118,7 +118,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str, str, str]] = {
         lambda s: (s / "manifest.json").unlink(), "manifest", "error", "no published tables", "walltime run"
     ),
     "a draft of a version": (
-        lambda s: (s / "versions/.draft-c-1").mkdir(), "leftovers", "note", "was killed", "next run removes it"
+        lambda s: (s / "versions/.c.1.draft").mkdir(), "leftovers", "note", "was killed", "next run removes it"
     ),
     "a hidden folder of another program": (
         lambda s: (s / "versions/.tmp-c").mkdir(), "leftovers", "note", "Walltime did not make", "remove it"
@@ -127,7 +127,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str, str, str]] = {
         lambda s: (s / "work/.lock").write_text("rubbish"), "lock", "note", "unknown content", "overwrites it"
     ),
     "a draft of a step": (
-        lambda s: (s / "work/.draft-fit-1").mkdir(), "leftovers", "note", "was killed", "next run removes it"
+        lambda s: (s / "work/.fit.1.draft").mkdir(), "leftovers", "note", "was killed", "next run removes it"
     ),
     "a draft of the manifest": (
         lambda s: (s / ".manifest.json.12.draft").touch(), "leftovers", "note", "was killed", "next run removes it"
@@ -159,7 +159,7 @@ def test_each_damage_is_one_finding_of_its_check(store: Path, damage: str) -> No
 
 def test_a_run_in_progress_is_named_and_its_drafts_are_no_leftovers(store: Path) -> None:
     with work_folder(store) as work:
-        (work / ".draft-x-1").mkdir()
+        (work / ".x.1.draft").mkdir()
         (one,) = diagnose(store, NOW_S, 10**10)["findings"]
         assert (one["check"], one["level"]) == ("lock", "note") and f"process {os.getpid()}" in one["found"]
         record = json.loads((work / ".lock").read_text())

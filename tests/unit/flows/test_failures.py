@@ -14,7 +14,7 @@ from pipeline.errors import InputError
     ("number", "name", "sentence"),
     [
         (errno.EACCES, "/a/.x.parquet.2948.draft", "/a/x.parquet: found no permission to use it, expected"),
-        (errno.ENOSPC, "/a/.draft-fit-k-12/fits.parquet", "/a/fit-k/fits.parquet: found a full disk, expected room"),
+        (errno.ENOSPC, "/a/.fit-k.12.draft/fits.parquet", "/a/fit-k/fits.parquet: found a full disk, expected room"),
         (errno.EROFS, "/a/.walltime-scratch-x/y", "/a: found a read-only disk, expected"),
         (errno.EEXIST, "/a/b", "/a/b: found a file where a folder is needed, expected a folder"),
         (errno.EIO, "/a/b", "/a/b: found input/output error, expected"),

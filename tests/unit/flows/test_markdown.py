@@ -43,7 +43,10 @@ def test_a_version_shows_its_accuracy_its_jobs_and_its_checks(tmp_path: Path) ->
     )
     plain = tuple(report.as_dict() for report in reports)
     entry = TableEntry("versions/v/jobs.parquet", 7, 1, "", (), ())
-    manifest = Manifest(1, "r", "v", 0, None, HOSTILE, "c", {}, (), {"jobs": entry}, plain, (), tmp_path)
+    manifest = Manifest(
+        run_id="r", folder="v", created_s=0, data_newest_end_s=None, site=HOSTILE, code="c", settings={}, logs=(),
+        tables={"jobs": entry}, reports=plain, root=tmp_path,
+    )  # fmt: skip
     html = shown(version_markdown(manifest, "https://example.org/site.html"))
     assert "81.2%" in html and "80%" in html and "1,234" in html and "2.0" in html and "failed" in html
     assert 'href="https://example.org/site.html"' in html and html.count("<a ") == 1 and "<script" not in html

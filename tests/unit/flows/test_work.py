@@ -30,7 +30,7 @@ import sys, time
 from pathlib import Path
 from pipeline.publish.store import work_folder
 with work_folder(Path(sys.argv[1])) as work:
-    (work / ".draft-x-1").mkdir()
+    (work / ".x.1.draft").mkdir()
     print("held", flush=True)
     time.sleep(60)
 """
@@ -66,7 +66,7 @@ def test_a_damaged_step_is_done_again(tmp_path: Path, damage: str) -> None:
 
 def test_a_failed_first_run_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), work_folder(tmp_path / "a/b/out") as work:
-        (work / ".draft-x-1").mkdir()
+        (work / ".x.1.draft").mkdir()
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
@@ -90,12 +90,12 @@ def test_a_failed_run_leaves_its_finished_steps_and_success_prunes(tmp_path: Pat
 
 def test_a_second_run_is_refused_with_the_holder_s_name_and_leaves_the_first_alone(tmp_path: Path) -> None:
     with work_folder(tmp_path / "out") as work:
-        (work / ".draft-fit-k-1").mkdir()
+        (work / ".fit-k.1.draft").mkdir()
         sentence = rf"out: found another run that publishes here \(process {os.getpid()} of .+ on .+, since 2"
         with pytest.raises(RunInProgressError, match=sentence) as refused, work_folder(tmp_path / "out"):
             pass
         assert refused.value.exit_code == 75
-        assert is_held(work) and (work / ".draft-fit-k-1").exists()
+        assert is_held(work) and (work / ".fit-k.1.draft").exists()
         with pytest.raises(RunInProgressError):
             check_no_other_run(work)
     assert not (tmp_path / "out").exists()
@@ -112,7 +112,7 @@ def test_a_run_that_waits_begins_when_the_first_one_dies(tmp_path: Path) -> None
     killer.start()
     with work_folder(tmp_path / "out", lambda _: None):
         assert first.wait(10) == -signal.SIGKILL
-        assert not (work / ".draft-x-1").exists()
+        assert not (work / ".x.1.draft").exists()
         mine = holder_of(work)
         assert mine is not None and mine.pid == os.getpid()
     first.stdout.close()

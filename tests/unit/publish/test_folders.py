@@ -34,11 +34,11 @@ def test_a_folder_that_goes_between_making_and_opening_is_made_again(
 
 def test_what_a_dead_writer_left_goes_whether_it_is_a_folder_a_file_or_a_link(tmp_path: Path) -> None:
     work, kept = tmp_path / "work", tmp_path / "kept"
-    (work / ".draft-fit-k-1" / "parts").mkdir(parents=True)
-    (work / ".draft-flow_run-1").touch()
+    (work / ".fit-k.1.draft" / "parts").mkdir(parents=True)
+    (work / ".flow_run.1.draft").touch()
     (work / "fit-k").mkdir()
     kept.mkdir()
     (kept / "table").touch()
-    (work / ".dropped-link-1").symlink_to(kept)
+    (work / ".link.1.draft").symlink_to(kept)
     remove_leftovers(work)
     assert [path.name for path in work.iterdir()] == ["fit-k"] and (kept / "table").exists()

@@ -18,7 +18,6 @@ from pipeline.publish.versions import (
     promote,
     rollback,
     stored_versions,
-    version_as_of,
     version_name,
 )
 from tests.unit.publish.numbered_versions import NOON, Clock, die_in_step, numbers
@@ -102,7 +101,8 @@ def test_a_rerun_is_not_published_until_it_is_promoted(clock: Clock) -> None:
     tried = clock.rerun(7.0, NOON + 60, "try-7")
     assert load_manifest(clock.out).folder == night
     assert [one.place for one in stored_versions(clock.out)] == [0, None]
-    assert version_as_of(clock.out, NOON + DAY_S).folder == night
+    with reading(clock.out, NOON + DAY_S) as manifest:
+        assert manifest.folder == night
     with reading(clock.out, name="try-7") as manifest:
         assert (manifest.folder, manifest.from_s, manifest.to_s) == (tried, 1, 2)
     assert promote(clock.out, "try-7", NOON + 120).name == "try-7"
@@ -139,7 +139,8 @@ def test_as_of_reads_the_newest_version_made_by_then(clock: Clock) -> None:
     with pytest.raises(InputError, match="2026-11-23T12:00Z or later"), reading(clock.out, NOON):
         pass
     rollback(clock.out, NOON + 4 * DAY_S)
-    assert version_as_of(clock.out, NOON + 9 * DAY_S).folder == second
+    with reading(clock.out, NOON + 9 * DAY_S) as manifest:
+        assert manifest.folder == second
 
 
 def test_a_version_is_found_by_folder_run_and_start(clock: Clock) -> None:

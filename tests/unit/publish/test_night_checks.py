@@ -246,9 +246,9 @@ def test_the_declared_ranges_are_those_that_a_reader_relies_on() -> None:
 
 def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "jobs.parquet").write_text("no")
-    with pytest.raises(InputError, match=r"jobs\.parquet: found a file that cannot be read"):
+    with pytest.raises(InputError, match=r"jobs\.parquet: found a file that is not a Parquet table"):
         out_of_range(JOBS, tmp_path / "jobs.parquet")
-    with pytest.raises(InputError, match=r"jobs\.parquet: found a file that cannot be read"):
+    with pytest.raises(InputError, match=r"jobs\.parquet: found a file that is not a Parquet table"):
         entries_of({"jobs": tmp_path / "jobs.parquet"})
 
 

@@ -89,7 +89,7 @@ def test_a_reader_that_is_overtaken_reads_the_next_version(clock: Clock, monkeyp
     overtaken = load_manifest(clock.out)
     second = clock.publish(2.0, NOON + 60, retention=Retention(newest=1))
     answers = iter([overtaken, load_manifest(clock.out)])
-    monkeypatch.setattr("pipeline.publish.versions.version_as_of", lambda *_: next(answers))
+    monkeypatch.setattr("pipeline.publish.versions.read_manifest", lambda *_: next(answers))
     with reading(clock.out) as manifest:
         assert manifest.folder == second
 
