@@ -30,7 +30,7 @@ from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS, SLURM
 from flows.services.when import note_starts, read_starts
 from pipeline.application_names import application_of
-from pipeline.arrays import DAY_S, Value
+from pipeline.arrays import DAY_S
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.estimate.stage import update_state
@@ -244,28 +244,16 @@ class Guard:
                 return {}
             if self._stamp != lookup.facts.get("stamp") or len(self._answers) > MOST_ANSWERS:
                 self._stamp, self._answers = lookup.facts.get("stamp"), {}
+            # The names that rules of the site decide stand in the look-up.
+            by_rules = None if self._known.ingest.application_rules else application_of
             for job in jobs:
                 key = tuple(job.values.get(name) for name in ASKED)
                 if key not in self._answers:
-                    one = lookup.estimate(self._asked(job, lookup))
+                    one = lookup.estimate(lookup.values_of(job.values, by_rules))
                     self._answers[key] = None if one is None else one.quantiles_s
                 if (quantiles_s := self._answers[key]) is not None:
                     found[job.job_id] = quantiles_s
         return found
-
-    def _asked(self, job: PendingJob, lookup: Lookup) -> dict[str, Value]:
-        """What the look-up asks of a job; what it runs is told from its name, as the plug-in tells it."""
-        values, name, queue, what = job.values, job.values.get("job_name"), job.values.get("queue"), None
-        if isinstance(name, str):
-            what = lookup.application(name)
-            if what is None and not self._known.ingest.application_rules:
-                what = application_of(name) or f"job_name {name}"
-        gpu_type = values.get("gpu_type") or lookup.gpu_type(queue if isinstance(queue, str) else None)
-        return {
-            "who": values.get("user"), "what": what, "queue": queue, "requested_s": values.get("requested_s"),
-            "procs": values.get("procs"), "gpus": values.get("gpus") or 0,
-            "gpu_type": gpu_type if values.get("gpus") else "",
-        }  # fmt: skip
 
 
 class _noting(suppress):  # noqa: N801 # it is used as a function

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Ints, integers, replaced
+from pipeline.arrays import Ints, replaced
 from pipeline.errors import InputError
 from pipeline.export.lookup_reader import (
     CHECK,
@@ -116,8 +116,8 @@ def lookup_file(
     multiplier = LEAST_MULTIPLIER + int(hashlib.sha256(run.encode()).hexdigest(), 16) % MULTIPLIERS
     buckets = max(1, len(keys) // ROWS_PER_BUCKET)
     lines, sizes = _in_buckets(keys, values, multiplier, buckets)
-    chains = zip(("#chain", "#memory"), map(_chain, kinds), strict=True)
-    heading = "".join(f"{name} {chain}\n" for name, chain in chains) + f"#columns {' '.join(COLUMNS)}\n"
+    chains = (" ".join(f"{rank}:{template}" for rank, template in one.items()) for one in kinds)
+    heading = "#chain {}\n#memory {}\n#columns {}\n".format(*chains, " ".join(COLUMNS))
     facts = {
         "run": run, "site": quoted(site), "newest_end_s": newest_end_of(tables), "rows": estimates.num_rows,
         "names": len(applications), "buckets": buckets, "multiplier": multiplier,
@@ -128,10 +128,6 @@ def lookup_file(
 def newest_end_of(tables: Sequence[pa.Table]) -> int:
     """End of the newest job behind tables with a column newest_end_s, s since 1970; 0 where none has a row."""
     return max((pc.max(table["newest_end_s"]).as_py() or 0 for table in tables), default=0)
-
-
-def _chain(kinds: Mapping[int, str]) -> str:
-    return " ".join(f"{rank}:{template}" for rank, template in kinds.items())
 
 
 def is_whole(content: bytes) -> bool:
@@ -172,11 +168,8 @@ def _only(tables: Sequence[pa.Table], name: str) -> str:
 
 def kinds_of(table: pa.Table) -> dict[int, str]:
     """The template of each rank, in order of look-up."""
-    ranks, first = np.unique(integers(table.column("chain_rank"))[0], return_index=True)
-    return {
-        rank: table.column("template")[place].as_py()
-        for rank, place in zip(ranks.tolist(), first.tolist(), strict=True)
-    }
+    pairs = zip(table.column("chain_rank").to_pylist(), table.column("template").to_pylist(), strict=True)
+    return dict(sorted(set(pairs)))
 
 
 def _keys(table: pa.Table, kinds: Mapping[int, str], before: str = "") -> list[str]:

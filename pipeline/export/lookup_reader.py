@@ -62,6 +62,26 @@ class Lookup:
         """The hash of a key in this file."""
         return hash_of(key, int(self.facts["multiplier"]))
 
+    def values_of(
+        self, job: "Mapping[str, Any]", application_of: "Callable[[str], str | None] | None"
+    ) -> "dict[str, Any]":
+        """What keys are made of, from a job's values; `application_of` knows the built-in rules, None: others hold.
+
+        What a job runs is the application of its name, else its name, else its queue.
+        """
+        name, queue, program = job.get("job_name"), job.get("queue"), None
+        if name is None:
+            program = None if queue is None else "queue " + queue
+        else:
+            program = self.application(name)
+            if program is None and application_of is not None:
+                program = application_of(name) or "job_name " + name
+        gpu_type = (job.get("gpu_type") or self.gpu_type(queue)) if job.get("gpus") else ""
+        return {
+            "who": job.get("user"), "what": program, "queue": queue, "requested_s": job.get("requested_s"),
+            "procs": job.get("procs"), "gpus": job.get("gpus") or 0, "gpu_type": gpu_type,
+        }  # fmt: skip
+
     def estimate(self, job: "Mapping[str, Any]") -> "Estimate | None":
         """The first row of estimates that is present; None where none is."""
         lines = (row_of(self.line_of, rank, one, job) for rank, one in self.chain.items())

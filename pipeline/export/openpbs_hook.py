@@ -74,7 +74,7 @@ def started(job: Any) -> None:
         return
     with open_look_up(settings) as file:
         lookup = Lookup(file)
-        if has_none or int(lookup.facts["newest_end_s"]) > queued_s:
+        if has_none or lookup.newest_end_s > queued_s:
             set_soft_walltime(job, str(job.Job_Owner).partition("@")[0], settings, lookup)
 
 
@@ -104,11 +104,13 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: L
         any(settings["opt_in"].values()) and not is_named(facts, settings["opt_in"])
     ):
         return
-    age_s = time.time() - int(lookup.facts["newest_end_s"])
+    age_s = time.time() - lookup.newest_end_s
     if age_s > settings["max_age_s"]:
         pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: the newest job of the look-up ended {age_s / 86400:.0f} days ago")
         return
-    found = lookup.estimate(with_program(facts, settings, lookup))
+    rules = settings["name_rules"]
+    application = None if rules is None else lambda name: application_of(name, settings["name_characters"], rules)
+    found = lookup.estimate(lookup.values_of(facts, application))
     soft_s = math.ceil(found.quantiles_s[settings["quantile_place"]]) if found else 0
     if not LEAST_S <= soft_s < walltime_s:
         return
@@ -200,32 +202,10 @@ def of_chunk(parts: "list[str]", names: "tuple[str, str]", least: int) -> int:
     return n_chunks * int(given.get(names[0]) or given.get(names[1]) or least)
 
 
-def with_program(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: Lookup) -> "dict[str, Any]":
-    """The values that the look-up's keys are made of."""
-    return {
-        "who": facts["user"], "what": program_of(facts, settings, lookup), "queue": facts["queue"],
-        "requested_s": facts["requested_s"], "procs": facts["procs"], "gpus": facts["gpus"],
-        "gpu_type": lookup.gpu_type(facts["queue"]) if facts["gpus"] else "",
-    }  # fmt: skip
-
-
-def program_of(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: Lookup) -> "str | None":
-    """What the job runs: the application of its name, else its name, else its queue; None where that is not known."""
-    name, queue = facts["job_name"], facts["queue"]
-    if name is None:
-        return None if queue is None else "queue " + queue
-    listed = lookup.application(name)
-    if listed is not None:
-        return listed
-    if settings["name_rules"] is None:
-        return None
-    return application_of(name, settings) or "job_name " + name
-
-
-def application_of(job_name: str, settings: "dict[str, Any]") -> "str | None":
-    """The application of a job's name by the built-in rules, which the settings hold; None where nothing remains."""
-    name = job_name[: settings["name_characters"]].casefold().strip()
-    for find, gives in settings["name_rules"]:
+def application_of(job_name: str, n_characters: int, rules: "list[list[str]]") -> "str | None":
+    """The application of a job's name by the built-in rules; None where nothing remains."""
+    name = job_name[:n_characters].casefold().strip()
+    for find, gives in rules:
         name = re.sub(find, gives, name)
     return name.strip("-") or None
 

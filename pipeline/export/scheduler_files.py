@@ -9,7 +9,6 @@ becomes code or a command.
 import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,18 +55,17 @@ JOBS_READ = tuple(dict.fromkeys((*READ, "job_name", "application", "queue", "gpu
 
 @dataclass(frozen=True, slots=True)
 class PublishedTables:
-    """One published version, as far as exports read it."""
+    """One published version, as far as exports read it: ESTIMATES, the columns of JOBS_READ, and MEMORY.
+
+    `has_hashed_names`: users, accounts and names are keyed hashes. `has_own_name_rules`: the site has rules that derive
+    applications from job names.
+    """
 
     estimates: pa.Table
-    """ESTIMATES."""
     jobs: pa.Table = field(default_factory=JOBS.empty)
-    """The columns of JOBS_READ."""
     memory: pa.Table = field(default_factory=MEMORY.empty)
-    """MEMORY."""
     has_hashed_names: bool = False
-    """Whether users, accounts and names are keyed hashes."""
     has_own_name_rules: bool = False
-    """Whether the site has rules that derive applications from job names."""
 
 
 Files = Mapping[str, bytes]
@@ -196,28 +194,24 @@ def known_applications(jobs: pa.Table) -> dict[str, str]:
     >>> known_applications(tables["jobs"])
     {}
     """
-    pairs = pa.table({name: jobs.column(name).cast(pa.string()) for name in ("job_name", "application")})
-    counts = pairs.drop_null().group_by(["job_name", "application"]).aggregate([([], "count_all")])
-    found: dict[str, Counter[str]] = {}
-    for row in counts.to_pylist():
-        found.setdefault(row["job_name"], Counter())[row["application"]] = row["count_all"]
-    chosen = {name: min(of, key=lambda one: (-of[one], one)) for name, of in sorted(found.items())}
+    names = jobs.select(["job_name", "application"]).drop_null().to_pandas().astype(str)
+    counts = names.value_counts().reset_index()
+    counts = counts.sort_values(["job_name", "count", "application"], ascending=[True, False, True])
+    chosen = counts.drop_duplicates("job_name").set_index("job_name")["application"].to_dict()
     return {name: one for name, one in chosen.items() if not name.isascii() or application_of(name) != one}
 
 
 def known_gpu_types(jobs: pa.Table) -> dict[str, str]:
     """By queue the one type of GPUs that its jobs in JOBS have held: that of a submit that names none."""
     held = jobs.select(["queue", "gpu_type"]).filter(pc.greater(jobs.column("gpus"), 0)).drop_null()
-    pairs = pa.table({name: held.column(name).cast(pa.string()) for name in held.column_names})
-    found = pairs.group_by("queue", use_threads=False).aggregate([("gpu_type", "count_distinct"), ("gpu_type", "min")])
-    return {row["queue"]: row["gpu_type_min"] for row in found.to_pylist() if row["gpu_type_count_distinct"] == 1}
+    types = held.to_pandas().astype(str).groupby("queue")["gpu_type"].agg(["nunique", "min"])
+    return dict(types.loc[types["nunique"] == 1, "min"].to_dict())
 
 
 def known_medians(jobs: pa.Table) -> dict[str, float]:
     """By queue the median runtime of its jobs in JOBS, s: the order of jobs whose own runtime is not to be used."""
     runs = pa.table({"queue": jobs["queue"].cast(pa.string()), "runtime_s": jobs["runtime_s"]}).drop_null()
-    found: dict[str, float] = runs.to_pandas().groupby("queue")["runtime_s"].median().to_dict()
-    return found
+    return dict(runs.to_pandas().groupby("queue")["runtime_s"].median().to_dict())
 
 
 CSV_FILE = "walltime.csv"
