@@ -4,6 +4,7 @@ import base64
 import hashlib
 import math
 import os
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -250,17 +251,19 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.draft")
 
 
-def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
-    """Write a file beside `path`, flush it to disk, and put it in place in one step."""
+@contextmanager
+def drafted(path: Path) -> Iterator[Path]:
+    """The draft of a file or a folder, to be made; at the end it is flushed and gets its place in one step.
+
+    After a failure there is neither.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = draft_of(path)
+    # A link or a file of this name was left by a dead process, or was put there to be written through.
+    remove(draft)
     try:
-        # A link or a file of this name was left by a dead process, or was put there to be written through.
-        draft.unlink(missing_ok=True)
-        with draft.open("xb") as sink:
-            fill(sink)
-            sink.flush()
-            os.fsync(sink.fileno())
+        yield draft
+        sync(draft)
         draft.replace(path)
     except OSError as error:
         # That of a full disk names no file.
@@ -268,8 +271,22 @@ def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
             error.filename = str(path)
         raise
     finally:
-        draft.unlink(missing_ok=True)
-    sync_folder(path.parent)
+        remove(draft)
+    sync(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with all that is in it; nothing where there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
+    """Write a file beside `path`, flush it to disk, and put it in place in one step."""
+    with drafted(path) as draft, draft.open("xb") as sink:
+        fill(sink)
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -287,8 +304,8 @@ def write_bytes(path: Path, content: bytes) -> Path:
     return path
 
 
-def sync_folder(path: Path) -> None:
-    """Flush a folder, so that renames in it survive a power failure."""
+def sync(path: Path) -> None:
+    """Flush a file, or a folder so that renames in it survive a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

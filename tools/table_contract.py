@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import printable
-from pipeline.publish.manifest import columns_of
 from pipeline.schema import TableKind
 from pipeline.tables import TABLES
 from pipeline.version import RELEASE
@@ -30,8 +29,12 @@ def contract_of(kinds: Iterable[TableKind]) -> dict[str, Any]:
         kind.name: {
             "key": list(kind.key),
             "columns": {
-                one.name: {"type": one.type, "unit": one.unit, "nullable": one.nullable}
-                for one in columns_of(kind.schema(on_disk=True))
+                one.name: {
+                    "type": str(one.field(on_disk=True).type),
+                    "unit": one.unit or None,
+                    "nullable": not one.is_required,
+                }
+                for one in kind.columns
             },
         }
         for kind in kinds

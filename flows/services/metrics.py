@@ -17,9 +17,9 @@ from flows.services.when import start_errors
 from pipeline.errors import InputError, printable
 from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest
-from pipeline.publish.checks import LEVELS, blocked_versions
+from pipeline.publish.checks import LEVELS
 from pipeline.publish.manifest import read_manifest
-from pipeline.publish.versions import stored_versions
+from pipeline.publish.versions import blocked_versions, stored_versions
 from pipeline.tables import JOBS
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -18,8 +18,7 @@ from flows.services.when import read_starts
 from pipeline.arrays import DAY_S
 from pipeline.errors import InputError
 from pipeline.publish import Manifest
-from pipeline.publish.checks import blocked_versions
-from pipeline.publish.versions import stored_versions
+from pipeline.publish.versions import blocked_versions, stored_versions
 from pipeline.report import Report, Tally, total
 from pipeline.schema import Flag
 from pipeline.tables import WASTE

@@ -3,13 +3,10 @@ that it rejects. Checks that compare need a version that was published before; o
 
 Types, units and nullability are checked where a table is written, and compared with those of earlier releases by a test
 (`tools/table_contract.py`), so that no night has to.
-
-A version that a check blocks is a whole published folder of its own, below `blocked/`, that any command reads. Nothing
-of it is published. The newest few stay on disk.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -20,9 +17,7 @@ from pipeline.arrays import DAY_S
 from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable, parts_of
-from pipeline.publish.manifest import MANIFEST, Manifest, TableEntry, load_manifest, manifest_or_none, opened_rows
-from pipeline.publish.store import drop_folder, locked
-from pipeline.publish.versions import Retention, publish
+from pipeline.publish.manifest import Manifest, TableEntry, load_manifest, opened_rows
 from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
 from pipeline.storage import read_rows
@@ -34,14 +29,8 @@ LEAST_OF_KEPT_JOBS = {"runtime_s": 0, "procs": 1}
 FOLLOWED = ("jobs", "groups", "observations", "fits", "predictions", "scalability", "estimates")
 """Tables whose rows are compared from night to night; bursts and unreadable lines come and go."""
 
-FEW_ROWS = 20
-"""Tables that were smaller than this, other than JOBS, are not compared: one group more or less is a large share."""
-
 OF_TEMPLATE = ("groups", "observations", "fits", "predictions", "scalability")
 """Tables whose size depends on the template: a night that changes it is not compared in them."""
-
-MANY_ROWS = 100
-"""Least rows of both tables whose shares of nulls are compared."""
 
 WATCHED = {
     JOBS.name: tuple(c.name for c in JOBS.columns if not c.is_required and c.name not in SET_LATER),
@@ -102,19 +91,28 @@ class Finding:
         return f"{self.where}: found {self.found}, expected {self.expected}"
 
 
-# What each check lets pass.
-ROWS_GONE = 0.5
-"""Largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its export."""
-GROWTH = 2.0
-"""Largest factor by which a table may grow."""
-MORE_NULLS = 0.5
-"""Largest rise of a column's share of nulls."""
-OUT_OF_RANGE = 0.0
-"""Largest share of a table's rows out of one range."""
-SHORTFALL = 0.1
-"""Largest shortfall of a share of later jobs, of at least LEAST_SCORED jobs."""
-LEAST_SCORED = 200
+@dataclass(frozen=True, slots=True)
+class CheckRules:
+    """What each check lets pass.
 
+    `rows_gone`: the largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its
+    export. `growth`: the largest factor by which a table may grow. Tables other than JOBS that had fewer than
+    `least_rows` are not compared: one group more or less is a large share. `more_nulls`: the largest rise of a column's
+    share of nulls, in tables of at least `least_rows_of_nulls`. `out_of_range`: the largest share of rows out of one
+    range. `shortfall`: the largest shortfall of a share of at least `least_scored` later jobs.
+    """
+
+    rows_gone: float = 0.5
+    growth: float = 2.0
+    least_rows: int = 20
+    more_nulls: float = 0.5
+    least_rows_of_nulls: int = 100
+    out_of_range: float = 0.0
+    shortfall: float = 0.1
+    least_scored: int = 200
+
+
+RULES = CheckRules()
 Check = Callable[[Night], Iterator[Finding]]
 
 
@@ -152,14 +150,14 @@ def _result(name: str, night: Night) -> CheckResult:
 def fewer_rows(night: Night) -> Iterator[Finding]:
     """Tables that have lost more than a share of their rows, and the jobs that cleaning kept likewise."""
     for name, before, now in _row_counts(night):
-        if now < (least := (1 - ROWS_GONE) * before):
+        if now < (least := (1 - RULES.rows_gone) * before):
             yield Finding(name, f"{now:,} rows", f"at least {least:,.0f}, as the version before has {before:,}")
 
 
 def more_rows(night: Night) -> Iterator[Finding]:
     """Tables that have grown by more than a factor."""
     for name, before, now in _row_counts(night):
-        if before >= FEW_ROWS and now > (most := GROWTH * before):
+        if before >= RULES.least_rows and now > (most := RULES.growth * before):
             yield Finding(name, f"{now:,} rows", f"at most {most:,.0f}, as the version before has {before:,}")
 
 
@@ -168,7 +166,7 @@ def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
     before, now = night.before or {}, night.made.tables
     not_compared = OF_TEMPLATE if _has_other_template(night) else ()
     for name in FOLLOWED:
-        if name in before and name not in not_compared and (before[name].rows >= FEW_ROWS or name == JOBS.name):
+        if name in before and name not in not_compared and (before[name].rows >= RULES.least_rows or name == JOBS.name):
             yield name, before[name].rows, now[name].rows if name in now else 0
     kept = [_nulls(tables[JOBS.name]).get("flag") for tables in (before, now) if JOBS.name in tables]
     if len(kept) == 2 and kept[0] is not None and kept[1] is not None:
@@ -192,13 +190,13 @@ def null_shares(night: Night) -> Iterator[Finding]:
     """Columns whose share of nulls has risen by more than the rule."""
     for name, columns in WATCHED.items():
         before, now = (night.before or {}).get(name), night.made.tables.get(name)
-        if before is None or now is None or min(before.rows, now.rows) < MANY_ROWS:
+        if before is None or now is None or min(before.rows, now.rows) < RULES.least_rows_of_nulls:
             continue
         nulls_before, nulls = _nulls(before), _nulls(now)
         for column in [one for one in columns if one in nulls_before and one in nulls]:
             was, share = nulls_before[column] / before.rows, nulls[column] / now.rows
-            if share > was + MORE_NULLS:
-                expected = f"at most {was + MORE_NULLS:.1%}, as the version before has {was:.1%}"
+            if share > was + RULES.more_nulls:
+                expected = f"at most {was + RULES.more_nulls:.1%}, as the version before has {was:.1%}"
                 yield Finding(f"{name}.{column}", f"{share:.1%} nulls", expected)
 
 
@@ -207,9 +205,9 @@ def ranges(night: Night) -> Iterator[Finding]:
     for name, path in night.files.items():
         rows = night.made.tables[name].rows
         for condition, n_bad in out_of_range(TABLES[name], path).items():
-            if n_bad > OUT_OF_RANGE * rows:
+            if n_bad > RULES.out_of_range * rows:
                 found = f"{n_bad:,} of {rows:,} rows against {condition}"
-                yield Finding(name, found, f"at most {OUT_OF_RANGE:.1%}")
+                yield Finding(name, found, f"at most {RULES.out_of_range:.1%}")
 
 
 def out_of_range(kind: TableKind, path: Path) -> dict[str, int]:
@@ -244,12 +242,12 @@ def coverage(night: Night) -> Iterator[Finding]:
     """Levels that fewer later jobs kept than they say, by the records of predictions and of the estimator."""
     for stage, levels in LEVELS.items():
         facts = (night.made.report(stage) or {}).get("facts", {})
-        if (facts.get(SCORED[stage]) or 0) < LEAST_SCORED:
+        if (facts.get(SCORED[stage]) or 0) < RULES.least_scored:
             continue
         for name, level in levels:
             share = facts.get(name)
-            if share is not None and share < level - SHORTFALL:
-                least = f"at least {level - SHORTFALL:.1%} of later jobs"
+            if share is not None and share < level - RULES.shortfall:
+                least = f"at least {level - RULES.shortfall:.1%} of later jobs"
                 yield Finding(f"{stage}.{name}", f"{share:.1%}", least)
 
 
@@ -281,28 +279,3 @@ COMPARING = ("fewer_rows", "more_rows", "null_shares")
 def failed(results: Sequence[CheckResult], *, blocking: bool) -> list[CheckResult]:
     """The failed checks that block, or those that only warn."""
     return [result for result in results if result.state == "failed" and result.blocks == blocking]
-
-
-BLOCKED = "blocked"
-KEPT_BLOCKED = 3
-"""Blocked versions that stay on disk: enough to see whether a fault is new, and each takes the bytes of a version."""
-
-
-def keep_blocked(staged: Mapping[str, Path], made: Manifest) -> Path:
-    """Store the staged tables as a blocked version, with the report of its checks; returns its folder."""
-    folder = made.root / BLOCKED / made.run_id
-    with locked(folder.parent):
-        publish(staged, replace(made, root=folder), Retention(newest=2))
-        others = [name for _, name in reversed(blocked_versions(made.root)) if name != made.run_id]
-        for name in others[KEPT_BLOCKED - 1 :]:
-            drop_folder(folder.with_name(name))
-    return folder
-
-
-def blocked_versions(output_dir: Path) -> list[tuple[int, str]]:
-    """The blocked versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name.
-
-    Folders without a manifest are not ours to remove.
-    """
-    folders = [path.parent for path in (output_dir / BLOCKED).glob(f"*/{MANIFEST}")]
-    return sorted((made.created_s if (made := manifest_or_none(one)) else 0, one.name) for one in folders)

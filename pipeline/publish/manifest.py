@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import InputError, did_you_mean, printable
@@ -274,35 +273,24 @@ def made_manifest(
     return Manifest(
         created_s=created_s,
         data_newest_end_s=newest_s,
-        tables=entries_of(staged),
+        tables={name: table_entry(path, TABLES[name]) for name, path in staged.items()},
         reports=tuple(one.as_dict() for one in reports),
         root=output_dir,
         **run,
     )
 
 
-def entries_of(files: Mapping[str, Path]) -> dict[str, TableEntry]:
-    """What a manifest says of some files, by table; InputError where one is no Parquet file."""
-    return {name: table_entry(path, TABLES[name]) for name, path in files.items()}
-
-
 def table_entry(path: Path, kind: TableKind) -> TableEntry:
-    """What a manifest says of a Parquet file; the key is the declared one, because a file has none."""
+    """What a manifest says of a Parquet file of this kind; the key and what a column means are those declared."""
     stamp = file_stamp(path)
     with opened_rows(path, kind) as rows:
-        nulls = {name: rows.count_rows(filter=pc.field(name).is_null()) for name in rows.schema.names}
-        n_rows, columns = rows.count_rows(), columns_of(rows.schema, nulls)
+        nulls = [rows.count_rows(filter=pc.field(one.name).is_null()) for one in kind.columns]
+        n_rows = rows.count_rows()
+    columns = tuple(
+        ColumnEntry(one.name, str(one.field(on_disk=True).type), one.unit, one.meaning, not one.is_required, n_nulls)
+        for one, n_nulls in zip(kind.columns, nulls, strict=True)
+    )
     return TableEntry(f"{kind.name}.parquet", n_rows, stamp.bytes, sha256_once(path, stamp), kind.key, columns)
-
-
-def columns_of(schema: pa.Schema, nulls: Mapping[str, int] | None = None) -> tuple[ColumnEntry, ...]:
-    """The columns of a table on disk, with their numbers of nulls where these are known."""
-    found = []
-    for field in schema:
-        facts = {name.decode(): text.decode("utf-8", "replace") for name, text in (field.metadata or {}).items()}
-        unit, meaning, n_nulls = facts.get("unit"), facts.get("meaning", ""), (nulls or {}).get(field.name, 0)
-        found.append(ColumnEntry(field.name, str(field.type), unit, meaning, field.nullable, n_nulls))
-    return tuple(found)
 
 
 @contextmanager

@@ -26,7 +26,17 @@ from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, StepResult, parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.storage import draft_of, file_sha256, file_stamp, sha256_once, sync_folder, write_table, write_text
+from pipeline.storage import (
+    draft_of,
+    drafted,
+    file_sha256,
+    file_stamp,
+    remove,
+    sha256_once,
+    sync,
+    write_table,
+    write_text,
+)
 from pipeline.version import code_version
 
 LOCK = ".lock"
@@ -135,43 +145,27 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-@contextmanager
-def drafted(target: Path) -> Iterator[Path]:
-    """A draft folder beside `target` to fill; flushed and renamed to `target` at the end, or removed on failure."""
-    draft = draft_of(target)
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    try:
-        yield draft
-        sync_folder(draft)
-        draft.rename(target)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    sync_folder(target.parent)
-
-
 def drop_folder(folder: Path) -> None:
     """Rename a folder to a draft of it and then remove that, so that its name is free at once."""
     dropped = draft_of(folder)
     with suppress(FileNotFoundError):
         folder.rename(dropped)
-    shutil.rmtree(dropped, ignore_errors=True)
+    remove(dropped)
 
 
 def leftovers(place: Path) -> list[Path]:
     """All drafts in a folder, or those of a file; of a living writer, or left by a dead one."""
-    folder, name = (place, ".+") if place.is_dir() else (place.parent, re.escape(place.name))
-    # A draft may be written by way of a draft of its own.
-    return sorted(path for path in folder.iterdir() if re.fullmatch(rf"\.+{name}(\.\d+\.draft)+", path.name, re.DOTALL))
+    # Release 0.2.0 named the drafts of folders otherwise. A draft may be written by way of a draft of its own.
+    folder, pattern = place, r"\.+.+(\.\d+\.draft)+|\.(draft|dropped)-.+"
+    if not place.is_dir():
+        folder, pattern = place.parent, rf"\.+{re.escape(place.name)}(\.\d+\.draft)+"
+    return sorted(path for path in folder.iterdir() if re.fullmatch(pattern, path.name, re.DOTALL))
 
 
 def remove_leftovers(place: Path) -> None:
     """Remove what writers that died have left; the caller must be the only writer."""
     for path in leftovers(place):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove(path)
 
 
 def holds_tables(folder: Path, beside: Collection[str]) -> bool:
@@ -186,8 +180,7 @@ def add_name(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
-        with target.open("rb") as copied:
-            os.fsync(copied.fileno())
+        sync(target)
 
 
 def damage(path: Path, sha256: str = "", n_bytes: int | None = None) -> str:
@@ -228,7 +221,7 @@ def keep_tables(pointer: Path, drafts: Mapping[str, Path], facts: Mapping[str, A
     for other, beside in others:
         beside.replace(path.with_suffix(f".{other}.parquet"))
     draft.replace(path)
-    sync_folder(path.parent)
+    sync(path.parent)
     tables = list(dict.fromkeys([path.name, *named_tables(pointer)]))[:KEPT_TABLES]
     write_text(pointer, json.dumps({**(facts or {}), "table": path.name, "tables": tables}, indent=1) + "\n")
     remove_leftovers(pointer)
@@ -321,6 +314,7 @@ def keep_step(
     """
     drop_folder(folder)
     with drafted(folder) as draft:
+        draft.mkdir()
         tables, report = compute(draft)
         sums = {}
         for name, table in tables.items():

@@ -9,6 +9,9 @@ stay on disk by age: all at first, then the newest of each day, then the newest 
 
 A reader holds a shared lock on a version while it reads, and such a version is not removed. The lock file lies in the
 folder of the version and is made with it, so that a reader needs no right to write.
+
+A version that a check blocks is a whole published folder of its own, below `blocked/`, that any command reads. Nothing
+of it is published. The newest few stay on disk.
 """
 
 import fcntl
@@ -40,11 +43,15 @@ from pipeline.publish.manifest import (
     read_manifest,
 )
 from pipeline.publish.mirror import is_mirrored
-from pipeline.storage import sync_folder, write_text
+from pipeline.storage import drafted, sync, write_text
 
 ID_CHARS = 8
 _FIRST_MONDAY = 3
 """Days from a Monday to 1970-01-01, a Thursday."""
+
+BLOCKED = "blocked"
+KEPT_BLOCKED = 3
+"""Blocked versions that stay on disk: enough to see whether a fault is new, and each takes the bytes of a version."""
 
 _TRIES = 100
 """Of opening a version that others remove meanwhile."""
@@ -130,7 +137,7 @@ def rollback(output_dir: Path, now_s: int) -> Manifest:
             where = printable(str(output_dir))
             raise InputError(where, "no version that was published before", "one to go back to")
         restored = _make_current(_read_whole(earlier), before, now_s, withdraws=True)
-        _pin(earlier, now_s)
+        write_text(earlier.path / PIN, json.dumps({"since_s": now_s}) + "\n")
         return restored
 
 
@@ -139,15 +146,11 @@ def pin(output_dir: Path, text: str, since_s: int | None) -> StoredVersion:
     with _writing(output_dir, creates=False):
         found = find_version(output_dir, text)
         if since_s is not None:
-            _pin(found, since_s)
+            write_text(found.path / PIN, json.dumps({"since_s": since_s}) + "\n")
         else:
             (found.path / PIN).unlink(missing_ok=True)
-            sync_folder(found.path)
+            sync(found.path)
     return found
-
-
-def _pin(version: StoredVersion, since_s: int) -> None:
-    write_text(version.path / PIN, json.dumps({"since_s": since_s}) + "\n")
 
 
 def _read_whole(version: StoredVersion) -> Manifest:
@@ -219,7 +222,8 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     folder = next(folder for name in names if not (folder := versions / name).exists())
     tables = {name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()}
     manifest = replace(made, folder=folder.name, tables=tables)
-    with store.drafted(folder) as draft:
+    with drafted(folder) as draft:
+        draft.mkdir()
         for name, source in staged.items():
             store.add_name(source, draft / f"{name}.parquet")
         (draft / store.LOCK).touch()
@@ -313,8 +317,9 @@ def find_version(output_dir: Path, text: str) -> StoredVersion:
     if len(matches) == 1:
         return matches[0]
     listed = ", ".join(one.name or one.folder for one in (matches or versions)[:5]) or "a folder with versions"
-    found = f"{len(matches) or 'no'} version{'s' if matches else ''} named {printable(text) or '(an empty name)'}"
-    raise InputError(where, found, f"one of {listed}", "`walltime versions list` lists them")
+    found = f"{len(matches)} versions named" if matches else "no version"
+    do = "`walltime versions list` lists them"
+    raise InputError(where, f"{found} {printable(text) or '(an empty name)'}", f"one of {listed}", do)
 
 
 def _version_as_of(current: Manifest, as_of_s: int) -> Manifest | VersionEntry:
@@ -365,3 +370,26 @@ def _lock(folder: Path, how: int) -> AbstractContextManager[object] | None:
         return store.try_lock(folder / store.LOCK, how)
     except OSError:
         return nullcontext() if folder.is_dir() or is_mirrored(folder.parents[1]) else None
+
+
+def keep_blocked(staged: Mapping[str, Path], made: Manifest) -> Path:
+    """Store the staged tables as a blocked version, with the report of its checks; returns its folder.
+
+    The caller holds the lock of the work folder.
+    """
+    folder = made.root / BLOCKED / made.run_id
+    publish(staged, replace(made, root=folder), Retention(newest=2))
+    store.remove_leftovers(folder.parent)
+    others = [name for _, name in reversed(blocked_versions(made.root)) if name != made.run_id]
+    for name in others[KEPT_BLOCKED - 1 :]:
+        store.drop_folder(folder.with_name(name))
+    return folder
+
+
+def blocked_versions(output_dir: Path) -> list[tuple[int, str]]:
+    """The blocked versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name.
+
+    Folders without a manifest are not ours to remove.
+    """
+    folders = [path.parent for path in (output_dir / BLOCKED).glob(f"*/{MANIFEST}")]
+    return sorted((made.created_s if (made := manifest_or_none(one)) else 0, one.name) for one in folders)

@@ -28,11 +28,11 @@ from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest, load_manifest, publish, reading
-from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, keep_blocked, version_before
+from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, version_before
 from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
 from pipeline.publish.mirror import mirror
 from pipeline.publish.store import find_step, keep_step, keep_steps, step_folders, work_folder
-from pipeline.publish.versions import RETENTION, check_name_free, keep_unpublished
+from pipeline.publish.versions import RETENTION, check_name_free, keep_blocked, keep_unpublished
 from pipeline.report import Report, StepResult, Tally
 from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, start_run, step_key
 from pipeline.settings import RunSettings

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.publish import Retention, load_manifest
 from pipeline.publish.manifest import DATAPACKAGE, table_entry
-from pipeline.schema import TableKind
+from pipeline.schema import Column, TableKind, text
 from pipeline.storage import file_sha256
 from pipeline.tables import JOBS, TABLES
 from tests.publishing import publish
@@ -110,7 +110,8 @@ def test_a_version_published_again_is_reused_with_its_datapackage_and_old_ones_g
 
 
 def test_nulls_are_counted_in_files_without_statistics_and_under_names_like_patterns(tmp_path: Path) -> None:
-    kind = TableKind("t", (), (), "")
+    columns = (Column("n", pa.int64(), ""), text('s"; x', ""), Column("l", pa.list_(pa.int64()), ""))
+    kind = TableKind("t", columns, (), "")
     folder = tmp_path / "a[1]*?"
     folder.mkdir()
     table = pa.table({"n": [1, None, 3], 's"; x': ["a", None, None], "l": pa.array([[1], None, []])})

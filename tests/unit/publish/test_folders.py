@@ -36,6 +36,7 @@ def test_what_a_dead_writer_left_goes_whether_it_is_a_folder_a_file_or_a_link(tm
     work, kept = tmp_path / "work", tmp_path / "kept"
     (work / ".fit-k.1.draft" / "parts").mkdir(parents=True)
     (work / ".flow_run.1.draft").touch()
+    (work / ".draft-fit-k-1").mkdir()  # as 0.2.0 named it
     (work / "fit-k").mkdir()
     kept.mkdir()
     (kept / "table").touch()
