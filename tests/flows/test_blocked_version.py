@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.publish import load_manifest
+from pipeline.publish.store import step_folders
 from tests.flows.support import SAMPLES, Outcome
 
 pytestmark = pytest.mark.usefixtures("prefect")
@@ -30,10 +31,12 @@ def test_a_blocked_version_in_the_flow_and_in_the_plain_run(
     checked = walltime("doctor", "--checks", "--from", out, "--json")
     assert checked.code == 0 and json.loads(checked.out)["passed"]
     first = (out / "manifest.json").read_bytes()
+    n_steps = len(step_folders(out / "work"))
 
     state = nightly(str(config), [str(short)], return_state=True)
     assert state.is_failed() and "Check fewer_rows failed: jobs: found" in str(state.message)
     assert (out / "manifest.json").read_bytes() == first
+    assert len(step_folders(out / "work")) == n_steps  # steps of blocked nights do not pile up
     (blocked,) = (out / "blocked").glob("[!.]*")
     stored = {path.name: path.read_bytes() for path in blocked.glob("versions/*/*.parquet")}
 

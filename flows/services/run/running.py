@@ -95,8 +95,11 @@ def run_and_publish(
                 )
                 with running_stage("publish"):
                     staged, made = staged_version(results, run)
-                    manifest = by.call(publish_checked, staged, made, run.settings)
-                keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
+                    try:
+                        manifest = by.call(publish_checked, staged, made, run.settings)
+                    finally:
+                        # Also of a blocked version: steps must not pile up until a night is published.
+                        keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
                 if failure := mirror_failure(folder, run.settings.publish.mirror):
                     record.warn(failure)
                 return str(manifest)
