@@ -12,10 +12,12 @@ event `walltime.version.published`, by which other deployments can be started. W
 out with a warning: the tables are published.
 """
 
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,18 +36,17 @@ from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 from prefect.tasks import Task
 
 from flows.pages.markdown import changed_rows, checks_markdown, version_markdown
-from flows.prefect.session import artifact_key, nightly_run_name, site_and_zone, site_tags, without_sigint
+from flows.prefect.session import artifact_key, nightly_run_name, site_and_zone, site_tags
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import children_end_with_us, deny_world_writing
 from flows.services.initialising import site_slug
 from flows.services.run.prepare import Rerun, sacct_table
 from flows.services.run.run_record import BlockedVersionError, read_last_run
 from flows.services.run.running import (
-    Ending,
     Plainly,
     Results,
     compute_step,
-    compute_steps,
+    followed,
     publish_checked,
     rerun_and_keep,
     run_and_publish,
@@ -164,8 +165,14 @@ def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
 
     Prefect's temporary server is started here where no other is configured, so that processes of the run find it.
     """
-    with without_sigint(), children_end_with_us():
-        client = get_client(sync_client=True)
+    # A process inherits the signals that are blocked where it is started. A terminal sends a Ctrl-C to all: the server
+    # would end before the run can report its own end to it, and the run would ask it again for a minute.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with children_end_with_us():
+            client = get_client(sync_client=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     failures: list[WalltimeError] = []
     _failures.set(failures)
     with temporary_settings({PREFECT_API_URL: str(client.api_url)}), tags(*site_tags(site)):
@@ -187,32 +194,31 @@ class Tasks(Plainly):
         """The result of the function, called as its task."""
         return TASKS[function](*arguments, wait_for=self._ended)
 
-    def compute(self, run: Run, work: Path) -> Results:
+    def compute(self, run: Run, folders: Mapping[str, Path]) -> Results:
         """The results of all steps, with a task each; the first failure in the order of the steps is raised."""
         get_run_logger().info("run %s over %s", run.run_id, printable(", ".join(run.log_labels), 2000))
         begun: dict[str, Any] = {}  # the states of steps that ended here, or the futures of submitted ones
 
-        def given(name: str, folder: Path) -> dict[str, Any]:
+        def begin(name: str) -> None:
             upstream = {WRITER[table]: begun[WRITER[table]] for table in STEPS_BY_NAME[name].reads}
-            return {"name": name, "run": run, "folder": folder, "upstream": upstream}
+            arguments = {"name": name, "run": run, "folder": folders[name], "upstream": upstream}
+            if runner is None:
+                begun[name] = _called(arguments)
+            else:
+                # A pool resolves futures before it hands them over: it has to be told what they were.
+                edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in upstream.values()}
+                begun[name] = runner.submit(step, arguments, dependencies={"upstream": edges})
 
-        def here(name: str, folder: Path) -> Ending:
-            def end(_: Results) -> StepResult[Path]:
-                begun[name] = _called(given(name, folder))
-                return cast("StepResult[Path]", begun[name].result())
-
-            return end
-
-        def submitted(name: str, folder: Path) -> Ending:
-            arguments = given(name, folder)
-            # A pool resolves futures before it hands them over: it has to be told what they were.
-            edges: set[RunInput] = {TaskRunResult(id=one.task_run_id) for one in arguments["upstream"].values()}
-            begun[name] = cast("TaskRunner[Any]", runner).submit(step, arguments, dependencies={"upstream": edges})
-            return lambda _: begun[name].result()
+        def end(name: str) -> StepResult[Path]:
+            if name not in begun:
+                begin(name)
+            return cast("StepResult[Path]", begun[name].result())
 
         with task_runner(run.settings.run) as runner:
             try:
-                results = compute_steps(run, work, submitted if runner else here)
+                for name in () if runner is None else folders:
+                    begin(name)
+                results = {name: followed(name, partial(end, name)) for name in folders}
             except BrokenProcessPool:
                 raise _KILLED from None
             self._ended += [one.state if runner else one for one in begun.values()]
@@ -254,31 +260,28 @@ keep = task(name="keep", task_run_name="keep", persist_result=False, cache_polic
 TASKS: dict[Callable[..., Any], Task[..., Any]] = {sacct_table: sacct, publish_checked: publish, keep_unpublished: keep}
 
 
-@contextmanager
-def task_runner(settings: ExecutionSettings) -> Iterator[TaskRunner[Any] | None]:
+def task_runner(settings: ExecutionSettings) -> AbstractContextManager[TaskRunner[Any] | None]:
     """Where steps are submitted to as the settings say; None: they are called in this process."""
-    with ExitStack() as stack:
-        if settings.dask:
-            yield _dask_runner(settings.dask, stack)
-        elif settings.processes > 1:
-            yield stack.enter_context(ProcessPoolTaskRunner(max_workers=settings.processes))
-        else:
-            yield None
+    if settings.dask:
+        return _dask_runner(settings.dask)
+    return ProcessPoolTaskRunner(max_workers=settings.processes) if settings.processes > 1 else nullcontext()
 
 
-def _dask_runner(address: str, stack: ExitStack) -> TaskRunner[Any]:
+@contextmanager
+def _dask_runner(address: str) -> Iterator[TaskRunner[Any]]:
     try:
         from prefect_dask import DaskTaskRunner  # noqa: PLC0415  (an extra)
     except ImportError:
         found, do = "no package prefect-dask", "install it with pip install 'walltime[dask]'"
         raise ConfigError("run.dask", found, "the extra dask", do) from None
-    try:
-        runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
-        runner.client  # noqa: B018 - it connects
-    except (OSError, TimeoutError, ValueError) as error:
-        found = f"no answer at {printable(address)} ({printable(str(error), 200)})"
-        raise InputError("run.dask", found, "the address of a Dask scheduler", "start it, or remove run.dask") from None
-    return cast("TaskRunner[Any]", runner)
+    with ExitStack() as stack:
+        try:
+            runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
+            runner.client  # noqa: B018 - it connects
+        except (OSError, TimeoutError, ValueError) as error:
+            found, expected = f"no answer at {printable(address)} ({error})", "the address of a Dask scheduler"
+            raise InputError("run.dask", printable(found, 400), expected, "start it, or remove run.dask") from None
+        yield runner
 
 
 def show(call: Callable[..., None], *arguments: Any) -> None:

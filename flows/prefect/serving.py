@@ -2,9 +2,10 @@
 
 Prefect's runner serves in the main thread. It ends where the API does not answer for half a minute, and is started
 again. A thread keeps watch: a night that was due and has not begun, because the API is away, or whose process was
-killed, is run as `walltime run --plain`, once. Such nights are kept in a file and are reported as soon as the API
-answers: as the flow run that was scheduled for then, else as one of its own. What has begun is known from the record
-that each run keeps (`run_record`), whoever has started it.
+killed, is run as `walltime run --plain`, once. What has begun is known from the record that each run keeps
+(`run_record`), whoever has started it. The record of a run that has ended waits in the folder of `serve` for its
+report, one file a run: it is removed once the API has the run's end, as that of its own flow run, of the one that was
+scheduled before it began, or of a new one.
 
 Killed runs are marked by the heartbeats of Prefect and an automation, as its documents describe. That automation, and
 those for a failed and a late night, are made where the server has none of the name.
@@ -16,15 +17,16 @@ import signal
 import subprocess  # nosec B404 # a list of arguments, no shell
 import sys
 import time
+import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID
 
 import httpx
@@ -32,10 +34,9 @@ from prefect import serve
 from prefect.automations import Automation
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import State
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
-from prefect.events.schemas.automations import EventTrigger, Posture
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
 from prefect.server.schemas.schedules import CronSchedule
@@ -47,12 +48,11 @@ from pydantic import ValidationError
 from flows.prefect.nightly import emit_failure, emit_version, nightly, rerun
 from flows.prefect.session import nightly_run_name, site_tags
 from flows.services.initialising import program, site_slug
-from flows.services.run.run_record import SERVED, SERVING, UNREPORTED, LastRun, RunState, read_last_run
+from flows.services.run.run_record import SERVED, SERVING, LastRun, RunState, read_last_run, settle_killed, unreported
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import load_manifest
 from pipeline.publish.store import WORK, RunInProgressError, holder_name, holder_of, is_held, take_run_lock
 from pipeline.publish.versions import find_version
-from pipeline.report import parsed_json, read_dataclass
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 
@@ -71,10 +71,11 @@ MAKING_S = 30.0
 """How long Prefect may take to make the scheduled flow runs of a deployment anew."""
 REPORT_S = 60.0
 """How long a run may take to report its end after its record has it."""
-LATE = timedelta(minutes=30)
-SILENT = timedelta(minutes=5)
-"""How long a flow run may be without a heartbeat, which comes every minute."""
-LONGEST_PAUSE_S = 60.0
+PAUSE_S = 15.0
+"""How long serving pauses after Prefect's runner has ended."""
+END_S = 60.0
+"""How long a run that the watch has started may take to end."""
+AUTOMATIONS = Path(__file__).with_name("automations.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,10 @@ class Served:
     timezone: str
     api: str
 
-
-@dataclass(frozen=True, slots=True)
-class Night:
-    """A night that the API may not know of: when it was due (UTC epoch seconds), and the record of its run."""
-
-    due_s: float
-    run: LastRun
+    def dates(self, **limits: Any) -> list[float]:
+        """The times of the nights within limits (`n`, `start`, `end`), in UTC epoch seconds."""
+        schedule = CronSchedule(cron=self.cron, timezone=self.timezone)
+        return [date.timestamp() for date in asyncio.run(schedule.get_dates(**limits))]
 
 
 def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
@@ -101,13 +99,13 @@ def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
     Where the user has configured no server, that of this machine at Prefect's usual address is taken.
     """
     zone = timezone or settings.site.timezone
-    no_cron = InputError(f"--cron {printable(cron)}", "no cron schedule", 'five fields as in "15 2 * * *"')
-    no_zone = ConfigError(f"--timezone {printable(zone)}", "no time zone", "an IANA zone as in Europe/Oslo")
-    for schedule, error in (({"cron": cron}, no_cron), ({"cron": cron, "timezone": zone}, no_zone)):
-        try:
-            CronSchedule.model_validate(schedule)
-        except ValidationError:
-            raise error from None
+    try:
+        CronSchedule(cron=cron, timezone=zone)
+    except ValidationError as error:
+        where, found, expected = f"--timezone {printable(zone)}", "no time zone", "an IANA zone as in Europe/Oslo"
+        if error.errors()[0]["loc"]:
+            where, found, expected = f"--cron {printable(cron)}", "no cron schedule", 'five fields as in "15 2 * * *"'
+        raise InputError(where, found, expected) from None
     return Served(site_slug(settings.site.name), cron, zone, str(PREFECT_API_URL.value() or HERE))
 
 
@@ -122,17 +120,14 @@ def answers(address: str) -> bool:
         return False
 
 
-@contextmanager
-def serving_lock(folder: Path) -> Iterator[None]:
+def serving_lock(folder: Path) -> BinaryIO:
     """Held by the one process that serves the site of an output folder; RunInProgressError where another one does."""
     try:
-        handle = take_run_lock(folder / SERVING)
+        return take_run_lock(folder / SERVING)
     except RunInProgressError:
         found = f"another `walltime serve` of it ({holder_name(holder_of(folder / SERVING))})"
         where, do = printable(str(folder), 1000), "leave it to that one, or end it first"
         raise RunInProgressError(where, found, "one that serves", do) from None
-    with handle:
-        yield
 
 
 def serve_site(
@@ -149,13 +144,14 @@ def serve_site(
     write_text(folder / SERVING / SERVED, json.dumps(asdict(served), indent=1) + "\n")
     with temporary_settings({PREFECT_API_URL: served.api}):
         watch = Watch(served, config, folder, say)
-        thread, pause_s = Thread(target=copy_context().run, args=(watch.run,), daemon=True), 1.0
+        thread = Thread(target=copy_context().run, args=(watch.run,), daemon=True)
         thread.start()
         try:
             while True:
                 # Prefect's runner sets its own, which fails when that runner is over.
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-                began = time.monotonic()
+                while not answers(served.api):
+                    time.sleep(LOOK_S)
                 try:
                     watch.report()
                     make_automations(served.name, settings.site.name, options.get("notify"))
@@ -167,14 +163,11 @@ def serve_site(
                     raise
                 except Exception as error:  # of several kinds, and groups of them
                     watch.broke_s = time.time()
-                    if time.monotonic() - began > LONGEST_PAUSE_S or pause_s == 1.0:
-                        pause_s = 1.0
-                        say(f"Prefect's API at {served.api} is away ({_first(error)}). Nights go on without it.")
-                    time.sleep(pause_s)
-                    pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+                    say(f"Prefect's runner has ended ({_first(error)}). It is started again.")
+                    time.sleep(PAUSE_S)
         finally:
-            watch.end()
-            thread.join(LONGEST_PAUSE_S)
+            watch.ended.set()
+            thread.join(END_S)
 
 
 def until_due(served: Served, now: datetime) -> float:
@@ -183,9 +176,7 @@ def until_due(served: Served, now: datetime) -> float:
     Prefect drops the flow runs ahead when it serves a deployment, and makes them again seconds later: one that falls
     due in between would never run. It keeps one that is late.
     """
-    schedule = CronSchedule(cron=served.cron, timezone=served.timezone)
-    (due,) = asyncio.run(schedule.get_dates(n=1, start=now))
-    ahead_s = due.timestamp() - now.timestamp()
+    ahead_s = served.dates(n=1, start=now)[0] - now.timestamp()
     return ahead_s if ahead_s < MAKING_S else 0.0
 
 
@@ -216,7 +207,7 @@ def make_automations(name: str, site: str, notify: str | None) -> None:
     are events in Prefect's pages alone. ConfigError where there is no such block.
     """
     with get_client(sync_client=True) as client:
-        tell: DoNothing | SendNotification = DoNothing()
+        tell: dict[str, Any] = {"type": "do-nothing"}
         if notify:
             kind, _, block_name = notify.partition("/")
             try:
@@ -224,37 +215,22 @@ def make_automations(name: str, site: str, notify: str | None) -> None:
             except ObjectNotFound:
                 expected = "TYPE/NAME of a notification block as slack-webhook/ops"
                 raise ConfigError(f"--notify {printable(notify)}", "no such block", expected) from None
-            tell = SendNotification(
-                block_document_id=block.id,
-                subject=f"Walltime, {name}: {{{{ automation.name }}}}",
-                body="{{ flow_run.name }}: {{ flow_run.state.message }}",
-            )
-        killed = ChangeFlowRunState(state=StateType.CRASHED, message="No heartbeat: the process has ended.")
-        ended = {f"prefect.flow-run.{one}" for one in ("Completed", "Failed", "Cancelled", "Crashed")}
-        beat = "prefect.flow-run.heartbeat"
-        for what, after, expect, within, action in (
-            ("killed run", {beat}, {beat, *ended}, SILENT, killed),
-            ("failed night", set(), {"prefect.flow-run.Failed", "prefect.flow-run.Crashed"}, None, tell),
-            ("late night", {"prefect.flow-run.Late"}, {"prefect.flow-run.Running", *ended}, LATE, tell),
-        ):
-            if client.read_automations_by_name(title := f"Walltime {name}: {what}"):
-                continue
-            trigger = EventTrigger(
-                after=after,
-                expect=expect,
-                match={"prefect.resource.id": "prefect.flow-run.*"},
-                match_related={"prefect.resource.id": f"prefect.tag.{site_tags(site)[-1]}"},
-                for_each={"prefect.resource.id"},
-                posture=Posture.Proactive if within else Posture.Reactive,
-                threshold=1,
-                within=within or timedelta(0),
-            )
-            Automation(name=title, trigger=trigger, actions=[action]).create()
+            tell = {
+                "type": "send-notification",
+                "block_document_id": block.id,
+                "subject": f"Walltime, {name}: {{{{ automation.name }}}}",
+                "body": "{{ flow_run.name }}: {{ flow_run.state.message }}",
+            }
+        of_site = {"match_related": {"prefect.resource.id": f"prefect.tag.{site_tags(site)[-1]}"}}
+        for known in tomllib.loads(AUTOMATIONS.read_text(encoding="utf-8"))["automation"]:
+            if not client.read_automations_by_name(title := f"Walltime {name}: {known['name']}"):
+                facts = {"actions": [tell], **known, "name": title, "trigger": known["trigger"] | of_site}
+                Automation.model_validate(facts).create()
 
 
 @dataclass(slots=True)
 class Watch:
-    """Runs the nights that Prefect cannot, and reports them."""
+    """Runs the nights that Prefect cannot, and reports how each run has ended."""
 
     served: Served
     config: Path
@@ -263,40 +239,37 @@ class Watch:
     began_s: float = field(default_factory=time.time)
     broke_s: float = field(default_factory=time.time)
     """When Prefect's runner last ended, which stops the run that it has started (UTC epoch seconds)."""
-    _ended: Event = field(default_factory=Event)
+    ended: Event = field(default_factory=Event)
+    """Set to end the watch, and the run that it has started."""
+    is_away: bool = False
     _reporting: Lock = field(default_factory=Lock)
     _is_paused: bool = False
     _tried_s: float = 0.0
-    _told: str = ""
-    """The last flow run whose end the API is known to have."""
 
     def run(self) -> None:
-        """Look every few seconds until `end`. What fails is said, and the watch goes on."""
-        while not self._ended.wait(LOOK_S):
+        """Look every few seconds until the end. What fails is said, and the watch goes on."""
+        while not self.ended.wait(LOOK_S):
             try:
                 self.look()
             except Exception as error:
                 self.say(f"The watch over the nights goes on after a failure: {_first(error)}.")
 
-    def end(self) -> None:
-        """End the watch, and the run that it has started."""
-        self._ended.set()
-
     def look(self) -> None:
         """Report to the API if it answers; run the last night that was due if nobody else does."""
-        is_away = not answers(self.served.api)
-        if is_away:
-            self._keep(self._unreported())
-        else:
+        settle_killed(self.folder)
+        was_away, self.is_away = self.is_away, not answers(self.served.api)
+        if not self.is_away:
             self.report()
-        schedule, now = CronSchedule(cron=self.served.cron, timezone=self.served.timezone), datetime.now(UTC)
-        dates = asyncio.run(schedule.get_dates(start=now - LOOK_BACK, end=now - GRACE))
-        night_s = self._missing(dates[-1].timestamp() if dates else None, is_away=is_away)
+        elif not was_away:
+            self.say(f"Prefect's API at {self.served.api} is away. Nights go on without it.")
+        now = datetime.now(UTC)
+        dates = self.served.dates(start=now - LOOK_BACK, end=now - GRACE)
+        night_s = self._missing(dates[-1] if dates else None)
         if night_s is not None and night_s != self._tried_s:
             self._tried_s = night_s
-            self._run_plainly(night_s)
+            self._run_plainly()
 
-    def _missing(self, due_s: float | None, *, is_away: bool) -> float | None:
+    def _missing(self, due_s: float | None) -> float | None:
         """The time of a night that nobody else runs: a killed one, or the last that was due while the API is away.
 
         One that ran here and is killed is not run again: what has ended it may end it again.
@@ -307,90 +280,70 @@ class Watch:
             is_broken = last.state == RunState.STOPPED and last.began_s <= self.broke_s
             if last.state == RunState.KILLED or is_broken:
                 return last.began_s
-        if due_s is None or not is_away or self._is_paused or is_held(self.folder / WORK):
+        if due_s is None or not self.is_away or self._is_paused or is_held(self.folder / WORK):
             return None
         # A site that is served for the first time has missed nothing.
         return due_s if due_s > (self.began_s if last is None else last.began_s + EARLY_S) else None
 
-    def _run_plainly(self, due_s: float) -> None:
+    def _run_plainly(self) -> None:
         self.say("A night is due that Prefect has not run: it runs as `walltime run --plain`.")
-        nights, own, began_s = self._unreported(), None, time.time()
         command = [*program(), "run", str(self.config.absolute()), "--plain", "--quiet"]
         with subprocess.Popen(command) as process:  # noqa: S603 # nosec B603 # a list of arguments, no shell
-            is_over = False
-            while not is_over:
-                is_over = process.poll() is not None
-                # A run that waits for this one may replace its record before the process has ended.
-                last = read_last_run(self.folder)
-                if last is not None and last.pid == process.pid and last.began_s >= began_s - 1:
-                    own = last
-                if not is_over and self._ended.wait(0.2):
+            while process.poll() is None:
+                if self.ended.wait(0.2):
                     process.terminate()
-        if own is not None:
-            self._keep([*nights, Night(due_s, own)])
-
-    def _unreported(self) -> list[Night]:
-        """The nights that the API has not heard of: those of the file, and the last run, which perhaps has told it."""
-        nights: list[Night] = []
-        with suppress(OSError, ValueError, TypeError):
-            text = (self.folder / SERVING / UNREPORTED).read_text(encoding="utf-8")
-            nights = [Night(one["due_s"], read_dataclass(LastRun, one["run"])) for one in parsed_json(text)]
-        last, known = read_last_run(self.folder), {"", self._told, *(one.run.flow_run for one in nights)}
-        is_new = last is not None and last.state != RunState.RUNNING and last.flow_run not in known
-        return [*nights, Night(last.began_s, last)] if last and is_new else nights
-
-    def _keep(self, nights: list[Night]) -> None:
-        write_text(self.folder / SERVING / UNREPORTED, json.dumps([asdict(one) for one in nights], indent=1) + "\n")
 
     def report(self) -> None:
-        """Tell the API of the nights that ran without it, and of the ends of runs that could not report theirs."""
+        """Tell the API how the runs have ended that it may not know of."""
         with self._reporting, get_client(sync_client=True) as client:
             try:
                 deployment = client.read_deployment_by_name(f"{nightly.name}/{self.served.name}")
             except ObjectNotFound:
                 return
             self._is_paused = deployment.paused or not any(one.active for one in deployment.schedules)
-            nights = self._unreported()
-            # A run under Prefect may be about to report its end itself.
-            while nights and (not nights[0].run.flow_run or (nights[0].run.ended_s or 0.0) < time.time() - REPORT_S):
-                night = nights.pop(0)
+            for path, record in unreported(self.folder).items():
+                # A run under Prefect may be about to report its end itself.
+                if record.flow_run and (record.ended_s or 0.0) > time.time() - REPORT_S:
+                    continue
                 # A run from the command line may have had a server of its own.
                 with suppress(ObjectNotFound):
-                    _tell(client, deployment, night, self.folder)
-                self._told = night.run.flow_run or self._told
-                self._keep(nights)
+                    _tell(client, deployment, record, self.folder)
+                path.unlink(missing_ok=True)
 
 
-def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, night: Night, folder: Path) -> None:
-    """Give the flow run of a night its end: its own one, or the one that was scheduled for then, or a new one."""
-    record, ran = night.run, "`walltime run --plain` ran this night"
+def _tell(client: SyncPrefectClient, deployment: DeploymentResponse, record: LastRun, folder: Path) -> None:
+    """Give the flow run of a record its end: its own one, the last that was scheduled before it began, or a new one."""
+    ran, has_succeeded = "`walltime run --plain` ran this night", record.state == RunState.SUCCEEDED
     if record.flow_run:
         run, ran = client.read_flow_run(UUID(record.flow_run)), "The run, which could not report its end, went on"
         # A failure of a run that succeeded is that it could not say so.
-        if run.state and run.state.is_final() and (run.state.is_completed() or record.state != RunState.SUCCEEDED):
+        if run.state and run.state.is_final() and (run.state.is_completed() or not has_succeeded):
             # Who is killed says nothing, and Prefect says only that the run crashed.
             if record.state == RunState.KILLED:
                 emit_failure(record.site, record.reason)
             return
     else:
-        due = datetime.fromtimestamp(night.due_s, UTC)
+        began = datetime.fromtimestamp(record.began_s, UTC)
         asked = {
             "state": {"type": {"any_": ["SCHEDULED"]}},
             "deployment_id": {"any_": [deployment.id]},
-            "expected_start_time": {"after_": due, "before_": due},
+            "expected_start_time": {"before_": began},
         }
-        waiting = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked))
-        run = waiting[0] if waiting else client.create_flow_run_from_deployment(deployment.id)
+        newest_first = FlowRunSort.EXPECTED_START_TIME_DESC
+        found = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked), sort=newest_first)
+        waiting = next((one for one in found if one.auto_scheduled), None)
+        run = waiting or client.create_flow_run_from_deployment(deployment.id)
+        due = (waiting and waiting.expected_start_time) or began
         client.update_flow_run(run.id, name=nightly_run_name(deployment.parameters or {}, due))
         client.set_flow_run_state(run.id, Running(), force=True)
-    began, ended = (
+    times = [
         f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%SZ}" if at_s else "an unknown time"
         for at_s in (record.began_s, record.ended_s)
-    )
+    ]
     kind = {RunState.SUCCEEDED: Completed, RunState.FAILED: Failed}.get(RunState(record.state), Crashed)
-    end: State[Any] = kind(message=f"{ran} from {began} to {ended}: {record.state} ({record.reason}).")
+    end: State[Any] = kind(message=f"{ran} from {' to '.join(times)}: {record.state} ({record.reason}).")
     client.set_flow_run_state(run.id, end, force=True)
-    if record.state != RunState.SUCCEEDED:
+    if not has_succeeded:
         emit_failure(record.site, record.reason)
         return
     with suppress(WalltimeError):

@@ -5,7 +5,6 @@ Two sites never share a name of a run, a tag or a key of an artifact.
 
 import os
 import re
-import signal
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -48,7 +47,11 @@ def set_prefect_defaults() -> None:
 @contextmanager
 def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain") -> Iterator[None]:
     """Import a flow and call it inside this context. `instead` is the command without Prefect, named in a failure."""
-    _set_home(output_dir / WORK / "prefect")
+    if _HOME not in os.environ and not _is_writable_home():
+        # Prefect itself would retry for minutes.
+        home = output_dir / WORK / "prefect"
+        home.mkdir(parents=True, exist_ok=True)
+        os.environ[_HOME] = str(home.absolute())
     _check_database(instead)
     if "PREFECT_LOGGING_LEVEL" not in os.environ:
         # The API keeps all of the log. Errors are hidden too: commands report expected failures and raise the others.
@@ -62,27 +65,6 @@ def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain"
             raise
         reason = str(error).splitlines()[0].rstrip(".")
         raise WalltimeError(f"Prefect: {reason}; {instead} does without it.") from error
-
-
-@contextmanager
-def without_sigint() -> Iterator[None]:
-    """Start Prefect's temporary server in this context, deaf to a Ctrl-C, which a terminal sends to all.
-
-    The server would end before the run can report its own end to it, and the run would ask it again for a minute.
-    """
-    # A process inherits the signals that are blocked where it is started; it is ended by SIGTERM.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _set_home(fallback: Path) -> None:
-    """Keep Prefect's database in `fallback` where its home is read-only: Prefect itself would retry for minutes."""
-    if _HOME not in os.environ and not _is_writable_home():
-        fallback.mkdir(parents=True, exist_ok=True)
-        os.environ[_HOME] = str(fallback.absolute())
 
 
 def _check_database(instead: str) -> None:

@@ -21,13 +21,14 @@ from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.metrics import folder_metrics
 from flows.services.progress import StageEvent, listening
 from flows.services.run.run_record import (
-    LAST_RUN,
     RUNNING,
     LastRun,
     Reason,
     RunState,
     StepFacts,
     ending_of,
+    settle_killed,
+    write_ended,
     write_run,
 )
 from pipeline.errors import WalltimeError, printable
@@ -134,6 +135,7 @@ class RecordedRun:
     def running(self, work: Path, run_id: str) -> Iterator[None]:
         """The steps of the run, with a record in its work folder for as long as they run."""
         self.run, self.log.run_id = replace(self.run, run_id=run_id), run_id
+        settle_killed(work.parent)
         write_run(work / RUNNING, self.run)
         self.log.started()
         try:
@@ -189,7 +191,7 @@ def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[Recorded
     finally:
         if not isinstance(failure, RunInProgressError):
             ended = found.run.with_end(failure, float(time.time()))
-            write_run(Path(settings.output_dir) / LAST_RUN, ended)
+            write_ended(Path(settings.output_dir), ended)
             _write_metrics(settings, ended, log)
         log.ended(time.monotonic() - began, failure)
 

@@ -1,11 +1,9 @@
 """What `walltime serve` serves, and what its watch does for nights that Prefect cannot run."""
 
-import json
 import re
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -15,10 +13,12 @@ from uuid import uuid4
 
 import pytest
 
-from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, write_run
+from flows.services.run import run_record
+from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, unreported, write_ended, write_run
+from flows.services.run_log import recorded_run
 from pipeline.errors import ConfigError, InputError
 from pipeline.publish import load_manifest
-from pipeline.publish.store import WORK, RunInProgressError
+from pipeline.publish.store import WORK, RunInProgressError, work_folder
 from pipeline.publish.versions import RETENTION
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
@@ -141,15 +141,14 @@ def test_a_night_due_while_the_api_is_away_runs_without_it_and_is_reported(
         watch.look()
     assert load_manifest(out).site == "oxbow"
     monkeypatch.setattr(serving, "REPORT_S", 0.0)
-    kept = json.loads((out / "serve" / serving.UNREPORTED).read_text())
-    assert [night["run"]["state"] for night in kept] == ["succeeded"]
+    assert [one.state for one in unreported(out).values()] == ["succeeded"]
     n_before = len(runs_of("oxbow"))
     watch.report()
     found = runs_of("oxbow")
     assert len(found) == n_before + 1 and found[0].state_name == "Completed"
     assert re.fullmatch(r"oxbow 20\d\d-\d\d-\d\d \d\d:\d\d", found[0].name)
     assert "`walltime run --plain` ran this night" in found[0].state.message
-    assert json.loads((out / "serve" / serving.UNREPORTED).read_text()) == []
+    assert not unreported(out)
     watch.report()
     assert len(runs_of("oxbow")) == n_before + 1
 
@@ -180,7 +179,7 @@ def test_only_a_night_that_nobody_else_runs_is_run(
     write_run(path, replace(record(state, time.time() - age_s), flow_run=str(uuid4()) if of_prefect else ""))
     watch.broke_s = time.time() + 10
     monkeypatch.setattr(serving, "answers", lambda _: not is_away)
-    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _: ran.append(True))
     watch.look()
     watch.look()
     assert len(ran) == int(runs)
@@ -189,11 +188,11 @@ def test_only_a_night_that_nobody_else_runs_is_run(
 def test_a_night_that_began_a_moment_early_is_not_run_again(watch: Any, tmp_path: Path) -> None:
     """Prefect waits for whole seconds: a run may begin up to half a second before it is due."""
     due_s, last = time.time() - 120, tmp_path / "out" / LAST_RUN
-    watch.began_s = due_s - 3600
+    watch.began_s, watch.is_away = due_s - 3600, True
     write_run(last, record("succeeded", due_s - 0.4, due_s + 5))
-    assert watch._missing(due_s, is_away=True) is None
+    assert watch._missing(due_s) is None
     write_run(last, record("succeeded", due_s - 30, due_s - 20))
-    assert watch._missing(due_s, is_away=True) == due_s
+    assert watch._missing(due_s) == due_s
 
 
 def test_a_killed_night_has_its_event_though_prefect_has_its_end(
@@ -212,7 +211,7 @@ def test_a_killed_night_has_its_event_though_prefect_has_its_end(
         for state in (Running(), Crashed()):
             client.set_flow_run_state(run.id, state, force=True)
         killed = replace(record("killed", time.time() - 200), flow_run=str(run.id))
-        serving._tell(client, deployment, serving.Night(killed.began_s, killed), tmp_path / "out")
+        serving._tell(client, deployment, killed, tmp_path / "out")
     assert [site for site, _ in said] == ["oxbow"]
 
 
@@ -223,8 +222,8 @@ def test_a_paused_schedule_and_a_first_start_run_nothing(
 
     from flows.prefect import serving
 
-    ran: list[float] = []
-    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _, due_s: ran.append(due_s))
+    ran: list[bool] = []
+    monkeypatch.setattr(serving.Watch, "_run_plainly", lambda _: ran.append(True))
     monkeypatch.setattr(serving, "answers", lambda _: False)
     watch.look()
     write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 3600))
@@ -251,31 +250,33 @@ def test_each_night_is_reported_with_its_own_version(
     for number, run_id in enumerate(("first", "second")):
         facts = facts_of(run_id, "oxbow")
         publish(staged, [], facts, output_dir=out, created_s=int(now_s) + number, retention=RETENTION)
-    runs = [replace(record("succeeded", now_s - 60, now_s), run_id=run_id) for run_id in ("first", "second")]
-    watch._keep([serving.Night(now_s - 60, run) for run in runs])
+        write_ended(out, replace(record("succeeded", now_s - 60 + number, now_s), run_id=run_id))
     monkeypatch.setattr(serving, "emit_version", lambda manifest, _: told.append(manifest.run_id))
     watch.report()
     assert told == ["first", "second"]
 
 
-def test_a_night_is_reported_whose_record_the_next_run_replaces(
-    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from flows.prefect import serving
+def test_a_killed_run_is_reported_though_the_next_run_has_begun(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "serve").mkdir(parents=True)
+    settings = RunSettings.model_validate({"output_dir": str(out)})
+    with recorded_run(settings) as run, work_folder(out) as work:
+        write_run(work / RUNNING, replace(record("running", time.time() - 9), flow_run="killed"))
+        with run.running(work, "next"):
+            pass
+    assert [(one.state, one.flow_run) for one in unreported(out).values()] == [("killed", "killed"), ("succeeded", "")]
 
-    record_text = json.dumps(asdict(record("succeeded", time.time(), time.time())))
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import json, os, pathlib, sys, time\n"
-        f"path, record = pathlib.Path({str(tmp_path / 'out' / LAST_RUN)!r}), json.loads({record_text!r})\n"
-        "path.write_text(json.dumps(record | {'run_id': 'own', 'pid': os.getpid()}))\n"
-        "time.sleep(1)\n"
-        "path.write_text(json.dumps(record | {'run_id': 'next', 'flow_run': 'of the next'}))\n"
-    )
-    monkeypatch.setattr(serving, "program", lambda: [sys.executable, str(script)])
-    watch._run_plainly(time.time() - 60)
-    kept = json.loads((tmp_path / "out/serve" / serving.UNREPORTED).read_text())
-    assert [night["run"]["run_id"] for night in kept] == ["own"]
+
+def test_records_of_a_site_that_nobody_serves_any_more_do_not_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_record, "_KEPT", 2)
+    write_ended(tmp_path, record("succeeded", 1.0, 2.0))
+    assert not unreported(tmp_path)
+    (tmp_path / "serve").mkdir()
+    for began_s in (10.0, 20.0, 30.0):
+        write_ended(tmp_path, record("succeeded", began_s, began_s + 1))
+    assert [one.began_s for one in unreported(tmp_path).values()] == [20.0, 30.0]
 
 
 def test_a_killed_run_is_crashed_also_where_it_sent_no_heartbeat(
@@ -309,8 +310,7 @@ def test_a_run_that_could_not_report_its_end_is_given_that_of_its_record(watch: 
         state = "stopped" if name == "Cancelled" else "succeeded"
         ended = replace(record(state, time.time() - 200, time.time() - 100), flow_run=str(run.id))
         # The next night has another record.
-        write_run(tmp_path / "out" / LAST_RUN, ended)
-        watch._keep(watch._unreported())
+        write_ended(tmp_path / "out", ended)
         write_run(tmp_path / "out" / LAST_RUN, record("succeeded", time.time() - 50, time.time()))
         watch.report()
         found = client.read_flow_run(run.id)

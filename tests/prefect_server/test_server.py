@@ -1,6 +1,5 @@
 """Under a standing server: served on a cron, run by a work pool, killed and marked, failed in a sentence, seen."""
 
-import json
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.run.run_record import read_last_run
+from flows.services.run.run_record import read_last_run, unreported
 from pipeline.publish import load_manifest
 from pipeline.publish.store import is_held
 from pipeline.publish.versions import find_version
@@ -156,9 +155,8 @@ def test_nights_go_on_while_the_server_is_away_and_are_reported(server: Server) 
         with server.stopped():
             said = "it runs as `walltime run --plain`"
             wait_for("nights without the server", lambda: log.read_text().count(said) > 1, 600)
-        kept = server.folder / "mere/serve/unreported.json"
         # The last run under Prefect stays there for a minute, in case it cannot report its end itself.
-        wait_for("their report", lambda: all(one["run"]["flow_run"] for one in json.loads(kept.read_text())))
+        wait_for("their report", lambda: all(one.flow_run for one in unreported(server.folder / "mere").values()))
         assert serving.poll() is None
     done = [run for run in server.runs("mere") if "walltime run --plain" in (run["state"]["message"] or "")]
     assert len(done) > 1 and {run["state_name"] for run in done} == {"Completed"}

@@ -81,12 +81,10 @@ def sacct_table(settings: RunSettings) -> Path:
 def run_settings(config: Path, site: str | None = None, out: str | None = None) -> RunSettings:
     """The settings of a config; the other arguments override them."""
     settings = config_settings(config)
-    if site == "":
-        raise ConfigError("--site", "an empty name", "the cluster's name")
     if out == "":
         raise ConfigError("--out", "an empty path", "the folder that tables go to")
     changes: dict[str, object] = {"output_dir": out} if out else {}
-    if site:
+    if site is not None:
         name = parse_settings({"site": {"name": site}}, "--site").site.name
         changes["site"] = settings.site.model_copy(update={"name": name})
     return settings.model_copy(update=changes)
@@ -177,18 +175,15 @@ def with_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
             raise ConfigError(where, "no key and value", "SECTION.KEY=VALUE, as in group.template=user")
         if key.strip() in ("logs", "output_dir"):
             raise ConfigError(where, f"{key.strip()}, which is no setting of a stage", "--log PATH, or --out DIR")
-        plain = settings.model_dump(exclude_unset=True)
-        _put(plain, [part.strip() for part in key.split(".")], _value(text.strip()), where)
+        *sections, name = (part.strip() for part in key.split("."))
+        plain = section = settings.model_dump(exclude_unset=True)
+        for part in sections:
+            section = section.setdefault(part, {})
+            if not isinstance(section, dict):
+                raise ConfigError(where, f"{printable(part)}, which is no section", "a key in a section")
+        section[name] = _value(text.strip())
         settings = parse_settings(plain, where)
     return settings
-
-
-def _put(plain: dict[str, Any], path: list[str], value: Any, where: str) -> None:
-    for part in path[:-1]:
-        plain = plain.setdefault(part, {})
-        if not isinstance(plain, dict):
-            raise ConfigError(where, f"{printable(part)}, which is no section", "a key in a section")
-    plain[path[-1]] = value
 
 
 def _value(text: str) -> Any:

@@ -2,6 +2,8 @@
 
 A run that ends writes `last_run.json` beside the manifest. While it runs there is `running.json` in the work folder, so
 that a killed run is known by that file and a lock that nobody holds. A failed first run leaves no folder and no file.
+
+Where `walltime serve` has served the site, each record is also put into its folder, until Prefect has the run's end.
 """
 
 import json
@@ -20,8 +22,11 @@ LAST_RUN = "last_run.json"
 RUNNING = "running.json"
 
 SERVING = "serve"
-"""The folder in the output folder with the lock of `walltime serve`, and its two files."""
-SERVED, UNREPORTED = "served.json", "unreported.json"
+"""The folder in the output folder with the lock of `walltime serve`, and the records that it has to report."""
+SERVED = "served.json"
+_UNREPORTED = "unreported-"
+_KEPT = 400
+"""Records that wait for `walltime serve`, where nobody serves the site any more."""
 
 
 class BlockedVersionError(WalltimeError):
@@ -129,19 +134,43 @@ def write_run(path: Path, run: LastRun) -> None:
                 path.write_text(text, encoding="utf-8")
 
 
+def write_ended(folder: Path, run: LastRun) -> None:
+    """Write the record of a run that has ended, once as the last one and once for `walltime serve` to report."""
+    write_run(folder / LAST_RUN, run)
+    if (folder / SERVING).is_dir():
+        write_run(folder / SERVING / f"{_UNREPORTED}{run.began_s:.3f}-{run.pid}.json", run)
+        for old in sorted((folder / SERVING).glob(f"{_UNREPORTED}*"))[:-_KEPT]:
+            old.unlink(missing_ok=True)
+
+
+def unreported(folder: Path) -> dict[Path, LastRun]:
+    """The runs whose end Prefect may not know, by the files that wait for their report, the earliest first."""
+    found = {path: read_run(path) for path in sorted((folder / SERVING).glob(f"{_UNREPORTED}*.json"))}
+    return {path: run for path, run in found.items() if run is not None}
+
+
+def settle_killed(folder: Path) -> None:
+    """Make a run that was killed one that has ended."""
+    last = read_last_run(folder)
+    if last is not None and last.state == RunState.KILLED and (folder / WORK / RUNNING).exists():
+        write_ended(folder, last)
+        (folder / WORK / RUNNING).unlink(missing_ok=True)
+
+
 def read_last_run(folder: Path) -> LastRun | None:
     """The run in progress, else a killed one, else the last that ended; None where no record can be read."""
     work = folder / WORK
-    own = _read(work / RUNNING)
+    own = read_run(work / RUNNING)
     if own is None:
-        return _read(folder / LAST_RUN)
+        return read_run(folder / LAST_RUN)
     holder = holder_of(work)
     if is_held(work) and holder is not None and holder.pid == own.pid:
         return own
     return replace(own, state=RunState.KILLED, reason=Reason.SIGNAL)
 
 
-def _read(path: Path) -> LastRun | None:
+def read_run(path: Path) -> LastRun | None:
+    """The record in a file; None where there is none that can be read."""
     try:
         return read_dataclass(LastRun, parsed_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -25,9 +25,9 @@ from flows.services.run.prepare import (
 from flows.services.run.run_record import BlockedVersionError
 from flows.services.run_log import recorded_run
 from pipeline.config_file import parse_settings
-from pipeline.errors import InputError, WalltimeError, printable
+from pipeline.errors import WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
-from pipeline.publish import Manifest, load_manifest, publish, reading
+from pipeline.publish import Manifest, publish, reading
 from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, version_before
 from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
 from pipeline.publish.mirror import mirror
@@ -43,9 +43,6 @@ from pipeline.workers import return_free_memory, using_threads
 
 Results = Mapping[str, StepResult[Path]]
 """The results of steps by the name of the step."""
-
-Ending = Callable[[Results], StepResult[Path]]
-"""Gives the result of a step, from those of the steps before it."""
 
 STEP_THREADS = 2
 """Threads of a step, for the parts of the estimator and for its look-up table; no table depends on it."""
@@ -65,9 +62,12 @@ class Plainly:
         """The result of the function, which is `sacct_table`, `publish_checked` or `keep_unpublished`."""
         return function(*arguments)
 
-    def compute(self, run: Run, work: Path) -> Results:
-        """The results of all steps of a run, each in a folder in the work folder."""
-        return compute_steps(run, work, lambda name, folder: partial(compute_step, name, run, folder))
+    def compute(self, run: Run, folders: Mapping[str, Path]) -> Results:
+        """The results of all steps of a run, each in its folder."""
+        results: dict[str, StepResult[Path]] = {}
+        for name in folders:
+            results[name] = followed(name, partial(compute_step, name, run, folders[name], results))
+        return results
 
 
 PLAINLY = Plainly()
@@ -88,18 +88,15 @@ def run_and_publish(
         with naming_path(folder), work_folder(folder, record.log.announce) as work:
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
             with record.running(work, run.run_id):
-                # The steps of the published version are not computed again. Its checks are, as some depend on the time.
-                found = published_results(run, folder)
-                results = (
-                    compute_steps(run, work, lambda name, _: lambda _: found[name]) if found else by.compute(run, work)
-                )
+                folders = folders_of_steps(run, work)
+                results = by.compute(run, folders)
                 with running_stage("publish"):
                     staged, made = staged_version(results, run)
                     try:
                         manifest = by.call(publish_checked, staged, made, run.settings)
                     finally:
                         # Also of a blocked version: steps must not pile up until a night is published.
-                        keep_steps(work, {path.name for path in folders_of_steps(run, work).values()})
+                        keep_steps(work, {path.name for path in folders.values()})
                 if failure := mirror_failure(folder, run.settings.publish.mirror):
                     record.warn(failure)
                 return str(manifest)
@@ -120,7 +117,7 @@ def rerun_and_keep(asked: Rerun, by: Plainly = PLAINLY) -> Manifest:
     check_name_free(folder, asked.name, run.run_id)
     with naming_path(folder), work_folder(folder) as work:
         steps_of_night = step_folders(work)
-        results = by.compute(run, work)
+        results = by.compute(run, folders_of_steps(run, work))
         with running_stage("publish"):
             kept: Manifest = by.call(keep_unpublished, *staged_version(results, run, asked.name))
         keep_steps(work, steps_of_night)
@@ -136,15 +133,12 @@ def folders_of_steps(run: Run, work: Path) -> dict[str, Path]:
     return folders
 
 
-def compute_steps(run: Run, work: Path, begin: Callable[[str, Path], Ending]) -> Results:
-    """The results of all steps. Each is begun in order by its name and folder; then each is ended in order."""
-    results: dict[str, StepResult[Path]] = {}
-    begun = {name: begin(name, folder) for name, folder in folders_of_steps(run, work).items()}
-    for name, end in begun.items():
-        notify(StageEvent(name, "started"))
-        result = results[name] = end(results)
-        notify(StageEvent(name, "reused" if result.is_reused else "done", result.seconds, result.report))
-    return results
+def followed(name: str, compute: Callable[[], StepResult[Path]]) -> StepResult[Path]:
+    """The result of a step; whoever listens is told that the step begins and how it ended."""
+    notify(StageEvent(name, "started"))
+    result = compute()
+    notify(StageEvent(name, "reused" if result.is_reused else "done", result.seconds, result.report))
+    return result
 
 
 def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepResult[Path]:
@@ -167,26 +161,6 @@ def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepRe
         # A process that waits for its next step would keep the memory of this one from the others.
         return_free_memory()
     return replace(result, seconds=time.monotonic() - began)
-
-
-def published_results(run: Run, folder: Path) -> Results | None:
-    """The results of the steps as they are published, if the published version is the intact result of this very run.
-
-    The steps count as reused then.
-    """
-    try:
-        manifest = load_manifest(folder)
-        if manifest.run_id != run.run_id:
-            return None
-        tables = {name: manifest.path(name) for name in PUBLISHED}
-    except InputError:
-        return None
-    # The reports of the steps come first and in their order; that of the checks is made again.
-    reports = [Report.from_dict(plain) for plain in manifest.reports[: len(STEPS)]]
-    return {
-        step.name: StepResult({name: tables[name] for name in step.writes if name in tables}, report, is_reused=True)
-        for step, report in zip(STEPS, reports, strict=True)
-    }
 
 
 def staged_version(results: Results, run: Run, name: str = "") -> tuple[dict[str, Path], Manifest]:
@@ -216,23 +190,21 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
     results = check_night(night)
     report = checks_report(results)
     made = replace(made, reports=(*made.reports, report.as_dict()))
-    if failed(results, blocking=True):
-        raise _blocked(results, keep_blocked(staged, made), report, made.site)
+    if blocking := failed(results, blocking=True):
+        raise BlockedVersionError(_blocked_text(blocking, keep_blocked(staged, made)), report, made.site)
     kept = replace(RETENTION, newest=settings.publish.keep_versions)
     return publish(staged, made, kept)
 
 
-def _blocked(results: Sequence[CheckResult], folder: Path, report: Report, site: str) -> BlockedVersionError:
-    """The error that says which check blocked the publication, what it found and expected, and where the tables are."""
-    blocking = failed(results, blocking=True)
+def _blocked_text(blocking: Sequence[CheckResult], folder: Path) -> str:
+    """Which checks blocked the publication, what they found and expected, and where the tables are."""
     modes = f'set checks.{blocking[0].check}.mode to "warn"'
     how = modes if len(blocking) == 1 else "set their modes under [checks] to warn"
-    sentence = (
-        f"{_findings_text(blocking)}. Nothing was published: the tables published before "
+    return (
+        f"{' '.join(map(_findings_text, blocking))} Nothing was published: the tables published before "
         f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
         f"correct the log or the config, or {how}, and run again."
     )
-    return BlockedVersionError(sentence, report, site)
 
 
 def mirror_failure(folder: Path, to: str | None) -> str:
@@ -274,18 +246,15 @@ def checks_report(results: Sequence[CheckResult]) -> Report:
     """The checks as a report: passed, failed and skipped ones; a note for each that failed."""
     counts = {state: sum(result.state == state for result in results) for state in ("passed", "failed", "skipped")}
     set_aside = {state: Tally(counts[state]) for state in ("failed", "skipped") if counts[state]}
-    notes = tuple(f"{_findings_text([result])}." for result in results if result.state == "failed")
+    notes = tuple(_findings_text(result) for result in results if result.state == "failed")
     return Report(
         "checks", "check", Tally(len(results)), Tally(counts["passed"]), set_aside,
         {result.check: result.state for result in results}, notes,
     ).check()  # fmt: skip
 
 
-def _findings_text(results: Sequence[CheckResult]) -> str:
-    """The findings of failed checks in one line; further ones than the first few are counted."""
-    parts = []
-    for result in results:
-        more = len(result.findings) - _FINDINGS_SHOWN
-        shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
-        parts.append(f"Check {result.check} failed: {shown}{f'; and {more} more' if more > 0 else ''}")
-    return ". ".join(parts)
+def _findings_text(result: CheckResult) -> str:
+    """The findings of a failed check in one line; further ones than the first few are counted."""
+    more = len(result.findings) - _FINDINGS_SHOWN
+    shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
+    return f"Check {result.check} failed: {shown}{f'; and {more} more' if more > 0 else ''}."
