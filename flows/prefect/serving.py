@@ -145,11 +145,13 @@ def serve_site(
     with temporary_settings({PREFECT_API_URL: served.api}):
         watch = Watch(served, config, folder, say)
         thread = Thread(target=copy_context().run, args=(watch.run,), daemon=True)
+        pause_s = 0.0
         thread.start()
         try:
             while True:
                 # Prefect's runner sets its own, which fails when that runner is over.
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+                time.sleep(pause_s)
                 while not answers(served.api):
                     time.sleep(LOOK_S)
                 try:
@@ -163,8 +165,8 @@ def serve_site(
                     raise
                 except Exception as error:  # of several kinds, and groups of them
                     watch.broke_s = time.time()
+                    pause_s = PAUSE_S
                     say(f"Prefect's runner has ended ({_first(error)}). It is started again.")
-                    time.sleep(PAUSE_S)
         finally:
             watch.ended.set()
             thread.join(END_S)
@@ -257,7 +259,8 @@ class Watch:
     def look(self) -> None:
         """Report to the API if it answers; run the last night that was due if nobody else does."""
         settle_killed(self.folder)
-        was_away, self.is_away = self.is_away, not answers(self.served.api)
+        was_away = self.is_away
+        self.is_away = not answers(self.served.api)
         if not self.is_away:
             self.report()
         elif not was_away:

@@ -153,6 +153,30 @@ def test_a_night_due_while_the_api_is_away_runs_without_it_and_is_reported(
     assert len(runs_of("oxbow")) == n_before + 1
 
 
+def test_a_night_that_ran_here_ends_the_flow_run_that_was_scheduled_for_it_and_no_other(
+    watch: Any, tmp_path: Path
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Scheduled
+
+    now_s = int(time.time()) // 60 * 60
+    began, until = (datetime.fromtimestamp(at_s, UTC) for at_s in (now_s - 180, now_s))
+    with get_client(sync_client=True) as client:
+        deployment = client.read_deployment_by_name("nightly/oxbow")
+        asked = {"start_time": began.isoformat(), "end_time": until.isoformat()}
+        client.request("POST", "/deployments/{id}/schedule", path_params={"id": str(deployment.id)}, json=asked)
+        by_hand = client.create_flow_run_from_deployment(deployment.id, state=Scheduled(scheduled_time=began))
+        write_ended(tmp_path / "out", record("succeeded", now_s - 75.0, now_s - 70.0))
+        watch.report()
+        asked = {"deployments": {"name": {"any_": ["oxbow"]}}, "flow_runs": {"expected_start_time": {
+            "after_": began.isoformat(), "before_": until.isoformat()}}}  # fmt: skip
+        found = client.request("POST", "/flow_runs/filter", json=asked).json()
+        assert client.read_flow_run(by_hand.id).state_name in ("Scheduled", "Late")
+    ended = [run for run in found if run["state_type"] == "COMPLETED" and run["auto_scheduled"]]
+    assert [datetime.fromisoformat(run["expected_start_time"]).timestamp() for run in ended] == [now_s - 120.0]
+    assert f"{datetime.fromtimestamp(now_s - 120, UTC):%H:%M}" in ended[0]["name"]
+
+
 @pytest.mark.parametrize(
     ("state", "age_s", "is_away", "of_prefect", "runs"),
     [
