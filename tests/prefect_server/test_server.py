@@ -133,6 +133,8 @@ def test_a_run_that_is_killed_with_serve_is_run_again_and_marked_for_want_of_hea
         run_id = server.start_run("gorge")
         out = server.folder / "gorge"
         wait_for("the lock of the run", lambda: is_held(out / "work"))
+        beat = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run_id}"]}}
+        wait_for("a first heartbeat", lambda: server.ask("/events/filter", filter=beat)["events"])
         # As where the machine stops: the process that serves cannot report anything either.
         os.killpg(serving.pid, signal.SIGKILL)
         serving.wait()
