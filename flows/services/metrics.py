@@ -1,15 +1,17 @@
 """Metrics of a folder of published tables (age, rows, jobs set aside, coverage, the last run) as OpenMetrics text.
 
 Prometheus and node_exporter's textfile collector read it. Every metric is a gauge: node_exporter reads the older text
-format, which has no state sets and other counters. Sources: OpenMetrics 1.0 (unit and name, order of the lines,
-escapes, # EOF); Prometheus text format 0.0.4.
+format, which has no state sets and other counters. prometheus_client writes the text.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+from prometheus_client import Metric
+from prometheus_client.openmetrics.exposition import generate_latest
 
 from flows.services.published.published_folder import read_columns
 from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
@@ -22,44 +24,25 @@ from pipeline.publish.manifest import read_manifest
 from pipeline.publish.versions import stored_versions
 from pipeline.tables import JOBS
 
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _LABEL_CHARS = 200
 Labels = Mapping[str, str]
-
-
-def metrics_text(metrics: Iterable[Sequence[str]]) -> str:
-    """The lines of some metrics as OpenMetrics text, in the given order."""
-    return "\n".join([*(line for lines in metrics for line in lines), "# EOF", ""])
-
-
-def gauge(site: Labels, name: str, text: str, values: "Values", unit: str = "") -> list[str]:
-    """The lines of a metric of the site: of one value, or of several with labels of their own. Its unit ends its name.
-
-    None is unknown, and is not written; a metric without a known value has no lines.
-    """
-    full = f"walltime_{name}_{unit}" if unit else f"walltime_{name}"
-    several = values if isinstance(values, Iterable) else [({}, values)]
-    lines = [f"{full}{_labels({**site, **own})} {_number(value)}" for own, value in several if value is not None]
-    units = [f"# UNIT {full} {unit}"] if unit else []
-    return [f"# TYPE {full} gauge", *units, f"# HELP {full} {_escaped(text)}", *lines] if lines else []
-
-
-def _labels(labels: Labels) -> str:
-    pairs = ",".join(f'{name}="{_escaped(printable(str(value), _LABEL_CHARS))}"' for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escaped(text: str) -> str:
-    return text.translate(_ESCAPES)
-
-
-def _number(value: float) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    return str(value)
-
-
 Values = Iterable[tuple[Labels, float | None]] | float | None
+
+
+def metrics_text(metrics: Iterable[Metric]) -> str:
+    """Those metrics that have a value as OpenMetrics text, in the given order."""
+    known = [one for one in metrics if one.samples]
+    return str(generate_latest(SimpleNamespace(collect=lambda: known)), "utf-8")  # type: ignore[no-untyped-call]
+
+
+def gauge(site: Labels, name: str, text: str, values: Values, unit: str = "") -> Metric:
+    """A metric of the site: of one value, or of several with labels of their own; None is unknown, and is left out."""
+    found = Metric(f"walltime_{name}", text, "gauge", unit)
+    for own, value in values if isinstance(values, Iterable) else [({}, values)]:
+        if value is not None:
+            labels = {label: printable(str(one), _LABEL_CHARS) for label, one in {**site, **own}.items()}
+            found.add_sample(found.name, labels, value)
+    return found
 
 
 def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> str:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.metrics import folder_metrics
 from flows.services.progress import StageEvent, listening
 from flows.services.run.run_record import (
     LAST_RUN,
@@ -200,6 +199,8 @@ def _write_metrics(settings: RunSettings, run: LastRun, log: RunLog) -> None:
         return
     path = Path(settings.run.metrics_file)
     try:
+        from flows.services.metrics import folder_metrics  # noqa: PLC0415  (most runs write none)
+
         with naming_path(path):
             write_text(path, folder_metrics(Path(settings.output_dir), time.time(), run))
     except OSError as error:

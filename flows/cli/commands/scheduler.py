@@ -91,7 +91,7 @@ def limits(
         return Answer(facts, view_limit_status(facts))
     share = advice.promise_of(promise)
     advice.check_folder(out)
-    found = advice.advise_memory(given, by, share) if memory else advice.advise(given, by)
+    found = advice.advise(given, by, share if memory else None)
     written = {} if out is None else advice.write_advice(out, found)
     return Answer(found | {"written": written}, (view_memory_advice if memory else view_limits)(found, written))
 
