@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,8 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import config_settings
 from flows.services.initialising import program_failure, site_slug
-from flows.services.published.published_folder import live_pointer, read_columns
+from flows.services.limits import limit_facts
+from flows.services.published.published_folder import live_pointer
 from flows.services.run.prepare import listed_paths
 from flows.services.run.run_record import LAST_RUN, SERVED, SERVING, RunState, read_last_run
 from pipeline.errors import InputError, printable
@@ -32,7 +34,6 @@ from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.large_tables import StoredTable
-from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest, store
 from pipeline.publish.manifest import MANIFEST, VERSIONS, read_manifest
 from pipeline.publish.versions import stored_versions
@@ -57,18 +58,13 @@ class Site(NamedTuple):
 
     target: Path
     root: Path
-    settings: RunSettings | None
-    """Those of the config, where one was named."""
     now_s: int
     max_age_s: int
     environment: Mapping[str, str]
-    manifest: Manifest | None = None
-    manifest_error: InputError | None = None
 
 
 Found = tuple[str, Path | str, dict[str, Any]]
 """The name of a finding of the check, where it is, and the values in its sentences, which are escaped."""
-Check = Callable[[Site], Iterator[Found]]
 
 
 def diagnose(
@@ -83,26 +79,40 @@ def diagnose(
     if not target.exists():
         where = printable(str(target), 1000)
         raise InputError(where, "no such file or folder", "a folder of published tables, or a config", "check the path")
-    settings = None
+    checked, settings, root = [*CHECKS, *(DEEP if is_deep else ())], None, target
     if not target.is_dir():
         try:
             settings = config_settings(target)
         except InputError as error:
             return _diagnosis(None, ["config"], [_finding("config", _of_error(error))])
-    root = target if settings is None else Path(settings.output_dir)
-    checks, findings = CHECKS | (DEEP_CHECKS if is_deep else {}), list[dict[str, Any]]()
+        checked, root = ["config", *checked], Path(settings.output_dir)
+    site, findings = Site(target, root, now_s, max_age_s, environment or {}), list[dict[str, Any]]()
     # A store that a run replaces meanwhile is checked again.
     for _ in range(_TRIES):
         before = _bytes(root / MANIFEST)
-        site = Site(target, root, settings, now_s, max_age_s, environment or {})
-        try:
-            site = site._replace(manifest=read_manifest(root))
-        except InputError as error:
-            site = site._replace(manifest_error=error)
-        findings = [_finding(name, found) for name, check in checks.items() for found in check(site)]
+        findings = [_finding(name, found) for name in checked for found in _found_by(name, site, settings)]
         if _bytes(root / MANIFEST) == before:
             break
-    return _diagnosis(root, [*([] if settings is None else ["config"]), *checks], findings)
+    return _diagnosis(root, checked, findings)
+
+
+def _found_by(name: str, site: Site, settings: RunSettings | None) -> Iterator[Found]:
+    """What a check finds; nothing where the config or the manifest that it is of is not there."""
+    try:
+        if settings is not None and name in OF_CONFIG:
+            yield from OF_CONFIG[name](site, settings)
+        elif name in OF_FOLDER:
+            yield from OF_FOLDER[name](site)
+        elif name in OF_TABLES:
+            yield from OF_TABLES[name](site, read_manifest(site.root))
+        elif name == "manifest":
+            read_manifest(site.root)
+    except InputError as error:
+        if name == "manifest":
+            path = site.root / MANIFEST
+            yield _of_error(error) if path.exists() else ("absent", path, {})
+        elif name not in OF_TABLES:
+            yield _of_error(error)
 
 
 def _diagnosis(root: Path | None, checked: Sequence[str], findings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -113,14 +123,10 @@ def _diagnosis(root: Path | None, checked: Sequence[str], findings: list[dict[st
 def _finding(check: str, found: Found) -> dict[str, Any]:
     name, where, values = found
     level, sentence, do = _sentences()[check, name]
-    where = printable(str(where), 1000)
     return {
-        "check": check,
-        "level": level,
-        "where": where,
-        "found": sentence.format(**values),
+        "check": check, "level": level, "where": printable(str(where), 1000), "found": sentence.format(**values),
         "do": do.format(**values),
-    }
+    }  # fmt: skip
 
 
 @cache
@@ -151,27 +157,22 @@ def duration(seconds: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def check_logs(site: Site) -> Iterator[Found]:
+def check_logs(site: Site, settings: RunSettings) -> Iterator[Found]:
     """The logs, the folder or the table that the config names can be opened."""
-    if site.settings is None:
-        return
-    if site.settings.source.kind == "logs" and not site.settings.logs:
+    if settings.source.kind == "logs" and not settings.logs:
         yield "none_named", site.target, {}
         return
-    try:
-        for path in listed_paths(site.settings, site.target) or ():
-            compression_of(Source(path, str(path)))
-            if not path.stat().st_size:
-                yield "empty", path, {}
-    except InputError as error:
-        yield _of_error(error)
+    for path in listed_paths(settings, site.target) or ():
+        compression_of(Source(path, str(path)))
+        if not path.stat().st_size:
+            yield "empty", path, {}
 
 
-def check_sacct(site: Site) -> Iterator[Found]:
+def check_sacct(site: Site, settings: RunSettings) -> Iterator[Found]:
     """Where the config's source is sacct: the program is there, and answers a question that needs no accounting."""
-    if site.settings is None or site.settings.source.kind != "sacct":
+    if settings.source.kind != "sacct":
         return
-    named = site.settings.ingest.sacct_command
+    named = settings.ingest.sacct_command
     program = shutil.which(named, path=site.environment.get("PATH"))
     if program is None:
         yield "absent", site.target, {"program": printable(named)}
@@ -179,17 +180,9 @@ def check_sacct(site: Site) -> Iterator[Found]:
         yield "silent", site.target, {"program": printable(program), "failure": failure}
 
 
-def check_manifest(site: Site) -> Iterator[Found]:
-    """There is a manifest, and it can be read."""
-    path = site.root / MANIFEST
-    if site.manifest_error is not None:
-        yield _of_error(site.manifest_error) if path.exists() else ("absent", path, {})
-
-
-def check_tables(site: Site) -> Iterator[Found]:
+def check_tables(_: Site, manifest: Manifest) -> Iterator[Found]:
     """Every table that the manifest names has its bytes, its hash and its rows."""
-    if site.manifest is not None:
-        yield from _damaged(site.manifest)
+    yield from _damaged(manifest)
 
 
 def _damaged(manifest: Manifest) -> Iterator[Found]:
@@ -216,12 +209,10 @@ def check_live(site: Site) -> Iterator[Found]:
             yield _of_error(error)
 
 
-def check_versions(site: Site) -> Iterator[Found]:
+def check_versions(site: Site, manifest: Manifest) -> Iterator[Found]:
     """Earlier versions are there and are Parquet; version folders that the manifest does not name are reported."""
-    if site.manifest is None:
-        return
     versions = site.root / VERSIONS
-    for entry in site.manifest.previous:
+    for entry in manifest.previous:
         folder = versions / entry.folder
         if not folder.is_dir():
             yield "lost", folder, {}
@@ -243,14 +234,16 @@ def check_hashes(site: Site) -> Iterator[Found]:
             yield from _damaged(one.manifest)
 
 
-def check_reruns(site: Site) -> Iterator[Found]:
+def check_reruns(site: Site, manifest: Manifest) -> Iterator[Found]:
     """A rerun over a window of the published version's logs has the jobs that that version has in the window."""
     for one in stored_versions(site.root):
         rerun = one.manifest
-        if rerun is None or site.manifest is None or one.place is not None or rerun.to_s is None:
+        if rerun is None or one.place is not None or rerun.to_s is None or not _is_like(rerun, manifest):
             continue
-        if _is_like(rerun, site.manifest) and (n_differing := _n_differing(rerun, site.manifest)):
-            yield "differ", site.root / VERSIONS / one.folder, {"n": n_differing}
+        # A damaged table is reported by another check.
+        with suppress(InputError):
+            if n_differing := _n_differing(rerun, manifest):
+                yield "differ", site.root / VERSIONS / one.folder, {"n": n_differing}
 
 
 def _is_like(one: Manifest, other: Manifest) -> bool:
@@ -262,20 +255,14 @@ def _is_like(one: Manifest, other: Manifest) -> bool:
 
 def _n_differing(rerun: Manifest, published: Manifest) -> int:
     """How many jobs either has that the other has not, in the window of the rerun."""
-    names = ", ".join(name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line"))
-    try:
-        window = in_window(StoredTable(published.path(JOBS.name), JOBS), (rerun.from_s, rerun.to_s))
-        other = pa.concat_tables([JOBS.empty(), *(part.filter(pa.array(is_in)) for part, is_in in window)])
-        own = read_table(rerun.path(JOBS.name), JOBS)
-    except InputError:
-        # A damaged table, which another check reports.
-        return 0
-    one, two = (f"(SELECT {names} FROM {table})" for table in ("own", "other"))  # noqa: S608 # nosec B608 # declared names
+    names = [name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line")]
+    window = in_window(StoredTable(published.path(JOBS.name), JOBS), (rerun.from_s, rerun.to_s))
+    other = pa.concat_tables([JOBS.empty(), *(part.filter(pa.array(is_in)) for part, is_in in window)])
     with duckdb.connect() as database:
-        database.register("own", own)
-        database.register("other", other)
-        query = f"SELECT count(*) FROM (({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one}))"  # noqa: S608 # nosec B608
-        return int(database.execute(query).fetchall()[0][0])
+        one, two = (
+            database.from_arrow(table).select(*names) for table in (read_table(rerun.path(JOBS.name), JOBS), other)
+        )
+        return len(one.except_(two)) + len(two.except_(one))
 
 
 def check_leftovers(site: Site) -> Iterator[Found]:
@@ -350,37 +337,36 @@ def check_serving(site: Site) -> Iterator[Found]:
         yield "no_automation", api, {"title": title}
 
 
-def check_guard(site: Site) -> Iterator[Found]:
+def check_guard(site: Site, settings: RunSettings) -> Iterator[Found]:
     """Where the scheduler gets limits of ours: the guard runs, which gives jobs more time before their limits."""
     folder = live_pointer(site.root).parent
-    if site.settings is not None and site.settings.export.mode == "limit" and not store.is_held(folder):
-        yield "stopped", folder, {"name": site_slug(site.settings.site.name)}
+    if settings.export.mode == "limit" and not store.is_held(folder):
+        yield "stopped", folder, {"name": site_slug(settings.site.name)}
 
 
-def check_lookup(site: Site) -> Iterator[Found]:
+def check_lookup(site: Site, manifest: Manifest) -> Iterator[Found]:
     """The look-up files of a scheduler on this machine are intact, and as new as the published tables."""
     slurm_conf = site.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
     pbs_home = site.environment.get("PBS_HOME") or "/var/spool/pbs"
     for scheduler, folder in (("slurm", Path(slurm_conf).parent), ("openpbs", Path(pbs_home, "server_priv"))):
         path = folder / LOOKUP_FILE
         content, values = _bytes(path), {"scheduler": scheduler}
-        if content is None or site.manifest is None:
-            continue
-        if not is_whole(content):
+        if content is not None and not is_whole(content):
             yield "damaged", path, values
-            continue
-        lookup = Lookup(io.BytesIO(content))
-        age_s = (site.manifest.data_newest_end_s or 0) - lookup.newest_end_s
-        if unquote(lookup.facts["site"]) == site.manifest.site and age_s > site.max_age_s:
-            yield "old", path, values | {"age": duration(age_s)}
+        elif content is not None:
+            lookup = Lookup(io.BytesIO(content))
+            age_s = (manifest.data_newest_end_s or 0) - lookup.newest_end_s
+            if unquote(lookup.facts["site"]) == manifest.site and age_s > site.max_age_s:
+                yield "old", path, values | {"age": duration(age_s)}
 
 
 def check_space(site: Site) -> Iterator[Found]:
     """The disk has room for the next run."""
     if not site.root.is_dir():
         return
-    free = shutil.disk_usage(site.root).free
-    size = sum(entry.bytes for entry in site.manifest.tables.values()) if site.manifest else 0
+    free, size = shutil.disk_usage(site.root).free, 0
+    with suppress(InputError):
+        size = sum(entry.bytes for entry in read_manifest(site.root).tables.values())
     needed = SPARE_VERSIONS * size
     if free < needed or free == 0:
         name = "none" if free < size or free == 0 else "little"
@@ -397,35 +383,38 @@ def check_permissions(site: Site) -> Iterator[Found]:
             yield "denied", folder, {"user": os.getuid()}
 
 
-def check_age(site: Site) -> Iterator[Found]:
+def check_age(site: Site, manifest: Manifest) -> Iterator[Found]:
     """The published version is not too old and is not dated in the future."""
-    if site.manifest is None:
-        return
-    path, age_s = site.root / MANIFEST, site.now_s - site.manifest.created_s
+    path, age_s = site.root / MANIFEST, site.now_s - manifest.created_s
     if age_s > site.max_age_s:
         yield "old", path, {"age": duration(age_s), "most": duration(site.max_age_s)}
     if age_s < -_CLOCK_SLACK_S:
         yield "future", path, {"age": duration(-age_s)}
 
 
-def check_limits(site: Site) -> Iterator[Found]:
+def check_limits(site: Site, manifest: Manifest) -> Iterator[Found]:
     """No job was ended at a limit of ours before its request."""
-    if site.manifest is None or JOBS.name not in site.manifest.tables:
-        return
-    weeks = planned_weeks(read_columns(site.manifest.path(JOBS.name), JOBS, READ))
-    if ended := [row for row in weeks if row["n_ended"]]:
+    if ended := [row for row in limit_facts(manifest)["weeks"] if row["n_ended"]]:
         yield "ended", site.root, {"n": sum(row["n_ended"] for row in ended), "week": ended[0]["week"]}
 
 
-CHECKS: dict[str, Check] = {
-    check.__name__.removeprefix("check_"): check
-    for check in (
-        check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions, check_leftovers, check_work,
-        check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space, check_permissions, check_age,
-        check_limits,
-    )
-}  # fmt: skip
-"""Every check by its name, in the order in which findings are listed."""
+OF_CONFIG = {"logs": check_logs, "sacct": check_sacct, "guard": check_guard}
+"""Checks of a config, where one was named."""
 
-DEEP_CHECKS: dict[str, Check] = {"hashes": check_hashes, "reruns": check_reruns}
+OF_FOLDER = {
+    "live": check_live, "leftovers": check_leftovers, "work": check_work, "lock": check_lock,
+    "last_run": check_last_run, "serving": check_serving, "space": check_space, "permissions": check_permissions,
+    "hashes": check_hashes,
+}  # fmt: skip
+
+OF_TABLES = {
+    "tables": check_tables, "versions": check_versions, "lookup": check_lookup, "age": check_age,
+    "limits": check_limits, "reruns": check_reruns,
+}  # fmt: skip
+"""Checks of a published version, where its manifest can be read."""
+
+DEEP = ("hashes", "reruns")
 """Checks that read whole files of all versions, which may take minutes."""
+
+CHECKS = tuple(name for name in (*OF_CONFIG, "manifest", *OF_FOLDER, *OF_TABLES) if name not in DEEP)
+"""All other checks, in the order in which findings are listed."""
