@@ -28,9 +28,6 @@ LIBRARIES = {
 EXTRAS = {"otf2": "otf2", "xlsxwriter": "xlsx"}
 """Packages that only some commands need, by import name, and the extra of `pip install` that brings each."""
 
-_USAGE_ERROR: Any = typer.BadParameter.__base__
-"""The base class of typer's usage errors, which typer does not export."""
-
 
 def main() -> NoReturn:
     """Run the command line. An expected failure is one sentence on stderr and exit code 2, never a traceback."""
@@ -80,7 +77,7 @@ def exit_after(arguments: list[str]) -> NoReturn:
         from flows.services.files.os_errors import os_failure
 
         _fail(str(os_failure(error)), 2)
-    except _USAGE_ERROR as error:
+    except typer.TyperException as error:
         _misused(error)
 
 

@@ -15,7 +15,7 @@ from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.published.published_folder import published_folder, read_columns
-from flows.services.quantities import clock, instant, memory_text, share
+from flows.services.quantities import clock, instant, memory_text
 from flows.services.run.prepare import settings_and_logs
 from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
@@ -28,13 +28,6 @@ from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 from pipeline.tables import JOBS
-
-LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
-
-
-def promise_of(text: str) -> float:
-    """The promised share of jobs within their limits, from a text as 97% or .97; InputError for any other."""
-    return share(text, "--promise", LEAST_PROMISE, MOST_PROMISE)
 
 
 def limit_log(given: Path) -> tuple[str, History]:
@@ -98,12 +91,6 @@ def limit_facts(manifest: Manifest) -> dict[str, Any]:
         return {"weeks": [], "left_alone": []}
     jobs = read_columns(manifest.path(JOBS.name), JOBS, READ)
     return {"weeks": planned_weeks(jobs), "left_alone": early_kinds(jobs)}
-
-
-def check_folder(folder: Path | None) -> None:
-    """InputError, before any work, where the advice cannot be written."""
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {printable(str(folder))}", "a file", "the path of a folder")
 
 
 def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:

@@ -62,12 +62,7 @@ _TOLD_AT = re.compile(r'"(?:timestamp|last_update)"\s*:\s*(?:\{[^}]*"number"\s*:
 
 def queue_in(path: Path, scheduler: Scheduler, at_s: float | None) -> Now:
     """The queue in a file with a program's output, at a time or when it was written; InputError where it tells none."""
-    where = printable(str(path))
-    try:
-        said = path.read_text("utf-8", "replace")
-    except OSError as error:
-        found = f"a file that cannot be read ({error.strerror})"
-        raise InputError(where, found, "the output of squeue --json or qstat -f -F json") from None
+    where, said = printable(str(path)), path.read_text("utf-8", "replace")
     jobs, told_at = scheduler.jobs_in(said, where), _TOLD_AT.search(said)
     if at_s is None and told_at is None:
         raise InputError(where, "no time at which it was written", "one", "give it with --at")

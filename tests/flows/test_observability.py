@@ -241,7 +241,7 @@ def test_a_fault_in_the_metrics_does_not_end_the_run(
     def broken(*_: object) -> None:
         raise KeyError("rows")
 
-    monkeypatch.setattr("flows.services.run_log.folder_metrics", broken)
+    monkeypatch.setattr("flows.services.metrics.folder_metrics", broken)
     config = config_of(tmp_path, 5)
     (tmp_path / "dump.txt").unlink()
     found = events(walltime("run", config, "--plain").err)

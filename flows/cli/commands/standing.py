@@ -182,12 +182,8 @@ def view_config(machine: "Machine", path: Path) -> Iterator[Block]:
 
 def view_units(units: Sequence[Path]) -> Iterator[Block]:
     """The units of systemd that were written, and how to install them."""
-    paths, names = " ".join(shlex.quote(str(path)) for path in units), [shlex.quote(path.name) for path in units]
-    (serve,) = (name for name in names if "-serve." in name)
-    (timer,) = (name for name in names if ".timer" in name)
-    (guard,) = (name for name in names if "-guard." in name)
-    yield Exact(f"Wrote {paths}")
-    yield Exact(f"Install: cp {paths} /etc/systemd/system/ && systemctl daemon-reload")
-    yield Exact(f"         systemctl enable --now walltime-prefect.service {serve}")
-    yield Exact(f"Without a Prefect server, only the timer: systemctl enable --now {timer}")
-    yield Exact(f"With export.mode = limit, on the machine of slurmctld: systemctl enable --now {guard}")
+    from flows.services.initialising import template
+
+    paths = " ".join(shlex.quote(str(path)) for path in units)
+    _, timer, serve, guard = (shlex.quote(path.name) for path in units[:4])
+    yield from map(Exact, template("installing", paths=paths, timer=timer, serve=serve, guard=guard).splitlines())

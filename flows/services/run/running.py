@@ -85,7 +85,7 @@ def run_and_publish(
     folder = Path(settings.output_dir)
     with recorded_run(settings, by.flow_run) as record:
         paths = listed_paths(settings, Path(config), logs or ())
-        with naming_path(folder), work_folder(folder, record.log.announce) as work:
+        with naming_path(folder), work_folder(folder, record.announce) as work:
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
             with record.running(work, run.run_id):
                 # The steps of the published version are not computed again. Its checks are, as some depend on the time.
