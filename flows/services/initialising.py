@@ -82,13 +82,14 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
             cluster = name
             with suppress(InputError):
                 cluster = controller(environment).cluster or name
-            told = [f"sacct ({sacct}) answers", *SLURM.limits(environment)]
-            return Machine(cluster, zone, template("sacct.toml"), told, SLURM.nodes(environment))
+            nodes = SLURM.nodes(environment)
+            limits = dict.fromkeys(f"partition {node.partition}: {node.partition_limits}" for node in nodes)
+            return Machine(cluster, zone, template("sacct.toml"), [f"sacct ({sacct}) answers", *limits], nodes)
         seen.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
             source = template("folder.toml", folder=quoted(str(folder)))
-            told = [*seen, f"the accounting files in {folder} are there", *OPENPBS.limits(environment)]
+            told = [*seen, f"the accounting files in {folder} are there"]
             return Machine(name, zone, source, told, OPENPBS.nodes(environment))
     found = "; ".join(seen) or "no sacct on PATH and no accounting folder of PBS"
     raise InputError("this machine", printable(found, 500), "one of them, or a log", "give --log PATH")

@@ -13,11 +13,10 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from flows.services.published.published_folder import read_columns
+from flows.services.limits import limit_facts
 from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
 from flows.services.when import start_errors
 from pipeline.errors import InputError, printable
-from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest
 from pipeline.publish.checks import LEVELS, blocked_versions
 from pipeline.publish.manifest import read_manifest
@@ -54,33 +53,48 @@ def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> s
     last, manifest = last or read_last_run(folder), None
     with nullcontext() if last is None else suppress(InputError):
         manifest = read_manifest(folder)
-    found: dict[str, Values] = {}
-    if manifest is not None:
-        found |= _of_tables(manifest, now_s) | _of_jobs(manifest) | _of_starts(folder)
-    if last is not None:
-        found |= _of_run(last)
     blocked = blocked_versions(folder)
-    found |= {
+    found: dict[str, Values] = {
         "blocked_versions": len(blocked), "versions": len(stored_versions(folder)),
         "blocked_newest_timestamp": max((created_s for created_s, _ in blocked), default=None),
     }  # fmt: skip
+    if manifest is not None:
+        entries = [({"table": name}, entry) for name, entry in sorted(manifest.tables.items())]
+        found |= {
+            "published": [({"version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code}, 1)],
+            "tables_created_timestamp": manifest.created_s,
+            "tables_age": int(now_s) - manifest.created_s,
+            "newest_job_timestamp": manifest.data_newest_end_s,
+            "table_rows": [(own, entry.rows) for own, entry in entries],
+            "table_size": [(own, entry.bytes) for own, entry in entries],
+            **_of_jobs(manifest),
+        }
+        # None where no round of the guard has answered a job that has started since.
+        errors = start_errors(folder)
+        shares = {"q10": 0.1, "q50": 0.5, "q80": 0.8, "q95": 0.95} if errors else {}
+        found |= {
+            "starts_coverage": [({"figure": one}, errors[one]) for one in shares],
+            "starts_coverage_nominal": [({"figure": one}, share) for one, share in shares.items()],
+            "starts_median_error": errors.get("median_error_s"),
+            "starts_scored": errors.get("n_started"),
+        }
+    if last is not None:
+        steps = [({"step": name}, step) for name, step in last.steps.items()]
+        found |= {
+            "last_run_state": [({"state": str(state)}, int(state == last.state)) for state in RunState],
+            "last_run_exit_reason": [({"reason": str(one)}, int(one == last.reason)) for one in Reason],
+            "last_run_exit_code": last.exit_code,
+            "last_run_began_timestamp": last.began_s,
+            "last_run_ended_timestamp": last.ended_s,
+            "last_run_duration": None if last.ended_s is None else max(0.0, last.ended_s - last.began_s),
+            "step_duration": [(own, step.seconds) for own, step in steps],
+            "step_rows": [(own, step.rows) for own, step in steps],
+            "step_reused": [(own, int(step.is_reused)) for own, step in steps],
+        }
     site = {"site": printable(manifest.site if manifest else last.site if last else "")}
     declared = Path(__file__).with_name("metrics.tsv").read_text(encoding="utf-8").splitlines()[1:]
     named = (line.split("\t") for line in declared)
     return metrics_text(gauge(site, name, text, found.get(name), unit) for name, unit, text in named)
-
-
-def _of_tables(manifest: Manifest, now_s: float) -> dict[str, Values]:
-    code = {"version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code}
-    entries = [({"table": name}, entry) for name, entry in sorted(manifest.tables.items())]
-    return {
-        "published": [(code, 1)],
-        "tables_created_timestamp": manifest.created_s,
-        "tables_age": int(now_s) - manifest.created_s,
-        "newest_job_timestamp": manifest.data_newest_end_s,
-        "table_rows": [(own, entry.rows) for own, entry in entries],
-        "table_size": [(own, entry.bytes) for own, entry in entries],
-    }
 
 
 def _of_jobs(manifest: Manifest) -> dict[str, Values]:
@@ -105,34 +119,7 @@ def _of_jobs(manifest: Manifest) -> dict[str, Values]:
     found["coverage"] = [(own, share) for own, share, _ in known]
     found["coverage_nominal"] = [(own, level) for own, _, level in known]
     if JOBS.name in manifest.tables:
-        weeks = planned_weeks(read_columns(manifest.path(JOBS.name), JOBS, READ))
+        weeks = limit_facts(manifest)["weeks"]
         columns = {"planned_jobs": "n_planned", "raised_jobs": "n_raised", "jobs_ended_by_limit": "n_ended"}
         found |= {metric: sum(row[column] for row in weeks) for metric, column in columns.items()}
     return found
-
-
-def _of_starts(folder: Path) -> dict[str, Values]:
-    """How well expected starts held; none where no round of the guard has answered a job that has started since."""
-    errors = start_errors(folder)
-    shares = {"q10": 0.1, "q50": 0.5, "q80": 0.8, "q95": 0.95} if errors else {}
-    return {
-        "starts_coverage": [({"figure": one}, errors[one]) for one in shares],
-        "starts_coverage_nominal": [({"figure": one}, share) for one, share in shares.items()],
-        "starts_median_error": errors.get("median_error_s"),
-        "starts_scored": errors.get("n_started"),
-    }
-
-
-def _of_run(last: LastRun) -> dict[str, Values]:
-    steps = [({"step": name}, step) for name, step in last.steps.items()]
-    return {
-        "last_run_state": [({"state": str(state)}, int(state == last.state)) for state in RunState],
-        "last_run_exit_reason": [({"reason": str(one)}, int(one == last.reason)) for one in Reason],
-        "last_run_exit_code": last.exit_code,
-        "last_run_began_timestamp": last.began_s,
-        "last_run_ended_timestamp": last.ended_s,
-        "last_run_duration": None if last.ended_s is None else max(0.0, last.ended_s - last.began_s),
-        "step_duration": [(own, step.seconds) for own, step in steps],
-        "step_rows": [(own, step.rows) for own, step in steps],
-        "step_reused": [(own, int(step.is_reused)) for own, step in steps],
-    }

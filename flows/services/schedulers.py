@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from flows.services.quantities import kibibytes
 from pipeline.errors import InputError, printable
@@ -33,7 +33,6 @@ from pipeline.limits.plan import Change, PendingJob, Reservation
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
 
-T = TypeVar("T")
 Environment = Mapping[str, str]
 _DO = "check that it works in a terminal"
 _KIB_PER_MIB = 1024.0
@@ -47,6 +46,8 @@ class Node(NamedTuple):
     procs: int
     is_up: bool
     """Whether jobs may start on it."""
+    partition_limits: str = ""
+    """The time limits of jobs in its partition, and its GPUs, where the scheduler says so beside its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,9 @@ class Scheduler:
     """The program and its arguments that list jobs as JSON."""
     jobs_of: Callable[[str], list[PendingJob]]
     """The jobs in its output that wait or run; ValueError, KeyError, TypeError or AttributeError for other output."""
-    nodes: Callable[[Environment], list[Node]]
-    """The nodes; without any a queue is simulated on the processors that past jobs held at most."""
-    limits: Callable[[Environment], list[str]]
-    """A sentence on the time limits of each partition or queue."""
+    ask_nodes: Sequence[str]
+    """The same of nodes."""
+    nodes_of: Callable[[str], list[Node]]
 
     def queued(self, environment: Environment) -> list[PendingJob]:
         """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
@@ -74,20 +74,13 @@ class Scheduler:
             found = f"no list of jobs ('{printable(said[:60])}')"
             raise InputError(where, found, "JSON with a list of jobs", _DO) from None
 
-
-def _asking(*command: str) -> Callable[[Callable[[str], list[T]]], Callable[[Environment], list[T]]]:
-    """Calls the program and reads its output; an empty list where it fails, or says something else."""
-
-    def with_reader(read: Callable[[str], list[T]]) -> Callable[[Environment], list[T]]:
-        def ask(environment: Environment) -> list[T]:
-            try:
-                return read(_said(command, environment))
-            except (InputError, ValueError, KeyError, TypeError, AttributeError):
-                return []
-
-        return ask
-
-    return with_reader
+    def nodes(self, environment: Environment) -> list[Node]:
+        """The nodes; none where the scheduler's program fails or says something else: then a queue is simulated on the
+        processors that past jobs held at most."""
+        try:
+            return self.nodes_of(_said(self.ask_nodes, environment))
+        except (InputError, ValueError, KeyError, TypeError, AttributeError):
+            return []
 
 
 def _said(command: Sequence[str], environment: Environment) -> str:
@@ -97,7 +90,11 @@ def _said(command: Sequence[str], environment: Environment) -> str:
     """
     known = {name: value for name, value in environment.items() if not name.startswith(("SQUEUE_", "SINFO_"))}
     pinned = {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-    return run(command, known | pinned, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+    try:
+        return run(command, known | pinned, PROGRAM_TIMEOUT_S, "").decode("utf-8", "replace")
+    except InputError as error:
+        do = f"see whether `{' '.join(command[:4])}` works in a terminal"
+        raise InputError(command[0], f"no answer from the scheduler ({error.found})", "one", do) from None
 
 
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]{0,2000}")
@@ -169,25 +166,15 @@ def _node_names(listed: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@_asking("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c")
 def _slurm_nodes(said: str) -> list[Node]:
-    """Of lines NAME|PARTITION|STATE|PROCESSORS; a mark behind the state says that a node does not answer, or the like.
-
-    A node whose power is saved starts jobs, too.
+    """Of lines NAME|PARTITION|STATE|PROCESSORS|DEFAULT|MOST|GRES; a mark behind the state says that a node does not
+    answer, or the like. A node whose power is saved starts jobs, too.
     """
-    rows = [line.split("|") for line in said.splitlines()]
-    up = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}
-    return [Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up) for name, partition, state, procs in rows]
-
-
-@_asking("sinfo", "--all", "--noheader", "--format=%R|%L|%l|%G")
-def _slurm_limits(said: str) -> list[str]:
-    """Of lines PARTITION|DEFAULT|MOST|GRES; a partition has a line for each kind of nodes."""
-    found: dict[str, list[str]] = {}
-    for partition, default, most, gres in re.findall(r"(?m)^(.*)\|(.*)\|(.*)\|(.*)$", said):
-        told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
-        told += [gres] if gres not in ("(null)", "", *told) else []
-    return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
+    up, found = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}, []
+    for name, partition, state, procs, default, most, gres in (line.split("|") for line in said.splitlines()):
+        limits = f"default limit {default}, at most {most}{'' if gres == '(null)' else f', {gres}'}"
+        found.append(Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up, limits))
+    return found
 
 
 def _slurm_fault(job: Mapping[str, Any], comment: str) -> str:
@@ -348,29 +335,25 @@ _STATES = ("Q", "H", "W", "R", "S")
 
 
 def _pbs_jobs(said: str) -> list[PendingJob]:
-    """The jobs that wait, are held or run, arrays without a started task included; ValueError for other output."""
+    """The jobs that wait, are held or run, arrays without a started task included; ValueError for other output.
+
+    Attributes are found by the indentation of each line, numbers as texts.
+    """
     of_jobs = said.partition('\n    "Jobs":{\n')[2].partition('\n    "')[0]
+    jobs, job, inner = dict[str, dict[str, Any]](), dict[str, Any](), dict[str, Any]()
+    for indent, key, value in _FIELD.findall(of_jobs):
+        if len(indent) == 8:
+            job = jobs[key] = {}
+        elif value == "{":
+            inner = job[key] = {}
+        else:
+            (job if len(indent) == 12 else inner)[key] = _unquoted(value)
     if not of_jobs:
         whole = json.loads(said, parse_int=str, parse_float=str, parse_constant=str)
         if not isinstance(whole, dict) or "pbs_version" not in whole:
             raise ValueError("no output of qstat")
         jobs = whole.get("Jobs", {})
-    else:
-        jobs = _jobs_by_lines(of_jobs)
-    return [_pbs_job(name, job) for name, job in jobs.items() if job.get("job_state") in _STATES]
-
-
-def _jobs_by_lines(of_jobs: str) -> dict[str, dict[str, Any]]:
-    """Attributes by job id, numbers as texts, by the indentation of each line."""
-    found, job, inner = dict[str, dict[str, Any]](), dict[str, Any](), dict[str, Any]()
-    for indent, key, value in _FIELD.findall(of_jobs):
-        if len(indent) == 8:
-            job = found[key] = {}
-        elif value == "{":
-            inner = job[key] = {}
-        else:
-            (job if len(indent) == 12 else inner)[key] = _unquoted(value)
-    return found
+    return [_pbs_job(name, one) for name, one in jobs.items() if one.get("job_state") in _STATES]
 
 
 def _unquoted(value: str) -> str:
@@ -423,22 +406,11 @@ def _instant_s(value: Any) -> float | None:
         return None
 
 
-@_asking("pbsnodes", "-a", "-F", "json")
 def _pbs_nodes(said: str) -> list[Node]:
     found, down = list[Node](), {"down", "offline", "state-unknown", "unresolvable"}
     for name, node in json.loads(said)["nodes"].items():
         is_up = not down & set(re.split(r"[, ]+", str(node.get("state"))))
         found.append(Node(name, str(node.get("queue", "")), int(node["resources_available"].get("ncpus", 0)), is_up))
-    return found
-
-
-@_asking("qstat", "-Q", "-f", "-F", "json")
-def _pbs_limits(said: str) -> list[str]:
-    found = []
-    for name, queue in json.loads(said)["Queue"].items():
-        default, most = (queue.get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max"))
-        if default or most:
-            found.append(f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}")
     return found
 
 
@@ -454,7 +426,8 @@ def _time_s(value: Any) -> float | None:
     return 86_400.0 * days + 3600 * hours + 60 * minutes + seconds
 
 
-SLURM = Scheduler(("squeue", "--all", "--json"), _slurm_jobs, _slurm_nodes, _slurm_limits)
-OPENPBS = Scheduler(("qstat", "-f", "-F", "json"), _pbs_jobs, _pbs_nodes, _pbs_limits)
+SINFO = ("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c|%L|%l|%G")
+SLURM = Scheduler(("squeue", "--all", "--json"), _slurm_jobs, SINFO, _slurm_nodes)
+OPENPBS = Scheduler(("qstat", "-f", "-F", "json"), _pbs_jobs, ("pbsnodes", "-a", "-F", "json"), _pbs_nodes)
 SCHEDULERS = {"slurm": SLURM, "pbs": OPENPBS}
 """Every scheduler by its name in the settings."""

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -136,7 +135,16 @@ def guard(
     # With OpenPBS the accounting alone is followed, and a guard is refused.
     has_rounds = settings.guard.scheduler == "slurm" or dry_run or withdraw
     guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if has_rounds else None
-    with ExitStack() as alone, _ending_on_signals() as asked:
+    asked = threading.Event()
+
+    def stop(_: int, __: FrameType | None) -> None:
+        # A second signal ends at once.
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    with ExitStack() as alone:
+        alone.enter_context(on_signals([one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN], stop))
         if not dry_run:
             try:
                 alone.enter_context(watching_alone(Path(settings.output_dir)))
@@ -205,20 +213,6 @@ def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
             print_failure(error, LEARN_S if asked else 0.0)
         if asked is None or asked.wait(LEARN_S):
             return
-
-
-@contextmanager
-def _ending_on_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM, SIGINT or SIGHUP sets; a second signal ends at once. An ignored one stays ignored."""
-    asked = threading.Event()
-
-    def stop(_: int, __: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    with on_signals([one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN], stop):
-        yield asked
 
 
 MOST_ROWS = 20
