@@ -4,14 +4,15 @@ Names come from logs and are escaped.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from flows.services.files.os_errors import config_settings, naming_path
+from flows.services.files.os_errors import config_settings
+from flows.services.files.table_files import write_rows
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.published.published_folder import published_folder, read_columns
@@ -22,7 +23,6 @@ from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.request_advice import recommended_memory, recommended_requests
-from pipeline.export.scheduler_files import csv_text
 from pipeline.limits.status import READ, early_kinds, planned_weeks
 from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
@@ -94,34 +94,26 @@ def limit_facts(manifest: Manifest) -> dict[str, Any]:
 
 
 def write_advice(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
-    """Write users.csv (or accounts.csv), requests.csv or memory.csv, and a text per user with advice; their paths."""
-    name, unit = ("memory", "mem_kib") if "promise" in found else ("requests", "s")
+    """Write users.csv (or accounts.csv), and where something can be recommended requests.csv or memory.csv and a text
+    per user with advice; their paths.
+    """
+    name = "memory" if "promise" in found else "requests"
     paths = {"people": folder / f"{found['by']}s.csv", name: folder / f"{name}.csv", "mail": folder / "mail"}
-    # Where nothing can be said there is no letter.
+    write_rows(paths["people"], [_rounded(row) for row in found["rows"]])
     told = [row for row in found["rows"] if row["kinds"]]
-    kinds = ({"name": row["name"]} | one for row in told for one in row["kinds"])
-    columns = ("name", "application", f"requested_{unit}", "procs", "gpus", "n_jobs", f"recommended_{unit}")
-    people = [column for column in found["rows"][0] if column != "kinds"]
-    # The number makes a file's name unique; of the person's the part stands in it that any file system takes.
-    texts = {
-        paths["mail"] / f"{n:04}-{re.sub(r'[^A-Za-z0-9_-]+', '_', row['name'])[:40]}.txt": letter(name, row, found)
-        for n, row in enumerate(told, 1)
-    }
-    texts |= {paths["people"]: as_csv(people, found["rows"]), paths[name]: as_csv(columns, kinds)}
-    for path, text in texts.items():
-        with naming_path(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, text)
+    if not told:
+        return {"people": paths["people"]}
+    write_rows(paths[name], [{"name": row["name"]} | one for row in told for one in row["kinds"]])
+    for n, row in enumerate(told, 1):
+        # The number makes a file's name unique; of the person's the part stands in it that any file system takes.
+        file = f"{n:04}-{re.sub(r'[^A-Za-z0-9_-]+', '_', row['name'])[:40]}.txt"
+        write_text(paths["mail"] / file, letter(name, row, found))
     return paths
 
 
-def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows as CSV with a header, numbers with six digits, texts harmless to terminals and spreadsheets."""
-
-    def cell(value: object) -> object:
-        return printable(value) if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else value
-
-    return csv_text(columns, ([cell(row[name]) for name in columns] for row in rows), "\n")
+def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a user or an account, with six digits."""
+    return {key: float(f"{one:.6g}") if isinstance(one, float) else one for key, one in row.items() if key != "kinds"}
 
 
 def letter(kind: str, row: Mapping[str, Any], found: Mapping[str, Any]) -> str:

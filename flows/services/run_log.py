@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from flows.services.files.os_errors import naming_path, os_failure
+from flows.services.files.os_errors import os_failure
 from flows.services.progress import StageEvent, listening
 from flows.services.run.run_record import (
     LAST_RUN,
@@ -182,8 +182,7 @@ def _write_metrics(path: Path, folder: Path, run: LastRun, log: RunLog) -> None:
     try:
         from flows.services.metrics import folder_metrics  # noqa: PLC0415  (most runs write none)
 
-        with naming_path(path):
-            write_text(path, folder_metrics(folder, time.time(), run))
+        write_text(path, folder_metrics(folder, time.time(), run))
     except OSError as error:
         log.warn(f"the metrics were not written: {os_failure(error)}")
     except Exception as error:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.limits import as_csv
 from flows.services.quantities import clock, share
 from pipeline.errors import InputError
 from pipeline.estimate.score import at_share
@@ -121,4 +120,3 @@ def test_promises_quantiles_and_clocks() -> None:
     assert at_share(quantiles_s, 0.97)[0] == pytest.approx((100.0 * 400.0) ** 0.5)
     assert at_share(quantiles_s, 0.999)[0] == pytest.approx(400.0)
     assert clock(3661.2) == "1:01:02"
-    assert as_csv(("a", "b"), [{"a": "+1", "b": 0.5}]) == "a,b\n'+1,0.5\n"

@@ -81,7 +81,7 @@ def write_any_batches(
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of plain values as a table, .csv (with texts as `spreadsheet_text` gives them) or .parquet."""
+    """Write rows of plain values as a table in one of the formats of SELECTION, whole or not at all."""
     write_selection(path, pa.Table.from_pylist([dict(row) for row in rows]).to_reader())
 
 
