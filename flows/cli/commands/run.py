@@ -49,15 +49,24 @@ def run(
       walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster
       walltime run my-site.toml --plain --json
     """
+    from flows.services.run.prepare import listed_paths, run_settings
+    from flows.services.run.running import run_and_publish
     from flows.services.site_facts import summarize_version
     from pipeline.publish import load_manifest
 
     began = time.monotonic()
-    chosen = _run_log(config, log_format, verbose=verbose)
-    chosen.waits = wait
     arguments: dict[str, Any] = {"config": str(config), "logs": log or [], "site": site, "output_dir": out}
-    with _failures_in(chosen), nullcontext() if chosen.is_json else _showing_steps():
-        manifest = Path(_run(arguments, plain=plain, verbose=verbose))
+    with (
+        _following(config, log_format, waits=wait, verbose=verbose) as chosen,
+        nullcontext() if chosen.is_json else _showing_steps(),
+    ):
+        if plain:
+            manifest = Path(run_and_publish(**arguments))
+        else:
+            settings = run_settings(config, site, out)
+            # This fails before Prefect's API is there, without asking sacct.
+            listed_paths(settings, config, log or [])
+            manifest = Path(_run_flow("run", settings, arguments, verbose=verbose))
     if is_quiet() and not json:
         return None
     # Where no step was done, nothing is new.
@@ -72,19 +81,6 @@ def run(
         "config": str(config), "nothing_new": not is_new,
     }  # fmt: skip
     return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
-
-
-def _run(arguments: dict[str, Any], *, plain: bool, verbose: bool) -> str:
-    from flows.services.run.prepare import listed_paths, run_settings
-    from flows.services.run.running import run_and_publish
-
-    if plain:
-        return str(run_and_publish(**arguments))
-    config = Path(arguments["config"])
-    settings = run_settings(config, arguments["site"], arguments["output_dir"])
-    # This fails before Prefect's API is there, without asking sacct.
-    listed_paths(settings, config, arguments["logs"])
-    return _run_flow("run", settings, arguments, verbose=verbose)
 
 
 def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], *, verbose: bool) -> str:
@@ -103,34 +99,28 @@ def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], 
         return str(run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name))
 
 
-def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog":
-    """The log of the run; where the config cannot be read, the run reports that."""
+@contextmanager
+def _following(config: Path, log_format: str | None, *, waits: bool, verbose: bool) -> Iterator["RunLog"]:
+    """The log of the run inside. With JSON lines a failure is one too, and ends the command here."""
     from flows.services.files.os_errors import config_settings
-    from flows.services.run_log import RunLog
+    from flows.services.run_log import RunLog, logging_to
     from pipeline.settings import RunSettings
 
     try:
         settings = config_settings(config)
     except (InputError, OSError):
+        # The run reports what is wrong with it.
         settings = RunSettings()
-    log = RunLog(sys.stderr, "json" if (log_format or settings.run.log_format) == "json" else "text", is_quiet())
-    log.is_anonymous = settings.site.anonymise
-    if log.is_json and verbose:
+    is_json = (log_format or settings.run.log_format) == "json"
+    if is_json and verbose:
         found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
         raise InputError("--verbose", found, expected, "leave out --verbose")
-    return log
-
-
-@contextmanager
-def _failures_in(log: "RunLog") -> Iterator[None]:
-    """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
-    from flows.services.run_log import logging_to
-
+    log = RunLog(sys.stderr, "json" if is_json else "text", is_quiet(), waits, is_anonymous=settings.site.anonymise)
     with logging_to(log):
         try:
-            yield
+            yield log
         except (WalltimeError, OSError) as error:
-            if not log.is_json:
+            if not is_json:
                 raise
             if not log.has_ended:
                 log.ended(None, error)
