@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -58,9 +58,16 @@ class Site(NamedTuple):
 
     target: Path
     root: Path
+    settings: RunSettings | None
+    """Those of the config, where one was named."""
     now_s: int
     max_age_s: int
     environment: Mapping[str, str]
+
+    @property
+    def manifest(self) -> Manifest:
+        """The published version; InputError where there is none, or it cannot be read."""
+        return read_manifest(self.root)
 
 
 Found = tuple[str, Path | str, dict[str, Any]]
@@ -79,39 +86,30 @@ def diagnose(
     if not target.exists():
         where = printable(str(target), 1000)
         raise InputError(where, "no such file or folder", "a folder of published tables, or a config", "check the path")
-    checked, settings, root = [*CHECKS, *(DEEP if is_deep else ())], None, target
+    checked, settings, root = [name for name in ALL_CHECKS if is_deep or name not in DEEP], None, target
     if not target.is_dir():
         try:
             settings = config_settings(target)
         except InputError as error:
             return _diagnosis(None, ["config"], [_finding("config", _of_error(error))])
         checked, root = ["config", *checked], Path(settings.output_dir)
-    site, findings = Site(target, root, now_s, max_age_s, environment or {}), list[dict[str, Any]]()
+    site, findings = Site(target, root, settings, now_s, max_age_s, environment or {}), list[dict[str, Any]]()
     # A store that a run replaces meanwhile is checked again.
     for _ in range(_TRIES):
         before = _bytes(root / MANIFEST)
-        findings = [_finding(name, found) for name in checked for found in _found_by(name, site, settings)]
+        findings = [_finding(name, found) for name in checked for found in _found_by(name, site)]
         if _bytes(root / MANIFEST) == before:
             break
     return _diagnosis(root, checked, findings)
 
 
-def _found_by(name: str, site: Site, settings: RunSettings | None) -> Iterator[Found]:
-    """What a check finds; nothing where the config or the manifest that it is of is not there."""
+def _found_by(name: str, site: Site) -> Iterator[Found]:
+    """What a check finds; the config has been read."""
     try:
-        if settings is not None and name in OF_CONFIG:
-            yield from OF_CONFIG[name](site, settings)
-        elif name in OF_FOLDER:
-            yield from OF_FOLDER[name](site)
-        elif name in OF_TABLES:
-            yield from OF_TABLES[name](site, read_manifest(site.root))
-        elif name == "manifest":
-            read_manifest(site.root)
+        yield from ALL_CHECKS[name](site) if name in ALL_CHECKS else ()
     except InputError as error:
-        if name == "manifest":
-            path = site.root / MANIFEST
-            yield _of_error(error) if path.exists() else ("absent", path, {})
-        elif name not in OF_TABLES:
+        # A check without a sentence on it leaves a manifest or table that cannot be read to the check that has one.
+        if (name, "unusable") in _sentences():
             yield _of_error(error)
 
 
@@ -157,22 +155,24 @@ def duration(seconds: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def check_logs(site: Site, settings: RunSettings) -> Iterator[Found]:
+def check_logs(site: Site) -> Iterator[Found]:
     """The logs, the folder or the table that the config names can be opened."""
-    if settings.source.kind == "logs" and not settings.logs:
+    if site.settings is None:
+        return
+    if site.settings.source.kind == "logs" and not site.settings.logs:
         yield "none_named", site.target, {}
         return
-    for path in listed_paths(settings, site.target) or ():
+    for path in listed_paths(site.settings, site.target) or ():
         compression_of(Source(path, str(path)))
         if not path.stat().st_size:
             yield "empty", path, {}
 
 
-def check_sacct(site: Site, settings: RunSettings) -> Iterator[Found]:
+def check_sacct(site: Site) -> Iterator[Found]:
     """Where the config's source is sacct: the program is there, and answers a question that needs no accounting."""
-    if settings.source.kind != "sacct":
+    if site.settings is None or site.settings.source.kind != "sacct":
         return
-    named = settings.ingest.sacct_command
+    named = site.settings.ingest.sacct_command
     program = shutil.which(named, path=site.environment.get("PATH"))
     if program is None:
         yield "absent", site.target, {"program": printable(named)}
@@ -180,9 +180,16 @@ def check_sacct(site: Site, settings: RunSettings) -> Iterator[Found]:
         yield "silent", site.target, {"program": printable(program), "failure": failure}
 
 
-def check_tables(_: Site, manifest: Manifest) -> Iterator[Found]:
+def check_manifest(site: Site) -> Iterator[Found]:
+    """There is a manifest, and it can be read."""
+    path = site.root / MANIFEST
+    if not path.exists() or not site.manifest:
+        yield "absent", path, {}
+
+
+def check_tables(site: Site) -> Iterator[Found]:
     """Every table that the manifest names has its bytes, its hash and its rows."""
-    yield from _damaged(manifest)
+    yield from _damaged(site.manifest)
 
 
 def _damaged(manifest: Manifest) -> Iterator[Found]:
@@ -209,10 +216,10 @@ def check_live(site: Site) -> Iterator[Found]:
             yield _of_error(error)
 
 
-def check_versions(site: Site, manifest: Manifest) -> Iterator[Found]:
+def check_versions(site: Site) -> Iterator[Found]:
     """Earlier versions are there and are Parquet; version folders that the manifest does not name are reported."""
     versions = site.root / VERSIONS
-    for entry in manifest.previous:
+    for entry in site.manifest.previous:
         folder = versions / entry.folder
         if not folder.is_dir():
             yield "lost", folder, {}
@@ -234,8 +241,9 @@ def check_hashes(site: Site) -> Iterator[Found]:
             yield from _damaged(one.manifest)
 
 
-def check_reruns(site: Site, manifest: Manifest) -> Iterator[Found]:
+def check_reruns(site: Site) -> Iterator[Found]:
     """A rerun over a window of the published version's logs has the jobs that that version has in the window."""
+    manifest = site.manifest
     for one in stored_versions(site.root):
         rerun = one.manifest
         if rerun is None or one.place is not None or rerun.to_s is None or not _is_like(rerun, manifest):
@@ -337,15 +345,16 @@ def check_serving(site: Site) -> Iterator[Found]:
         yield "no_automation", api, {"title": title}
 
 
-def check_guard(site: Site, settings: RunSettings) -> Iterator[Found]:
+def check_guard(site: Site) -> Iterator[Found]:
     """Where the scheduler gets limits of ours: the guard runs, which gives jobs more time before their limits."""
-    folder = live_pointer(site.root).parent
-    if settings.export.mode == "limit" and not store.is_held(folder):
+    folder, settings = live_pointer(site.root).parent, site.settings
+    if settings is not None and settings.export.mode == "limit" and not store.is_held(folder):
         yield "stopped", folder, {"name": site_slug(settings.site.name)}
 
 
-def check_lookup(site: Site, manifest: Manifest) -> Iterator[Found]:
+def check_lookup(site: Site) -> Iterator[Found]:
     """The look-up files of a scheduler on this machine are intact, and as new as the published tables."""
+    manifest = site.manifest
     slurm_conf = site.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
     pbs_home = site.environment.get("PBS_HOME") or "/var/spool/pbs"
     for scheduler, folder in (("slurm", Path(slurm_conf).parent), ("openpbs", Path(pbs_home, "server_priv"))):
@@ -366,7 +375,7 @@ def check_space(site: Site) -> Iterator[Found]:
         return
     free, size = shutil.disk_usage(site.root).free, 0
     with suppress(InputError):
-        size = sum(entry.bytes for entry in read_manifest(site.root).tables.values())
+        size = sum(entry.bytes for entry in site.manifest.tables.values())
     needed = SPARE_VERSIONS * size
     if free < needed or free == 0:
         name = "none" if free < size or free == 0 else "little"
@@ -383,38 +392,32 @@ def check_permissions(site: Site) -> Iterator[Found]:
             yield "denied", folder, {"user": os.getuid()}
 
 
-def check_age(site: Site, manifest: Manifest) -> Iterator[Found]:
+def check_age(site: Site) -> Iterator[Found]:
     """The published version is not too old and is not dated in the future."""
-    path, age_s = site.root / MANIFEST, site.now_s - manifest.created_s
+    path, age_s = site.root / MANIFEST, site.now_s - site.manifest.created_s
     if age_s > site.max_age_s:
         yield "old", path, {"age": duration(age_s), "most": duration(site.max_age_s)}
     if age_s < -_CLOCK_SLACK_S:
         yield "future", path, {"age": duration(-age_s)}
 
 
-def check_limits(site: Site, manifest: Manifest) -> Iterator[Found]:
+def check_limits(site: Site) -> Iterator[Found]:
     """No job was ended at a limit of ours before its request."""
-    if ended := [row for row in limit_facts(manifest)["weeks"] if row["n_ended"]]:
+    if ended := [row for row in limit_facts(site.manifest)["weeks"] if row["n_ended"]]:
         yield "ended", site.root, {"n": sum(row["n_ended"] for row in ended), "week": ended[0]["week"]}
 
 
-OF_CONFIG = {"logs": check_logs, "sacct": check_sacct, "guard": check_guard}
-"""Checks of a config, where one was named."""
-
-OF_FOLDER = {
-    "live": check_live, "leftovers": check_leftovers, "work": check_work, "lock": check_lock,
-    "last_run": check_last_run, "serving": check_serving, "space": check_space, "permissions": check_permissions,
-    "hashes": check_hashes,
+ALL_CHECKS: dict[str, Callable[[Site], Iterator[Found]]] = {
+    check.__name__.removeprefix("check_"): check
+    for check in (
+        check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions, check_leftovers, check_work,
+        check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space, check_permissions, check_age,
+        check_limits, check_hashes, check_reruns,
+    )
 }  # fmt: skip
-
-OF_TABLES = {
-    "tables": check_tables, "versions": check_versions, "lookup": check_lookup, "age": check_age,
-    "limits": check_limits, "reruns": check_reruns,
-}  # fmt: skip
-"""Checks of a published version, where its manifest can be read."""
+"""Every check by its name, in the order in which findings are listed."""
 
 DEEP = ("hashes", "reruns")
 """Checks that read whole files of all versions, which may take minutes."""
 
-CHECKS = tuple(name for name in (*OF_CONFIG, "manifest", *OF_FOLDER, *OF_TABLES) if name not in DEEP)
-"""All other checks, in the order in which findings are listed."""
+CHECKS = tuple(name for name in ALL_CHECKS if name not in DEEP)

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from flows.services.files.os_errors import os_failure
 from flows.services.progress import StageEvent, listening
@@ -34,7 +34,6 @@ from pipeline.publish.store import Announce, RunInProgressError
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 
-LogFormat = Literal["text", "json"]
 _SENTENCE_CHARS = 2_000
 _KEYS = ("step", "state", "seconds", "rows", "kept", "unit", "reason", "exit_code", "message")
 """Keys that are null in events that have nothing to say about them."""
@@ -45,7 +44,8 @@ class RunLog:
     """Where a run's events go. `is_quiet`: only warnings and failures; `site`, `run_id`: empty until they are known."""
 
     stream: TextIO
-    log_format: LogFormat = "text"
+    is_json: bool = False
+    """Whether events are JSON lines."""
     is_quiet: bool = False
     waits: bool = False
     """Whether the run waits for one that publishes to the same folder, instead of ending at once."""
@@ -56,11 +56,6 @@ class RunLog:
     has_ended: bool = False
     run: LastRun | None = None
     """The record of the run that is followed; None: no run is."""
-
-    @property
-    def is_json(self) -> bool:
-        """Whether events are JSON lines."""
-        return self.log_format == "json"
 
     @contextmanager
     def running(self, work: Path, run_id: str) -> Iterator[None]:
@@ -90,12 +85,15 @@ class RunLog:
 
     def warn(self, sentence: str) -> None:
         """Say something that does not end the run, and keep it in the record."""
+        self._say(sentence)
+        if self.run is not None:
+            self.run = replace(self.run, warnings=(*self.run.warnings, sentence))
+
+    def _say(self, sentence: str) -> None:
         if self.is_json:
             self._event("warning", "warning", message=printable(sentence, _SENTENCE_CHARS))
         else:
             self._write(f"walltime: {printable(sentence, _SENTENCE_CHARS)}\n")
-        if self.run is not None:
-            self.run = replace(self.run, warnings=(*self.run.warnings, sentence))
 
     @property
     def announce(self) -> Announce | None:
@@ -105,7 +103,7 @@ class RunLog:
     def waiting(self, sentence: str) -> None:
         """The run waits for another one; the sentence names the user of that one's process."""
         hides = self.is_json and self.is_anonymous
-        self.warn("waiting for another run, which publishes to the same folder." if hides else sentence)
+        self._say("waiting for another run, which publishes to the same folder." if hides else sentence)
 
     def ended(self, seconds: float | None, error: BaseException | None) -> None:
         """The run ended, with an error or without; a text log leaves the sentence to the command."""
@@ -157,7 +155,7 @@ def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
 
     A run that does not begin because another one is in progress leaves the other one's record alone.
     """
-    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format)
+    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format == "json")
     log.site, log.is_anonymous = settings.site.name, settings.site.anonymise
     now_s, me = float(time.time()), os.getpid()
     log.run = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, me, {}, (), flow_run)

@@ -115,7 +115,7 @@ def _following(config: Path, log_format: str | None, *, waits: bool, verbose: bo
     if is_json and verbose:
         found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
         raise InputError("--verbose", found, expected, "leave out --verbose")
-    log = RunLog(sys.stderr, "json" if is_json else "text", is_quiet(), waits, is_anonymous=settings.site.anonymise)
+    log = RunLog(sys.stderr, is_json, is_quiet(), waits, is_anonymous=settings.site.anonymise)
     with logging_to(log):
         try:
             yield log

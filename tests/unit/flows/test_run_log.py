@@ -17,7 +17,7 @@ REPORT = Report("clean", "job", Tally(10), Tally(7), {"flurry": Tally(3)}, {}, (
 
 
 def log(**changed: object) -> RunLog:
-    return RunLog(io.StringIO(), "json", clock=lambda: 1_790_824_200.5, **changed)  # type: ignore[arg-type]
+    return RunLog(io.StringIO(), is_json=True, clock=lambda: 1_790_824_200.5, **changed)  # type: ignore[arg-type]
 
 
 def lines(of: RunLog) -> list[dict[str, object]]:
