@@ -139,10 +139,9 @@ class Guard:
             seen = self._with_details(seen, complaints)
         rest = plan_round(seen)
         done = {one.job.job_id for one in first.changes}
-        running = [one for one in rest.changes if one.job.start_s is not None and one.job.job_id not in done]
-        waiting = [one for one in rest.changes if one.job.start_s is None]
-        refused |= self._make([*running, *waiting])
-        shown = [*first.changes, *running, *waiting]
+        others = [one for one in rest.changes if one.job.job_id not in done]
+        refused |= self._make(others)
+        shown = [*first.changes, *others]
         if is_trying:
             shown += [one for one in plan_round(seen._replace(is_leaving=False)).changes if one.job.start_s is None]
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
