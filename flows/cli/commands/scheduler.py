@@ -15,7 +15,7 @@ import typer
 
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
 from flows.pages.activity import end_activity_line
-from flows.pages.blocks import Answer, Block, Exact, Grid, columns, percent, print_json_lines, span, wrote
+from flows.pages.blocks import Answer, Block, Exact, Grid, columns, percent, span, wrote
 from flows.services.files.os_errors import sentence_of
 from flows.services.files.process_guards import on_signals
 from flows.services.quantities import clock, instant, memory_text, share
@@ -185,7 +185,7 @@ def _rounds(guards: "Guard | None", asked: threading.Event, *, once: bool, as_js
 
 def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool) -> bool | None:
     """One round, which is printed where it changed or lacked something; None where it failed."""
-    from flows.pages.terminal import print_blocks
+    from flows.cli.typer_app import print_answer
     from flows.services.guard import tell_systemd
 
     now_s = time.time()
@@ -196,10 +196,8 @@ def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool) -> b
         return None
     finally:
         tell_systemd("WATCHDOG=1", os.environ)
-    if as_json:
-        print_json_lines([found])
-    elif is_said or found["changes"] or found["complaints"]:
-        print_blocks(view_round(found, now_s))
+    if as_json or is_said or found["changes"] or found["complaints"]:
+        print_answer(Answer([found], view_round(found, now_s), is_lines=True), as_json=as_json)
     return all(one["refused"] is None for one in found["changes"])
 
 

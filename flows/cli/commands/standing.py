@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
-from flows.pages.blocks import Answer, Block, Exact, Grid, columns, print_json_lines
+from flows.pages.blocks import Answer, Block, Exact, Grid, columns
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
 
@@ -77,7 +77,7 @@ def serve(
     """
     from dataclasses import asdict
 
-    from flows.pages.terminal import print_blocks
+    from flows.cli.typer_app import print_answer
     from flows.prefect.serving import serve_site, served_of, serving_lock
     from flows.services.run.prepare import listed_paths, run_settings
 
@@ -86,11 +86,9 @@ def serve(
     served = served_of(settings, cron, timezone)
     site = settings.site.name
     with serving_lock(Path(settings.output_dir)):
-        if json:
-            print_json_lines([{"site": site, **asdict(served)}])
-        else:
-            schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
-            print_blocks([Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")])
+        schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
+        shown = [Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")]
+        print_answer(Answer([{"site": site, **asdict(served)}], shown, is_lines=True), as_json=json)
         options = {"page": page, "notify": notify}
         serve_site(served, settings, config, options, lambda text: typer.echo(text, err=True))
 
