@@ -14,7 +14,6 @@ from flows.services.quantities import chosen_names, words
 from flows.services.run.prepare import settings_and_logs
 from pipeline.arrays import DAY_S, Floats, category_codes, floats
 from pipeline.errors import InputError, printable
-from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.methods import method_with_settings
 from pipeline.limits.soft import rules_of
@@ -108,7 +107,13 @@ def subject_of_jobs(task: ReplayTask, flagged: pa.Table, header: object = None) 
         found = f"{flagged.num_rows} jobs, none to replay"
         raise InputError(name, found, "jobs with a submit, a runtime and processors")
     score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
-    estimates_s = quantiles(past, task, flagged.num_rows)
+    # By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served.
+    estimates_s = dict[str, Floats]()
+    if task.has_estimates:
+        with running_stage(f"{name}: {METHOD}"):
+            answers = method_with_settings(METHOD, task.settings)(replace(past, stale_s=DAY_S))
+        estimates_s[METHOD] = np.full((flagged.num_rows, answers.shape[1]), np.nan)
+        estimates_s[METHOD][past.row] = answers
     since_s = -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days
     subject = Subject(
         task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, since_s,
@@ -116,17 +121,6 @@ def subject_of_jobs(task: ReplayTask, flagged: pa.Table, header: object = None) 
         rules_of(export.quantile, export.over_time_limit_min),
     )  # fmt: skip
     return subject, capacity_from
-
-
-def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
-    """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
-    if not task.has_estimates:
-        return {}
-    with running_stage(f"{printable(task.log, 40)}: {METHOD}"):
-        answers = method_with_settings(METHOD, task.settings)(replace(past, stale_s=DAY_S))
-    found = np.full((n_rows, answers.shape[1]), np.nan)
-    found[past.row] = answers
-    return {METHOD: found}
 
 
 def machine_size(given: int | None, site: object, header: object, where: str) -> tuple[int, str]:
