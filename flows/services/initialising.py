@@ -22,7 +22,7 @@ from zoneinfo import available_timezones
 
 from flows.services.schedulers import OPENPBS, SLURM, Node, controller
 from pipeline.config_file import parse_settings
-from pipeline.errors import InputError, printable
+from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.ingest.inspect import inspect
 from pipeline.ingest.live import run
 from pipeline.ingest.sources import find_sources
@@ -97,15 +97,12 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
 
 def _inspected(log: str, zone: str) -> str:
     """A sentence on the first readable log behind the path; InputError where there is none."""
-    given = Path(log)
-    sources = find_sources([given])
-    for one in inspect([sources[0].path], SiteSettings(timezone=zone), IngestSettings()):
-        if one.error or one.format is None:
-            do = "walltime ingest --dry-run"
-            raise InputError(printable(log), one.error or "an unknown format", "an accounting log", do)
-        what = "jobs" if one.is_whole else "jobs in its first part"
-        return f"{printable(str(sources[0].path))} is of the format {one.format}, with {one.jobs.num_rows:,} {what}"
-    raise InputError(printable(log), "no log", "an accounting log", "give the path of one")
+    path = find_sources([Path(log)])[0].path
+    one = next(inspect([path], SiteSettings(timezone=zone), IngestSettings()))
+    if one.error:
+        raise WalltimeError(one.error)
+    what = "jobs" if one.is_whole else "jobs in its first part"
+    return f"{printable(str(path))} is of the format {one.format}, with {one.jobs.num_rows:,} {what}"
 
 
 def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -106,11 +106,12 @@ def test_pbs_home_is_asked_first(tmp_path: Path) -> None:
     assert f'folder = "{folder}"' in look(None, environment_of(), root).source
 
 
-@pytest.mark.parametrize("log", ["none.swf", "notes.txt"])
+@pytest.mark.parametrize("log", ["none.swf", "notes.txt", "empty.swf"])
 def test_a_log_that_cannot_be_read_is_one_sentence_and_no_config(walltime: Walltime, tmp_path: Path, log: str) -> None:
     (tmp_path / "notes.txt").write_text("bread\nmilk\n")
+    (tmp_path / "empty.swf").touch()
     shown = walltime("init", "--out", tmp_path / "a.toml", "--log", tmp_path / log)
-    assert shown.code == 2 and shown.err.count("\n") == 1
+    assert shown.code == 2 and shown.err.count("\n") == 1 and shown.err.count(" expected ") == 1, shown.err
     assert not (tmp_path / "a.toml").exists()
 
 
