@@ -13,10 +13,11 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from flows.services.limits import limit_facts
+from flows.services.published.published_folder import read_columns
 from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
 from flows.services.when import start_errors
 from pipeline.errors import InputError, printable
+from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest
 from pipeline.publish.checks import LEVELS, blocked_versions
 from pipeline.publish.manifest import read_manifest
@@ -119,7 +120,7 @@ def _of_jobs(manifest: Manifest) -> dict[str, Values]:
     found["coverage"] = [(own, share) for own, share, _ in known]
     found["coverage_nominal"] = [(own, level) for own, _, level in known]
     if JOBS.name in manifest.tables:
-        weeks = limit_facts(manifest)["weeks"]
+        weeks = planned_weeks(read_columns(manifest.path(JOBS.name), JOBS, READ))
         columns = {"planned_jobs": "n_planned", "raised_jobs": "n_raised", "jobs_ended_by_limit": "n_ended"}
         found |= {metric: sum(row[column] for row in weeks) for metric, column in columns.items()}
     return found
