@@ -28,12 +28,9 @@ LIBRARIES = {
 EXTRAS = {"otf2": "otf2", "xlsxwriter": "xlsx"}
 """Packages that only some commands need, by import name, and the extra of `pip install` that brings each."""
 
-_USAGE_ERROR: Any = typer.BadParameter.__base__
-"""The base class of typer's usage errors, which typer does not export."""
-
 
 def main() -> NoReturn:
-    """Run the command line. An expected failure is one sentence on stderr and exit code 2, never a traceback."""
+    """Run the command line, and exit; errors become codes and one sentence on stderr here and nowhere else."""
     arguments = sys.argv[1:]
     deny_world_writing()
     if arguments[:1] and arguments[0] in (*SHORT_COMMANDS, "run"):
@@ -44,18 +41,6 @@ def main() -> NoReturn:
         os.environ.update(LIBRARIES | os.environ)
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
-    exit_after(arguments)
-
-
-def _skip_last_collections() -> None:
-    """Spare Python's garbage collections at exit: a tenth of the time to ingest 250,000 jobs."""
-    # DuckDB counts its own objects at exit and would report these as leaked.
-    if "duckdb" not in sys.modules:
-        gc.freeze()
-
-
-def exit_after(arguments: list[str]) -> NoReturn:
-    """Run the command that the arguments name, and exit; errors become codes and one sentence here and nowhere else."""
     try:
         from flows.cli.typer_app import application
 
@@ -80,8 +65,15 @@ def exit_after(arguments: list[str]) -> NoReturn:
         from flows.services.files.os_errors import os_failure
 
         _fail(str(os_failure(error)), 2)
-    except _USAGE_ERROR as error:
+    except typer.TyperException as error:
         _misused(error)
+
+
+def _skip_last_collections() -> None:
+    """Spare Python's garbage collections at exit: a tenth of the time to ingest 250,000 jobs."""
+    # DuckDB counts its own objects at exit and would report these as leaked.
+    if "duckdb" not in sys.modules:
+        gc.freeze()
 
 
 def _misused(error: Any) -> NoReturn:

@@ -97,18 +97,11 @@ def check_mode(ctx: typer.Context, mode: str, *, is_on: bool, own: Collection[st
     `own` are options of the mode alone; `shared` are those that it has in common with the command without it.
     """
     both = {mode, *shared, "--json", "--quiet", "--verbose"}
-    given = _given_options(ctx)
+    sources = {one.opts[0]: ctx.get_parameter_source(str(one.name)) for one in ctx.command.params}
+    given = [name for name, source in sources.items() if name[0] == "-" and source and source.name == "COMMANDLINE"]
     wrong = [name for name in given if (name not in both and name not in own if is_on else name in own)]
     if wrong and is_on:
         allowed = ", ".join(sorted({*own, *shared, "--json"}))
         raise InputError(mode, f"{', '.join(wrong)} beside it", f"{allowed} at most")
     if wrong:
         raise InputError(wrong[0], f"no {mode} beside it", "both")
-
-
-def _given_options(ctx: typer.Context) -> list[str]:
-    """The options that stand on the command line, as in `--rows`."""
-    sources = {one.opts[0]: ctx.get_parameter_source(str(one.name)) for one in ctx.command.params}
-    return [
-        name for name, source in sources.items() if name.startswith("-") and source and source.name == "COMMANDLINE"
-    ]

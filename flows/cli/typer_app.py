@@ -5,9 +5,10 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import wraps
+from itertools import groupby
 from typing import Any
 
 import typer
@@ -76,14 +77,12 @@ class PanelGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each panel's commands with the whole first paragraphs of their help."""
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            command = self.commands[name]
-            panel = str(getattr(command, "rich_help_panel", None) or "Commands")
-            panels.setdefault(panel, []).append((name, (command.help or "").partition("\n\n")[0].replace("\n", " ")))
-        for panel, rows in panels.items():
-            with formatter.section(panel):
-                formatter.write_dl(rows)
+        for panel, names in groupby(
+            self.list_commands(ctx), lambda one: getattr(self.commands[one], "rich_help_panel", None)
+        ):
+            commands = [(name, self.commands[name].help or "") for name in names]
+            with formatter.section(str(panel or "Commands")):
+                formatter.write_dl([(name, text.partition("\n\n")[0].replace("\n", " ")) for name, text in commands])
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
@@ -99,7 +98,10 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
 
 
 def as_command(command: Command, name: str) -> Callable[..., None]:
-    """The command with --json, --quiet and --verbose, as far as it has none of its own; it prints its answer."""
+    """The command with --json, --quiet and --verbose, as far as it has none of its own; it prints its answer.
+
+    Progress is shown while it runs; where it is verbose, its time, its memory and the place of a failure.
+    """
     own = inspect.signature(command).parameters
     offered = {"json": JSON, "quiet": QUIET_ACT if name in ACTING_COMMANDS else QUIET, "verbose": VERBOSE}
     added = [
@@ -114,34 +116,27 @@ def as_command(command: Command, name: str) -> Callable[..., None]:
         is_verbose, is_quiet = options["verbose"] and "verbose" not in own, options["quiet"]
         if is_quiet and is_verbose:
             raise InputError("the command line", "both --quiet and --verbose", "one of the two")
-        with _surrounded(name, is_quiet=is_quiet, is_verbose=is_verbose):
-            answer = command(**{one: options[one] for one in own})
-            if answer is not None and (options["json"] or not is_quiet or name not in ACTING_COMMANDS):
-                print_answer(answer, as_json=options["json"])
+        began, shows_progress = time.monotonic(), not is_quiet and name not in LASTING_COMMANDS
+        activity = showing_activity(name, has_line=name not in STEPPING_COMMANDS) if shows_progress else nullcontext()
+        try:
+            with activity:
+                answer = command(**{one: options[one] for one in own})
+                if answer is not None and (options["json"] or not is_quiet or name not in ACTING_COMMANDS):
+                    print_answer(answer, as_json=options["json"])
+        except (WalltimeError, OSError):
+            if is_verbose:
+                traceback.print_exc()
+            raise
+        finally:
+            if is_verbose:
+                peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+                sys.stderr.write(f"walltime {name}: {time.monotonic() - began:.1f} s, {peak_mib:.0f} MiB at most\n")
         if answer is not None and answer.exit_code:
             raise typer.Exit(answer.exit_code)
 
     call.__signature__ = inspect.Signature([*own.values(), *added])  # type: ignore[attr-defined]
     call.__annotations__ = command.__annotations__ | {one.name: bool for one in added}
     return call
-
-
-@contextmanager
-def _surrounded(name: str, *, is_quiet: bool, is_verbose: bool) -> Iterator[None]:
-    """Show progress while the command runs; where it is verbose, its time, its memory and the place of a failure."""
-    began = time.monotonic()
-    shows_none = is_quiet or name in LASTING_COMMANDS
-    try:
-        with nullcontext() if shows_none else showing_activity(name, has_line=name not in STEPPING_COMMANDS):
-            yield
-    except (WalltimeError, OSError):
-        if is_verbose:
-            traceback.print_exc()
-        raise
-    finally:
-        if is_verbose:
-            peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            sys.stderr.write(f"walltime {name}: {time.monotonic() - began:.1f} s, {peak_mib:.0f} MiB at most\n")
 
 
 def _application(name: str, help_text: str) -> typer.Typer:

@@ -10,6 +10,7 @@ import os
 import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,8 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import config_settings
 from flows.services.initialising import program_failure, site_slug
-from flows.services.published.published_folder import live_pointer, read_columns
+from flows.services.limits import limit_facts
+from flows.services.published.published_folder import live_pointer
 from flows.services.run.prepare import listed_paths
 from flows.services.run.run_record import LAST_RUN, SERVED, SERVING, RunState, read_last_run
 from pipeline.errors import InputError, printable
@@ -32,7 +34,6 @@ from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.large_tables import StoredTable
-from pipeline.limits.status import READ, planned_weeks
 from pipeline.publish import Manifest, store
 from pipeline.publish.manifest import MANIFEST, VERSIONS, read_manifest
 from pipeline.publish.versions import stored_versions
@@ -62,13 +63,15 @@ class Site(NamedTuple):
     now_s: int
     max_age_s: int
     environment: Mapping[str, str]
-    manifest: Manifest | None = None
-    manifest_error: InputError | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """The published version; InputError where there is none, or it cannot be read."""
+        return read_manifest(self.root)
 
 
 Found = tuple[str, Path | str, dict[str, Any]]
 """The name of a finding of the check, where it is, and the values in its sentences, which are escaped."""
-Check = Callable[[Site], Iterator[Found]]
 
 
 def diagnose(
@@ -83,26 +86,31 @@ def diagnose(
     if not target.exists():
         where = printable(str(target), 1000)
         raise InputError(where, "no such file or folder", "a folder of published tables, or a config", "check the path")
-    settings = None
+    checked, settings, root = [name for name in ALL_CHECKS if is_deep or name not in DEEP], None, target
     if not target.is_dir():
         try:
             settings = config_settings(target)
         except InputError as error:
             return _diagnosis(None, ["config"], [_finding("config", _of_error(error))])
-    root = target if settings is None else Path(settings.output_dir)
-    checks, findings = CHECKS | (DEEP_CHECKS if is_deep else {}), list[dict[str, Any]]()
+        checked, root = ["config", *checked], Path(settings.output_dir)
+    site, findings = Site(target, root, settings, now_s, max_age_s, environment or {}), list[dict[str, Any]]()
     # A store that a run replaces meanwhile is checked again.
     for _ in range(_TRIES):
         before = _bytes(root / MANIFEST)
-        site = Site(target, root, settings, now_s, max_age_s, environment or {})
-        try:
-            site = site._replace(manifest=read_manifest(root))
-        except InputError as error:
-            site = site._replace(manifest_error=error)
-        findings = [_finding(name, found) for name, check in checks.items() for found in check(site)]
+        findings = [_finding(name, found) for name in checked for found in _found_by(name, site)]
         if _bytes(root / MANIFEST) == before:
             break
-    return _diagnosis(root, [*([] if settings is None else ["config"]), *checks], findings)
+    return _diagnosis(root, checked, findings)
+
+
+def _found_by(name: str, site: Site) -> Iterator[Found]:
+    """What a check finds; the config has been read."""
+    try:
+        yield from ALL_CHECKS[name](site) if name in ALL_CHECKS else ()
+    except InputError as error:
+        # A check without a sentence on it leaves a manifest or table that cannot be read to the check that has one.
+        if (name, "unusable") in _sentences():
+            yield _of_error(error)
 
 
 def _diagnosis(root: Path | None, checked: Sequence[str], findings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -113,14 +121,10 @@ def _diagnosis(root: Path | None, checked: Sequence[str], findings: list[dict[st
 def _finding(check: str, found: Found) -> dict[str, Any]:
     name, where, values = found
     level, sentence, do = _sentences()[check, name]
-    where = printable(str(where), 1000)
     return {
-        "check": check,
-        "level": level,
-        "where": where,
-        "found": sentence.format(**values),
+        "check": check, "level": level, "where": printable(str(where), 1000), "found": sentence.format(**values),
         "do": do.format(**values),
-    }
+    }  # fmt: skip
 
 
 @cache
@@ -158,13 +162,10 @@ def check_logs(site: Site) -> Iterator[Found]:
     if site.settings.source.kind == "logs" and not site.settings.logs:
         yield "none_named", site.target, {}
         return
-    try:
-        for path in listed_paths(site.settings, site.target) or ():
-            compression_of(Source(path, str(path)))
-            if not path.stat().st_size:
-                yield "empty", path, {}
-    except InputError as error:
-        yield _of_error(error)
+    for path in listed_paths(site.settings, site.target) or ():
+        compression_of(Source(path, str(path)))
+        if not path.stat().st_size:
+            yield "empty", path, {}
 
 
 def check_sacct(site: Site) -> Iterator[Found]:
@@ -182,14 +183,13 @@ def check_sacct(site: Site) -> Iterator[Found]:
 def check_manifest(site: Site) -> Iterator[Found]:
     """There is a manifest, and it can be read."""
     path = site.root / MANIFEST
-    if site.manifest_error is not None:
-        yield _of_error(site.manifest_error) if path.exists() else ("absent", path, {})
+    if not path.exists() or not site.manifest:
+        yield "absent", path, {}
 
 
 def check_tables(site: Site) -> Iterator[Found]:
     """Every table that the manifest names has its bytes, its hash and its rows."""
-    if site.manifest is not None:
-        yield from _damaged(site.manifest)
+    yield from _damaged(site.manifest)
 
 
 def _damaged(manifest: Manifest) -> Iterator[Found]:
@@ -218,8 +218,6 @@ def check_live(site: Site) -> Iterator[Found]:
 
 def check_versions(site: Site) -> Iterator[Found]:
     """Earlier versions are there and are Parquet; version folders that the manifest does not name are reported."""
-    if site.manifest is None:
-        return
     versions = site.root / VERSIONS
     for entry in site.manifest.previous:
         folder = versions / entry.folder
@@ -245,12 +243,15 @@ def check_hashes(site: Site) -> Iterator[Found]:
 
 def check_reruns(site: Site) -> Iterator[Found]:
     """A rerun over a window of the published version's logs has the jobs that that version has in the window."""
+    manifest = site.manifest
     for one in stored_versions(site.root):
         rerun = one.manifest
-        if rerun is None or site.manifest is None or one.place is not None or rerun.to_s is None:
+        if rerun is None or one.place is not None or rerun.to_s is None or not _is_like(rerun, manifest):
             continue
-        if _is_like(rerun, site.manifest) and (n_differing := _n_differing(rerun, site.manifest)):
-            yield "differ", site.root / VERSIONS / one.folder, {"n": n_differing}
+        # A damaged table is reported by another check.
+        with suppress(InputError):
+            if n_differing := _n_differing(rerun, manifest):
+                yield "differ", site.root / VERSIONS / one.folder, {"n": n_differing}
 
 
 def _is_like(one: Manifest, other: Manifest) -> bool:
@@ -262,20 +263,14 @@ def _is_like(one: Manifest, other: Manifest) -> bool:
 
 def _n_differing(rerun: Manifest, published: Manifest) -> int:
     """How many jobs either has that the other has not, in the window of the rerun."""
-    names = ", ".join(name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line"))
-    try:
-        window = in_window(StoredTable(published.path(JOBS.name), JOBS), (rerun.from_s, rerun.to_s))
-        other = pa.concat_tables([JOBS.empty(), *(part.filter(pa.array(is_in)) for part, is_in in window)])
-        own = read_table(rerun.path(JOBS.name), JOBS)
-    except InputError:
-        # A damaged table, which another check reports.
-        return 0
-    one, two = (f"(SELECT {names} FROM {table})" for table in ("own", "other"))  # noqa: S608 # nosec B608 # declared names
+    names = [name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line")]
+    window = in_window(StoredTable(published.path(JOBS.name), JOBS), (rerun.from_s, rerun.to_s))
+    other = pa.concat_tables([JOBS.empty(), *(part.filter(pa.array(is_in)) for part, is_in in window)])
     with duckdb.connect() as database:
-        database.register("own", own)
-        database.register("other", other)
-        query = f"SELECT count(*) FROM (({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one}))"  # noqa: S608 # nosec B608
-        return int(database.execute(query).fetchall()[0][0])
+        one, two = (
+            database.from_arrow(table).select(*names) for table in (read_table(rerun.path(JOBS.name), JOBS), other)
+        )
+        return len(one.except_(two)) + len(two.except_(one))
 
 
 def check_leftovers(site: Site) -> Iterator[Found]:
@@ -352,35 +347,35 @@ def check_serving(site: Site) -> Iterator[Found]:
 
 def check_guard(site: Site) -> Iterator[Found]:
     """Where the scheduler gets limits of ours: the guard runs, which gives jobs more time before their limits."""
-    folder = live_pointer(site.root).parent
-    if site.settings is not None and site.settings.export.mode == "limit" and not store.is_held(folder):
-        yield "stopped", folder, {"name": site_slug(site.settings.site.name)}
+    folder, settings = live_pointer(site.root).parent, site.settings
+    if settings is not None and settings.export.mode == "limit" and not store.is_held(folder):
+        yield "stopped", folder, {"name": site_slug(settings.site.name)}
 
 
 def check_lookup(site: Site) -> Iterator[Found]:
     """The look-up files of a scheduler on this machine are intact, and as new as the published tables."""
+    manifest = site.manifest
     slurm_conf = site.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
     pbs_home = site.environment.get("PBS_HOME") or "/var/spool/pbs"
     for scheduler, folder in (("slurm", Path(slurm_conf).parent), ("openpbs", Path(pbs_home, "server_priv"))):
         path = folder / LOOKUP_FILE
         content, values = _bytes(path), {"scheduler": scheduler}
-        if content is None or site.manifest is None:
-            continue
-        if not is_whole(content):
+        if content is not None and not is_whole(content):
             yield "damaged", path, values
-            continue
-        lookup = Lookup(io.BytesIO(content))
-        age_s = (site.manifest.data_newest_end_s or 0) - lookup.newest_end_s
-        if unquote(lookup.facts["site"]) == site.manifest.site and age_s > site.max_age_s:
-            yield "old", path, values | {"age": duration(age_s)}
+        elif content is not None:
+            lookup = Lookup(io.BytesIO(content))
+            age_s = (manifest.data_newest_end_s or 0) - lookup.newest_end_s
+            if unquote(lookup.facts["site"]) == manifest.site and age_s > site.max_age_s:
+                yield "old", path, values | {"age": duration(age_s)}
 
 
 def check_space(site: Site) -> Iterator[Found]:
     """The disk has room for the next run."""
     if not site.root.is_dir():
         return
-    free = shutil.disk_usage(site.root).free
-    size = sum(entry.bytes for entry in site.manifest.tables.values()) if site.manifest else 0
+    free, size = shutil.disk_usage(site.root).free, 0
+    with suppress(InputError):
+        size = sum(entry.bytes for entry in site.manifest.tables.values())
     needed = SPARE_VERSIONS * size
     if free < needed or free == 0:
         name = "none" if free < size or free == 0 else "little"
@@ -399,8 +394,6 @@ def check_permissions(site: Site) -> Iterator[Found]:
 
 def check_age(site: Site) -> Iterator[Found]:
     """The published version is not too old and is not dated in the future."""
-    if site.manifest is None:
-        return
     path, age_s = site.root / MANIFEST, site.now_s - site.manifest.created_s
     if age_s > site.max_age_s:
         yield "old", path, {"age": duration(age_s), "most": duration(site.max_age_s)}
@@ -410,22 +403,21 @@ def check_age(site: Site) -> Iterator[Found]:
 
 def check_limits(site: Site) -> Iterator[Found]:
     """No job was ended at a limit of ours before its request."""
-    if site.manifest is None or JOBS.name not in site.manifest.tables:
-        return
-    weeks = planned_weeks(read_columns(site.manifest.path(JOBS.name), JOBS, READ))
-    if ended := [row for row in weeks if row["n_ended"]]:
+    if ended := [row for row in limit_facts(site.manifest)["weeks"] if row["n_ended"]]:
         yield "ended", site.root, {"n": sum(row["n_ended"] for row in ended), "week": ended[0]["week"]}
 
 
-CHECKS: dict[str, Check] = {
+ALL_CHECKS: dict[str, Callable[[Site], Iterator[Found]]] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions, check_leftovers, check_work,
         check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space, check_permissions, check_age,
-        check_limits,
+        check_limits, check_hashes, check_reruns,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""
 
-DEEP_CHECKS: dict[str, Check] = {"hashes": check_hashes, "reruns": check_reruns}
+DEEP = ("hashes", "reruns")
 """Checks that read whole files of all versions, which may take minutes."""
+
+CHECKS = tuple(name for name in ALL_CHECKS if name not in DEEP)

@@ -84,9 +84,8 @@ class Guard:
     _compared: tuple[float, float] | None = None
     """The setting and slurmctld's OverTimeLimit (min) when they were last compared."""
     _signals: dict[int, bool] = field(default_factory=dict)
-    _stamp: str | None = None
     _answers: dict[tuple[Any, ...], Sequence[float] | None] = field(default_factory=dict)
-    """Of the look-up with this stamp the quantiles, by a job's values of ASKED: a round asks only for new ones."""
+    """Quantiles by a look-up's stamp and a job's values of ASKED: a round asks only for new ones."""
 
     def __post_init__(self) -> None:
         self._known = self.settings()
@@ -140,10 +139,9 @@ class Guard:
             seen = self._with_details(seen, complaints)
         rest = plan_round(seen)
         done = {one.job.job_id for one in first.changes}
-        running = [one for one in rest.changes if one.job.start_s is not None and one.job.job_id not in done]
-        waiting = [one for one in rest.changes if one.job.start_s is None]
-        refused |= self._make([*running, *waiting])
-        shown = [*first.changes, *running, *waiting]
+        others = [one for one in rest.changes if one.job.job_id not in done]
+        refused |= self._make(others)
+        shown = [*first.changes, *others]
         if is_trying:
             shown += [one for one in plan_round(seen._replace(is_leaving=False)).changes if one.job.start_s is None]
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
@@ -218,7 +216,7 @@ class Guard:
     def _late(self, seen: Seen) -> frozenset[str]:
         """The partitions of jobs that wait too long, by the starts that were expected of them first."""
         first = dict[str, tuple[int, float]]()
-        for row in read_starts(Path(self._known.output_dir)).select(["job_id", "made_s", "start_s_q50"]).to_pylist():
+        for row in read_starts(Path(self._known.output_dir)).to_pylist():
             if row["start_s_q50"] is not None:
                 own = row["made_s"], float(row["start_s_q50"])
                 first[row["job_id"]] = min(own, first.get(row["job_id"], own))
@@ -226,9 +224,8 @@ class Guard:
         expected_s = np.array([first[job.job_id][1] for job in waiting])
         asked_s = np.array([job.asked_s or 0.0 for job in waiting])
         is_late = waits_too_long(seen.now_s, expected_s, asked_s, seen.rules)
-        return frozenset(
-            name for job, late in zip(waiting, is_late, strict=True) if late for name in names_of(job, "queue")
-        )
+        late = [names_of(waiting[place], "queue") for place in np.flatnonzero(is_late)]
+        return frozenset().union(*late)
 
     def _estimates(
         self, jobs: Sequence[PendingJob], export: ExportSettings, now_s: float, complaints: list[str]
@@ -242,12 +239,12 @@ class Guard:
             if age_days > export.max_age_days:
                 complaints.append(f"The newest job of the look-up ended {age_days:.0f} days ago: no limit is set.")
                 return {}
-            if self._stamp != lookup.facts.get("stamp") or len(self._answers) > MOST_ANSWERS:
-                self._stamp, self._answers = lookup.facts.get("stamp"), {}
+            if len(self._answers) > MOST_ANSWERS:
+                self._answers.clear()
             # The names that rules of the site decide stand in the look-up.
             by_rules = None if self._known.ingest.application_rules else application_of
             for job in jobs:
-                key = tuple(job.values.get(name) for name in ASKED)
+                key = (lookup.facts.get("stamp"), *map(job.values.get, ASKED))
                 if key not in self._answers:
                     one = lookup.estimate(lookup.values_of(job.values, by_rules))
                     self._answers[key] = None if one is None else one.quantiles_s
@@ -256,18 +253,13 @@ class Guard:
         return found
 
 
-class _noting(suppress):  # noqa: N801 # it is used as a function
+@contextmanager
+def _noting(complaints: list[str]) -> Iterator[None]:
     """Go on after an error of ours, of the disk or of a damaged look-up, and note its sentence."""
-
-    def __init__(self, complaints: list[str]) -> None:
-        super().__init__(WalltimeError, OSError, ValueError, KeyError)
-        self._complaints = complaints
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        is_ours = super().__exit__(kind, error, trace)
-        if is_ours and error is not None:
-            self._complaints.append(printable(sentence_of(error), 400))
-        return bool(is_ours)
+    try:
+        yield
+    except (WalltimeError, OSError, ValueError, KeyError) as error:
+        complaints.append(printable(sentence_of(error), 400))
 
 
 def tell_systemd(what: str, environment: Mapping[str, str]) -> None:

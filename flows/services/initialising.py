@@ -22,7 +22,7 @@ from zoneinfo import available_timezones
 
 from flows.services.schedulers import OPENPBS, SLURM, Node, controller
 from pipeline.config_file import parse_settings
-from pipeline.errors import InputError, printable
+from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.ingest.inspect import inspect
 from pipeline.ingest.live import run
 from pipeline.ingest.sources import find_sources
@@ -45,10 +45,8 @@ class Machine(NamedTuple):
 
     name: str
     timezone: str
-    logs: str = ""
-    """The part of the config that names a given log; empty where `source` is there."""
-    source: str = ""
-    """The section [source] of the config."""
+    source: str
+    """The part of the config that says where jobs come from: the logs, or the section [source]."""
     seen: Sequence[str] = ()
     nodes: Sequence[Node] = ()
     """Those that the scheduler tells."""
@@ -74,8 +72,8 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     """What the machine offers, the given log before sacct before accounting folders; InputError where nothing is."""
     zone, name = _timezone(environment, root), socket.gethostname().split(".")[0] or "site"
     if log is not None:
-        logs = template("logs.toml", log=quoted(str(Path(log).absolute())))
-        return Machine(name, zone, logs, seen=[_inspected(log, zone)])
+        source = template("logs.toml", log=quoted(str(Path(log).absolute())))
+        return Machine(name, zone, source, [_inspected(log, zone)])
     seen: list[str] = []
     path = environment.get("PATH")
     if (sacct := shutil.which("sacct", path=path)) is not None:
@@ -84,29 +82,27 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
             cluster = name
             with suppress(InputError):
                 cluster = controller(environment).cluster or name
-            told = [f"sacct ({sacct}) answers", *SLURM.limits(environment)]
-            return Machine(cluster, zone, "", template("sacct.toml"), told, SLURM.nodes(environment))
+            nodes = SLURM.nodes(environment)
+            limits = dict.fromkeys(f"partition {node.partition}: {node.partition_limits}" for node in nodes)
+            return Machine(cluster, zone, template("sacct.toml"), [f"sacct ({sacct}) answers", *limits], nodes)
         seen.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
             source = template("folder.toml", folder=quoted(str(folder)))
-            told = [*seen, f"the accounting files in {folder} are there", *OPENPBS.limits(environment)]
-            return Machine(name, zone, "", source, told, OPENPBS.nodes(environment))
+            told = [*seen, f"the accounting files in {folder} are there"]
+            return Machine(name, zone, source, told, OPENPBS.nodes(environment))
     found = "; ".join(seen) or "no sacct on PATH and no accounting folder of PBS"
     raise InputError("this machine", printable(found, 500), "one of them, or a log", "give --log PATH")
 
 
 def _inspected(log: str, zone: str) -> str:
     """A sentence on the first readable log behind the path; InputError where there is none."""
-    given = Path(log)
-    sources = find_sources([given])
-    for one in inspect([sources[0].path], SiteSettings(timezone=zone), IngestSettings()):
-        if one.error or one.format is None:
-            do = "walltime ingest --dry-run"
-            raise InputError(printable(log), one.error or "an unknown format", "an accounting log", do)
-        what = "jobs" if one.is_whole else "jobs in its first part"
-        return f"{printable(str(sources[0].path))} is of the format {one.format}, with {one.jobs.num_rows:,} {what}"
-    raise InputError(printable(log), "no log", "an accounting log", "give the path of one")
+    path = find_sources([Path(log)])[0].path
+    one = next(inspect([path], SiteSettings(timezone=zone), IngestSettings()))
+    if one.error:
+        raise WalltimeError(one.error)
+    what = "jobs" if one.is_whole else "jobs in its first part"
+    return f"{printable(str(path))} is of the format {one.format}, with {one.jobs.num_rows:,} {what}"
 
 
 def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -152,21 +148,15 @@ def config_text(machine: Machine, tables: Path) -> str:
     size = "# max_procs = 512\n# procs_per_node = 24"
     if procs:
         size = f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
-    text = template(
-        "site.toml",
-        seen="".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen),
-        logs=machine.logs,
-        tables=quoted(str(tables)),
-        source=machine.source,
-        name=quoted(machine.name),
-        timezone=quoted(machine.timezone),
-        size=size,
-    )
-    return text + (template("checks.toml") if machine.source else "")
+    seen = "".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen)
+    texts = {"tables": str(tables), "name": machine.name, "timezone": machine.timezone}
+    strings = {key: quoted(text) for key, text in texts.items()}
+    text = template("site.toml", seen=seen, source=machine.source, size=size, **strings)
+    return text + (template("checks.toml") if machine.source.startswith("[source]") else "")
 
 
 def quoted(text: str) -> str:
-    """The text as a TOML string."""
+    """The text as a string of TOML, and of systemd; InputError for one that neither can hold."""
     if not text.isprintable():
         raise InputError(printable(text), "a character that cannot be shown", "a printable path or name")
     return json.dumps(text, ensure_ascii=False)
@@ -192,39 +182,26 @@ def unit_texts(
         raise InputError(f"--at {printable(at)}", "no time of day", "a time as in 02:15")
     hour, minute = map(int, at.split(":"))
 
-    def command(*words: str) -> str:
-        return " ".join(unit_word(word) for word in words)
-
-    prefect = str(Path(sys.executable).parent / "prefect")
-    given = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
-    common = {"site": _plain(site), "slug": slug, "folder": _plain(str(config.parent)), "environment": given}
-    night, guard = command(*program, "run", str(config), "--quiet"), command(*program, "guard", str(config))
-    served = command(*program, "serve", str(config), "--cron", f"{minute} {hour} * * *", "--timezone", zone)
+    given = "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in environment.items())
+    values = {"site": printable(site), "folder": str(config.parent), "environment": given}
+    # A percent sign would begin a specifier of systemd.
+    common = {key: text.replace("%", "%%") for key, text in values.items()} | {"at": at, "zone": zone}
+    schedule = ("--cron", f"{minute} {hour} * * *", "--timezone", zone)
+    units = {
+        f"walltime-{slug}.service": ("nightly.service", [*program, "run", str(config), "--quiet"]),
+        f"walltime-{slug}.timer": ("nightly.timer", []),
+        f"walltime-{slug}-serve.service": ("serve.service", [*program, "serve", str(config), *schedule]),
+        f"walltime-{slug}-guard.service": ("guard.service", [*program, "guard", str(config)]),
+        PREFECT_UNIT: ("prefect.service", [str(Path(sys.executable).parent / "prefect"), "server", "start"]),
+    }
     return {
-        f"walltime-{slug}.service": template("nightly.service", **common, command=night),
-        f"walltime-{slug}.timer": template("nightly.timer", **common, at=at, zone=zone),
-        f"walltime-{slug}-serve.service": template("serve.service", **common, command=served),
-        f"walltime-{slug}-guard.service": template("guard.service", **common, command=guard),
-        PREFECT_UNIT: template("prefect.service", command=command(prefect, "server", "start")),
+        name: template(file, **common, command=" ".join(map(unit_word, words))) for name, (file, words) in units.items()
     }
 
 
 def unit_word(text: str) -> str:
     """A word of a unit's command line: quoted, with no meaning of systemd's own left in it."""
-    return _quoted(text).replace("$", "$$")
-
-
-def _quoted(text: str) -> str:
-    """A word in quotes: systemd replaces variables in a command line, but not in Environment."""
-    plain = _plain(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{plain}"'
-
-
-def _plain(text: str) -> str:
-    """A value of a unit, in which a percent sign would begin a specifier."""
-    if not text.isprintable():
-        raise InputError(printable(text), "a character that cannot be shown", "a printable path or name")
-    return text.replace("%", "%%")
+    return quoted(text).replace("%", "%%").replace("$", "$$")
 
 
 def initialise(
@@ -236,7 +213,7 @@ def initialise(
     machine = found._replace(name=site) if site else found
     text = config_text(machine, out.absolute().parent / f"{out.stem}-tables")
     parse_settings(tomllib.loads(text), printable(str(out)))
-    _write_new({out: text})
+    out.write_text(text, encoding="utf-8")
     return machine
 
 
@@ -262,7 +239,8 @@ def write_units(
         del files[folder / PREFECT_UNIT]
     _refuse_existing(files)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_new(files)
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
     return tuple(files)
 
 
@@ -277,9 +255,3 @@ def _refuse_existing(paths: Iterable[Path]) -> None:
         if path.exists():
             do = "remove it, or choose another name"
             raise InputError(printable(str(path)), "a file that exists", "a new file", do)
-
-
-def _write_new(texts: Mapping[Path, str]) -> None:
-    for path, text in texts.items():
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)

@@ -1,15 +1,17 @@
 """Metrics of a folder of published tables (age, rows, jobs set aside, coverage, the last run) as OpenMetrics text.
 
 Prometheus and node_exporter's textfile collector read it. Every metric is a gauge: node_exporter reads the older text
-format, which has no state sets and other counters. Sources: OpenMetrics 1.0 (unit and name, order of the lines,
-escapes, # EOF); Prometheus text format 0.0.4.
+format, which has no state sets and other counters. prometheus_client writes the text.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+from prometheus_client import Metric
+from prometheus_client.openmetrics.exposition import generate_latest
 
 from flows.services.published.published_folder import read_columns
 from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
@@ -22,44 +24,25 @@ from pipeline.publish.manifest import read_manifest
 from pipeline.publish.versions import blocked_versions, stored_versions
 from pipeline.tables import JOBS
 
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _LABEL_CHARS = 200
 Labels = Mapping[str, str]
-
-
-def metrics_text(metrics: Iterable[Sequence[str]]) -> str:
-    """The lines of some metrics as OpenMetrics text, in the given order."""
-    return "\n".join([*(line for lines in metrics for line in lines), "# EOF", ""])
-
-
-def gauge(site: Labels, name: str, text: str, values: "Values", unit: str = "") -> list[str]:
-    """The lines of a metric of the site: of one value, or of several with labels of their own. Its unit ends its name.
-
-    None is unknown, and is not written; a metric without a known value has no lines.
-    """
-    full = f"walltime_{name}_{unit}" if unit else f"walltime_{name}"
-    several = values if isinstance(values, Iterable) else [({}, values)]
-    lines = [f"{full}{_labels({**site, **own})} {_number(value)}" for own, value in several if value is not None]
-    units = [f"# UNIT {full} {unit}"] if unit else []
-    return [f"# TYPE {full} gauge", *units, f"# HELP {full} {_escaped(text)}", *lines] if lines else []
-
-
-def _labels(labels: Labels) -> str:
-    pairs = ",".join(f'{name}="{_escaped(printable(str(value), _LABEL_CHARS))}"' for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escaped(text: str) -> str:
-    return text.translate(_ESCAPES)
-
-
-def _number(value: float) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    return str(value)
-
-
 Values = Iterable[tuple[Labels, float | None]] | float | None
+
+
+def metrics_text(metrics: Iterable[Metric]) -> str:
+    """Those metrics that have a value as OpenMetrics text, in the given order."""
+    known = [one for one in metrics if one.samples]
+    return str(generate_latest(SimpleNamespace(collect=lambda: known)), "utf-8")  # type: ignore[no-untyped-call]
+
+
+def gauge(site: Labels, name: str, text: str, values: Values, unit: str = "") -> Metric:
+    """A metric of the site: of one value, or of several with labels of their own; None is unknown, and is left out."""
+    found = Metric(f"walltime_{name}", text, "gauge", unit)
+    for own, value in values if isinstance(values, Iterable) else [({}, values)]:
+        if value is not None:
+            labels = {label: printable(str(one), _LABEL_CHARS) for label, one in {**site, **own}.items()}
+            found.add_sample(found.name, labels, value)
+    return found
 
 
 def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> str:
@@ -71,33 +54,48 @@ def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> s
     last, manifest = last or read_last_run(folder), None
     with nullcontext() if last is None else suppress(InputError):
         manifest = read_manifest(folder)
-    found: dict[str, Values] = {}
-    if manifest is not None:
-        found |= _of_tables(manifest, now_s) | _of_jobs(manifest) | _of_starts(folder)
-    if last is not None:
-        found |= _of_run(last)
     blocked = blocked_versions(folder)
-    found |= {
+    found: dict[str, Values] = {
         "blocked_versions": len(blocked), "versions": len(stored_versions(folder)),
         "blocked_newest_timestamp": max((created_s for created_s, _ in blocked), default=None),
     }  # fmt: skip
+    if manifest is not None:
+        entries = [({"table": name}, entry) for name, entry in sorted(manifest.tables.items())]
+        found |= {
+            "published": [({"version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code}, 1)],
+            "tables_created_timestamp": manifest.created_s,
+            "tables_age": int(now_s) - manifest.created_s,
+            "newest_job_timestamp": manifest.data_newest_end_s,
+            "table_rows": [(own, entry.rows) for own, entry in entries],
+            "table_size": [(own, entry.bytes) for own, entry in entries],
+            **_of_jobs(manifest),
+        }
+        # None where no round of the guard has answered a job that has started since.
+        errors = start_errors(folder)
+        shares = {"q10": 0.1, "q50": 0.5, "q80": 0.8, "q95": 0.95} if errors else {}
+        found |= {
+            "starts_coverage": [({"figure": one}, errors[one]) for one in shares],
+            "starts_coverage_nominal": [({"figure": one}, share) for one, share in shares.items()],
+            "starts_median_error": errors.get("median_error_s"),
+            "starts_scored": errors.get("n_started"),
+        }
+    if last is not None:
+        steps = [({"step": name}, step) for name, step in last.steps.items()]
+        found |= {
+            "last_run_state": [({"state": str(state)}, int(state == last.state)) for state in RunState],
+            "last_run_exit_reason": [({"reason": str(one)}, int(one == last.reason)) for one in Reason],
+            "last_run_exit_code": last.exit_code,
+            "last_run_began_timestamp": last.began_s,
+            "last_run_ended_timestamp": last.ended_s,
+            "last_run_duration": None if last.ended_s is None else max(0.0, last.ended_s - last.began_s),
+            "step_duration": [(own, step.seconds) for own, step in steps],
+            "step_rows": [(own, step.rows) for own, step in steps],
+            "step_reused": [(own, int(step.is_reused)) for own, step in steps],
+        }
     site = {"site": printable(manifest.site if manifest else last.site if last else "")}
     declared = Path(__file__).with_name("metrics.tsv").read_text(encoding="utf-8").splitlines()[1:]
     named = (line.split("\t") for line in declared)
     return metrics_text(gauge(site, name, text, found.get(name), unit) for name, unit, text in named)
-
-
-def _of_tables(manifest: Manifest, now_s: float) -> dict[str, Values]:
-    code = {"version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code}
-    entries = [({"table": name}, entry) for name, entry in sorted(manifest.tables.items())]
-    return {
-        "published": [(code, 1)],
-        "tables_created_timestamp": manifest.created_s,
-        "tables_age": int(now_s) - manifest.created_s,
-        "newest_job_timestamp": manifest.data_newest_end_s,
-        "table_rows": [(own, entry.rows) for own, entry in entries],
-        "table_size": [(own, entry.bytes) for own, entry in entries],
-    }
 
 
 def _of_jobs(manifest: Manifest) -> dict[str, Values]:
@@ -126,30 +124,3 @@ def _of_jobs(manifest: Manifest) -> dict[str, Values]:
         columns = {"planned_jobs": "n_planned", "raised_jobs": "n_raised", "jobs_ended_by_limit": "n_ended"}
         found |= {metric: sum(row[column] for row in weeks) for metric, column in columns.items()}
     return found
-
-
-def _of_starts(folder: Path) -> dict[str, Values]:
-    """How well expected starts held; none where no round of the guard has answered a job that has started since."""
-    errors = start_errors(folder)
-    shares = {"q10": 0.1, "q50": 0.5, "q80": 0.8, "q95": 0.95} if errors else {}
-    return {
-        "starts_coverage": [({"figure": one}, errors[one]) for one in shares],
-        "starts_coverage_nominal": [({"figure": one}, share) for one, share in shares.items()],
-        "starts_median_error": errors.get("median_error_s"),
-        "starts_scored": errors.get("n_started"),
-    }
-
-
-def _of_run(last: LastRun) -> dict[str, Values]:
-    steps = [({"step": name}, step) for name, step in last.steps.items()]
-    return {
-        "last_run_state": [({"state": str(state)}, int(state == last.state)) for state in RunState],
-        "last_run_exit_reason": [({"reason": str(one)}, int(one == last.reason)) for one in Reason],
-        "last_run_exit_code": last.exit_code,
-        "last_run_began_timestamp": last.began_s,
-        "last_run_ended_timestamp": last.ended_s,
-        "last_run_duration": None if last.ended_s is None else max(0.0, last.ended_s - last.began_s),
-        "step_duration": [(own, step.seconds) for own, step in steps],
-        "step_rows": [(own, step.rows) for own, step in steps],
-        "step_reused": [(own, int(step.is_reused)) for own, step in steps],
-    }

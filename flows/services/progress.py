@@ -12,9 +12,9 @@ from pipeline.report import Report
 State = Literal["started", "done", "reused"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StageEvent:
-    """A stage started or ended; the report is set once it is done."""
+    """A stage started or ended; whoever runs it sets the report before it is done."""
 
     stage: str
     state: State
@@ -37,20 +37,14 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.reset(token)
 
 
-@dataclass(slots=True)
-class Stage:
-    """A running stage; set `report` before it ends."""
-
-    report: Report | None = None
-
-
 @contextmanager
-def running_stage(name: str) -> Iterator[Stage]:
-    """Notify whoever listens that a stage starts and, unless it raises, that it is done."""
+def running_stage(name: str) -> Iterator[StageEvent]:
+    """Notify whoever listens that a stage starts and, unless it raises, that it is done; yields the latter event."""
     notify(StageEvent(name, "started"))
-    stage, began = Stage(), time.monotonic()
-    yield stage
-    notify(StageEvent(name, "done", time.monotonic() - began, stage.report))
+    done, began = StageEvent(name, "done"), time.monotonic()
+    yield done
+    done.seconds = time.monotonic() - began
+    notify(done)
 
 
 def notify(event: StageEvent) -> None:

@@ -1,6 +1,6 @@
 """What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from flows.services.quantities import chosen_names, words
 from flows.services.run.prepare import settings_and_logs
 from pipeline.arrays import DAY_S, Floats, category_codes, floats
 from pipeline.errors import InputError, printable
-from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.methods import method_with_settings
 from pipeline.limits.soft import rules_of
@@ -53,10 +52,6 @@ class ReplayTask:
         return 2 + self.has_estimates
 
 
-Estimate = Callable[[History, ReplayTask, int], dict[str, Floats]]
-"""Quantiles by method, as `quantiles` gives them."""
-
-
 def chosen_cases(policies: str, estimates: str) -> tuple[Case, ...]:
     """The cases of the command's options; `soft` is every soft case. InputError for an unknown name."""
     named = {policy_name(policy): policy for policy in Policy}
@@ -89,18 +84,13 @@ def run_replay(task: ReplayTask) -> ReplayResult:
     return ReplayResult(subject, table, capacity_from, "nodes" if task.whole_nodes else "processors")
 
 
-def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subject, str]:
-    """The log as it is replayed, with the estimates that its cases need, and where its capacity comes from.
-
-    `estimate` stands in for `quantiles`, for a caller that has stored what that found.
-    """
+def subject_of(task: ReplayTask) -> tuple[Subject, str]:
+    """The log as it is replayed, with the estimates that its cases need, and where its capacity comes from."""
     flagged, report = flagged_jobs(task.paths, task.settings, task.log)
-    return subject_of_jobs(task, flagged, report.facts.get("max_procs"), estimate)
+    return subject_of_jobs(task, flagged, report.facts.get("max_procs"))
 
 
-def subject_of_jobs(
-    task: ReplayTask, flagged: pa.Table, header: object = None, estimate: Estimate | None = None
-) -> tuple[Subject, str]:
+def subject_of_jobs(task: ReplayTask, flagged: pa.Table, header: object = None) -> tuple[Subject, str]:
     """The same for flagged jobs in memory; `header` is the size of the machine that the log states."""
     name = printable(task.log, 40)
     past = past_of(flagged, task.settings)
@@ -117,7 +107,13 @@ def subject_of_jobs(
         found = f"{flagged.num_rows} jobs, none to replay"
         raise InputError(name, found, "jobs with a submit, a runtime and processors")
     score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
-    estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
+    # By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served.
+    estimates_s = dict[str, Floats]()
+    if task.has_estimates:
+        with running_stage(f"{name}: {METHOD}"):
+            answers = method_with_settings(METHOD, task.settings)(replace(past, stale_s=DAY_S))
+        estimates_s[METHOD] = np.full((flagged.num_rows, answers.shape[1]), np.nan)
+        estimates_s[METHOD][past.row] = answers
     since_s = -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days
     subject = Subject(
         task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, since_s,
@@ -125,17 +121,6 @@ def subject_of_jobs(
         rules_of(export.quantile, export.over_time_limit_min),
     )  # fmt: skip
     return subject, capacity_from
-
-
-def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
-    """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
-    if not task.has_estimates:
-        return {}
-    with running_stage(f"{printable(task.log, 40)}: {METHOD}"):
-        answers = method_with_settings(METHOD, task.settings)(replace(past, stale_s=DAY_S))
-    found = np.full((n_rows, answers.shape[1]), np.nan)
-    found[past.row] = answers
-    return {METHOD: found}
 
 
 def machine_size(given: int | None, site: object, header: object, where: str) -> tuple[int, str]:

@@ -15,10 +15,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
-from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.metrics import folder_metrics
+from flows.services.files.os_errors import os_failure
 from flows.services.progress import StageEvent, listening
 from flows.services.run.run_record import (
     RUNNING,
@@ -36,7 +35,6 @@ from pipeline.publish.store import Announce, RunInProgressError
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 
-LogFormat = Literal["text", "json"]
 _SENTENCE_CHARS = 2_000
 _KEYS = ("step", "state", "seconds", "rows", "kept", "unit", "reason", "exit_code", "message")
 """Keys that are null in events that have nothing to say about them."""
@@ -47,7 +45,8 @@ class RunLog:
     """Where a run's events go. `is_quiet`: only warnings and failures; `site`, `run_id`: empty until they are known."""
 
     stream: TextIO
-    log_format: LogFormat = "text"
+    is_json: bool = False
+    """Whether events are JSON lines."""
     is_quiet: bool = False
     waits: bool = False
     """Whether the run waits for one that publishes to the same folder, instead of ending at once."""
@@ -56,28 +55,51 @@ class RunLog:
     run_id: str = ""
     is_anonymous: bool = False
     has_ended: bool = False
+    run: LastRun | None = None
+    """The record of the run that is followed; None: no run is."""
 
-    @property
-    def is_json(self) -> bool:
-        """Whether events are JSON lines."""
-        return self.log_format == "json"
+    @contextmanager
+    def running(self, work: Path) -> Iterator[None]:
+        """The run inside has a record in its locked work folder; a killed run before it is settled first."""
+        settle_killed(work.parent)
+        self._record(work)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                (work / RUNNING).unlink()
 
-    def started(self) -> None:
-        """The logs of the run are known, and its steps begin."""
+    def begin(self, work: Path, run_id: str) -> None:
+        """The steps begin: the logs are known, and by them the run's id."""
+        self.run_id = run_id
+        if self.run is not None:
+            self.run = replace(self.run, run_id=run_id)
+        self._record(work)
         self._event("run_started")
 
+    def _record(self, work: Path) -> None:
+        if self.run is not None:
+            write_run(work / RUNNING, self.run)
+
     def stage(self, event: StageEvent) -> None:
-        """A step began or ended."""
+        """A step began or ended; what it took is kept in the record."""
         if event.state == "started":
             self._event("step_started", step=event.stage)
             return
-        counts: dict[str, Any] = {}
+        counts: dict[str, Any] = {"rows": None}
         if event.report is not None:
             counts = {"rows": event.report.seen.rows, "kept": event.report.kept.rows, "unit": event.report.unit}
+        if self.run is not None:
+            self.run.steps[event.stage] = StepFacts(event.seconds, counts["rows"], event.state == "reused")
         self._event("step_ended", step=event.stage, state=event.state, seconds=round(event.seconds, 6), **counts)
 
     def warn(self, sentence: str) -> None:
-        """Say something that does not end the run."""
+        """Say something that does not end the run, and keep it in the record."""
+        self._say(sentence)
+        if self.run is not None:
+            self.run = replace(self.run, warnings=(*self.run.warnings, sentence))
+
+    def _say(self, sentence: str) -> None:
         if self.is_json:
             self._event("warning", "warning", message=printable(sentence, _SENTENCE_CHARS))
         else:
@@ -91,7 +113,7 @@ class RunLog:
     def waiting(self, sentence: str) -> None:
         """The run waits for another one; the sentence names the user of that one's process."""
         hides = self.is_json and self.is_anonymous
-        self.warn("waiting for another run, which publishes to the same folder." if hides else sentence)
+        self._say("waiting for another run, which publishes to the same folder." if hides else sentence)
 
     def ended(self, seconds: float | None, error: BaseException | None) -> None:
         """The run ended, with an error or without; a text log leaves the sentence to the command."""
@@ -124,39 +146,6 @@ class RunLog:
             self.stream.flush()
 
 
-@dataclass(slots=True)
-class RecordedRun:
-    """A run that is followed; `running` is to be entered with the lock of its work folder."""
-
-    log: RunLog
-    run: LastRun
-
-    @contextmanager
-    def running(self, work: Path, run_id: str) -> Iterator[None]:
-        """The steps of the run, with a record in its work folder for as long as they run."""
-        self.run, self.log.run_id = replace(self.run, run_id=run_id), run_id
-        settle_killed(work.parent)
-        write_run(work / RUNNING, self.run)
-        self.log.started()
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                (work / RUNNING).unlink()
-
-    def warn(self, sentence: str) -> None:
-        """Log something that does not end the run, and keep it in the record."""
-        self.log.warn(sentence)
-        self.run = replace(self.run, warnings=(*self.run.warnings, sentence))
-
-    def follow(self, event: StageEvent) -> None:
-        """Write the event to the log, and keep what an ended step took."""
-        self.log.stage(event)
-        if event.state != "started":
-            rows = event.report.seen.rows if event.report else None
-            self.run.steps[event.stage] = StepFacts(event.seconds, rows, event.state == "reused")
-
-
 run_log: ContextVar[RunLog | None] = ContextVar("run_log", default=None)
 
 
@@ -171,39 +160,37 @@ def logging_to(log: RunLog) -> Iterator[RunLog]:
 
 
 @contextmanager
-def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RecordedRun]:
+def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
     """Follow the run inside: write its events, and at its end its record and its metrics, however it ends.
 
     A run that does not begin because another one is in progress leaves the other one's record alone.
     """
-    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format)
+    log = run_log.get() or RunLog(sys.stderr, settings.run.log_format == "json")
     log.site, log.is_anonymous = settings.site.name, settings.site.anonymise
     now_s, me = float(time.time()), os.getpid()
-    started = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, me, {}, (), flow_run)
-    found, began = RecordedRun(log, started), time.monotonic()
-    failure: BaseException | None = None
+    log.run = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, me, {}, (), flow_run)
+    began, failure = time.monotonic(), None
     try:
-        with listening(found.follow):
-            yield found
+        with listening(log.stage):
+            yield log
     except BaseException as error:
         failure = error
         raise
     finally:
         if not isinstance(failure, RunInProgressError):
-            ended = found.run.with_end(failure, float(time.time()))
+            ended = log.run.with_end(failure, float(time.time()))
             write_ended(Path(settings.output_dir), ended)
-            _write_metrics(settings, ended, log)
+            if settings.run.metrics_file is not None:
+                _write_metrics(Path(settings.run.metrics_file), Path(settings.output_dir), ended, log)
         log.ended(time.monotonic() - began, failure)
 
 
-def _write_metrics(settings: RunSettings, run: LastRun, log: RunLog) -> None:
+def _write_metrics(path: Path, folder: Path, run: LastRun, log: RunLog) -> None:
     """Write the file of metrics that the settings name. Whatever fails is a warning: the tables are there."""
-    if settings.run.metrics_file is None:
-        return
-    path = Path(settings.run.metrics_file)
     try:
-        with naming_path(path):
-            write_text(path, folder_metrics(Path(settings.output_dir), time.time(), run))
+        from flows.services.metrics import folder_metrics  # noqa: PLC0415  (most runs write none)
+
+        write_text(path, folder_metrics(folder, time.time(), run))
     except OSError as error:
         log.warn(f"the metrics were not written: {os_failure(error)}")
     except Exception as error:

@@ -18,22 +18,22 @@ is read as JSON.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from flows.services.quantities import kibibytes
-from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
 from pipeline.ingest.live import run
-from pipeline.ingest.slurm_texts import asked_s_of, has_opted_out, set_s_of
+from pipeline.ingest.slurm_texts import asked_s_of, gpu_type, gpus_of, has_opted_out, set_s_of
 from pipeline.limits.plan import Change, PendingJob, Reservation
 
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
 
-T = TypeVar("T")
+Environment = Mapping[str, str]
 _DO = "check that it works in a terminal"
 _KIB_PER_MIB = 1024.0
 
@@ -46,13 +46,14 @@ class Node(NamedTuple):
     procs: int
     is_up: bool
     """Whether jobs may start on it."""
+    partition_limits: str = ""
+    """The time limits of jobs in its partition, and its GPUs, where the scheduler says so beside its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
     """How the jobs and nodes of a scheduler are read."""
 
-    name: str
     ask: Sequence[str]
     """The program and its arguments that list jobs as JSON."""
     jobs_of: Callable[[str], list[PendingJob]]
@@ -60,11 +61,8 @@ class Scheduler:
     ask_nodes: Sequence[str]
     """The same of nodes."""
     nodes_of: Callable[[str], list[Node]]
-    ask_limits: Sequence[str]
-    """The same of the time limits of partitions or queues, a sentence each."""
-    limits_of: Callable[[str], list[str]]
 
-    def queued(self, environment: Mapping[str, str]) -> list[PendingJob]:
+    def queued(self, environment: Environment) -> list[PendingJob]:
         """The jobs of all users that wait or run; InputError where the program fails or writes no list of jobs."""
         return self.jobs_in(_said(self.ask, environment), self.ask[0])
 
@@ -76,31 +74,27 @@ class Scheduler:
             found = f"no list of jobs ('{printable(said[:60])}')"
             raise InputError(where, found, "JSON with a list of jobs", _DO) from None
 
-    def nodes(self, environment: Mapping[str, str]) -> list[Node]:
+    def nodes(self, environment: Environment) -> list[Node]:
         """The nodes; none where the scheduler's program fails or says something else: then a queue is simulated on the
         processors that past jobs held at most."""
-        return _if_said(self.ask_nodes, self.nodes_of, environment)
-
-    def limits(self, environment: Mapping[str, str]) -> list[str]:
-        """A sentence on the time limits of each partition or queue; none likewise."""
-        return _if_said(self.ask_limits, self.limits_of, environment)
-
-
-def _if_said(command: Sequence[str], parse: Callable[[str], list[T]], environment: Mapping[str, str]) -> list[T]:
-    try:
-        return parse(_said(command, environment))
-    except (InputError, ValueError, KeyError, TypeError, AttributeError):
-        return []
+        try:
+            return self.nodes_of(_said(self.ask_nodes, environment))
+        except (InputError, ValueError, KeyError, TypeError, AttributeError):
+            return []
 
 
-def _said(command: Sequence[str], environment: Mapping[str, str]) -> str:
+def _said(command: Sequence[str], environment: Environment) -> str:
     """What a scheduler's program prints; InputError where it fails.
 
     Filters of the caller's environment must not hide jobs, no id may be shortened, and times are in UTC.
     """
     known = {name: value for name, value in environment.items() if not name.startswith(("SQUEUE_", "SINFO_"))}
     pinned = {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-    return run(command, known | pinned, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+    try:
+        return run(command, known | pinned, PROGRAM_TIMEOUT_S, "").decode("utf-8", "replace")
+    except InputError as error:
+        do = f"see whether `{' '.join(command[:4])}` works in a terminal"
+        raise InputError(command[0], f"no answer from the scheduler ({error.found})", "one", do) from None
 
 
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]{0,2000}")
@@ -123,10 +117,12 @@ def _slurm_job(said: Mapping[str, Any]) -> PendingJob:
     # The limit asked for is that of our comment where the present limit is one that we set or raised.
     if asked_s is None or set_s is None or planned_s is None or not set_s <= planned_s <= asked_s:
         asked_s = planned_s
+    resources = job.get("tres_req_str") or ""
     values = {
         "user": job.get("user_name"), "user_group": job.get("group_name"), "account": job.get("account"),
         "queue": job.get("partition"), "qos": job.get("qos"), "job_name": job.get("name"), "procs": procs or None,
-        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), **_slurm_gpus(job),
+        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs),
+        "gpus": gpus_of(resources) or 0, "gpu_type": gpu_type(resources) or None,
     }  # fmt: skip
     waits, reason = "PENDING" in _listed(job.get("job_state")), job.get("state_reason") or ""
     return PendingJob(
@@ -171,22 +167,14 @@ def _node_names(listed: str) -> tuple[str, ...]:
 
 
 def _slurm_nodes(said: str) -> list[Node]:
-    """Of lines NAME|PARTITION|STATE|PROCESSORS; a mark behind the state says that a node does not answer, or the like.
-
-    A node whose power is saved starts jobs, too.
+    """Of lines NAME|PARTITION|STATE|PROCESSORS|DEFAULT|MOST|GRES; a mark behind the state says that a node does not
+    answer, or the like. A node whose power is saved starts jobs, too.
     """
-    rows = [line.split("|") for line in said.splitlines()]
-    up = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}
-    return [Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up) for name, partition, state, procs in rows]
-
-
-def _slurm_limits(said: str) -> list[str]:
-    """Of lines PARTITION|DEFAULT|MOST|GRES; a partition has a line for each kind of nodes."""
-    found: dict[str, list[str]] = {}
-    for partition, default, most, gres in re.findall(r"(?m)^(.*)\|(.*)\|(.*)\|(.*)$", said):
-        told = found.setdefault(partition, [f"default limit {default}, at most {most}"])
-        told += [gres] if gres not in ("(null)", "", *told) else []
-    return [f"partition {name}: {', '.join(told)}" for name, told in found.items()]
+    up, found = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}, []
+    for name, partition, state, procs, default, most, gres in (line.split("|") for line in said.splitlines()):
+        limits = f"default limit {default}, at most {most}{'' if gres == '(null)' else f', {gres}'}"
+        found.append(Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up, limits))
+    return found
 
 
 def _slurm_fault(job: Mapping[str, Any], comment: str) -> str:
@@ -245,18 +233,11 @@ def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | No
     return per_node * _KIB_PER_MIB * (job.get("node_count") or 1.0) / procs if per_node and procs else None
 
 
-def _slurm_gpus(job: Mapping[str, Any]) -> dict[str, Value]:
-    """GPUs asked for, of all types together, and the first type that is named."""
-    asked = job.get("tres_req_str") or ""
-    total, typed = re.search(r"(?:^|,)gres/gpu=(\d+)", asked), re.search(r"(?:^|,)gres/gpu:([A-Za-z][\w.-]*)=", asked)
-    return {"gpus": int(total[1]) if total else 0, "gpu_type": typed[1] if typed else None}
-
-
 def _listed(value: Any) -> Sequence[str]:
     return [value] if isinstance(value, str) else value or []
 
 
-def change_limits(changes: Sequence[Change], environment: Mapping[str, str]) -> str:
+def change_limits(changes: Sequence[Change], environment: Environment) -> str:
     """Change limits; what scontrol complained of, which may be of one job alone.
 
     Limits alone are changed by one scontrol that reads an update a line: milliseconds a job. It keeps quotes of its
@@ -285,7 +266,7 @@ def _minutes(change: Change) -> int:
     return round(change.to_s / 60)
 
 
-def limits_s(environment: Mapping[str, str]) -> dict[str, float]:
+def limits_s(environment: Environment) -> dict[str, float]:
     """The limits (s) of the jobs that wait or run, by their ids; infinite where there is none.
 
     A tenth of the time that squeue takes to say all of a job. InputError where it fails.
@@ -293,9 +274,8 @@ def limits_s(environment: Mapping[str, str]) -> dict[str, float]:
     found = dict[str, float]()
     for line in _said(("squeue", "--all", "--noheader", "--format=%i %l"), environment).splitlines():
         job_id, _, limit = line.partition(" ")
-        known = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit.strip())
-        days, hours, minutes, seconds = (int(part or 0) for part in known.groups()) if known else (0, 0, 0, math.inf)
-        found[re.sub(r"%\d+", "", job_id)] = 86_400.0 * days + 3600 * hours + 60 * minutes + seconds
+        limit_s = _time_s(limit.strip())
+        found[re.sub(r"%\d+", "", job_id)] = math.inf if limit_s is None else limit_s
     return found
 
 
@@ -312,7 +292,7 @@ class Controller(NamedTuple):
     """The name of the cluster; empty likewise."""
 
 
-def controller(environment: Mapping[str, str]) -> Controller:
+def controller(environment: Environment) -> Controller:
     """What `scontrol show config` says; InputError where it fails, as while slurmctld is away."""
     said = _said(("scontrol", "show", "config"), environment)
     values = dict(re.findall(r"(?m)^(\w+) *= *(\S+)", said))
@@ -323,7 +303,7 @@ def controller(environment: Mapping[str, str]) -> Controller:
     return Controller(clock_s, over_s, values.get("SLURM_CONF", ""), values.get("ClusterName", ""))
 
 
-def reservations(environment: Mapping[str, str]) -> list[Reservation]:
+def reservations(environment: Environment) -> list[Reservation]:
     """The reservations of Slurm, present and to come; InputError where scontrol fails."""
     said = _said(("scontrol", "show", "reservation", "--oneliner"), environment)
     rows = re.findall(r"(?m)^ReservationName=.*? StartTime=(\S+) EndTime=(\S+) .*?\bNodes=(\S+)", said)
@@ -334,7 +314,7 @@ def _utc_s(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
-def signalling(raw_ids: Sequence[int], environment: Mapping[str, str]) -> dict[int, bool]:
+def signalling(raw_ids: Sequence[int], environment: Environment) -> dict[int, bool]:
     """Of the jobs that sacct knows whether their submit lines ask for a signal; squeue has no such line before 23.11.
 
     A submit line may hold anything, also what looks like a row: then the job that it names keeps its request.
@@ -349,49 +329,31 @@ def signalling(raw_ids: Sequence[int], environment: Mapping[str, str]) -> dict[i
     return found
 
 
-_STEP = 4
-_JOBS = '    "Jobs":{'
-_LINE = re.compile(r'( *)"(.*?)":(.*?),?')
+_FIELD = re.compile(r'(?m)^( {8}| {12}| {16})"(.*?)":(.*?),?$')
+"""A key of qstat's JSON: the id of a job, an attribute of it, or what stands inside an attribute."""
 _STATES = ("Q", "H", "W", "R", "S")
-_NO_PROJECT = "_pbs_project_default"
 
 
 def _pbs_jobs(said: str) -> list[PendingJob]:
-    """The jobs that wait, are held or run, arrays without a started task included."""
-    # A job's attributes stand behind its id.
-    return [_pbs_job(name, job) for name, job in list(_described(said)) if job.get("job_state") in _STATES]
+    """The jobs that wait, are held or run, arrays without a started task included; ValueError for other output.
 
-
-def _described(said: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Job ids with attributes, numbers as texts, of nested ones those of Resource_List; ValueError for other output."""
-    lines = said.split("\n")
-    if _JOBS in lines:
-        yield from _described_by_lines(lines[lines.index(_JOBS) + 1 :])
-        return
-    whole = json.loads(said, parse_int=str, parse_float=str, parse_constant=str)
-    if not isinstance(whole, dict) or "pbs_version" not in whole:
-        raise ValueError("no output of qstat")
-    yield from whole.get("Jobs", {}).items()
-
-
-def _described_by_lines(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    job: dict[str, Any] = {}
-    inner = ""
-    for line in lines:
-        found = _LINE.fullmatch(line)
-        if found is None:
-            continue
-        depth, key, value = len(found[1]) // _STEP, found[2], found[3]
-        if depth == 1:
-            return
-        if depth == 2:
-            job = {}
-            yield key, job
-        elif depth == 3:
-            inner = key if value == "{" else ""
-            job[key] = {} if inner else _unquoted(value)
-        elif depth == 4 and inner == "Resource_List":
-            job[inner][key] = _unquoted(value)
+    Attributes are found by the indentation of each line, numbers as texts.
+    """
+    of_jobs = said.partition('\n    "Jobs":{\n')[2].partition('\n    "')[0]
+    jobs, job, inner = dict[str, dict[str, Any]](), dict[str, Any](), dict[str, Any]()
+    for indent, key, value in _FIELD.findall(of_jobs):
+        if len(indent) == 8:
+            job = jobs[key] = {}
+        elif value == "{":
+            inner = job[key] = {}
+        else:
+            (job if len(indent) == 12 else inner)[key] = _unquoted(value)
+    if not of_jobs:
+        whole = json.loads(said, parse_int=str, parse_float=str, parse_constant=str)
+        if not isinstance(whole, dict) or "pbs_version" not in whole:
+            raise ValueError("no output of qstat")
+        jobs = whole.get("Jobs", {})
+    return [_pbs_job(name, one) for name, one in jobs.items() if one.get("job_state") in _STATES]
 
 
 def _unquoted(value: str) -> str:
@@ -409,14 +371,16 @@ def _pbs_job(name: str, said: Mapping[str, Any]) -> PendingJob:
     asked: Mapping[str, Any] = job.get("Resource_List") or {}
     walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
     procs, gpus = (int(asked[one]) if str(asked.get(one, "")).isdecimal() else 0 for one in ("ncpus", "ngpus"))
-    memory_kib, project = _pbs_memory_kib(asked.get("mem")), job.get("project")
+    memory_kib, project = 0.0, job.get("project")
+    with suppress(InputError):
+        memory_kib = kibibytes(str(asked.get("mem")), "mem")
     values = {
         "user": job.get("euser") or (job.get("Job_Owner") or "").partition("@")[0] or None,
         "user_group": job.get("egroup"),
         # The account charged, else the project, as in JOBS.
-        "account": job.get("Account_Name") or (None if project == _NO_PROJECT else project),
+        "account": job.get("Account_Name") or (None if project == "_pbs_project_default" else project),
         "queue": job.get("queue"), "job_name": job.get("Job_Name"), "procs": procs or None, "gpus": gpus,
-        "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
+        "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs or None if procs else None,
     }  # fmt: skip
     state = str(job.get("job_state"))
     # The job that others wait for has `before:` and their ids.
@@ -450,50 +414,20 @@ def _pbs_nodes(said: str) -> list[Node]:
     return found
 
 
-def _pbs_limits(said: str) -> list[str]:
-    found = []
-    for name, queue in json.loads(said)["Queue"].items():
-        default, most = (queue.get(f"resources_{kind}", {}).get("walltime") for kind in ("default", "max"))
-        if default or most:
-            found.append(f"queue {name}: default limit {default or 'none'}, at most {most or 'any'}")
-    return found
+_TIME = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)", re.ASCII)
 
 
 def _time_s(value: Any) -> float | None:
-    """Seconds of HH:MM:SS, MM:SS or a number."""
-    parts = str(value).split(":")
-    if not all(part.isdecimal() and part.isascii() for part in parts) or len(parts) > 3:
+    """Seconds of [D-]HH:MM:SS, MM:SS or a number; None of other texts, as UNLIMITED."""
+    known = _TIME.fullmatch(str(value))
+    if known is None:
         return None
-    found = 0.0
-    for part in parts:
-        found = 60.0 * found + int(part)
-    return found
+    days, hours, minutes, seconds = (int(part or 0) for part in known.groups())
+    return 86_400.0 * days + 3600 * hours + 60 * minutes + seconds
 
 
-def _pbs_memory_kib(value: Any) -> float | None:
-    try:
-        return kibibytes(str(value), "mem")
-    except InputError:
-        return None
-
-
-SLURM = Scheduler(
-    name="slurm",
-    ask=("squeue", "--all", "--json"),
-    jobs_of=_slurm_jobs,
-    ask_nodes=("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c"),
-    nodes_of=_slurm_nodes,
-    ask_limits=("sinfo", "--all", "--noheader", "--format=%R|%L|%l|%G"),
-    limits_of=_slurm_limits,
-)
-OPENPBS = Scheduler(
-    name="pbs",
-    ask=("qstat", "-f", "-F", "json"),
-    jobs_of=_pbs_jobs,
-    ask_nodes=("pbsnodes", "-a", "-F", "json"),
-    nodes_of=_pbs_nodes,
-    ask_limits=("qstat", "-Q", "-f", "-F", "json"),
-    limits_of=_pbs_limits,
-)
-SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
+SINFO = ("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c|%L|%l|%G")
+SLURM = Scheduler(("squeue", "--all", "--json"), _slurm_jobs, SINFO, _slurm_nodes)
+OPENPBS = Scheduler(("qstat", "-f", "-F", "json"), _pbs_jobs, ("pbsnodes", "-a", "-F", "json"), _pbs_nodes)
+SCHEDULERS = {"slurm": SLURM, "pbs": OPENPBS}
 """Every scheduler by its name in the settings."""

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from flows.services.job_answers import Curve, LoadedState, as_ingested, curves_of, state_of
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
@@ -62,12 +64,7 @@ _TOLD_AT = re.compile(r'"(?:timestamp|last_update)"\s*:\s*(?:\{[^}]*"number"\s*:
 
 def queue_in(path: Path, scheduler: Scheduler, at_s: float | None) -> Now:
     """The queue in a file with a program's output, at a time or when it was written; InputError where it tells none."""
-    where = printable(str(path))
-    try:
-        said = path.read_text("utf-8", "replace")
-    except OSError as error:
-        found = f"a file that cannot be read ({error.strerror})"
-        raise InputError(where, found, "the output of squeue --json or qstat -f -F json") from None
+    where, said = printable(str(path)), path.read_text("utf-8", "replace")
     jobs, told_at = scheduler.jobs_in(said, where), _TOLD_AT.search(said)
     if at_s is None and told_at is None:
         raise InputError(where, "no time at which it was written", "one", "give it with --at")
@@ -161,17 +158,15 @@ def _pools(now: Now) -> waits.Pools | None:
     """Partitions of the queue's jobs that share a node share a pool; None where no node of them is known."""
     used = {one for job in now.jobs for one in str(job.values.get("queue")).split(",")}
     nodes = [node for node in now.nodes if node.partition in used or not node.partition]
-    pool = {node.partition: node.partition for node in nodes}
-    for name in {node.name for node in nodes}:
-        first, *others = [pool[node.partition] for node in nodes if node.name == name]
-        pool = {partition: first if one in others else one for partition, one in pool.items()}
-    if not pool:
+    if not nodes:
         return None
-    number = {name: nth for nth, name in enumerate(dict.fromkeys(pool.values()))}
-    of_node = {node.name: (number[pool[node.partition]], node.procs * node.is_up) for node in nodes}
-    pools, procs = zip(*of_node.values(), strict=True)
-    capacity = np.bincount(pools, procs, len(number)).astype(np.float64)
-    return waits.Pools({partition: number[one] for partition, one in pool.items()}, np.maximum(capacity, 1.0))
+    partitions, of_partition = np.unique([node.partition for node in nodes], return_inverse=True)
+    _, first, of_node = np.unique([node.name for node in nodes], return_index=True, return_inverse=True)
+    n = len(partitions)
+    edges = coo_array((np.ones(len(nodes)), (of_partition, n + of_node)), shape=(n + len(first), n + len(first)))
+    _, pool = connected_components(edges, directed=False)
+    capacity = np.bincount(pool[n:], [nodes[place].procs * nodes[place].is_up for place in first])
+    return waits.Pools(dict(zip(partitions.tolist(), pool[:n].tolist(), strict=True)), np.maximum(capacity, 1.0))
 
 
 def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:

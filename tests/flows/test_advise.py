@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.limits import as_csv, promise_of
-from flows.services.quantities import clock
+from flows.services.quantities import clock, share
 from pipeline.errors import InputError
 from pipeline.estimate.score import at_share
 from pipeline.storage import write_table
@@ -89,7 +88,7 @@ def test_a_request_that_is_short_already_has_no_advice_and_its_user_no_letter(
     ("options", "words"),
     [
         (("--promise", "ninety"), "a share from 50% to 99.9%"), (("--promise", "3%"), "a share from 50% to 99.9%"),
-        (("--by", "account", "--out", "JOBS"), "the path of a folder"),
+        (("--by", "account", "--out", "JOBS"), "is a file; walltime limits --help"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_sentence(jobs: Path, walltime: Walltime, options: tuple[str, ...], words: str) -> None:
@@ -114,11 +113,10 @@ def test_a_table_of_something_else_is_one_sentence(tmp_path: Path, walltime: Wal
 
 
 def test_promises_quantiles_and_clocks() -> None:
-    assert promise_of("97%") == promise_of(" .97 ") == 0.97
+    assert share("97%", "--promise") == share(" .97 ", "--promise") == 0.97
     with pytest.raises(InputError):
-        promise_of("nan")
+        share("nan", "--promise")
     quantiles_s = np.array([[10.0, 20.0, 30.0, 40.0, 100.0, 400.0]])
     assert at_share(quantiles_s, 0.97)[0] == pytest.approx((100.0 * 400.0) ** 0.5)
     assert at_share(quantiles_s, 0.999)[0] == pytest.approx(400.0)
     assert clock(3661.2) == "1:01:02"
-    assert as_csv(("a", "b"), [{"a": "+1", "b": 0.5}]) == "a,b\n'+1,0.5\n"

@@ -55,8 +55,8 @@ def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
     Program(bin_folder, "scontrol", "print('ClusterName             = fjord\\nSlurmctldPort = 6817')")
     Program(
         bin_folder, "sinfo",
-        "print('n1|long|idle|24\\nn1|fast|idle|24\\nn2|long|mixed|24\\ng1|gpu|idle|64' if '--Node' in sys.argv else "
-        "'long|8:00:00|7-00:00:00|(null)\\ngpu|1:00:00|1-00:00:00|gpu:a100:4')",
+        "print('n1|long|idle|24|8:00:00|7-00:00:00|(null)\\nn1|fast|idle|24|1:00|1:00|(null)\\n"
+        "n2|long|mixed|24|8:00:00|7-00:00:00|(null)\\ng1|gpu|idle|64|1:00:00|1-00:00:00|gpu:a100:4')",
     )  # fmt: skip
     initialise(tmp_path / "a.toml", None, None, environment_of(bin_folder), machine_of(tmp_path / "root"))
     settings = run_settings(tmp_path / "a.toml")
@@ -106,11 +106,12 @@ def test_pbs_home_is_asked_first(tmp_path: Path) -> None:
     assert f'folder = "{folder}"' in look(None, environment_of(), root).source
 
 
-@pytest.mark.parametrize("log", ["none.swf", "notes.txt"])
+@pytest.mark.parametrize("log", ["none.swf", "notes.txt", "empty.swf"])
 def test_a_log_that_cannot_be_read_is_one_sentence_and_no_config(walltime: Walltime, tmp_path: Path, log: str) -> None:
     (tmp_path / "notes.txt").write_text("bread\nmilk\n")
+    (tmp_path / "empty.swf").touch()
     shown = walltime("init", "--out", tmp_path / "a.toml", "--log", tmp_path / log)
-    assert shown.code == 2 and shown.err.count("\n") == 1
+    assert shown.code == 2 and shown.err.count("\n") == 1 and shown.err.count(" expected ") == 1, shown.err
     assert not (tmp_path / "a.toml").exists()
 
 

@@ -58,7 +58,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("nights")
     for n_jobs in (160, 250):
-        with (folder / f"{n_jobs}.log").open("w") as stream, logging_to(RunLog(stream, "json")):
+        with (folder / f"{n_jobs}.log").open("w") as stream, logging_to(RunLog(stream, is_json=True)):
             manifest = run_and_publish(str(config_of(folder, n_jobs)))
         shutil.copy(manifest, folder / f"{n_jobs}.json")
     return folder
@@ -241,7 +241,7 @@ def test_a_fault_in_the_metrics_does_not_end_the_run(
     def broken(*_: object) -> None:
         raise KeyError("rows")
 
-    monkeypatch.setattr("flows.services.run_log.folder_metrics", broken)
+    monkeypatch.setattr("flows.services.metrics.folder_metrics", broken)
     config = config_of(tmp_path, 5)
     (tmp_path / "dump.txt").unlink()
     found = events(walltime("run", config, "--plain").err)

@@ -286,8 +286,8 @@ def test_a_killed_run_is_reported_though_the_next_run_has_begun(tmp_path: Path) 
     settings = RunSettings.model_validate({"output_dir": str(out)})
     with recorded_run(settings) as run, work_folder(out) as work:
         write_run(work / RUNNING, replace(record("running", time.time() - 9), flow_run="killed"))
-        with run.running(work, "next"):
-            pass
+        with run.running(work):
+            run.begin(work, "next")
     assert [(one.state, one.flow_run) for one in unreported(out).values()] == [("killed", "killed"), ("succeeded", "")]
 
 

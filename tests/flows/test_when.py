@@ -28,7 +28,10 @@ Walltime = Callable[..., Outcome]
 NOW_S = 1_000_000
 OWN = ("--user", "ada", "--application", "solver")
 AT = ("--at", "1970-01-12T13:46:40")
-NODES = "\n".join(f"n{nth}|{'long' if nth < 3 else 'wide'}|{'idle' if nth else 'drained*'}|4" for nth in range(5))
+LIMITS = "8:00:00|7-00:00:00|(null)"
+NODES = "\n".join(
+    f"n{nth}|{'long' if nth < 3 else 'wide'}|{'idle' if nth else 'drained*'}|4|{LIMITS}" for nth in range(5)
+)
 
 
 def slurm_job(number: int, **changes: Any) -> dict[str, Any]:
@@ -172,6 +175,17 @@ def test_a_job_that_is_not_there_is_one_sentence(walltime: Walltime, out: Path, 
     squeue(waiting(3))
     shown = walltime("when", "--from", str(out), *AT, "--job", "77")
     assert shown.code != 0 and "found no job 77" in shown.err
+
+
+def test_a_scheduler_that_is_away_is_one_sentence(
+    walltime: Walltime, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    Program(tmp_path, "squeue", "sys.exit('slurm_load_jobs error: Unable to contact slurm controller')")
+    shown = walltime("when", "--from", str(out))
+    assert shown.code == 2 and shown.err.count("\n") == 1
+    assert "squeue: found no answer from the scheduler (exit code 1 and 'slurm_load_jobs error" in shown.err
+    assert "see whether `squeue --all --json` works in a terminal" in shown.err
 
 
 def test_an_empty_queue_is_said(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:

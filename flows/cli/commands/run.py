@@ -16,7 +16,6 @@ from flows.pages.blocks import Answer, Block, Column, Exact, Grid, between, colu
 from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
-    from flows.services.progress import StageEvent
     from flows.services.run_log import RunLog
     from pipeline.publish import Manifest
     from pipeline.settings import RunSettings
@@ -50,25 +49,29 @@ def run(
       walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster
       walltime run my-site.toml --plain --json
     """
-    from flows.services.progress import listening
+    from flows.services.run.prepare import listed_paths, run_settings
+    from flows.services.run.running import run_and_publish
     from flows.services.site_facts import summarize_version
     from pipeline.publish import load_manifest
 
     began = time.monotonic()
-    chosen = _run_log(config, log_format, verbose=verbose)
-    chosen.waits = wait
     arguments: dict[str, Any] = {"config": str(config), "logs": log or [], "site": site, "output_dir": out}
-    done: list[StageEvent] = []
     with (
-        _failures_in(chosen),
+        _following(config, log_format, waits=wait, verbose=verbose) as chosen,
         nullcontext() if chosen.is_json else _showing_steps(),
-        listening(done.append),
     ):
-        manifest = Path(_run(arguments, plain=plain, verbose=verbose))
+        if plain:
+            manifest = Path(run_and_publish(**arguments))
+        else:
+            settings = run_settings(config, site, out)
+            # This fails before Prefect's API is there, without asking sacct.
+            listed_paths(settings, config, log or [])
+            manifest = Path(_run_flow("run", settings, arguments, verbose=verbose))
     if is_quiet() and not json:
         return None
     # Where no step was done, nothing is new.
-    is_new = any(event.state == "done" and event.stage != "publish" for event in done)
+    steps = chosen.run.steps if chosen.run is not None else {}
+    is_new = any(not step.is_reused for name, step in steps.items() if name != "publish")
     published = load_manifest(manifest.parent)
     summary = summarize_version(published) | {
         "manifest": str(manifest), "output_dir": str(manifest.parent),
@@ -78,19 +81,6 @@ def run(
         "config": str(config), "nothing_new": not is_new,
     }  # fmt: skip
     return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
-
-
-def _run(arguments: dict[str, Any], *, plain: bool, verbose: bool) -> str:
-    from flows.services.run.prepare import listed_paths, run_settings
-    from flows.services.run.running import run_and_publish
-
-    if plain:
-        return str(run_and_publish(**arguments))
-    config = Path(arguments["config"])
-    settings = run_settings(config, arguments["site"], arguments["output_dir"])
-    # This fails before Prefect's API is there, without asking sacct.
-    listed_paths(settings, config, arguments["logs"])
-    return _run_flow("run", settings, arguments, verbose=verbose)
 
 
 def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], *, verbose: bool) -> str:
@@ -109,34 +99,28 @@ def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], 
         return str(run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name))
 
 
-def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog":
-    """The log of the run; where the config cannot be read, the run reports that."""
+@contextmanager
+def _following(config: Path, log_format: str | None, *, waits: bool, verbose: bool) -> Iterator["RunLog"]:
+    """The log of the run inside. With JSON lines a failure is one too, and ends the command here."""
     from flows.services.files.os_errors import config_settings
-    from flows.services.run_log import RunLog
+    from flows.services.run_log import RunLog, logging_to
     from pipeline.settings import RunSettings
 
     try:
         settings = config_settings(config)
     except (InputError, OSError):
+        # The run reports what is wrong with it.
         settings = RunSettings()
-    log = RunLog(sys.stderr, "json" if (log_format or settings.run.log_format) == "json" else "text", is_quiet())
-    log.is_anonymous = settings.site.anonymise
-    if log.is_json and verbose:
+    is_json = (log_format or settings.run.log_format) == "json"
+    if is_json and verbose:
         found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
         raise InputError("--verbose", found, expected, "leave out --verbose")
-    return log
-
-
-@contextmanager
-def _failures_in(log: "RunLog") -> Iterator[None]:
-    """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
-    from flows.services.run_log import logging_to
-
+    log = RunLog(sys.stderr, is_json, is_quiet(), waits, is_anonymous=settings.site.anonymise)
     with logging_to(log):
         try:
-            yield
+            yield log
         except (WalltimeError, OSError) as error:
-            if not log.is_json:
+            if not is_json:
                 raise
             if not log.has_ended:
                 log.ended(None, error)
@@ -256,47 +240,25 @@ def named_version(manifest: "Manifest") -> str:
     return f"{manifest.folder} ({manifest.name})" if manifest.name else manifest.folder
 
 
-def _counts(summary: Mapping[str, Any]) -> list[tuple[str, object, str]]:
-    set_aside, kept = summary["set_aside_total"], summary["kept"]
-    hours = set_aside["processor_hours"]
+def _counts(summary: Mapping[str, Any]) -> Iterator[list[str]]:
+    """The numbers of a run with what they mean, as counts.tsv names them."""
+    counts, set_aside, kept = summary["reliability"], summary["set_aside_total"], summary["kept"]
+    doubtful = {word: n for word, n in counts.items() if word not in ("ok", "wide")}
     others = ", ".join(f"{number(rows)} {reason}" for reason, rows in summary["no_jobs"].items())
-    return [
-        ("lines read", summary["lines_read"], f"of {', '.join(summary['logs'])}{others and f'; no jobs: {others}'}"),
-        ("unreadable", summary["unreadable"], "see table unreadable"),
-        ("jobs", summary["jobs"], f"{number(kept['processor_hours'] + hours)} processor-hours"),
-        ("set aside", set_aside["jobs"], f"{number(hours)} processor-hours, by reason below"),
-        ("groups", summary["groups"], "of similar jobs"),
-        ("series", summary["series_3_sizes"], "groups that ran at three or more counts of processors, GPUs or nodes"),
-        ("predictions", summary["predictions"], "a runtime with intervals per group and count"),
-        *_reliability(summary),
-        ("coverage", *_coverage(summary)),
-        ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),
-        ("seconds", summary["seconds"], "wall-clock time"),
-        ("peak MiB", summary["peak_mib"], "memory of this process"),
-    ]
-
-
-def _reliability(summary: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """How many predictions are ok and for how many jobs; how many are kept; how many have each other word."""
-    counts, n_kept = summary["reliability"], summary["kept"]["jobs"]
-    share = counts["ok"] / summary["predictions"] if summary["predictions"] else 0.0
-    jobs_share = summary["predictions_ok_jobs"] / n_kept if n_kept else 0.0
-    yield (
-        "ok", counts["ok"],
-        f"predictions that are kept and narrow: {share:.1%} of all; {jobs_share:.1%} of kept jobs have their group and "
-        "count",
-    )  # fmt: skip
-    kept = counts["ok"] + counts["wide"]
-    yield "kept", kept, "predictions, ok or wide, whose 80% interval contained its share of later runs"
-    others = {word: n for word, n in counts.items() if word not in ("ok", "wide")}
-    words = ", ".join(f"{number(n)} {word}" for word, n in others.items())
-    yield "doubtful", sum(others.values()), f"predictions: {words}"
-
-
-def _coverage(summary: Mapping[str, Any]) -> tuple[str, str]:
-    """The shares of later runs inside the intervals, and what they mean or why there are none."""
     shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
-    if None in shares:
-        return "", "no ended job to try predictions on"
-    means = "share of later runs inside the 80% and 95% intervals, each as of the week before"
-    return " / ".join(f"{share:.0%}" for share in shares), means
+    coverage, means = "", "no ended job to try predictions on"
+    if None not in shares:
+        coverage = " / ".join(f"{share:.0%}" for share in shares)
+        means = "share of later runs inside the 80% and 95% intervals, each as of the week before"
+    facts = {
+        **summary, **{name: number(summary[name]) for name in ("seconds", "peak_mib")},
+        "logs": ", ".join(summary["logs"]), "others": others and f"; no jobs: {others}",
+        "hours": number(kept["processor_hours"] + set_aside["processor_hours"]),
+        "set_aside_jobs": set_aside["jobs"], "set_aside_hours": number(set_aside["processor_hours"]),
+        "ok": counts["ok"], "ok_share": counts["ok"] / max(summary["predictions"], 1),
+        "ok_jobs_share": summary["predictions_ok_jobs"] / max(kept["jobs"], 1), "kept": counts["ok"] + counts["wide"],
+        "doubtful": sum(doubtful.values()), "words": ", ".join(f"{number(n)} {word}" for word, n in doubtful.items()),
+        "coverage": coverage, "coverage_means": means,
+    }  # fmt: skip
+    for line in Path(__file__).with_name("counts.tsv").read_text("utf-8").splitlines()[1:]:
+        yield [cell.format(**facts) for cell in line.split("\t")]

@@ -5,8 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -16,10 +15,10 @@ import typer
 
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
 from flows.pages.activity import end_activity_line
-from flows.pages.blocks import Answer, Block, Column, Exact, Grid, columns, percent, print_json_lines, span, wrote
+from flows.pages.blocks import Answer, Block, Exact, Grid, columns, percent, span, wrote
 from flows.services.files.os_errors import sentence_of
 from flows.services.files.process_guards import on_signals
-from flows.services.quantities import clock, instant, memory_text
+from flows.services.quantities import clock, instant, memory_text, share
 from pipeline.errors import InputError, WalltimeError, printable
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
+
+LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
 
 LEARN_S = 300.0
 """Time between two readings of the accounting."""
@@ -61,7 +62,9 @@ def export(
 def limits(
     given: Path = argument("CONFIG|LOG", "A config, a log, or a table of jobs (.parquet)."),
     by: Literal["user", "account"] = option("--by", "Whose jobs are listed together.", "user"),
-    out: Path | None = option("--out DIR", "Also write tables (.csv) and one mail text per user; nothing is sent."),
+    out: Path | None = option(
+        "--out DIR", "Also write tables (.csv) and one mail text per user; nothing is sent.", file_okay=False
+    ),
     status: bool = option(
         "--status",
         "Only show what shorter limits have done by week, or would have done in a dry run; for a config or DIR.",
@@ -89,11 +92,10 @@ def limits(
     if status:
         facts = advice.limit_status(given)
         return Answer(facts, view_limit_status(facts))
-    share = advice.promise_of(promise)
-    advice.check_folder(out)
-    found = advice.advise_memory(given, by, share) if memory else advice.advise(given, by)
+    promised = share(promise, "--promise", LEAST_PROMISE, MOST_PROMISE)
+    found = advice.advise(given, by, promised if memory else None)
     written = {} if out is None else advice.write_advice(out, found)
-    return Answer(found | {"written": written}, (view_memory_advice if memory else view_limits)(found, written))
+    return Answer(found | {"written": written}, view_advice(found, written))
 
 
 def guard(
@@ -133,7 +135,16 @@ def guard(
     # With OpenPBS the accounting alone is followed, and a guard is refused.
     has_rounds = settings.guard.scheduler == "slurm" or dry_run or withdraw
     guards = Guard(lambda: run_settings(config), os.environ, dry_run, withdraw) if has_rounds else None
-    with ExitStack() as alone, _ending_on_signals() as asked:
+    asked = threading.Event()
+
+    def stop(_: int, __: FrameType | None) -> None:
+        # A second signal ends at once.
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    with ExitStack() as alone:
+        alone.enter_context(on_signals([one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN], stop))
         if not dry_run:
             try:
                 alone.enter_context(watching_alone(Path(settings.output_dir)))
@@ -158,21 +169,23 @@ def _rounds(guards: "Guard | None", asked: threading.Event, *, once: bool, as_js
             asked.wait()
         return True
     tell_systemd("READY=1", os.environ)
-    is_well = _round(guards, 0.0 if once else RETRY_S, as_json=as_json, is_said=True)
-    while not once and not asked.wait(guards.round_s if is_well is not None else RETRY_S):
-        is_well = _round(guards, RETRY_S, as_json=as_json)
-    if not once:
-        guards.is_leaving = True
-        guards.stop_new_limits()
-        # While slurmctld is away no request can be given back: a second signal ends the waiting.
-        while (is_well := _round(guards, RETRY_S, as_json=as_json, is_said=True)) is None:
+    is_first = True
+    while True:
+        is_said, is_first = is_first or guards.is_leaving, False
+        is_well = _round(guards, 0.0 if once else RETRY_S, as_json=as_json, is_said=is_said)
+        if once or (guards.is_leaving and is_well is not None):
+            return bool(is_well)
+        if guards.is_leaving:
+            # While slurmctld is away no request can be given back: a second signal ends the waiting.
             time.sleep(RETRY_S)
-    return bool(is_well)
+        elif asked.wait(guards.round_s if is_well is not None else RETRY_S):
+            guards.is_leaving = True
+            guards.stop_new_limits()
 
 
-def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = False) -> bool | None:
+def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool) -> bool | None:
     """One round, which is printed where it changed or lacked something; None where it failed."""
-    from flows.pages.terminal import print_blocks
+    from flows.cli.typer_app import print_answer
     from flows.services.guard import tell_systemd
 
     now_s = time.time()
@@ -183,10 +196,8 @@ def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool = Fal
         return None
     finally:
         tell_systemd("WATCHDOG=1", os.environ)
-    if as_json:
-        print_json_lines([found])
-    elif is_said or found["changes"] or found["complaints"]:
-        print_blocks(view_round(found, now_s))
+    if as_json or is_said or found["changes"] or found["complaints"]:
+        print_answer(Answer([found], view_round(found, now_s), is_lines=True), as_json=as_json)
     return all(one["refused"] is None for one in found["changes"])
 
 
@@ -200,20 +211,6 @@ def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
             print_failure(error, LEARN_S if asked else 0.0)
         if asked is None or asked.wait(LEARN_S):
             return
-
-
-@contextmanager
-def _ending_on_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM, SIGINT or SIGHUP sets; a second signal ends at once. An ignored one stays ignored."""
-    asked = threading.Event()
-
-    def stop(_: int, __: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    with on_signals([one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN], stop):
-        yield asked
 
 
 MOST_ROWS = 20
@@ -255,31 +252,37 @@ def print_failure(error: Exception, wait_s: float) -> None:
     sys.stderr.flush()
 
 
-def _shorter(row: Mapping[str, Any]) -> str:
-    one = next(iter(row["kinds"]), None)
-    return f"{clock(one['recommended_s'])} for {clock(one['requested_s'])}" if one else ""
-
-
-def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
-    """How the advice did on later jobs, then the users or accounts with most unused hours."""
-    if found["n_told"]:
-        yield (
-            f"{found['log']}: a request is recommended that about {found['chance']:.0%} of its kind's earlier jobs ran "
-            f"longer than. In the log's later half {found['n_told']:,} of {found['n_jobs']:,} jobs would have been "
-            f"told to request less, and {percent(found['share_longer'])} of these ran longer than that."
-        )
-    else:
-        yield f"{found['log']}: no shorter request can be recommended: no kind has enough jobs that need less."
-    yield from _people(found, columns("limit_advice", recommended=_shorter), written)
-
-
-def _people(found: Mapping[str, Any], shown: Sequence[Column], written: Mapping[str, Path]) -> Iterator[Block]:
-    """The first users or accounts, and the files that list all."""
+def view_advice(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
+    """How the advice did on later jobs, then the users or accounts with most that was not used."""
+    is_memory = "promise" in found
+    yield from _memory_figures(found, found["figures"], found["asked"]) if is_memory else [_request_figures(found)]
+    shown = columns("memory_advice" if is_memory else "limit_advice", recommended=_first_kind)
     named = [replace(one, heading=found["by"]) if one.heading == "name" else one for one in shown]
     yield Grid("", named, found["rows"][:MOST_ROWS])
     if len(found["rows"]) > MOST_ROWS:
         yield f"{len(found['rows']) - MOST_ROWS:,} more; --json or --out lists all of them."
     yield from wrote(written)
+
+
+def _request_figures(found: Mapping[str, Any]) -> str:
+    if not found["n_told"]:
+        return f"{found['log']}: no shorter request can be recommended: no kind has enough jobs that need less."
+    return (
+        f"{found['log']}: a request is recommended that about {found['chance']:.0%} of its kind's earlier jobs ran "
+        f"longer than. In the log's later half {found['n_told']:,} of {found['n_jobs']:,} jobs would have been "
+        f"told to request less, and {percent(found['share_longer'])} of these ran longer than that."
+    )
+
+
+def _first_kind(row: Mapping[str, Any]) -> str:
+    """What is recommended for the first of the usual kinds of jobs, and instead of what."""
+    one = next(iter(row["kinds"]), None)
+    if one is None:
+        return ""
+    if "recommended_s" in one:
+        return f"{clock(one['recommended_s'])} for {clock(one['requested_s'])}"
+    instead = f" for {memory_text(one['requested_mem_kib'])}" if one["requested_mem_kib"] else ""
+    return f"{memory_text(one['recommended_mem_kib'])}{instead}"
 
 
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
@@ -301,21 +304,7 @@ def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
         )
 
 
-def view_memory_advice(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
-    """What the recommended memory would have done, then the users or accounts with most memory not used."""
-    yield from _memory_promise(found, found["figures"], found["asked"])
-    yield from _people(found, columns("memory_advice", recommended=_first_kind), written)
-
-
-def _first_kind(row: Mapping[str, Any]) -> str:
-    first = next(iter(row["kinds"]), None)
-    if first is None:
-        return ""
-    instead = f" for {memory_text(first['requested_mem_kib'])}" if first["requested_mem_kib"] else ""
-    return f"{memory_text(first['recommended_mem_kib'])}{instead}"
-
-
-def _memory_promise(found: Mapping[str, Any], ours: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Block]:
+def _memory_figures(found: Mapping[str, Any], ours: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Block]:
     yield (
         f"{found['log']}: the aim is memory that {found['promise']:.1%} of all jobs stay under. Of the later "
         f"{ours['n_jobs']:,} jobs {percent(1.0 - ours['share_under'])} did; {percent(ours['over_allocation'], 0)} more "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
-from flows.pages.blocks import Answer, Block, Exact, Grid, columns, print_json_lines
+from flows.pages.blocks import Answer, Block, Exact, Grid, columns
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
 
@@ -77,7 +77,7 @@ def serve(
     """
     from dataclasses import asdict
 
-    from flows.pages.terminal import print_blocks
+    from flows.cli.typer_app import print_answer
     from flows.prefect.serving import serve_site, served_of, serving_lock
     from flows.services.run.prepare import listed_paths, run_settings
 
@@ -86,11 +86,9 @@ def serve(
     served = served_of(settings, cron, timezone)
     site = settings.site.name
     with serving_lock(Path(settings.output_dir)):
-        if json:
-            print_json_lines([{"site": site, **asdict(served)}])
-        else:
-            schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
-            print_blocks([Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")])
+        schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
+        shown = [Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")]
+        print_answer(Answer([{"site": site, **asdict(served)}], shown, is_lines=True), as_json=json)
         options = {"page": page, "notify": notify}
         serve_site(served, settings, config, options, lambda text: typer.echo(text, err=True))
 
@@ -182,12 +180,8 @@ def view_config(machine: "Machine", path: Path) -> Iterator[Block]:
 
 def view_units(units: Sequence[Path]) -> Iterator[Block]:
     """The units of systemd that were written, and how to install them."""
-    paths, names = " ".join(shlex.quote(str(path)) for path in units), [shlex.quote(path.name) for path in units]
-    (serve,) = (name for name in names if "-serve." in name)
-    (timer,) = (name for name in names if ".timer" in name)
-    (guard,) = (name for name in names if "-guard." in name)
-    yield Exact(f"Wrote {paths}")
-    yield Exact(f"Install: cp {paths} /etc/systemd/system/ && systemctl daemon-reload")
-    yield Exact(f"         systemctl enable --now walltime-prefect.service {serve}")
-    yield Exact(f"Without a Prefect server, only the timer: systemctl enable --now {timer}")
-    yield Exact(f"With export.mode = limit, on the machine of slurmctld: systemctl enable --now {guard}")
+    from flows.services.initialising import template
+
+    paths = " ".join(shlex.quote(str(path)) for path in units)
+    _, timer, serve, guard = (shlex.quote(path.name) for path in units[:4])
+    yield from map(Exact, template("installing", paths=paths, timer=timer, serve=serve, guard=guard).splitlines())

@@ -29,14 +29,15 @@ _SENTENCES = {
     errno.EDQUOT: ("a disk quota used up", "room to write", "free some, or " + _ELSEWHERE),
     errno.ENAMETOOLONG: ("a name that is too long", "a shorter one", _ELSEWHERE),
 }
-_DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
+_DRAFT = re.compile(r"(?<![^/])\.([^/]+)\.\d+\.draft(?![^/])")
+"""A part of a path that is a draft of the file or folder that it names."""
 
 
 def os_failure(error: OSError) -> InputError:
     """The error as an InputError that names the user's path instead of a draft's."""
     message = (error.strerror or str(error)).rstrip(".").lower()
     found, expected, do = _SENTENCES.get(error.errno or 0, (message, "a path that can be used", _ELSEWHERE))
-    path = _user_path(Path(str(error.filename))) if error.filename else None
+    path = _user_path(str(error.filename)) if error.filename else None
     if path is not None and error.errno == errno.ENOTDIR:
         path = next((parent for parent in path.parents if parent.is_file()), path)
     return InputError(printable(str(path), 1000) if path else "a file", found, expected, do)
@@ -47,14 +48,9 @@ def sentence_of(error: BaseException) -> str:
     return str(os_failure(error) if isinstance(error, OSError) else error)
 
 
-def _user_path(path: Path) -> Path:
-    parts: list[str] = []
-    for part in path.parts:
-        if part.startswith(SCRATCH_PREFIX):
-            break
-        match = _DRAFT.fullmatch(part)
-        parts.append(match[1] if match else part)
-    return Path(*parts)
+def _user_path(path: str) -> Path:
+    """The path that the user named; drafts of it stand beside it, or in a scratch folder there."""
+    return Path(_DRAFT.sub(r"\1", path.partition(f"/{SCRATCH_PREFIX}")[0]))
 
 
 @contextmanager

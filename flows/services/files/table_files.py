@@ -81,12 +81,8 @@ def write_any_batches(
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of plain values as a table, .csv (with texts as `spreadsheet_text` gives them) or .parquet."""
-    table = pa.Table.from_pylist([dict(row) for row in rows])
-    if path.suffix == ".csv":
-        table = pa.table([_cells(column) for column in table.columns], names=table.column_names)
-    write = pq.write_table if path.suffix == ".parquet" else pa.csv.write_csv
-    write_atomically(path, lambda sink: write(table, sink))
+    """Write rows of plain values as a table in one of the formats of SELECTION, whole or not at all."""
+    write_selection(path, pa.Table.from_pylist([dict(row) for row in rows]).to_reader())
 
 
 def write_selection(path: Path, found: pa.RecordBatchReader) -> Path:

@@ -85,21 +85,21 @@ def run_and_publish(
     folder = Path(settings.output_dir)
     with recorded_run(settings, by.flow_run) as record:
         paths = listed_paths(settings, Path(config), logs or ())
-        with naming_path(folder), work_folder(folder, record.log.announce) as work:
+        with naming_path(folder), work_folder(folder, record.announce) as work, record.running(work):
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
-            with record.running(work, run.run_id):
-                folders = folders_of_steps(run, work)
-                results = by.compute(run, folders)
-                with running_stage("publish"):
-                    staged, made = staged_version(results, run)
-                    try:
-                        manifest = by.call(publish_checked, staged, made, run.settings)
-                    finally:
-                        # Also of a blocked version: steps must not pile up until a night is published.
-                        keep_steps(work, {path.name for path in folders.values()})
-                if failure := mirror_failure(folder, run.settings.publish.mirror):
-                    record.warn(failure)
-                return str(manifest)
+            record.begin(work, run.run_id)
+            folders = folders_of_steps(run, work)
+            results = by.compute(run, folders)
+            with running_stage("publish"):
+                staged, made = staged_version(results, run)
+                try:
+                    manifest = by.call(publish_checked, staged, made, run.settings)
+                finally:
+                    # Also of a blocked version: steps must not pile up until a night is published.
+                    keep_steps(work, {path.name for path in folders.values()})
+            if failure := mirror_failure(folder, run.settings.publish.mirror):
+                record.warn(failure)
+            return str(manifest)
 
 
 def rerun_and_keep(asked: Rerun, by: Plainly = PLAINLY) -> Manifest:

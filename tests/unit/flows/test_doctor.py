@@ -157,6 +157,17 @@ def test_each_damage_is_one_finding_of_its_check(store: Path, damage: str) -> No
     assert found in one["found"] and do in one["do"]
 
 
+@pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
+def test_a_damaged_table_of_jobs_ends_no_check(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    """What shorter limits have done cannot be told from it; the check of tables says why."""
+    rows = [{"submit_s": at, "start_s": at, "end_s": at + 50, "runtime_s": 50.0} for at in range(500)]
+    file = write_table(tmp_path / "all.parquet", jobs_of(rows), JOBS)
+    facts = facts_of("a", "here", {}, [("log", "0")])
+    publish({"jobs": file}, [], facts, output_dir=tmp_path, created_s=NOW_S - 60, retention=Retention(newest=3))
+    damage(load_manifest(tmp_path).place("jobs"))
+    assert [one["check"] for one in looked_at(tmp_path)["findings"]] == ["tables"]
+
+
 def test_a_run_in_progress_is_named_and_its_drafts_are_no_leftovers(store: Path) -> None:
     with work_folder(store) as work:
         (work / ".x.1.draft").mkdir()
@@ -387,7 +398,7 @@ def test_limits_without_a_guard_are_told(store: Path) -> None:
 
 def test_each_sentence_of_a_finding_belongs_to_a_check() -> None:
     lines = [line.split("\t") for line in Path(doctor.__file__).with_name("findings.tsv").read_text().splitlines()[1:]]
-    assert {check for check, *_ in lines} == {"config", *doctor.CHECKS, *doctor.DEEP_CHECKS}
+    assert {check for check, *_ in lines} == {"config", *doctor.CHECKS, *doctor.DEEP}
     assert {level for _, _, level, *_ in lines} == set(doctor.LEVELS) and {len(line) for line in lines} == {5}
     code = Path(doctor.__file__).read_text()
     assert [name for _, name, *_ in lines if f'"{name}"' not in code and name not in {str(one) for one in Reason}] == []

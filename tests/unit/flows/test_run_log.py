@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,20 +17,21 @@ REPORT = Report("clean", "job", Tally(10), Tally(7), {"flurry": Tally(3)}, {}, (
 
 
 def log(**changed: object) -> RunLog:
-    return RunLog(io.StringIO(), "json", clock=lambda: 1_790_824_200.5, **changed)  # type: ignore[arg-type]
+    return RunLog(io.StringIO(), is_json=True, clock=lambda: 1_790_824_200.5, **changed)  # type: ignore[arg-type]
 
 
 def lines(of: RunLog) -> list[dict[str, object]]:
     return [json.loads(line) for line in of.stream.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
-def test_every_event_is_one_line_with_the_same_keys() -> None:
-    own = log(site="a\nb\u2028", run_id="r1")
-    own.started()
-    own.stage(StageEvent("clean", "started"))
-    own.stage(StageEvent("clean", "done", 1.25, REPORT))
-    own.stage(StageEvent("publish", "reused", 0.5))
-    own.warn("a\x1b[31m sentence")
+def test_every_event_is_one_line_with_the_same_keys(tmp_path: Path) -> None:
+    own = log(site="a\nb\u2028")
+    with own.running(tmp_path):
+        own.begin(tmp_path, "r1")
+        own.stage(StageEvent("clean", "started"))
+        own.stage(StageEvent("clean", "done", 1.25, REPORT))
+        own.stage(StageEvent("publish", "reused", 0.5))
+        own.warn("a\x1b[31m sentence")
     own.ended(2.0, None)
     found = lines(own)
     assert len({tuple(line) for line in found}) == 1 and len(found) == 6
@@ -43,15 +45,17 @@ def test_every_event_is_one_line_with_the_same_keys() -> None:
     assert "ada" not in own.stream.getvalue()  # type: ignore[attr-defined]
 
 
-def test_a_text_log_says_only_warnings_and_a_quiet_one_no_progress() -> None:
+def test_a_text_log_says_only_warnings_and_a_quiet_one_no_progress(tmp_path: Path) -> None:
     own = RunLog(io.StringIO())
-    own.started()
-    own.warn("look here.")
+    with own.running(tmp_path):
+        own.begin(tmp_path, "r1")
+        own.warn("look here.")
     own.ended(1.0, InputError("a", "b", "c"))
     assert own.stream.getvalue() == "walltime: look here.\n"  # type: ignore[attr-defined]
     quiet = log(is_quiet=True)
-    quiet.started()
-    quiet.ended(1.0, None)
+    with quiet.running(tmp_path):
+        quiet.begin(tmp_path, "r1")
+        quiet.ended(1.0, None)
     assert lines(quiet) == []
     quiet.ended(1.0, InputError("a", "b", "c"))
     assert [line["message"] for line in lines(quiet)] == ["a: found b, expected c."]
