@@ -48,6 +48,8 @@ class Node(NamedTuple):
     """Whether jobs may start on it."""
     partition_limits: str = ""
     """The time limits of jobs in its partition, and its GPUs, where the scheduler says so beside its nodes."""
+    tier: int = 0
+    """Jobs in partitions of a higher tier come before all others, whatever their priorities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +169,13 @@ def _node_names(listed: str) -> tuple[str, ...]:
 
 
 def _slurm_nodes(said: str) -> list[Node]:
-    """Of lines NAME|PARTITION|STATE|PROCESSORS|DEFAULT|MOST|GRES; a mark behind the state says that a node does not
+    """Of lines NAME|PARTITION|STATE|PROCESSORS|DEFAULT|MOST|GRES|TIER; a mark behind the state says that a node does not
     answer, or the like. A node whose power is saved starts jobs, too.
     """
     up, found = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}, []
-    for name, partition, state, procs, default, most, gres in (line.split("|") for line in said.splitlines()):
+    for name, partition, state, procs, default, most, gres, tier in (line.split("|") for line in said.splitlines()):
         limits = f"default limit {default}, at most {most}{'' if gres == '(null)' else f', {gres}'}"
-        found.append(Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up, limits))
+        found.append(Node(name, partition, int(procs), state.rstrip("~#%@^!-+") in up, limits, int(tier)))
     return found
 
 
@@ -426,7 +428,7 @@ def _time_s(value: Any) -> float | None:
     return 86_400.0 * days + 3600 * hours + 60 * minutes + seconds
 
 
-SINFO = ("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c|%L|%l|%G")
+SINFO = ("sinfo", "--all", "--Node", "--noheader", "--format=%N|%R|%T|%c|%L|%l|%G|%p")
 SLURM = Scheduler(("squeue", "--all", "--json"), _slurm_jobs, SINFO, _slurm_nodes)
 OPENPBS = Scheduler(("qstat", "-f", "-F", "json"), _pbs_jobs, ("pbsnodes", "-a", "-F", "json"), _pbs_nodes)
 SCHEDULERS = {"slurm": SLURM, "pbs": OPENPBS}

@@ -45,6 +45,9 @@ RECORD = "waits"
 MOST_TASKS = 1_000
 """Waiting tasks of an array that are simulated."""
 
+TIER = 2.0**32
+"""More than any priority of Slurm, so that a job of a higher tier comes first."""
+
 STATUS = {"running": "running", "queued": "queued", "held": "queued_held"}
 """As Open OnDemand names them (OodCore::Job::Status)."""
 
@@ -112,9 +115,10 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     place = {name: of_row[row] for row, name in enumerate(rows, past.num_rows) if row in of_row}
     quantiles_s = _estimates(known, past.num_rows, loaded)
     log = waits.log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
-    priority = np.full(len(known), np.nan)
+    priority, tier_of = np.full(len(known), np.nan), {node.partition: node.tier for node in now.nodes}
     for job in now.jobs:
-        priority[place[job.job_id]] = job.priority
+        tier = max(tier_of.get(name, 0) for name in str(job.values.get("queue")).split(","))
+        priority[place[job.job_id]] = job.priority + tier * TIER
     held = {job.job_id for job in now.jobs if job.held}
     told = sorted(place[name] for name in rows if name not in held and not name.startswith("#"))
     queue = waits.queue_now(log, now.at_s, np.array(told, np.int64), priority)

@@ -55,8 +55,8 @@ def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
     Program(bin_folder, "scontrol", "print('ClusterName             = fjord\\nSlurmctldPort = 6817')")
     Program(
         bin_folder, "sinfo",
-        "print('n1|long|idle|24|8:00:00|7-00:00:00|(null)\\nn1|fast|idle|24|1:00|1:00|(null)\\n"
-        "n2|long|mixed|24|8:00:00|7-00:00:00|(null)\\ng1|gpu|idle|64|1:00:00|1-00:00:00|gpu:a100:4')",
+        "print('n1|long|idle|24|8:00:00|7-00:00:00|(null)|1\\nn1|fast|idle|24|1:00|1:00|(null)|1\\n"
+        "n2|long|mixed|24|8:00:00|7-00:00:00|(null)|1\\ng1|gpu|idle|64|1:00:00|1-00:00:00|gpu:a100:4|1')",
     )  # fmt: skip
     initialise(tmp_path / "a.toml", None, None, environment_of(bin_folder), machine_of(tmp_path / "root"))
     settings = run_settings(tmp_path / "a.toml")

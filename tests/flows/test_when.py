@@ -28,7 +28,7 @@ Walltime = Callable[..., Outcome]
 NOW_S = 1_000_000
 OWN = ("--user", "ada", "--application", "solver")
 AT = ("--at", "1970-01-12T13:46:40")
-LIMITS = "8:00:00|7-00:00:00|(null)"
+LIMITS = "8:00:00|7-00:00:00|(null)|1"
 NODES = "\n".join(
     f"n{nth}|{'long' if nth < 3 else 'wide'}|{'idle' if nth else 'drained*'}|4|{LIMITS}" for nth in range(5)
 )
@@ -122,6 +122,17 @@ def test_a_partition_has_its_own_nodes(walltime: Walltime, out: Path, squeue: Ca
     squeue(running(1, NOW_S - 600), running(2, NOW_S - 900), waiting(3), waiting(4, partition="wide"))
     first, second = answered(walltime, out, "--job", "3,4")["jobs"]
     assert first["dispatch_time"] > NOW_S + 600 and second["dispatch_time"] == NOW_S
+
+
+def test_a_job_of_a_partition_with_a_higher_tier_is_before_those_with_more_priority(
+    walltime: Walltime, out: Path, squeue: Callable[..., None], tmp_path: Path
+) -> None:
+    lines = [f"n1|{name}|mixed|4|8:00:00|7-00:00:00|(null)|{tier}" for name, tier in (("main", 1), ("urgent", 2))]
+    Program(tmp_path, "sinfo", f"print({chr(10).join(lines)!r})")
+    queue = [waiting(3, partition="main", priority=900), waiting(4, partition="urgent", priority=10)]
+    squeue(running(1, NOW_S - 600, partition="main"), *queue)
+    found = {row["id"]: row["dispatch_time"] for row in answered(walltime, out)["jobs"]}
+    assert found["4"] + 600 < found["3"]
 
 
 def test_what_a_node_that_is_drained_holds_does_not_become_free(
