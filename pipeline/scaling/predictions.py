@@ -4,7 +4,7 @@ A curve is the model average over laws (average.py), not the chosen law. A predi
 the number of counts that it is made from, whatever the law leaves open.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,42 +60,22 @@ HINTS = {"tail_unidentified", "runner_up"}
 
 
 def predict(
-    observations: pa.Table,
-    fits: pa.Table,
-    rules: PredictRules,
-    site: SiteSettings,
-    run_id: str,
-    at: Sequence[int] | None = None,
-    application: Mapping[str, str] | None = None,
-    patterns: pa.Table | None = None,
-    across: pa.Table | None = None,
+    series: Sequence["FittedSeries"], run_id: str, at: Sequence[int] | None = None, across: pa.Table | None = None
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
-    Each axis is predicted by itself; counts are of processors, nodes or GPUs, as `axis` of the observations says.
-
-    Runtimes are those of the model average (see average.py), not of the chosen law. Groups that
-    `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
-    known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
+    Runtimes are those of the model average (see average.py), not of the chosen law. The machine's size bounds the
+    grid: the site's max_procs where known, else the largest size observed anywhere.
 
     Parameters
     ----------
-    observations : pa.Table
-        OBSERVATIONS: median runtimes in s by group and processors.
-    fits : pa.Table
-        FITS of these observations.
-    rules : PredictRules
-        Settings of the predictions.
-    site : SiteSettings
-        The machine's size and processors per node.
+    series : sequence of FittedSeries
+        The series of `fitted_series`, one a axis; with their patterns, predictions are of the phase, or the kind of
+        count, of each row.
     run_id : str
         Id of the run, written to every row.
     at : sequence of int, optional
         Processor counts to predict; by default a grid.
-    application : mapping of str to str, optional
-        Application of a group_id.
-    patterns : pa.Table, optional
-        PATTERNS of the observations; predictions are of the phase, or the kind of count, of each row.
     across : pa.Table, optional
         ACROSS: groups of few sizes are answered from it, where another problem size tells more.
 
@@ -108,18 +88,17 @@ def predict(
 
     Examples
     --------
-    >>> table, _ = predict(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1", at=[64])
+    >>> series = fitted_series(tables["levelled"], tables["fits"], PredictRules(), settings.site)
+    >>> table, _ = predict(series, "r1", at=[64])
     >>> set(table.column("procs").to_pylist())
     {64}
     """
-
-    table, report = on_each_axis(
-        observations, fits, rules, site, application, patterns, lambda one: _predictions(one, run_id, at), PREDICTIONS
-    )
-    return table if across is None else with_across(table, across, observations, at), report
+    return joined([_predictions(one, run_id, at, across) for one in series], PREDICTIONS)
 
 
-def _predictions(series: "FittedSeries", run_id: str, at: Sequence[int] | None) -> tuple[pa.Table, Report]:
+def _predictions(
+    series: "FittedSeries", run_id: str, at: Sequence[int] | None, across: pa.Table | None
+) -> tuple[pa.Table, Report]:
     """PREDICTIONS of the series over one axis."""
     # 1. On which counts: a row of the chosen fits, and a count, per row of the table.
     rows, procs = _counts(series, at)
@@ -147,7 +126,8 @@ def _predictions(series: "FittedSeries", run_id: str, at: Sequence[int] | None) 
     set_aside = {"no_prediction": Tally(n_groups - n_answered)} if n_answered < n_groups else {}
     n_beyond = int(np.sum(table.column("is_extrapolated").to_numpy()))
     facts = {"predictions": table.num_rows, "predictions_extrapolated": n_beyond}
-    return table, Report("curves", "group", Tally(n_groups), Tally(n_answered), set_aside, facts).check()
+    report = Report("curves", "group", Tally(n_groups), Tally(n_answered), set_aside, facts).check()
+    return table if across is None else with_across(table, across, series.observations, series.axis, at), report
 
 
 def _counts(series: "FittedSeries", at: Sequence[int] | None) -> tuple[Ints, Floats]:
@@ -226,17 +206,22 @@ class FittedSeries:
     patterns: pa.Table | None
 
 
-def on_each_axis(
-    observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings,
-    application: Mapping[str, str] | None, patterns: pa.Table | None,
-    stage: Callable[[FittedSeries], tuple[pa.Table, Report]], kind: TableKind,
-) -> tuple[pa.Table, Report]:  # fmt: skip
-    """The table of a stage in order of group, and its report; `application` names that of a group, where it is known.
+def fitted_series(
+    observations: pa.Table,
+    fits: pa.Table,
+    rules: PredictRules,
+    site: SiteSettings,
+    application: Mapping[str, str] | None = None,
+    patterns: pa.Table | None = None,
+) -> list[FittedSeries]:
+    """The series over each axis, from OBSERVATIONS and their FITS; each axis is computed by itself.
 
-    The machine's size and nodes are in processors: over another axis neither is known.
+    `application` names that of a group, where it is known: groups of one name inform each other. Runs advised keep to
+    counts that PATTERNS, where given, favours. The machine's size and nodes are in processors: over another axis
+    neither is known.
     """
     axes = {axis_of(value) for value in observations.column("axis").unique().to_pylist()} or {Axis.PROCS}
-    done = []
+    found = []
     for axis in (one for one in Axis if one in axes):
         own, fitted = (
             table.filter(pc.equal(pc.fill_null(table.column("axis").cast(pa.string()), Axis.PROCS), axis))
@@ -254,7 +239,12 @@ def on_each_axis(
         kin = _index(names, sorted({name for name in names if name is not None}))
         observed = ObservedSeries.of(batch, n_runs, run_sd, kin, rules)
         machine = site if axis is Axis.PROCS else site.model_copy(update={"max_procs": None, "procs_per_node": None})
-        done.append(stage(FittedSeries(axis, own, every, chosen, observed, rules, machine, patterns)))
+        found.append(FittedSeries(axis, own, every, chosen, observed, rules, machine, patterns))
+    return found
+
+
+def joined(done: Sequence[tuple[pa.Table, Report]], kind: TableKind) -> tuple[pa.Table, Report]:
+    """The table of a stage over every axis, in order of group, and its report."""
     both = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
     order = np.argsort(category_codes(both, "group_id")[0], kind="stable")
     return kind.check(both.take(pa.array(order))), joined_report([report for _, report in done])

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats
-from pipeline.axes import MOST_OK_SPAN
+from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import PLACES, Averaged, Shapes, average, shape_grid, weights_of
-from pipeline.scaling.series import ObservedSizes, SeriesBatch, axes_of_groups
+from pipeline.scaling.series import ObservedSizes, SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 MIN_BASE_POINTS = 4
@@ -224,33 +224,31 @@ MOST_SERVED_SIZES = 3
 
 
 def with_across(
-    predictions: pa.Table, across_rows: pa.Table, observations: pa.Table, at: Sequence[int] | None = None
+    predictions: pa.Table, across_rows: pa.Table, observations: pa.Table, axis: Axis, at: Sequence[int] | None
 ) -> pa.Table:
     """PREDICTIONS in which groups of few sizes are answered from another problem size, where that has a better record.
 
     On counts that a group did not run on, `at` where given, rows of ACROSS replace those of PREDICTIONS (`method`:
-    `across`), and are added where there is none. They tell no speed-up, because no curve reaches one processor.
+    `across`), and are added where there is none. They tell no speed-up, because no curve reaches one processor. All
+    groups are those of one axis.
     """
-    seen = set(zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True))
-    n_counts = Counter(group for group, _ in seen)
-    served = [
-        row
+    ran = set(zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True))
+    n_counts = Counter(group for group, _ in ran)
+    served = {
+        (row["group_id"], row["procs"]): row
         for row in across_rows.filter(pc.is_in(across_rows.column("status"), pa.array(SERVED))).to_pylist()
-        if n_counts[row["group_id"]] <= MOST_SERVED_SIZES
-        and (row["group_id"], row["procs"]) not in seen
-        and (at is None or row["procs"] in at)
-    ]
-    if not served:
+        if 0 < n_counts[row["group_id"]] <= MOST_SERVED_SIZES and (at is None or row["procs"] in at)
+    }
+    if not served.keys() - ran:
         return predictions
     rows = {(row["group_id"], row["procs"]): row for row in predictions.to_pylist()}
-    axes = axes_of_groups(observations, [row["group_id"] for row in served])
     run_id = next((row["run_id"] for row in rows.values()), None)
-    for row, axis in zip(served, axes, strict=True):
-        key = row["group_id"], row["procs"]
+    for key in served.keys() - ran:
+        row, is_beyond = served[key], key not in rows or rows[key]["is_extrapolated"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
         rows[key] = {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
-            "axis": axis, "is_extrapolated": key not in rows or rows[key]["is_extrapolated"],
-            "method": "across", "reliability": "ok" if is_ok else "wide", "run_id": run_id,
+            "axis": axis, "is_extrapolated": is_beyond, "method": "across", "run_id": run_id,
+            "reliability": "ok" if is_ok else "wide",
             "advice": None if is_ok else f"Run on {row['procs']} to see: the answer is from {row['base_group_id']}.",
         }  # fmt: skip
     ordered = [rows[key] for key in sorted(rows)]
