@@ -18,7 +18,7 @@ from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.axes import MOST_OK_SPAN, Axis, axis_of
 from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally, joined_report
-from pipeline.scaling.average import QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
+from pipeline.scaling.average import ENDS, QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.screens import unlevel
 from pipeline.scaling.series import (
@@ -51,9 +51,6 @@ RIVAL_APART = 1.5
 
 MISSED_ERRORS = 3
 """Standard errors of the median beyond which the law misses it."""
-
-ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
-"""Columns of PREDICTIONS at QUANTILES."""
 
 HINTS = {"tail_unidentified", "runner_up"}
 """Codes that name a run that would tell more, and make no row doubtful by themselves."""
@@ -174,15 +171,6 @@ Curves = npt.NDArray[Any]
 """Rows of FITS, a record each: numbers as float64, NaN for null."""
 
 
-def rows_of_fits(fits: pa.Table) -> Curves:
-    """The rows of a FITS table."""
-    kinds = {one.name: float if one.type in (pa.int64(), pa.float64()) else object for one in FITS.columns}
-    rows = np.empty(fits.num_rows, list(kinds.items()))
-    for name, kind in kinds.items():
-        rows[name] = floats(fits, name) if kind is float else fits.column(name).to_pylist()
-    return rows
-
-
 def of_laws(curves: Curves, name: str, *arguments: Floats) -> Floats:
     """What a method of each row's law answers from its parameters, and its own of the arguments."""
     found = np.full(len(curves), np.nan)
@@ -227,7 +215,10 @@ def fitted_series(
             table.filter(pc.equal(pc.fill_null(table.column("axis").cast(pa.string()), Axis.PROCS), axis))
             for table in (observations, fits)
         )
-        every = rows_of_fits(fitted)
+        kinds = {one.name: float if one.type in (pa.int64(), pa.float64()) else object for one in FITS.columns}
+        every = np.empty(fitted.num_rows, list(kinds.items()))
+        for name, kind in kinds.items():
+            every[name] = floats(fitted, name) if kind is float else fitted.column(name).to_pylist()
         chosen = every[fitted.column("is_chosen").to_numpy()]
         # 1. The sizes of each chosen fit, and how single runs scatter.
         read = ObservedSizes.of(own)

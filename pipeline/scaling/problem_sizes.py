@@ -21,7 +21,7 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import PLACES, Averaged, Shapes, average, shape_grid, weights_of
+from pipeline.scaling.average import ENDS, PLACES, Averaged, Shapes, average, shape_grid, weights_of
 from pipeline.scaling.series import ObservedSizes, SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
@@ -35,8 +35,6 @@ FACTORS = (-1.25, -0.82, 1.20, 2.39)
 
 LEAST_POWER_LOG = 0.1
 """Serial times that differ by less tell no power of the overhead (log s)."""
-
-_ENDS = ("runtime_s", "runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,8 @@ def across(base: SeriesBatch, target: SeriesBatch, procs: Floats, rules: AcrossR
         log_s, log_sd = (1.0 - rules.own_share) * joint.log_s + rules.own_share * own.log_s, joint.log_sd
         is_moved = np.median(np.abs(np.log(ratio_s) - log_s)) > rules.ratio_log_error
         status = "shape_moves" if is_moved else "same_shape"
-    ends_s = np.exp(log_s + np.array([0.0, *FACTORS])[:, None] * np.hypot(log_sd, rules.run_log_sd))
-    return dict(zip(_ENDS, ends_s, strict=True)) | {
+    ends_s = np.exp(log_s + np.array([*FACTORS[:2], 0.0, *FACTORS[2:]])[:, None] * np.hypot(log_sd, rules.run_log_sd))
+    return dict(zip(ENDS, ends_s, strict=True)) | {
         "ratio_s": ratio_s, "own_s": np.exp(own.log_s), "same_application": same, "overhead_power": power,
         "status": status,
     }  # fmt: skip
@@ -246,7 +244,7 @@ def with_across(
     for key in served.keys() - ran:
         row, is_beyond = served[key], key not in rows or rows[key]["is_extrapolated"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
-        rows[key] = {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
+        rows[key] = {name: row[name] for name in ("group_id", "procs", *ENDS)} | {
             "axis": axis, "is_extrapolated": is_beyond, "method": "across", "run_id": run_id,
             "reliability": "ok" if is_ok else "wide",
             "advice": None if is_ok else f"Run on {row['procs']} to see: the answer is from {row['base_group_id']}.",
