@@ -73,13 +73,11 @@ def sized_groups(observations: pa.Table) -> pa.Table:
     """GROUPS of the series whose ids name a problem size; an application is its id without the size."""
     groups = observations.group_by("group_id", use_threads=False).aggregate([("n_jobs", "sum"), ("procs", "count")])
     sized = [(row, named) for row in groups.to_pylist() if (named := _SIZED.fullmatch(row["group_id"]))]
-    names = [row["group_id"] for row, _ in sized]
     applications = (named["application"].strip().removeprefix("application=") + named["series"] for _, named in sized)
     return GROUPS.build(
-        group_id=names,
+        group_id=[row["group_id"] for row, _ in sized],
         site=["series"] * len(sized),
         template=["application+problem_size"] * len(sized),
-        label=names,
         application=[name or "runs" for name in applications],
         problem_size=[named["size"] for _, named in sized],
         n_jobs=[row["n_jobs_sum"] or 0 for row, _ in sized],

@@ -98,11 +98,6 @@ def ratio_at_common(base: SeriesBatch, target: SeriesBatch) -> float:
     return float(target.runtime_s[target.procs == common[0]][0] / base.runtime_s[base.procs == common[0]][0])
 
 
-def one_series(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> SeriesBatch:
-    """Runtimes (s) of one problem size, by rising processor counts, as the average reads them."""
-    return SeriesBatch(np.array([0, procs.size]), procs, runtime_s, np.full(procs.size, rules.run_log_sd**-2))
-
-
 def _at(sizes: SeriesBatch, procs: Floats, shapes: Shapes | None = None) -> Averaged:
     return average(sizes, np.zeros(procs.size, np.int64), procs, shapes=shapes)
 
@@ -177,11 +172,9 @@ def predict_across(
     >>> report.kept.rows + sum(tally.rows for tally in report.set_aside.values()) == report.seen.rows
     True
     """
-    own = ObservedSizes.of(observations)
-    columns = (np.split(column, own.batch.offsets[1:-1]) for column in (own.batch.procs, own.batch.runtime_s))
-    series = {
-        name: one_series(procs, runtime_s, rules) for name, procs, runtime_s in zip(own.ids, *columns, strict=False)
-    }
+    read = ObservedSizes.of(observations)
+    sizes = read.batch._replace(weights=np.full(read.row.size, rules.run_log_sd**-2))
+    series = {group: sizes.take(np.array([k])) for k, group in enumerate(read.ids)}
 
     # 1. The base of each application, and the groups that it is to tell something of, in order of these.
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()

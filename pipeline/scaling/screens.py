@@ -96,11 +96,6 @@ class MeasuredSeries(NamedTuple):
     log_sd: float
     freedom: float
 
-    def at(self, sizes: Ints) -> "MeasuredSeries":
-        """Some of its sizes."""
-        columns = {name: getattr(self, name)[sizes] for name in ("row", "procs", "runtime_s", "weights")}
-        return self._replace(**columns)
-
 
 def measured_series(observations: pa.Table, rules: ScreenRules) -> list[MeasuredSeries]:
     """The series of an OBSERVATIONS table in order of group, as the screens read them.
@@ -320,10 +315,11 @@ def _odd_sizes(series: MeasuredSeries, rules: ScreenRules) -> tuple[Floats, Floa
     deviation, expected_s, is_odd = np.full(m, np.nan), np.full(m, np.nan), np.zeros(m, bool)
     while is_odd.sum() + 1 <= max(rules.max_share * m, 1.0) and (~is_odd).sum() >= rules.min_points:
         kept, shapes = np.flatnonzero(~is_odd), None
+        rest = series._replace(**{name: getattr(series, name)[kept] for name in ("procs", "runtime_s", "weights")})
         # Student's t where one shape holds; Bonferroni over the sizes of the series.
         limit = stdtrit(series.freedom + kept.size - 2, 1 - rules.false_alarms / (2 * kept.size))
         for least in (DOUBTED_SHARE * limit, limit):
-            shapes = _Comparison(series.at(kept), shapes)
+            shapes = _Comparison(rest, shapes)
             off_sd, log_off = shapes.left_out()
             may_be_odd = (np.abs(log_off) >= rules.least_departure) & ~(scaling_ends & (kept == m - 1))
             furthest = int(np.argmax(np.where(may_be_odd, np.abs(off_sd), -1.0)))
