@@ -16,7 +16,7 @@ from benchmarks.bench_curves import question
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.evaluate.scaling_errors import PREDICTORS
 from pipeline.laws import LAWS
-from pipeline.scaling.adept import AdeptRules, find, runtime_s
+from pipeline.scaling.adept import find, runtime_s
 from pipeline.scaling.series import SeriesBatch
 from tests.simulation.series import clean_series
 
@@ -39,7 +39,7 @@ def instances(n_series: int) -> None:
             t1_s = A if mode == "low" else A * (1 + sigma)
             t = LAWS[f"downey_{mode}"].runtime_s({"t1_s": t1_s, "avg_parallelism": A, "sigma": sigma}, n)
             batch = SeriesBatch(np.array([0, 4]), n[[0, 3, 6, 9]], t[[0, 3, 6, 9]], np.ones(4))
-            found = find(batch, np.zeros(10, np.int64), n, AdeptRules(scale="unit"))
+            found = find(batch, np.zeros(10, np.int64), n, is_unit=True)
             worst.append(np.abs(1 - runtime_s(found, n) / t).max())
         print(f"{n_series} instances, {mode} variance: largest error of ADEPT {max(worst):.2%}")
 

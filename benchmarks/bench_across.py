@@ -18,12 +18,19 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.scaling_data import DATA, archer, by_size, more_codes, namd, npb
-from pipeline.scaling.problem_sizes import FACTORS, MIN_BASE_POINTS, SERVED, AcrossRules, across, one_series
+from pipeline.arrays import Floats
+from pipeline.scaling.problem_sizes import FACTORS, MIN_BASE_POINTS, SERVED, AcrossRules, across
+from pipeline.scaling.series import SeriesBatch
 
 GIVEN = (1, 2, 3)
 REACH = 8 * 2**0.5
 LEVELS = (0.025, 0.1, 0.9, 0.975)
 SIMULATED = ("BT", "CG", "EP", "IS", "LU", "MG")
+
+
+def one_series(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> SeriesBatch:
+    """Runtimes (s) of one problem size, by rising processor counts, as the average reads them."""
+    return SeriesBatch(np.array([0, procs.size]), procs, runtime_s, np.full(procs.size, rules.run_log_sd**-2))
 
 
 def pairs(folder: Path) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:

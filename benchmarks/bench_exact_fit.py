@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 from scipy.optimize import OptimizeWarning, curve_fit  # noqa: E402
 
 from pipeline.laws import LAWS  # noqa: E402
-from pipeline.scaling.adept import AdeptRules, find  # noqa: E402
+from pipeline.scaling.adept import find  # noqa: E402
 from pipeline.scaling.fit import fit_law  # noqa: E402
 from pipeline.scaling.series import SeriesBatch  # noqa: E402
 
@@ -125,11 +125,11 @@ def measured(n_series: int) -> dict[str, float]:
 def adept_seconds() -> dict[str, float]:
     """ADEPT's search for a target at twice the largest size: mean and largest CPU seconds a prediction."""
     batch, each = made_series(N_ADEPT, 3), []
-    targets, settings = 2.0 * batch.procs[batch.offsets[1:] - 1], AdeptRules()
-    find(batch, np.zeros(1, np.int64), targets[:1], settings)
+    targets = 2.0 * batch.procs[batch.offsets[1:] - 1]
+    find(batch, np.zeros(1, np.int64), targets[:1])
     for i in range(N_ADEPT):
         one = (np.array([i]), targets[i : i + 1])
-        each.append(_seconds(lambda one=one: find(batch, *one, settings)))
+        each.append(_seconds(lambda one=one: find(batch, *one)))
     return {"adept_mean_s_per_prediction": float(np.mean(each)), "adept_max_s_per_prediction": max(each)}
 
 

@@ -26,7 +26,7 @@ from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.group.observations import aggregate
 from pipeline.large_tables import rows_of
 from pipeline.run import tables_of
-from pipeline.scaling.predictions import predict
+from pipeline.scaling.predictions import fitted_series, predict
 from pipeline.scaling.series import PredictRules
 from pipeline.schedule.engine import ReplayOptions, Schedule, replay
 from pipeline.schedule.figures import metrics
@@ -95,7 +95,7 @@ def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -
     made = tables_of(settings, {"observed": observed}, "fits")
     levelled, fits, patterns = (rows_of(made[name]) for name in ("levelled", "fits", "patterns"))
     at = [int(n) for n in counts]
-    table, _ = predict(levelled, fits, PredictRules(), settings.site, "moldable", patterns=patterns, at=at)
+    table, _ = predict(fitted_series(levelled, fits, PredictRules(), settings.site, patterns=patterns), "moldable", at)
     place = {name: code for code, name in enumerate(log.group_ids)}
     own, ids = category_codes(table, "group_id")
     rows = np.array([place[name] for name in ids], np.int64)[own] if len(ids) else own

@@ -42,7 +42,7 @@ from pipeline.report import Report
 from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import FitRules, fit
 from pipeline.scaling.group_runs import predict
-from pipeline.scaling.predictions import groups_by_application
+from pipeline.scaling.predictions import fitted_series, groups_by_application
 from pipeline.scaling.predictions import predict as predict_by_law
 from pipeline.scaling.problem_sizes import AcrossRules, predict_across
 from pipeline.scaling.screens import ScreenRules, find_patterns, level, screen
@@ -226,11 +226,12 @@ STEPS = (
          lambda run, levelled: fit(levelled, FitRules(laws=run.scaling.laws))),
     Step("curves", {"curves": PREDICTIONS}, ("site", "scaling", "run_id"),
          lambda run, levelled, fits, groups, patterns, across: predict_by_law(
-             levelled, fits, PredictRules(counts=run.scaling.counts), run.site, run.run_id, None,
-             groups_by_application(groups), patterns, across)),
+             fitted_series(levelled, fits, PredictRules(counts=run.scaling.counts), run.site,
+                           groups_by_application(groups), patterns), run.run_id, across=across)),
     Step("scalability", {"scalability": SCALABILITY}, ("site", "run_id"),
          lambda run, levelled, fits, groups, patterns: scalability(
-             levelled, fits, PredictRules(), run.site, run.run_id, groups_by_application(groups), patterns)),
+             fitted_series(levelled, fits, PredictRules(), run.site, groups_by_application(groups), patterns),
+             run.run_id)),
     Step("learn", {"state": STATE}, ("site", "names"),
          lambda run, jobs: learn_state(jobs, run.site, run.names)),
     Step("predict", {"predictions": PREDICTIONS}, ("run_id",),

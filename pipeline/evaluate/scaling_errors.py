@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats, Ints, floats, median
 from pipeline.laws import LAWS
 from pipeline.report import Report, Tally, count_done
-from pipeline.scaling.adept import AdeptRules, find, runtime_s
+from pipeline.scaling.adept import find, runtime_s
 from pipeline.scaling.average import ObservedSeries
 from pipeline.scaling.fit import fit_law
 from pipeline.scaling.series import ObservedSizes, PredictRules, SeriesBatch, extra_runs, pooled, run_log_sd
@@ -205,7 +205,7 @@ def _laws(names: Sequence[str], asked: PredictionTask) -> Floats:
 
 def _adept(asked: PredictionTask) -> Floats:
     """ADEPT: each target by its own instance, every size of the series counted alike but for its distance."""
-    found = find(_batch(asked), asked.target_series, asked.target_procs, AdeptRules())
+    found = find(_batch(asked), asked.target_series, asked.target_procs)
     return runtime_s(found, asked.target_procs)
 
 

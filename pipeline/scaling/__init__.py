@@ -5,6 +5,7 @@ fit, downey  least squares of every law: one search, and Downey exactly; adept: 
 screens  before the fits: patterns that no smooth law has, and sizes that the others contradict
 average  the model average over laws, compiled, and its intervals
 problem_sizes  one problem size from another, and weak scaling
-predictions, group_runs  PREDICTIONS by the average, and from the runs of each group
-advice  which counts to request, SCALABILITY, and measured series through all stages; waste: what jobs did not use
+predictions  the series of each axis with their fits, and PREDICTIONS by the average
+group_runs  PREDICTIONS from the runs of each group
+advice  which counts to request, and SCALABILITY; fitted_series: measured series through all stages
 """

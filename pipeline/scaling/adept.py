@@ -8,9 +8,6 @@ scales, and every instance of the second pass takes the scale that suits it best
 (downey.py).
 """
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
@@ -18,9 +15,6 @@ from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS, FitStatus
 from pipeline.scaling.downey import curve
 from pipeline.scaling.series import SeriesBatch
-
-# Modes, as bits.
-LOW, HIGH, BOTH = 1, 2, 3
 
 # Values of A that the first pass tries where the scale is pinned.
 N_FIRST = 100_000
@@ -39,20 +33,12 @@ LARGEST_SIGMA = 1e9
 ERROR, TAU, AVG, SIGMA, IS_HIGH = range(5)
 
 
-@dataclass(frozen=True, slots=True)
-class AdeptRules:
-    """How ADEPT (Deshmeh 2013) searches."""
-
-    # Scale of runtimes; "unit": in units where T(inf) = 1 (low mode), as in the thesis.
-    scale: Literal["free", "unit"] = "free"
-    # Initial relative half-width of the envelope, and the step by which it grows.
-    delta: float = 0.05
-    # Weight of an observation: q times the largest distance to the target, minus its own.
-    q: float = 2.0
-    # With a free scale, T(inf) is searched down to the shortest runtime divided by this.
-    reach: float = 64.0
-    # Ratio of neighbouring scales in the search.
-    scale_step: float = 1.05
+# Initial relative half-width of the envelope, and the step by which it grows.
+DELTA = 0.05
+# Weight of an observation: so many times the largest distance to the target, minus its own.
+Q = 2.0
+# With a free scale, T(inf) is searched down to the shortest runtime divided by REACH; ratio of neighbouring scales.
+REACH, SCALE_STEP = 64.0, 1.05
 
 
 def runtime_s(found: Floats, procs: Floats) -> Floats:
@@ -63,33 +49,34 @@ def runtime_s(found: Floats, procs: Floats) -> Floats:
     return np.where(is_high == 1.0, high_s, low_s)
 
 
-def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Floats:
-    """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1.
+def find(batch: SeriesBatch, series: Ints, targets: Floats, *, is_unit: bool = False) -> Floats:
+    """The better instance of both modes for each target; 3 sizes are needed, 2 where tau = 1, as in the thesis.
 
     float64[target, 5], by ERROR, TAU (s), AVG, SIGMA and IS_HIGH (1: of the high mode); NaN where there is none.
 
-    delta grows by its step until no observation is further from the best instance than delta.
+    `is_unit` says that T(inf) = 1 in the low mode. delta grows by DELTA until no observation is further from the best
+    instance than delta.
     """
-    is_unit, found = rules.scale == "unit", np.full((len(series), 5), np.nan)
+    found = np.full((len(series), 5), np.nan)
     for k in np.flatnonzero(batch.refusals(2 if is_unit else 3)[series] == FitStatus.OK):
-        own, best, delta = slice(*batch.offsets[series[k] : series[k] + 2]), np.empty(5), rules.delta
+        own, best, delta = slice(*batch.offsets[series[k] : series[k] + 2]), np.empty(5), DELTA
         n, t = batch.procs[own], batch.runtime_s[own]
-        w = distance_weights(n, batch.weights[own], targets[k], rules.q)
-        n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(rules.scale_step))
-        scales = np.ones(1) if is_unit else 2.0 * t.min() / rules.scale_step ** np.arange(n_scales)
+        w = distance_weights(n, batch.weights[own], targets[k])
+        n_scales = 1 + int(np.log(2.0 * REACH) / np.log(SCALE_STEP))
+        scales = np.ones(1) if is_unit else 2.0 * t.min() / SCALE_STEP ** np.arange(n_scales)
         # In no instance T(n) rises or n T(n) falls: a delta that does not make up for where they do cannot hold.
         for rising in (t, (n * t)[::-1]):
             lowest = np.minimum.accumulate(rising)
             while delta < ((rising - lowest) / (rising + lowest)).max():
-                delta += rules.delta
+                delta += DELTA
         while delta < 1.0 and np.isnan(found[k, ERROR]):
-            boxes = envelope(n, t / scales[:, None], delta, modes)
+            boxes = envelope(n, t / scales[:, None], delta)
             first_pass(n, t, w, scales, delta, N_FIRST if is_unit else N_PER_SCALE, *boxes, best)
             if np.isfinite(best[ERROR]) and _largest_error(n, t, best) <= delta:
-                second_pass(n, t, w, is_unit, modes, best)
+                second_pass(n, t, w, is_unit, best)
                 if _largest_error(n, t, best) <= delta:
                     found[k] = best
-            delta += rules.delta
+            delta += DELTA
     return found
 
 
@@ -97,14 +84,14 @@ def _largest_error(n: Floats, t: Floats, best: Floats) -> float:
     return float(np.abs(1.0 - runtime_s(best, n) / t).max())
 
 
-def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Floats:
-    """The weights given times q max|d| - |d|, d an observation's distance to the target; times 1 where all are 0."""
+def distance_weights(n: Floats, given: Floats, target: float) -> Floats:
+    """The weights given times Q max|d| - |d|, d an observation's distance to the target; times 1 where all are 0."""
     apart = np.abs(n - target)
-    near = q * apart.max() - apart
+    near = Q * apart.max() - apart
     return given * (near if near.max() > 0.0 else 1.0)
 
 
-def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floats, Floats]:
+def envelope(n: Floats, t: Floats, delta: float) -> tuple[Ints, Floats, Floats]:
     """Boxes of (A, sigma, mode) that two observations allow, each off by a relative error of delta (Appendix A).
 
     `t` has runtimes in units of tau, a row for each scale: T(inf) = 1 in the low mode, sigma + 1 in the high one. Boxes
@@ -148,7 +135,7 @@ def envelope(n: Floats, t: Floats, delta: float, modes: int) -> tuple[Ints, Floa
         most = np.inf, nj, nj, ni, np.inf, to_plateau
         A_lo = np.maximum(corners.min(axis=(1, 2)), np.maximum(np.stack(np.broadcast_arrays(*least)), 1.0))
         A_hi = np.minimum(corners.max(axis=(1, 2)), np.stack(np.broadcast_arrays(*most)))
-        is_box = (s_lo <= s_hi) & (A_lo <= A_hi) & np.where(is_high, modes & HIGH, modes & LOW).astype(np.bool_)
+        is_box = (s_lo <= s_hi) & (A_lo <= A_hi)
     # By scale and pair, then case.
     mode = np.broadcast_to(is_high, s_lo.shape)
     lo, hi = (np.moveaxis(np.stack(one, axis=-1), 0, 2) for one in ((A_lo, s_lo, mode), (A_hi, s_hi, mode)))
@@ -222,7 +209,7 @@ def first_pass(
 
 
 @entry_kernel
-def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best: Floats) -> None:
+def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, best: Floats) -> None:
     """Improve best by a grid about it: 15% to either side, sigma by 0.15 where it is 0.
 
     With a free scale every instance takes the tau of weighted least squares of relative errors.
@@ -233,8 +220,7 @@ def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best
         A = max(middle * (1.0 + WINDOW * (2.0 * k / (GRID - 1.0) - 1.0)), 1.0)
         for j in range(GRID):
             sigma = max(centre + width * (2.0 * j / (GRID - 1.0) - 1.0), 0.0)
-            is_high = sigma > 1.0 if modes == BOTH else modes == HIGH
-            sigma = max(sigma, 1.0) if is_high else min(sigma, 1.0)
+            is_high = sigma > 1.0
             first, second = 0.0, 0.0
             for i in range(len(n)):
                 x = downey(n[i], A, sigma, is_high) / t[i]

@@ -16,17 +16,15 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.laws import MOST_PROCS
 from pipeline.report import Report, Tally
-from pipeline.scaling.predictions import Curves, FittedSeries, judged, of_laws, on_each_axis
+from pipeline.scaling.predictions import Curves, FittedSeries, joined, judged, of_laws
 from pipeline.scaling.series import (
     REACH,
-    PredictRules,
     counts_between,
     favoured_class,
     median_variance,
     runnable,
     runnable_between,
 )
-from pipeline.settings import SiteSettings
 from pipeline.tables import SCALABILITY
 
 LEAST_GAIN = float(np.log(1.05))
@@ -337,38 +335,20 @@ SEEN_BEYOND = 2**0.5
 """The fastest count is known where the search reaches this many times beyond it without a gain."""
 
 
-def scalability(
-    observations: pa.Table,
-    fits: pa.Table,
-    rules: PredictRules,
-    site: SiteSettings,
-    run_id: str,
-    application: Mapping[str, str] | None = None,
-    patterns: pa.Table | None = None,
-) -> tuple[pa.Table, Report]:
+def scalability(series: Sequence[FittedSeries], run_id: str) -> tuple[pa.Table, Report]:
     """SCALABILITY: a row per group that gains from processors by its chosen law or by the average, in order of group.
 
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
     it lies beyond 2^20. Both are the chosen law's, and null where that is constant; counts by efficiency and time are
-    the model average's. Advised runs keep to the counts that PATTERNS favours, if it is given.
+    the model average's.
 
     Parameters
     ----------
-    observations : pa.Table
-        OBSERVATIONS.
-    fits : pa.Table
-        FITS of these observations.
-    rules : PredictRules
-        Settings of the predictions.
-    site : SiteSettings
-        The machine's size and processors per node.
+    series : sequence of FittedSeries
+        The series of `fitted_series`, one a axis.
     run_id : str
         Id of the run, written to every row.
-    application : mapping of str to str, optional
-        Application of a group_id.
-    patterns : pa.Table, optional
-        PATTERNS of the observations.
 
     Returns
     -------
@@ -379,14 +359,14 @@ def scalability(
 
     Examples
     --------
-    >>> table, _ = scalability(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1")
+    >>> from pipeline.scaling.predictions import fitted_series
+    >>> from pipeline.scaling.series import PredictRules
+    >>> series = fitted_series(tables["levelled"], tables["fits"], PredictRules(), settings.site)
+    >>> table, _ = scalability(series, "r1")
     >>> table.num_rows < len(set(tables["fits"].column("group_id").to_pylist()))
     True
     """
-
-    return on_each_axis(
-        observations, fits, rules, site, application, patterns, lambda one: _scalability(one, run_id), SCALABILITY
-    )
+    return joined([_scalability(one, run_id) for one in series], SCALABILITY)
 
 
 def _scalability(series: FittedSeries, run_id: str) -> tuple[pa.Table, Report]:

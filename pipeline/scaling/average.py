@@ -446,7 +446,10 @@ def exact_log_s(sizes: SeriesBatch, series: Ints, procs: Floats) -> tuple[Bools,
 
 
 QUANTILES = (0.025, 0.1, 0.5, 0.9, 0.975)
-"""Which quantiles an interval's ends and the prediction stand for, in the columns' order."""
+"""Which quantiles an interval's ends and the prediction stand for."""
+
+ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
+"""Columns of PREDICTIONS and ACROSS at QUANTILES."""
 
 Widths = Mapping[float, tuple[float, ...]]
 

@@ -107,39 +107,25 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     True
     """
     observed = ObservedSizes.of(observations)
-    spread, batch, offsets = repeat_spread(observed), observed.batch, observed.batch.offsets
+    spread, batch = repeat_spread(observed), observed.batch
     weights = precision_weights(batch, observed.n_runs, spread["core_log_sd"], rules.noise_floor)
     batch = batch._replace(weights=weights * batch.weights)
     fits = {law: fit_batch(law, batch, rules.loss) for law in rules.laws}
     loo = np.column_stack([leave_one_out(law, batch, rules.loss) for law in rules.laws])
     answers = choose(fits, loo, batch, observed.n_runs, spread["core_log_sd"], rules)
 
-    # A row per group and law; groups without a point have the values they are filled with.
-    codes, ids = category_codes(observations, "group_id")
-    row_of, shape = {group: row for row, group in enumerate(ids)}, (len(ids), len(fits))
-    fitted = np.array([row_of[group] for group in observed.ids], np.int64)
-    n_jobs = np.bincount(codes, floats(observations, "n_jobs"), len(ids))
-    n_jobs[fitted] = batch.total(floats(observed.table, "n_jobs"))
-    every, is_chosen = unfitted(np.full(shape, FitStatus.TOO_FEW_POINTS, STATUS)), np.zeros(shape, np.bool_)
-    every[fitted] = np.stack(list(fits.values()), axis=1)
-    is_chosen[fitted] = answers[:, None] == np.arange(len(fits))
-
-    def by_series(values: Array, otherwise: float = np.nan) -> Array:
-        whole = np.full(shape, otherwise)
-        whole[fitted] = values if values.ndim == 2 else values[:, None]
-        return whole.ravel()
-
+    # A row per group and law.
+    (codes, ids), procs = category_codes(observations, "group_id"), batch.ends(batch.procs)
+    n_of_all = np.bincount(codes, floats(observations, "n_jobs"), len(ids))
+    n_jobs = np.where(batch.n_points > 0, batch.total(floats(observed.table, "n_jobs")), n_of_all)
+    every, is_chosen = np.stack(list(fits.values()), axis=1), answers[:, None] == np.arange(len(fits))
+    of_group = {"group_id": np.array(ids, object), "axis": np.array(axes_of_groups(observations, ids), object)}
+    of_group |= {"n_points": batch.n_points, "n_jobs": n_jobs, "procs_min": procs[0], "procs_max": procs[1], **spread}
     table = FITS.build(
         **{name: every[name].ravel() for name in (*NUMBERS, "status")},
-        **{name: by_series(values) for name, values in spread.items()},
-        group_id=np.repeat(np.array(ids, object), len(fits)),
-        axis=np.repeat(np.array(axes_of_groups(observations, ids), object), len(fits)),
+        **{name: np.repeat(values, len(fits)) for name, values in of_group.items()},
         law=np.tile(np.array(list(fits), object), len(ids)),
-        n_points=by_series(batch.n_points, 0.0),
-        n_jobs=np.repeat(n_jobs, len(fits)),
-        procs_min=by_series(batch.procs[offsets[:-1]]),
-        procs_max=by_series(batch.procs[offsets[1:] - 1]),
-        loo_log_rmse=by_series(loo),
+        loo_log_rmse=loo.ravel(),
         is_chosen=is_chosen.ravel(),
     )
     groups, laws = np.nonzero(is_chosen)
@@ -238,12 +224,9 @@ def choose(
     errors = np.where(usable & ~np.isnan(loo), loo, np.inf)
     is_near = np.isfinite(errors) & (errors <= errors.min(axis=1, keepdims=True) * (1 + rules.choice_margin))
     # Where leave-one-out cannot judge, two parameters only if two sizes with repeats clearly scale.
-    first, last = batch.offsets[:-1], batch.offsets[1:] - 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        fall = np.log(batch.runtime_s[first] / batch.runtime_s[last])
-    noise = 2 * np.sqrt(2) * np.fmax(core_log_sd, rules.noise_floor)
-    linear = np.log(batch.procs[last] / batch.procs[first])
-    is_repeated = np.minimum(n_jobs[first], n_jobs[last]) > 1
+        fall, linear = (np.log(first / last) for first, last in map(batch.ends, (batch.runtime_s, 1.0 / batch.procs)))
+    noise, is_repeated = 2 * np.sqrt(2) * np.fmax(core_log_sd, rules.noise_floor), batch.ends(n_jobs).min(axis=0) > 1
     scales = (batch.n_points == 2) & is_repeated & (fall > noise) & (fall < linear + noise)
     few, n_parameters = ~is_near.any(axis=1), np.array([law.n_parameters for law in laws])
     is_near[few] = (usable & ((n_parameters == 1) ^ scales[:, None]))[few]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.scaling.advice import CostSettings, answered, compared_counts, measured_counts, scalability
 from pipeline.scaling.fit import FitRules, Loss, fit
-from pipeline.scaling.predictions import predict
+from pipeline.scaling.predictions import FittedSeries, fitted_series, predict
 from pipeline.scaling.problem_sizes import AcrossRules, predict_across
 from pipeline.scaling.screens import ScreenRules, find_patterns, level, screen
 from pipeline.scaling.series import PredictRules, counts_between
@@ -43,10 +43,8 @@ def fit_and_predict(
     levelled, _ = level(observations, patterns)
     fits, _ = fit(levelled, FitRules(loss=loss))
     site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
-    scaling, _ = scalability(levelled, fits, PredictRules(), site, RUN_ID, applications(observations), patterns)
-    tables = {
-        OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits, SCALABILITY.name: scaling,
-    }  # fmt: skip
+    tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
+    tables[SCALABILITY.name], _ = scalability(_with_laws(tables, levelled, site), RUN_ID)
     groups = sized_groups(observations)
     if groups.num_rows:
         tables |= {GROUPS.name: groups, ACROSS.name: predict_across(groups, levelled, AcrossRules(), at)[0]}
@@ -55,12 +53,17 @@ def fit_and_predict(
 
 def predictions_at(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSettings) -> pa.Table:
     """PREDICTIONS at the counts `at`, with the patterns of the series restored."""
-    observations, patterns, across = tables[OBSERVATIONS.name], tables[PATTERNS.name], None
-    levelled, _ = level(observations, patterns)
+    (levelled, _), across = level(tables[OBSERVATIONS.name], tables[PATTERNS.name]), None
     if GROUPS.name in tables:
         across, _ = predict_across(tables[GROUPS.name], levelled, AcrossRules(), at)
-    named = applications(observations)
-    return predict(levelled, tables[FITS.name], PredictRules(), site, RUN_ID, at, named, patterns, across)[0]
+    return predict(_with_laws(tables, levelled, site), RUN_ID, at, across)[0]
+
+
+def _with_laws(tables: Mapping[str, pa.Table], levelled: pa.Table, site: SiteSettings) -> list[FittedSeries]:
+    """The series with their fits; those of one application inform each other."""
+    groups = levelled.column("group_id").unique().to_pylist()
+    named = {group: group.partition(" problem_size=")[0] for group in groups if group.startswith("application=")}
+    return fitted_series(levelled, tables[FITS.name], PredictRules(), site, named, tables[PATTERNS.name])
 
 
 _SIZED = re.compile(r"(?s)(?P<application>.*?)\b(?:problem_size=)(?P<size>.*?)(?P<series>(?: series=.*)?)")
@@ -70,24 +73,16 @@ def sized_groups(observations: pa.Table) -> pa.Table:
     """GROUPS of the series whose ids name a problem size; an application is its id without the size."""
     groups = observations.group_by("group_id", use_threads=False).aggregate([("n_jobs", "sum"), ("procs", "count")])
     sized = [(row, named) for row in groups.to_pylist() if (named := _SIZED.fullmatch(row["group_id"]))]
-    names = [row["group_id"] for row, _ in sized]
     applications = (named["application"].strip().removeprefix("application=") + named["series"] for _, named in sized)
     return GROUPS.build(
-        group_id=names,
+        group_id=[row["group_id"] for row, _ in sized],
         site=["series"] * len(sized),
         template=["application+problem_size"] * len(sized),
-        label=names,
         application=[name or "runs" for name in applications],
         problem_size=[named["size"] for _, named in sized],
         n_jobs=[row["n_jobs_sum"] or 0 for row, _ in sized],
         n_sizes=[row["procs_count"] for row, _ in sized],
     )
-
-
-def applications(observations: pa.Table) -> dict[str, str]:
-    """Application by group id, for the ids of series that name one."""
-    groups = observations.column("group_id").unique().to_pylist()
-    return {group: group.partition(" problem_size=")[0] for group in groups if group.startswith("application=")}
 
 
 _SHOWN = {

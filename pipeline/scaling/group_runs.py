@@ -23,7 +23,7 @@ from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.kernels import called_kernel, entry_kernel
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
-from pipeline.scaling.predictions import ENDS
+from pipeline.scaling.average import ENDS, QUANTILES
 from pipeline.sorting import set_order
 from pipeline.tables import PREDICTIONS
 
@@ -34,7 +34,7 @@ HALF_S = 180.0 * DAY_S
 MOST_RUNS, WIDTH, LEAST, RING = 2_000_000, 256, 20, 64
 
 # Columns of an answer: distances (log) from the median at these levels, and the median itself (log s).
-LEVELS = np.array((0.025, 0.1, 0.5, 0.9, 0.975))
+LEVELS = np.array(QUANTILES)
 NORMAL = ndtri(LEVELS)
 LO95, LO80, MIDDLE, HI80, HI95 = range(5)
 KNOT_LEVELS = np.array((0.01, 0.03, 0.07, 0.15, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99))

@@ -4,7 +4,7 @@ A curve is the model average over laws (average.py), not the chosen law. A predi
 the number of counts that it is made from, whatever the law leaves open.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.axes import MOST_OK_SPAN, Axis, axis_of
 from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally, joined_report
-from pipeline.scaling.average import QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
+from pipeline.scaling.average import ENDS, QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
 from pipeline.scaling.problem_sizes import with_across
 from pipeline.scaling.screens import unlevel
 from pipeline.scaling.series import (
@@ -52,50 +52,27 @@ RIVAL_APART = 1.5
 MISSED_ERRORS = 3
 """Standard errors of the median beyond which the law misses it."""
 
-ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95")
-"""Columns of PREDICTIONS at QUANTILES."""
-
 HINTS = {"tail_unidentified", "runner_up"}
 """Codes that name a run that would tell more, and make no row doubtful by themselves."""
 
 
 def predict(
-    observations: pa.Table,
-    fits: pa.Table,
-    rules: PredictRules,
-    site: SiteSettings,
-    run_id: str,
-    at: Sequence[int] | None = None,
-    application: Mapping[str, str] | None = None,
-    patterns: pa.Table | None = None,
-    across: pa.Table | None = None,
+    series: Sequence["FittedSeries"], run_id: str, at: Sequence[int] | None = None, across: pa.Table | None = None
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
-    Each axis is predicted by itself; counts are of processors, nodes or GPUs, as `axis` of the observations says.
-
-    Runtimes are those of the model average (see average.py), not of the chosen law. Groups that
-    `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
-    known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
+    Runtimes are those of the model average (see average.py), not of the chosen law. The machine's size bounds the
+    grid: the site's max_procs where known, else the largest size observed anywhere.
 
     Parameters
     ----------
-    observations : pa.Table
-        OBSERVATIONS: median runtimes in s by group and processors.
-    fits : pa.Table
-        FITS of these observations.
-    rules : PredictRules
-        Settings of the predictions.
-    site : SiteSettings
-        The machine's size and processors per node.
+    series : sequence of FittedSeries
+        The series of `fitted_series`, one a axis; with their patterns, predictions are of the phase, or the kind of
+        count, of each row.
     run_id : str
         Id of the run, written to every row.
     at : sequence of int, optional
         Processor counts to predict; by default a grid.
-    application : mapping of str to str, optional
-        Application of a group_id.
-    patterns : pa.Table, optional
-        PATTERNS of the observations; predictions are of the phase, or the kind of count, of each row.
     across : pa.Table, optional
         ACROSS: groups of few sizes are answered from it, where another problem size tells more.
 
@@ -108,18 +85,17 @@ def predict(
 
     Examples
     --------
-    >>> table, _ = predict(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1", at=[64])
+    >>> series = fitted_series(tables["levelled"], tables["fits"], PredictRules(), settings.site)
+    >>> table, _ = predict(series, "r1", at=[64])
     >>> set(table.column("procs").to_pylist())
     {64}
     """
-
-    table, report = on_each_axis(
-        observations, fits, rules, site, application, patterns, lambda one: _predictions(one, run_id, at), PREDICTIONS
-    )
-    return table if across is None else with_across(table, across, observations, at), report
+    return joined([_predictions(one, run_id, at, across) for one in series], PREDICTIONS)
 
 
-def _predictions(series: "FittedSeries", run_id: str, at: Sequence[int] | None) -> tuple[pa.Table, Report]:
+def _predictions(
+    series: "FittedSeries", run_id: str, at: Sequence[int] | None, across: pa.Table | None
+) -> tuple[pa.Table, Report]:
     """PREDICTIONS of the series over one axis."""
     # 1. On which counts: a row of the chosen fits, and a count, per row of the table.
     rows, procs = _counts(series, at)
@@ -147,7 +123,8 @@ def _predictions(series: "FittedSeries", run_id: str, at: Sequence[int] | None) 
     set_aside = {"no_prediction": Tally(n_groups - n_answered)} if n_answered < n_groups else {}
     n_beyond = int(np.sum(table.column("is_extrapolated").to_numpy()))
     facts = {"predictions": table.num_rows, "predictions_extrapolated": n_beyond}
-    return table, Report("curves", "group", Tally(n_groups), Tally(n_answered), set_aside, facts).check()
+    report = Report("curves", "group", Tally(n_groups), Tally(n_answered), set_aside, facts).check()
+    return table if across is None else with_across(table, across, series.observations, series.axis, at), report
 
 
 def _counts(series: "FittedSeries", at: Sequence[int] | None) -> tuple[Ints, Floats]:
@@ -194,15 +171,6 @@ Curves = npt.NDArray[Any]
 """Rows of FITS, a record each: numbers as float64, NaN for null."""
 
 
-def rows_of_fits(fits: pa.Table) -> Curves:
-    """The rows of a FITS table."""
-    kinds = {one.name: float if one.type in (pa.int64(), pa.float64()) else object for one in FITS.columns}
-    rows = np.empty(fits.num_rows, list(kinds.items()))
-    for name, kind in kinds.items():
-        rows[name] = floats(fits, name) if kind is float else fits.column(name).to_pylist()
-    return rows
-
-
 def of_laws(curves: Curves, name: str, *arguments: Floats) -> Floats:
     """What a method of each row's law answers from its parameters, and its own of the arguments."""
     found = np.full(len(curves), np.nan)
@@ -226,23 +194,31 @@ class FittedSeries:
     patterns: pa.Table | None
 
 
-def on_each_axis(
-    observations: pa.Table, fits: pa.Table, rules: PredictRules, site: SiteSettings,
-    application: Mapping[str, str] | None, patterns: pa.Table | None,
-    stage: Callable[[FittedSeries], tuple[pa.Table, Report]], kind: TableKind,
-) -> tuple[pa.Table, Report]:  # fmt: skip
-    """The table of a stage in order of group, and its report; `application` names that of a group, where it is known.
+def fitted_series(
+    observations: pa.Table,
+    fits: pa.Table,
+    rules: PredictRules,
+    site: SiteSettings,
+    application: Mapping[str, str] | None = None,
+    patterns: pa.Table | None = None,
+) -> list[FittedSeries]:
+    """The series over each axis, from OBSERVATIONS and their FITS; each axis is computed by itself.
 
-    The machine's size and nodes are in processors: over another axis neither is known.
+    `application` names that of a group, where it is known: groups of one name inform each other. Runs advised keep to
+    counts that PATTERNS, where given, favours. The machine's size and nodes are in processors: over another axis
+    neither is known.
     """
     axes = {axis_of(value) for value in observations.column("axis").unique().to_pylist()} or {Axis.PROCS}
-    done = []
+    found = []
     for axis in (one for one in Axis if one in axes):
         own, fitted = (
             table.filter(pc.equal(pc.fill_null(table.column("axis").cast(pa.string()), Axis.PROCS), axis))
             for table in (observations, fits)
         )
-        every = rows_of_fits(fitted)
+        kinds = {one.name: float if one.type in (pa.int64(), pa.float64()) else object for one in FITS.columns}
+        every = np.empty(fitted.num_rows, list(kinds.items()))
+        for name, kind in kinds.items():
+            every[name] = floats(fitted, name) if kind is float else fitted.column(name).to_pylist()
         chosen = every[fitted.column("is_chosen").to_numpy()]
         # 1. The sizes of each chosen fit, and how single runs scatter.
         read = ObservedSizes.of(own)
@@ -254,7 +230,12 @@ def on_each_axis(
         kin = _index(names, sorted({name for name in names if name is not None}))
         observed = ObservedSeries.of(batch, n_runs, run_sd, kin, rules)
         machine = site if axis is Axis.PROCS else site.model_copy(update={"max_procs": None, "procs_per_node": None})
-        done.append(stage(FittedSeries(axis, own, every, chosen, observed, rules, machine, patterns)))
+        found.append(FittedSeries(axis, own, every, chosen, observed, rules, machine, patterns))
+    return found
+
+
+def joined(done: Sequence[tuple[pa.Table, Report]], kind: TableKind) -> tuple[pa.Table, Report]:
+    """The table of a stage over every axis, in order of group, and its report."""
     both = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
     order = np.argsort(category_codes(both, "group_id")[0], kind="stable")
     return kind.check(both.take(pa.array(order))), joined_report([report for _, report in done])

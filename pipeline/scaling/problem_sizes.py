@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats
-from pipeline.axes import MOST_OK_SPAN
+from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average import PLACES, Averaged, Shapes, average, shape_grid, weights_of
-from pipeline.scaling.series import ObservedSizes, SeriesBatch, axes_of_groups
+from pipeline.scaling.average import ENDS, PLACES, Averaged, Shapes, average, shape_grid, weights_of
+from pipeline.scaling.series import ObservedSizes, SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 MIN_BASE_POINTS = 4
@@ -35,8 +35,6 @@ FACTORS = (-1.25, -0.82, 1.20, 2.39)
 
 LEAST_POWER_LOG = 0.1
 """Serial times that differ by less tell no power of the overhead (log s)."""
-
-_ENDS = ("runtime_s", "runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,8 @@ def across(base: SeriesBatch, target: SeriesBatch, procs: Floats, rules: AcrossR
         log_s, log_sd = (1.0 - rules.own_share) * joint.log_s + rules.own_share * own.log_s, joint.log_sd
         is_moved = np.median(np.abs(np.log(ratio_s) - log_s)) > rules.ratio_log_error
         status = "shape_moves" if is_moved else "same_shape"
-    ends_s = np.exp(log_s + np.array([0.0, *FACTORS])[:, None] * np.hypot(log_sd, rules.run_log_sd))
-    return dict(zip(_ENDS, ends_s, strict=True)) | {
+    ends_s = np.exp(log_s + np.array([*FACTORS[:2], 0.0, *FACTORS[2:]])[:, None] * np.hypot(log_sd, rules.run_log_sd))
+    return dict(zip(ENDS, ends_s, strict=True)) | {
         "ratio_s": ratio_s, "own_s": np.exp(own.log_s), "same_application": same, "overhead_power": power,
         "status": status,
     }  # fmt: skip
@@ -98,11 +96,6 @@ def ratio_at_common(base: SeriesBatch, target: SeriesBatch) -> float:
     if not len(common):
         return float(target.runtime_s[0] / np.exp(_at(base, target.procs[:1]).log_s[0]))
     return float(target.runtime_s[target.procs == common[0]][0] / base.runtime_s[base.procs == common[0]][0])
-
-
-def one_series(procs: Floats, runtime_s: Floats, rules: AcrossRules) -> SeriesBatch:
-    """Runtimes (s) of one problem size, by rising processor counts, as the average reads them."""
-    return SeriesBatch(np.array([0, procs.size]), procs, runtime_s, np.full(procs.size, rules.run_log_sd**-2))
 
 
 def _at(sizes: SeriesBatch, procs: Floats, shapes: Shapes | None = None) -> Averaged:
@@ -179,11 +172,9 @@ def predict_across(
     >>> report.kept.rows + sum(tally.rows for tally in report.set_aside.values()) == report.seen.rows
     True
     """
-    own = ObservedSizes.of(observations)
-    columns = (np.split(column, own.batch.offsets[1:-1]) for column in (own.batch.procs, own.batch.runtime_s))
-    series = {
-        name: one_series(procs, runtime_s, rules) for name, procs, runtime_s in zip(own.ids, *columns, strict=False)
-    }
+    read = ObservedSizes.of(observations)
+    sizes = read.batch._replace(weights=np.full(read.row.size, rules.run_log_sd**-2))
+    series = {group: sizes.take(np.array([k])) for k, group in enumerate(read.ids)}
 
     # 1. The base of each application, and the groups that it is to tell something of, in order of these.
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()
@@ -224,33 +215,31 @@ MOST_SERVED_SIZES = 3
 
 
 def with_across(
-    predictions: pa.Table, across_rows: pa.Table, observations: pa.Table, at: Sequence[int] | None = None
+    predictions: pa.Table, across_rows: pa.Table, observations: pa.Table, axis: Axis, at: Sequence[int] | None
 ) -> pa.Table:
     """PREDICTIONS in which groups of few sizes are answered from another problem size, where that has a better record.
 
     On counts that a group did not run on, `at` where given, rows of ACROSS replace those of PREDICTIONS (`method`:
-    `across`), and are added where there is none. They tell no speed-up, because no curve reaches one processor.
+    `across`), and are added where there is none. They tell no speed-up, because no curve reaches one processor. All
+    groups are those of one axis.
     """
-    seen = set(zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True))
-    n_counts = Counter(group for group, _ in seen)
-    served = [
-        row
+    ran = set(zip(*(observations.column(name).to_pylist() for name in ("group_id", "procs")), strict=True))
+    n_counts = Counter(group for group, _ in ran)
+    served = {
+        (row["group_id"], row["procs"]): row
         for row in across_rows.filter(pc.is_in(across_rows.column("status"), pa.array(SERVED))).to_pylist()
-        if n_counts[row["group_id"]] <= MOST_SERVED_SIZES
-        and (row["group_id"], row["procs"]) not in seen
-        and (at is None or row["procs"] in at)
-    ]
-    if not served:
+        if 0 < n_counts[row["group_id"]] <= MOST_SERVED_SIZES and (at is None or row["procs"] in at)
+    }
+    if not served.keys() - ran:
         return predictions
     rows = {(row["group_id"], row["procs"]): row for row in predictions.to_pylist()}
-    axes = axes_of_groups(observations, [row["group_id"] for row in served])
     run_id = next((row["run_id"] for row in rows.values()), None)
-    for row, axis in zip(served, axes, strict=True):
-        key = row["group_id"], row["procs"]
+    for key in served.keys() - ran:
+        row, is_beyond = served[key], key not in rows or rows[key]["is_extrapolated"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
-        rows[key] = {name: row[name] for name in ("group_id", "procs", *_ENDS)} | {
-            "axis": axis, "is_extrapolated": key not in rows or rows[key]["is_extrapolated"],
-            "method": "across", "reliability": "ok" if is_ok else "wide", "run_id": run_id,
+        rows[key] = {name: row[name] for name in ("group_id", "procs", *ENDS)} | {
+            "axis": axis, "is_extrapolated": is_beyond, "method": "across", "run_id": run_id,
+            "reliability": "ok" if is_ok else "wide",
             "advice": None if is_ok else f"Run on {row['procs']} to see: the answer is from {row['base_group_id']}.",
         }  # fmt: skip
     ordered = [rows[key] for key in sorted(rows)]

@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from pipeline.arrays import Array, Bools, Floats, Ints, arrow, floats, replaced
+from pipeline.arrays import Array, Bools, Floats, Ints, arrow, category_codes, floats, replaced
 from pipeline.axes import Axis, counted, plural
 from pipeline.columns import INTERVALS
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
-from pipeline.scaling.series import CLASSES, ObservedSizes, axes_of_groups, repeat_spread, series_of
+from pipeline.scaling.series import CLASSES, ObservedSizes, axes_of_groups, repeat_spread
 from pipeline.tables import OBSERVATIONS, PATTERNS
 
 STEPWISE, DECLINING = "stepwise", "declining"
@@ -96,11 +96,6 @@ class MeasuredSeries(NamedTuple):
     log_sd: float
     freedom: float
 
-    def at(self, sizes: Ints) -> "MeasuredSeries":
-        """Some of its sizes."""
-        columns = {name: getattr(self, name)[sizes] for name in ("row", "procs", "runtime_s", "weights")}
-        return self._replace(**columns)
-
 
 def measured_series(observations: pa.Table, rules: ScreenRules) -> list[MeasuredSeries]:
     """The series of an OBSERVATIONS table in order of group, as the screens read them.
@@ -109,16 +104,17 @@ def measured_series(observations: pa.Table, rules: ScreenRules) -> list[Measured
     the default.
     """
     read = ObservedSizes.of(observations, with_odd=True)
-    offsets, own = read.batch.offsets, repeat_spread(read)["core_log_sd"]
+    own = repeat_spread(read)["core_log_sd"]
     has_repeats = bool(np.isfinite(own).any())
     core = np.where(np.isnan(own), np.nanmedian(own) if has_repeats else rules.default_log_sd, own)
     freedom = FREEDOM_WITH_REPEATS if has_repeats else FREEDOM_WITHOUT
     series = []
-    for group, first, last, sd in zip(read.ids, offsets[:-1], offsets[1:], core.tolist(), strict=True):
-        at, variance = slice(first, last), rules.least_log_sd**2 + sd**2
+    for k in np.flatnonzero(read.batch.n_points):
+        at, sd = slice(*read.batch.offsets[k : k + 2]), float(core[k])
+        variance = rules.least_log_sd**2 + sd**2
         weights = variance / (rules.least_log_sd**2 + sd**2 / read.n_runs[at])
         columns = read.row[at], read.batch.procs[at], read.batch.runtime_s[at], weights
-        series.append(MeasuredSeries(group, *columns, variance**0.5, freedom))
+        series.append(MeasuredSeries(read.ids[k], *columns, variance**0.5, freedom))
     return series
 
 
@@ -319,10 +315,11 @@ def _odd_sizes(series: MeasuredSeries, rules: ScreenRules) -> tuple[Floats, Floa
     deviation, expected_s, is_odd = np.full(m, np.nan), np.full(m, np.nan), np.zeros(m, bool)
     while is_odd.sum() + 1 <= max(rules.max_share * m, 1.0) and (~is_odd).sum() >= rules.min_points:
         kept, shapes = np.flatnonzero(~is_odd), None
+        rest = series._replace(**{name: getattr(series, name)[kept] for name in ("procs", "runtime_s", "weights")})
         # Student's t where one shape holds; Bonferroni over the sizes of the series.
         limit = stdtrit(series.freedom + kept.size - 2, 1 - rules.false_alarms / (2 * kept.size))
         for least in (DOUBTED_SHARE * limit, limit):
-            shapes = _Comparison(series.at(kept), shapes)
+            shapes = _Comparison(rest, shapes)
             off_sd, log_off = shapes.left_out()
             may_be_odd = (np.abs(log_off) >= rules.least_departure) & ~(scaling_ends & (kept == m - 1))
             furthest = int(np.argmax(np.where(may_be_odd, np.abs(off_sd), -1.0)))
@@ -405,13 +402,10 @@ def _levels(table: pa.Table, patterns: pa.Table, procs: Floats) -> Floats:
     """Per row, what brings its group's runtime on `procs` to the level of the last phase or of the favoured counts."""
     factor = np.ones(len(procs))
     is_found = pc.and_(pc.equal(patterns.column("status"), "found"), pc.is_valid(patterns.column("factor")))
-    found = patterns.filter(is_found).to_pylist()
-    if not found:
-        return factor
-    ids, offsets, order = series_of(table)
-    rows_of = dict(zip(ids, np.split(order, offsets[1:-1]), strict=True))
-    for row in found:
-        rows = rows_of.get(row["group_id"], np.empty(0, np.int64))
+    codes, ids = category_codes(table, "group_id")
+    code = {group: place for place, group in enumerate(ids)}
+    for row in patterns.filter(is_found).to_pylist():
+        rows = np.flatnonzero(codes == code.get(row["group_id"], -1))
         if row["pattern"] == STEPWISE:
             factor[rows] *= np.where(procs[rows] < row["from_procs"], row["factor"], 1.0)
         else:

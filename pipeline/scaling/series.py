@@ -73,10 +73,14 @@ class SeriesBatch(NamedTuple):
         ends = np.cumsum(n_points)
         return np.arange(n_points.sum()) + np.repeat(self.offsets[series] + n_points - ends, n_points)
 
+    def ends(self, values: Floats) -> Floats:
+        """Of values per size those of the first and of the last size of each series; NaN where it has none."""
+        rows = np.array([self.offsets[:-1], self.offsets[1:] - 1])
+        return np.asarray(np.append(values, np.nan)[np.where(self.n_points > 0, rows, -1)])
+
     def log2_from_least(self, series: Ints, procs: Floats) -> Floats:
         """Doublings of procs over the smallest size of their series; NaN where it has none."""
-        least = np.append(self.procs, np.nan)[np.where(self.n_points > 0, self.offsets[:-1], -1)]
-        return np.asarray(np.log2(procs / least[series]))
+        return np.asarray(np.log2(procs / self.ends(self.procs)[0, series]))
 
     def take(self, series: Ints) -> "SeriesBatch":
         """Some of the series, repeated as asked."""
@@ -108,7 +112,7 @@ STATUS = np.dtype(f"U{max(map(len, FitStatus))}")
 
 @dataclass(frozen=True, slots=True)
 class ObservedSizes:
-    """The sizes of OBSERVATIONS that have a median, by group and rising procs; `ids` are the groups of the series.
+    """The sizes of OBSERVATIONS that have a median, by group and rising procs; `ids` are its groups, a series each.
 
     `row` is each one's row in the table read, `table` has these rows. `batch` weighs a size by its fit_weight, 1 where
     it has none. `n_runs` are its jobs whose runtime is no lower bound, and 1 at least: what it knows of its runtime.
@@ -126,12 +130,12 @@ class ObservedSizes:
         is_kept = floats(observations, "runtime_s_median") > 0.0
         if not with_odd:
             is_kept &= floats(observations, "fit_weight") != 0.0
-        known = np.flatnonzero(is_kept)
-        ids, offsets, order = series_of(observations.take(pa.array(known)))
-        table = observations.take(pa.array(known[order]))
+        ids, offsets, order = series_of(observations)
+        offsets, row = np.append(0, np.cumsum(is_kept[order]))[offsets], order[is_kept[order]]
+        table = observations.take(pa.array(row))
         weights = np.nan_to_num(floats(table, "fit_weight"), nan=1.0)
         batch = SeriesBatch(offsets, floats(table, "procs"), floats(table, "runtime_s_median"), weights)
-        return cls(ids, known[order], table, batch, ended_jobs(table))
+        return cls(ids, row, table, batch, ended_jobs(table))
 
 
 def series_of(table: pa.Table) -> tuple[list[str], Ints, Ints]:
@@ -167,7 +171,7 @@ def repeat_spread(observed: ObservedSizes) -> dict[str, Floats]:
     spread = {"core_log_sd": pooled(observed.batch, freedom, np.where(n_runs >= MIN_CORE_JOBS, core, log_sd))}
     normal = _Q975 * pooled(observed.batch, freedom, log_sd)
     for name in ("repeat_log_lo95", "repeat_log_hi95"):
-        of_group = floats(table, name)[observed.batch.offsets[:-1]]
+        of_group = observed.batch.ends(floats(table, name))[0]
         spread[name] = np.where(np.isnan(of_group), normal, of_group)
     return spread
 

@@ -1,21 +1,20 @@
 """What jobs held and did not use, by application, account and user: JOBS -> WASTE, and the carbon of their energy.
 
 Held is what was allocated, for the runtime. Used processor time is CPU time. Each sum is over the jobs that have all
-its values, which are counted beside it.
+its values, which are counted beside it. DuckDB adds up, so that a log larger than memory is read in parts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-import numpy as np
+import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.arrays import Floats, floats, job_procs, tally_of
-from pipeline.large_tables import LargeTable, parts_of
-from pipeline.report import Fact, Report, Tally, total
+from pipeline.arrays import LARGEST_WORK_S, Floats, floats
+from pipeline.large_tables import LargeTable, StoredTable
+from pipeline.report import Fact, Report, Tally
 from pipeline.schema import Flag
-from pipeline.silent_requests import SilentRequest, says_nothing, sentences, silent_requests
+from pipeline.silent_requests import SilentRequest, sentences, silent_requests
 from pipeline.tables import WASTE
 
 NO_WORK = (
@@ -30,11 +29,6 @@ KINDS = ("all", "application", "account", "user")
 USERS = "user"
 """The kind of the rows that are about people."""
 
-READ = (
-    "application", "account", "user", "queue", "procs", "requested_procs", "gpus", "runtime_s", "start_s", "end_s",
-    "cpu_s", "requested_s", "requested_mem_kib", "used_mem_kib", "max_rss_kib", "energy_j", "state", "flag",
-)  # fmt: skip
-
 MOST_IDLE = 0.05
 """CPU time is measured with the shells of steps, and runtimes are whole seconds: so much of one processor is noise."""
 
@@ -45,35 +39,21 @@ LESS = 0.5
 """Fewer processors are recommended where at most this share of them was busy: waiting for files is no spare one."""
 
 EXACT = 2.0**-20
-"""Hours and kWh are rounded to multiples of this: sums up to 2^33 of them are exact."""
+"""Hours and kWh are rounded to multiples of this: sums up to 2^33 of them are exact, in whatever order."""
 
 KIB_PER_GIB = 2**20
 J_PER_KWH = 3.6e6
 
-Measures = Mapping[str, Floats]
-"""Values by column, one a job; NaN: unknown."""
-
 Intensity = Callable[[Floats, Floats], Floats]
 """From starts and ends of jobs (s since 1970) to the mean intensity of their time, g CO2e per kWh; NaN: unknown."""
 
-Row = tuple[str, str | None]
-"""Kind and name; a name of None: the log does not say."""
-
-KEY = ("kind", "name")
-
+HOURS = ("proc_hours", "unused_proc_hours", "gpu_hours", "unused_gpu_hours", "gib_hours", "unused_gib_hours")
+SUMMED = (*HOURS, "one_proc_gpu_hours", "reserved_hours", "energy_kwh", "unused_kwh")
 COUNTED = {
     "n_jobs": "proc_hours", "n_cpu": "unused_proc_hours", "n_gpu": "gpu_hours", "n_gpu_cpu": "unused_gpu_hours",
-    "n_memory": "gib_hours", "n_requested": "reserved_hours", "n_energy": "energy_kwh", "n_carbon": "carbon_kg",
+    "n_memory": "gib_hours", "n_requested": "reserved_hours", "n_energy": "energy_kwh",
 }  # fmt: skip
 """The columns with numbers of jobs, and the column whose known values each counts."""
-
-INSTEAD = {
-    "procs": ("usual_procs", "ask_procs", "n_ask_procs", "ask_procs_share"),
-    "mem": ("usual_mem_kib", "ask_mem_kib", "n_ask_mem", "ask_mem_share"),
-}
-"""Columns on the amount that leaves most unused, and what to ask for instead."""
-
-HOURS = ("proc_hours", "unused_proc_hours", "gpu_hours", "unused_gpu_hours", "gib_hours", "unused_gib_hours")
 
 
 def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: bool = False) -> tuple[pa.Table, Report]:
@@ -93,161 +73,136 @@ def waste(jobs: LargeTable, site: str, run_id: str, *, counts_every_request: boo
     pa.Table, Report
         Rows in the order of KINDS, within these by unused, then by held processor-hours. The facts are sums of `all`.
     """
-    # 1. Sums over the jobs of each row, and over those of them that asked for, and needed, the same.
-    silent, seen, used = silent_requests(jobs), [], []
-    sums: list[pa.Table] = []
-    needs: dict[str, list[pa.Table]] = {name: [] for name in INSTEAD}
-    for part, held in _held_parts(jobs):
-        seen.append(tally_of(part))
-        used.append(tally_of(held))
-        measures, needed = measured(held, () if counts_every_request else silent)
-        sums.append(_sums_by_row(held, measures))
-        for name, need in needed.items():
-            needs[name].append(_sums_by_row(held, need, ("asked", "needed")))
-    # 2. A row of each kind and name, with what to ask for instead.
-    ask_procs, ask_mem = _instead(needs["procs"], "procs", LESS), _instead(needs["mem"], "mem", 1.0)
-    none = dict.fromkeys([*INSTEAD["procs"], *INSTEAD["mem"]])
-    rows = []
-    for row in _sums(sums, KEY).to_pylist():
-        of_row = row["kind"], row["name"]
-        counts = {name: int(value or 0) for name, value in row.items() if name.startswith("n_")}
-        rows.append(row | counts | none | ask_procs.get(of_row, {}) | ask_mem.get(of_row, {}))
-    rows.sort(key=_order)
-    columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {"kind": []}
-    table = WASTE.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
-    # 3. The report.
-    whole, kept = total(seen), total(used)
-    left = Tally(whole.rows - kept.rows, whole.proc_s - kept.proc_s)
+    silent = silent_requests(jobs)
+    with _held_of(jobs, () if counts_every_request else silent) as database:
+        found = database.sql(_ROWS).to_arrow_table()
+        n_seen, seen_s, n_held, held_s = database.sql(_TALLIES).fetchall()[0]
+    columns = {name: found.column(name) for name in found.column_names}
+    table = WASTE.build(site=[site] * found.num_rows, run_id=[run_id] * found.num_rows, **columns)
+    set_aside = {"no_work": Tally(n_seen - n_held, seen_s - held_s)} if n_held < n_seen else {}
     facts: dict[str, Fact] = {"silent_requests": sum(one.n_jobs for one in silent)}
-    facts |= {name: rows[0][name] or 0.0 for name in HOURS} if rows else {}
+    facts |= {name: table.column(name)[0].as_py() or 0.0 for name in HOURS} if table.num_rows else {}
     notes = tuple(sentences(silent, counts_every_request=counts_every_request))
-    return table, Report("waste", "job", whole, kept, {"no_work": left} if left.rows else {}, facts, notes)
+    return table, Report("waste", "job", Tally(n_seen, seen_s), Tally(n_held, held_s), set_aside, facts, notes)
 
 
-def carbon(jobs: LargeTable, intensity: Intensity) -> dict[Row, dict[str, float | None]]:
-    """Per row of WASTE `carbon_kg`, `unused_carbon_kg` (kg CO2e), and `n_carbon`, the jobs that they rest on."""
-    parts = []
-    for _, held in _held_parts(jobs):
-        measures, _ = measured(held)
-        kg_per_kwh = intensity(floats(held, "start_s"), floats(held, "end_s")) / 1000
-        kg = {"carbon_kg": "energy_kwh", "unused_carbon_kg": "unused_kwh"}
-        parts.append(_sums_by_row(held, _with_counts({name: kg_per_kwh * measures[kwh] for name, kwh in kg.items()})))
-    return {(row.pop("kind"), row.pop("name")): row for row in _sums(parts, KEY).to_pylist()}
+def carbon(jobs: LargeTable, intensity: Intensity) -> dict[tuple[str, str | None], dict[str, float | None]]:
+    """By kind and name of a row of WASTE `carbon_kg`, `unused_carbon_kg` (kg CO2e), and `n_carbon`, the jobs that they
+    rest on."""
+    with _held_of(jobs) as database:
+        columns = "application, account, person, start_s, end_s, energy_kwh, unused_kwh"
+        kwh = database.sql(f"SELECT {columns} FROM held").to_arrow_table()  # noqa: S608 # nosec B608
+        kg_per_kwh = intensity(floats(kwh, "start_s"), floats(kwh, "end_s")) / 1000
+        kwh = kwh.append_column("kg_per_kwh", pa.array(kg_per_kwh, from_pandas=True))
+        rows = database.sql(_CARBON).to_arrow_table().to_pylist()
+    return {(row.pop("kind"), row.pop("name")): row for row in rows}
 
 
-def _held_parts(jobs: LargeTable) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """The jobs in parts, each with those of its jobs that held what they were allocated."""
-    for part in parts_of(jobs, READ):
-        is_aside = pc.is_in(part["flag"].cast(pa.string()), pa.array(list(map(str, NO_WORK))))
-        has_run = (floats(part, "runtime_s") > 0) & np.isfinite(job_procs(part))
-        yield part, part.filter(pa.array(has_run & ~pc.fill_null(is_aside, False).to_numpy()))
+@contextmanager
+def _held_of(jobs: LargeTable, silent: Sequence[SilentRequest] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with the view `held`: the jobs that held what they were allocated, and what each left unused.
 
-
-def measured(held: pa.Table, silent: Sequence[SilentRequest] = ()) -> tuple[Measures, dict[str, Measures]]:
-    """Per job each number that WASTE sums, unknown where the log lacks a value or the request is `silent`.
-
-    Also what it asked for, needed and left unused, of processors and of memory (KiB per processor).
+    Time is not reserved by the requests that are `silent`.
     """
-    procs, runtime_s, cpu_s = job_procs(held), floats(held, "runtime_s"), floats(held, "cpu_s")
-    hours, busy_s = runtime_s / 3600, procs * np.where(cpu_s >= 0, cpu_s, np.nan)
-    unused = procs * hours - np.minimum(busy_s / 3600, procs * hours)
-    reserved_s = np.maximum(np.where(says_nothing(held, silent), np.nan, _positive(held, "requested_s")) - runtime_s, 0)
-    gpus, kwh = _positive(held, "gpus"), _positive(held, "energy_j") / J_PER_KWH
-    idle_gpus = np.maximum(gpus * hours - busy_s / 3600, 0.0)
-    is_alone = np.where(np.isnan(idle_gpus), np.nan, busy_s <= (1 + MOST_IDLE) * runtime_s)
-    # The largest task's memory counts for each processor: more than that the job cannot have used. A job that ran out
-    # of memory would have used more than was measured.
-    asked_kib, used_kib = (_positive(held, name) for name in ("requested_mem_kib", "used_mem_kib"))
-    used_kib = np.where(np.isnan(used_kib), _positive(held, "max_rss_kib"), used_kib)
-    has_failed = pc.fill_null(pc.equal(held["state"].cast(pa.string()), "OUT_OF_MEMORY"), False).to_numpy()
-    used_kib = np.where(has_failed, np.nan, used_kib)
-    gib_hours = np.where(np.isnan(used_kib), np.nan, asked_kib) * procs * hours / KIB_PER_GIB
-    sums = {
-        "proc_hours": procs * hours,
-        "unused_proc_hours": unused,
-        "gpu_hours": gpus * hours,
-        "unused_gpu_hours": idle_gpus,
-        "n_one_proc_gpu": is_alone,
-        "one_proc_gpu_hours": is_alone * gpus * hours,
-        "gib_hours": gib_hours,
-        "unused_gib_hours": gib_hours * (1 - np.minimum(used_kib / asked_kib, 1.0)),
-        "reserved_hours": procs * reserved_s / 3600,
-        "energy_kwh": kwh,
-        "unused_kwh": kwh * unused / (procs * hours),
-    }
-    # Sums of such multiples are exact, and do not depend on the parts that a log is read in.
-    measures = _with_counts({name: np.rint(values / EXACT) * EXACT for name, values in sums.items()})
-    busy = np.maximum(np.ceil(busy_s / runtime_s - MOST_IDLE), 1.0)
-    needs = {"procs": (procs, busy, "unused_proc_hours"), "mem": (asked_kib, rounded_up(used_kib), "unused_gib_hours")}
-    return measures, {
-        of: {"asked": asked, "needed": needed, "unused": measures[unused], "n": measures["n_jobs"]}
-        for of, (asked, needed, unused) in needs.items()
-    }
+    with duckdb.connect(config={"threads": 1}) as database:
+        stored = database.read_parquet(str(jobs.path)) if isinstance(jobs, StoredTable) else database.from_arrow(jobs)
+        stored.create_view("jobs")
+        queues, requests_s = pa.array([one.queue for one in silent], pa.string()), [one.requested_s for one in silent]
+        requests = pa.table({"queue": queues, "requested_s": pa.array(requests_s, pa.float64())})
+        database.from_arrow(requests).create_view("silent")
+        database.execute(_HELD)
+        yield database
 
 
-def _positive(held: pa.Table, name: str) -> Floats:
-    values = floats(held, name)
-    return np.where(values > 0, values, np.nan)
+# The largest task's memory counts for each processor: more than that the job cannot have used. A job that ran out of
+# memory would have used more than was measured. Needed memory is rounded up to a 16th of the power of two below, so
+# that many values have few distinct ones.
+_HELD = f"""
+CREATE MACRO positive(x) AS if(x > 0, x, NULL);
+CREATE MACRO exact(x) AS round_even(x / {EXACT}, 0) * {EXACT};
+CREATE MACRO step(x) AS pow(2, floor(log2(x)) - 4);
+CREATE VIEW counted AS
+SELECT *, coalesce(positive(procs), positive(requested_procs)) AS n,
+    least(coalesce(n * greatest(runtime_s, 0), 0), {LARGEST_WORK_S}) AS work_s,
+    coalesce(runtime_s > 0 AND n > 0 AND coalesce(flag, '') NOT IN {tuple(map(str, NO_WORK))}, false) AS has_work
+FROM jobs;
+CREATE VIEW known AS
+SELECT *, n * runtime_s / 3600 AS held_hours, n * if(cpu_s >= 0, cpu_s, NULL) AS busy_s,
+    held_hours - if(busy_s IS NULL, NULL, least(busy_s / 3600, held_hours)) AS unused_hours,
+    positive(gpus) * runtime_s / 3600 AS held_gpu_hours,
+    if(busy_s IS NULL OR held_gpu_hours IS NULL, NULL, greatest(held_gpu_hours - busy_s / 3600, 0)) AS idle_gpu_hours,
+    if(idle_gpu_hours IS NULL, NULL, busy_s <= {1 + MOST_IDLE} * runtime_s) AS is_alone,
+    positive(requested_mem_kib) AS asked_kib,
+    if(state = 'OUT_OF_MEMORY', NULL, coalesce(positive(used_mem_kib), positive(max_rss_kib))) AS used_kib,
+    if(used_kib IS NULL, NULL, asked_kib * held_hours / {KIB_PER_GIB}) AS held_gib_hours,
+    positive(requested_s) - runtime_s AS left_s, positive(energy_j) / {J_PER_KWH} AS kwh
+FROM counted WHERE has_work;
+CREATE VIEW held AS
+SELECT application, account, "user" AS person, start_s, end_s, exact(held_hours) AS proc_hours,
+    exact(unused_hours) AS unused_proc_hours, exact(held_gpu_hours) AS gpu_hours,
+    exact(idle_gpu_hours) AS unused_gpu_hours, is_alone,
+    exact(is_alone::DOUBLE * held_gpu_hours) AS one_proc_gpu_hours, exact(held_gib_hours) AS gib_hours,
+    exact(held_gib_hours * (1 - least(used_kib / asked_kib, 1))) AS unused_gib_hours,
+    exact(if(left_s IS NULL OR EXISTS (FROM silent WHERE silent.requested_s = known.requested_s
+        AND silent.queue IS NOT DISTINCT FROM known.queue), NULL, n * greatest(left_s, 0)) / 3600) AS reserved_hours,
+    exact(kwh) AS energy_kwh, exact(kwh * unused_hours / held_hours) AS unused_kwh, n AS usual_procs,
+    if(busy_s IS NULL, NULL, greatest(ceil(busy_s / runtime_s - {MOST_IDLE}), 1)) AS need_procs,
+    asked_kib AS usual_mem, ceil(used_kib / step(used_kib)) * step(used_kib) AS need_mem
+FROM known
+"""  # noqa: S608 # nosec B608
+
+_ROW = f"""coalesce(application, account, person) AS name,
+    list_extract({list(KINDS)}, list_position([7, 3, 5, 6], grouping(application, account, person))) AS kind"""
+_EACH_ROW = "GROUPING SETS ((), (application), (account), (person))"
+"""SQL of the kind and name of a row of WASTE, where jobs are grouped by each."""
+
+_TALLIES = """
+SELECT count(*), coalesce(sum(work_s), 0), count(*) FILTER (has_work), coalesce(sum(work_s) FILTER (has_work), 0)
+FROM counted
+"""
+
+_CARBON = f"""
+SELECT {_ROW}, sum(kg_per_kwh * energy_kwh) AS carbon_kg, sum(kg_per_kwh * unused_kwh) AS unused_carbon_kg,
+    count(kg_per_kwh * energy_kwh) AS n_carbon
+FROM kwh GROUP BY {_EACH_ROW}
+"""  # noqa: S608 # nosec B608
 
 
-def _with_counts(sums: Measures) -> Measures:
-    """The measures, and 1 where each one that is counted is known."""
-    return {**sums, **{n: 1.0 - np.isnan(sums[name]) for n, name in COUNTED.items() if name in sums}}
+def _instead(of: str, unit: str, unused: str, most: float) -> str:
+    """SQL of the amount that left most unused, per row with any, and what to ask for instead, from how many such jobs.
 
-
-def _sums_by_row(held: pa.Table, measures: Measures, by: Sequence[str] = ()) -> pa.Table:
-    """The sums of measures over the jobs of each row of WASTE, and over equal values of the measures `by`."""
-    columns = {name: pa.array(values, from_pandas=True) for name, values in measures.items()}
-    every = pa.nulls(held.num_rows, pa.string())
-    names = {kind: every if kind == "all" else held.column(kind).cast(pa.string()) for kind in KINDS}
-    return pa.concat_tables(
-        _sums([pa.table({"kind": pa.repeat(kind, held.num_rows), "name": name, **columns})], (*KEY, *by))
-        for kind, name in names.items()
-    )
-
-
-def _sums(parts: Iterable[pa.Table], by: Sequence[str]) -> pa.Table:
-    """The sums of the other columns over rows that are equal in the columns `by`, null where no value is known."""
-    whole = pa.concat_tables(parts)
-    names = [name for name in whole.column_names if name not in by]
-    # One thread adds in the order of the rows.
-    found = whole.group_by(list(by), use_threads=False).aggregate([(name, "sum") for name in names])
-    return found.select([*by, *(f"{name}_sum" for name in names)]).rename_columns([*by, *names])
-
-
-def _order(row: Mapping[str, Any]) -> tuple[int, float, float, float, bool, str]:
-    """By kind; most unused first, in logs without CPU times most reserved and not used."""
-    unused, name = row["unused_proc_hours"] or 0.0, row["name"]
-    reserved = 0.0 if unused else row["reserved_hours"] or 0.0
-    return KINDS.index(row["kind"]), -unused, -reserved, -row["proc_hours"], name is None, name or ""
-
-
-def _instead(needs: Iterable[pa.Table], of: str, most: float) -> dict[Row, dict[str, float]]:
-    """Per row with any unused: the amount that left most unused, and what to ask for instead, as in INSTEAD.
-
-    Only the first where what was needed is over `most` of it. The share is the chance that a further such job needs no
+    Nothing where what was needed is over `most` of the amount. The share is the chance that a further such job needs no
     more, if it is like these: rank over their number plus one.
     """
-    amounts: dict[Row, dict[float, list[tuple[float, ...]]]] = {}
-    for row in _sums(needs, (*KEY, "asked", "needed")).to_pylist():
-        if row["asked"] is not None and row["needed"] is not None:
-            of_row = amounts.setdefault((row["kind"], row["name"]), {})
-            of_row.setdefault(row["asked"], []).append((row["needed"], row["n"], row["unused"]))
-    found: dict[Row, dict[str, float]] = {}
-    for key, of_row in amounts.items():
-        usual = max(sorted(of_row), key=lambda asked: sum(unused for *_, unused in of_row[asked]))
-        needed, n, unused = zip(*sorted(of_row[usual]), strict=True)
-        if not sum(unused):
-            continue
-        until, n_jobs = np.cumsum(n), int(sum(n))
-        first = int(np.searchsorted(until, min(np.ceil(SHARE * (n_jobs + 1)), n_jobs)))
-        is_less = needed[first] <= most * usual and needed[first] < usual
-        instead = (usual, needed[first], n_jobs, float(until[first]) / (n_jobs + 1))
-        found[key] = dict(zip(INSTEAD[of], instead if is_less else instead[:1], strict=False))
-    return found
+    return f"""(
+    SELECT kind, name, usual AS usual_{of}{unit}, if(is_less, need, NULL) AS ask_{of}{unit},
+        if(is_less, n_jobs, NULL) AS n_ask_{of}, if(is_less, rank / (n_jobs + 1), NULL) AS ask_{of}_share
+    FROM (
+        SELECT *, need <= {most} * usual AND need < usual AS is_less, sum(unused) OVER same AS of_amount,
+            sum(n) OVER same AS n_jobs, sum(n) OVER (same ORDER BY need) AS rank
+        FROM (
+            SELECT {_ROW}, usual_{of} AS usual, need_{of} AS need, sum({unused}) AS unused, count(*)::DOUBLE AS n
+            FROM held WHERE usual_{of} IS NOT NULL AND need_{of} IS NOT NULL
+            GROUP BY usual_{of}, need_{of}, {_EACH_ROW}
+        )
+        WINDOW same AS (PARTITION BY kind, name, usual)
+    )
+    WHERE of_amount > 0 AND rank >= least(ceil({SHARE} * (n_jobs + 1)), n_jobs)
+    QUALIFY row_number() OVER (PARTITION BY kind, name ORDER BY of_amount DESC, usual, need) = 1
+    )"""  # noqa: S608 # nosec B608
 
 
-def rounded_up(values: Floats) -> Floats:
-    """The next multiple of a 16th of the power of two below, so that many values have few distinct ones."""
-    step = 2.0 ** (np.floor(np.log2(values)) - 4)
-    return np.asarray(np.ceil(values / step) * step, np.float64)
+_ROWS = f"""
+SELECT sums.*, procs.* EXCLUDE (kind, name), mem.* EXCLUDE (kind, name) FROM (
+    SELECT {_ROW}, count(*) FILTER (is_alone) AS n_one_proc_gpu,
+        {", ".join(f"sum({name}) AS {name}" for name in SUMMED)},
+        {", ".join(f"count({name}) AS {n}" for n, name in COUNTED.items())}
+    FROM held GROUP BY {_EACH_ROW} HAVING count(*) > 0
+) AS sums
+LEFT JOIN {_instead("procs", "", "unused_proc_hours", LESS)} AS procs
+    ON procs.kind = sums.kind AND procs.name IS NOT DISTINCT FROM sums.name
+LEFT JOIN {_instead("mem", "_kib", "unused_gib_hours", 1.0)} AS mem
+    ON mem.kind = sums.kind AND mem.name IS NOT DISTINCT FROM sums.name
+ORDER BY list_position({list(KINDS)}, sums.kind), coalesce(unused_proc_hours, 0) DESC,
+    if(unused_proc_hours > 0, 0, coalesce(reserved_hours, 0)) DESC, proc_hours DESC, sums.name IS NULL, sums.name
+"""  # noqa: S608 # nosec B608

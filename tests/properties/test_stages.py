@@ -15,7 +15,7 @@ from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.report import Report
 from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import FitRules, fit
-from pipeline.scaling.predictions import predict
+from pipeline.scaling.predictions import fitted_series, predict
 from pipeline.scaling.series import PredictRules
 from pipeline.settings import CleanSettings, GroupSettings
 from pipeline.settings import SiteSettings as Site
@@ -45,8 +45,8 @@ def through_all_rooms(jobs: pa.Table) -> tuple[dict[str, pa.Table], list[Report]
     groups, two = describe_groups(grouped, GroupSettings())
     observations, three = observe(grouped)
     fits, four = fit(observations, FitRules())
-    predictions, five = predict(observations, fits, PredictRules(), Site(), "run")
-    scaling, six = scalability(observations, fits, PredictRules(), Site(), "run")
+    series = fitted_series(observations, fits, PredictRules(), Site())
+    (predictions, five), (scaling, six) = predict(series, "run"), scalability(series, "run")
     state, seven = learn_state(grouped, Site())
     estimates, eight = make_estimates(state, grouped, "run")
     tables = {"jobs": grouped, "groups": groups, "observations": observations, "fits": fits}

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from pipeline.laws import LAWS
-from pipeline.scaling.adept import AdeptRules, find, runtime_s
+from pipeline.scaling.adept import find, runtime_s
 from pipeline.scaling.series import SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
@@ -35,7 +35,7 @@ def unit_curve(law, n, A, sigma):
 def test_every_prediction_by_adept_is_within_one_per_cent(law, given):
     for n, t in instances(law, 5, 11):
         batch = SeriesBatch(np.array([0, 4]), n[given], t[given], np.ones(4))
-        found = find(batch, np.zeros(10, np.int64), n, AdeptRules(scale="unit"))
+        found = find(batch, np.zeros(10, np.int64), n, is_unit=True)
         assert np.abs(1 - runtime_s(found, n) / t).max() < 0.01
 
 

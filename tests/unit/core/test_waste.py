@@ -1,11 +1,14 @@
 """What jobs hold and do not use is found to the hour, and what the log does not say is counted."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline import large_tables
-from pipeline.usage.waste import HOURS, NO_WORK, SHARE, carbon, rounded_up, waste
+from pipeline.large_tables import stored
+from pipeline.tables import JOBS
+from pipeline.usage.waste import HOURS, NO_WORK, SHARE, carbon, waste
 from tests.rows import jobs_of
 
 HOUR_S = 3600.0
@@ -99,10 +102,11 @@ def test_a_log_without_jobs_has_no_rows() -> None:
     assert table.num_rows == report.seen.rows == 0
 
 
-def test_the_parts_of_a_log_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = rows_of(jobs_of(PLANTED))
-    monkeypatch.setattr(large_tables, "PART_ROWS", 7)
-    assert rows_of(jobs_of(PLANTED)) == whole
+def test_a_log_on_disk_and_in_any_order_has_the_same_rows(tmp_path: Path) -> None:
+    jobs, shuffled = jobs_of(PLANTED), np.random.default_rng(2).permutation(len(PLANTED))
+    on_disk = stored([jobs.slice(0, 7), jobs.slice(7)], JOBS, tmp_path, "a 'quoted' name")
+    assert waste(on_disk, "here", "r1")[0] == waste(jobs, "here", "r1")[0]
+    assert waste(jobs.take(shuffled), "here", "r1")[0] == waste(jobs, "here", "r1")[0]
 
 
 def test_carbon_is_energy_times_the_intensity_of_the_job() -> None:
@@ -114,6 +118,9 @@ def test_carbon_is_energy_times_the_intensity_of_the_job() -> None:
     assert found["all", None] == {"carbon_kg": 0.4, "unused_carbon_kg": pytest.approx(0.2), "n_carbon": 1}
 
 
-def test_rounding_up_adds_at_most_a_sixteenth() -> None:
-    values = np.exp(np.random.default_rng(1).uniform(0, 20, 1000))
-    assert ((rounded_up(values) >= values) & (rounded_up(values) <= values * (1 + 1 / 16))).all()
+def test_memory_is_rounded_up_by_at_most_a_sixteenth() -> None:
+    used = np.exp(np.random.default_rng(1).uniform(1, 20, 200))
+    jobs = [{"user": f"u{place}", "requested_mem_kib": 1e12, "used_mem_kib": kib} for place, kib in enumerate(used)]
+    found = rows_of(jobs_of(jobs))
+    asked = np.array([found["user", f"u{place}"]["ask_mem_kib"] for place in range(len(used))])
+    assert ((asked >= used) & (asked <= used * (1 + 1 / 16))).all()

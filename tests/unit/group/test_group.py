@@ -8,7 +8,7 @@ import pytest
 from pipeline.clean import clean
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.scaling.fit import FitRules, fit
-from pipeline.scaling.predictions import predict
+from pipeline.scaling.predictions import fitted_series, predict
 from pipeline.scaling.series import PredictRules
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, GroupSettings, SiteSettings
@@ -120,7 +120,7 @@ def test_a_size_of_lower_bounds_alone_has_no_median_and_is_no_point_of_a_fit() -
         (1, 1, True),
     ]
     assert (report.seen.rows, report.kept.rows) == (2, 1)
-    predictions, report = predict(observations, fits, PredictRules(), SiteSettings(), "run")
+    predictions, report = predict(fitted_series(observations, fits, PredictRules(), SiteSettings()), "run")
     assert report.set_aside["no_prediction"].rows == 1
     assert set(predictions.column("group_id").to_pylist()) == {g for g, row in by_group.items() if row["is_chosen"]}
 
@@ -129,7 +129,7 @@ def test_nothing_but_lower_bounds_is_no_error() -> None:
     observations, _ = observe(grouped([{"state": "TIMEOUT"}] * 50)[0])
     fits, _ = fit(observations, FitRules())
     assert set(fits.column("status").to_pylist()) == {"too_few_points"}
-    assert predict(observations, fits, PredictRules(), SiteSettings(), "run")[0].num_rows == 0
+    assert predict(fitted_series(observations, fits, PredictRules(), SiteSettings()), "run")[0].num_rows == 0
 
 
 def test_the_odd_runs_of_a_group_are_measured_on_their_own_side() -> None:

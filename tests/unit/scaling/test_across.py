@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from pipeline.scaling.fitted_series import fit_and_predict
-from pipeline.scaling.problem_sizes import AcrossRules, across, one_series, predict_across, ratio_at_common
+from pipeline.scaling.problem_sizes import AcrossRules, across, predict_across, ratio_at_common
 from pipeline.scaling.series import SeriesBatch
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS
 
 SETTINGS = AcrossRules()
+
+
+def one_series(procs, runtime_s, rules):
+    return SeriesBatch(np.array([0, procs.size]), procs, runtime_s, np.full(procs.size, rules.run_log_sd**-2))
+
+
 PROCS = 2.0 ** np.arange(8)
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"
 

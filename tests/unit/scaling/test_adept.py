@@ -6,11 +6,8 @@ import pytest
 from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask
 from pipeline.laws import LAWS
 from pipeline.scaling import adept
-from pipeline.scaling.adept import BOTH, HIGH, LOW, AdeptRules
 from pipeline.scaling.fit import fit_law
 from pipeline.scaling.series import SeriesBatch
-
-UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()
 
 
 def curve(law, n, A, sigma):
@@ -19,9 +16,9 @@ def curve(law, n, A, sigma):
     return LAWS[law].runtime_s({"t1_s": t1, "avg_parallelism": A, "sigma": sigma}, np.asarray(n, float))
 
 
-def boxes_of(n, t, delta, modes=BOTH):
+def boxes_of(n, t, delta):
     """The lower and the upper ends of (A, sigma, mode) of every box, in units of tau."""
-    _, lows, highs = adept.envelope(np.asarray(n, float), np.asarray(t, float)[None], delta, modes)
+    _, lows, highs = adept.envelope(np.asarray(n, float), np.asarray(t, float)[None], delta)
     return lows, highs
 
 
@@ -46,8 +43,7 @@ def holds(boxes, A, sigma, is_high):
     ],
 )
 def test_each_of_the_five_cases_finds_the_curve_through_two_points(law, n, A, sigma):
-    t, modes = curve(law, n, A, sigma), LOW if law == "downey_low" else HIGH
-    lows, _ = boxes_of(n, t, 1e-9, modes)
+    lows, _ = boxes_of(n, curve(law, n, A, sigma), 1e-9)
     assert any(np.allclose(pair, (A, sigma), rtol=1e-5) for pair in lows[:, :2])
 
 
@@ -75,9 +71,9 @@ def test_sigma_is_clipped_to_its_mode():
 
 
 def test_weights_fall_with_distance_to_the_target_and_are_1_where_there_is_none():
-    w = adept.distance_weights(np.array([1.0, 4, 8]), np.array([1.0, 1, 10]), 16.0, 2.0)
+    w = adept.distance_weights(np.array([1.0, 4, 8]), np.array([1.0, 1, 10]), 16.0)
     assert w.tolist() == [15.0, 18.0, 220.0]
-    assert adept.distance_weights(np.array([4.0]), np.ones(1), 4.0, 2.0).tolist() == [1.0]
+    assert adept.distance_weights(np.array([4.0]), np.ones(1), 4.0).tolist() == [1.0]
 
 
 @pytest.mark.parametrize("law", ["downey_low", "downey_high"])
@@ -86,9 +82,10 @@ def test_the_search_is_never_below_the_exact_fit_and_close_to_it(law):
     for _ in range(5):
         t = curve(law, n, rng.uniform(5, 30), rng.uniform(0.1, 0.9) + (law == "downey_high"))
         batch = one(n, 100 * t * np.exp(rng.normal(0, 0.03, n.size)))
-        found = adept.find(batch, np.zeros(1, np.int64), np.array([64.0]), FREE, LOW if law == "downey_low" else HIGH)
-        w = FREE.q * 63 - (64 - n)
-        exact = fit_law(law, SeriesBatch(batch.offsets, batch.procs, batch.runtime_s, w)).wssre[0]
+        found = adept.find(batch, np.zeros(1, np.int64), np.array([64.0]))
+        w = adept.Q * 63 - (64 - n)
+        weighted = SeriesBatch(batch.offsets, batch.procs, batch.runtime_s, w)
+        exact = min(fit_law(mode, weighted).wssre[0] for mode in ("downey_low", "downey_high"))
         reached = (w * (1 - adept.runtime_s(found, n) / batch.runtime_s) ** 2).sum()
         assert exact * (1 - 1e-9) <= reached <= 1.5 * exact + 1e-3 * w.sum()
 
@@ -98,17 +95,16 @@ def test_one_target_and_many_take_the_same_path():
     t = [100 * curve("downey_low", n, A, 0.5) * np.exp(rng.normal(0, 0.05, 4)) for A in (3.0, 6.0, 40.0)]
     batch = SeriesBatch(np.array([0, 4, 8, 12]), np.tile(n, 3), np.concatenate(t), np.ones(12))
     series, targets = np.array([2, 0, 1, 0]), np.array([16.0, 32.0, 16.0, 1.0])
-    found = adept.find(batch, series, targets, FREE)
+    found = adept.find(batch, series, targets)
     for k, (i, target) in enumerate(zip(series, targets, strict=True)):
-        alone = adept.find(one(n, t[i]), np.zeros(1, np.int64), np.array([target]), FREE)
+        alone = adept.find(one(n, t[i]), np.zeros(1, np.int64), np.array([target]))
         np.testing.assert_array_equal(alone[0], found[k])
 
 
 def test_seconds_of_any_scale_give_the_same_curve():
     n = np.array([1.0, 2, 4, 8, 16])
     t = curve("downey_low", n, 6.0, 0.5)
-    small, large = (FREE, t * 1e-3), (FREE, t * 1e6)
-    A = [adept.find(one(n, t), np.zeros(1, np.int64), np.array([32.0]), s)[0, adept.AVG] for s, t in (small, large)]
+    A = [adept.find(one(n, s * t), np.zeros(1, np.int64), np.array([32.0]))[0, adept.AVG] for s in (1e-3, 1e6)]
     assert A[0] == pytest.approx(6.0, rel=0.01)
     assert A[1] == pytest.approx(A[0], rel=1e-3)
 
@@ -117,9 +113,9 @@ def test_what_cannot_be_found_is_nan():
     n = np.array([1.0, 2, 4])
     for t in ([4.0, 2.0], [4.0, np.nan, 2.0], [1.0, 30.0, 900.0]):
         batch = one(n[: len(t)], t)
-        assert np.isnan(adept.find(batch, np.zeros(1, np.int64), np.array([4.0]), FREE, HIGH)).all()
+        assert np.isnan(adept.find(batch, np.zeros(1, np.int64), np.array([4.0]))).all()
     gaps = SeriesBatch(np.array([0, 0, 3]), n, 12 / n, np.ones(3))
-    found = adept.runtime_s(adept.find(gaps, np.arange(2), np.array([1.0, 4.0]), FREE, LOW), np.array([1.0, 4.0]))
+    found = adept.runtime_s(adept.find(gaps, np.arange(2), np.array([1.0, 4.0])), np.array([1.0, 4.0]))
     assert np.isnan(found[0]) and np.isfinite(found[1])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.scaling.advice import scalability
 from pipeline.scaling.fit import FitRules, fit
-from pipeline.scaling.predictions import predict
+from pipeline.scaling.predictions import fitted_series, predict
 from pipeline.scaling.series import PredictRules
 from pipeline.settings import SiteSettings
 from tests.rows import curve, observations_of
@@ -21,13 +21,13 @@ def predicted(
     observations: pa.Table, max_procs: int | None = None, at: Sequence[int] | None = None
 ) -> list[dict[str, object]]:
     fits, _ = fit(observations, FitRules())
-    table, _ = predict(observations, fits, SETTINGS, SiteSettings(max_procs=max_procs), "run", at)
+    table, _ = predict(fitted_series(observations, fits, SETTINGS, SiteSettings(max_procs=max_procs)), "run", at)
     return table.to_pylist()
 
 
 def scaled(observations: pa.Table) -> list[dict[str, object]]:
     fits, _ = fit(observations, FitRules())
-    return scalability(observations, fits, SETTINGS, SiteSettings(), "run")[0].to_pylist()
+    return scalability(fitted_series(observations, fits, SETTINGS, SiteSettings()), "run")[0].to_pylist()
 
 
 def amdahl(sizes: Sequence[int] = SIZES, serial: float = 0.1) -> dict[int, float]:
@@ -56,7 +56,8 @@ def test_one_size_is_predicted_there_alone() -> None:
 def test_counts_of_the_settings_are_predicted_beside_the_grid() -> None:
     observations = observations_of({"a": amdahl((4, 16)), "b": {6: 50.0}})
     rules = PredictRules(counts=(3, 100, 16))
-    table, _ = predict(observations, fit(observations, FitRules())[0], rules, SiteSettings(max_procs=32), "run")
+    fits, _ = fit(observations, FitRules())
+    table, _ = predict(fitted_series(observations, fits, rules, SiteSettings(max_procs=32)), "run")
     counts = {name: [row["procs"] for row in table.to_pylist() if row["group_id"] == name] for name in "ab"}
     assert counts == {"a": [1, 2, 3, 4, 8, 16, 32, 100], "b": [6]}
 
@@ -165,7 +166,8 @@ def test_linear_speedup_has_no_largest_allocation() -> None:
 
 def test_constants_do_not_scale_and_are_counted() -> None:
     observations = observations_of({"a": curve("constant", SIZES, t1_s=5.0)})
-    table, report = scalability(observations, fit(observations, FitRules())[0], SETTINGS, SiteSettings(), "run")
+    fits, _ = fit(observations, FitRules())
+    table, report = scalability(fitted_series(observations, fits, SETTINGS, SiteSettings()), "run")
     assert table.num_rows == 0 and report.set_aside["constant"].rows == 1
 
 
@@ -217,7 +219,8 @@ def related(series: dict[str, dict[int, float]], at: Sequence[int] | None = None
     observations = observations_of(series)
     fits, _ = fit(observations, FitRules())
     application = dict.fromkeys(series, "solver")
-    return predict(observations, fits, SETTINGS, SiteSettings(), "run", at, application)[0].to_pylist()
+    series_of_one = fitted_series(observations, fits, SETTINGS, SiteSettings(), application)
+    return predict(series_of_one, "run", at)[0].to_pylist()
 
 
 def test_processors_worth_asking_for() -> None:
