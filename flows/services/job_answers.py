@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,8 +72,8 @@ def answer(
         loaded = state_of(manifest, is_live=as_of_s is None)
         (found,) = answers(loaded, [job], key_file)
         limit = {"limit": limit_answer(manifest.settings.get("export", {}), found)}
-        notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
-    return found | limit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
+        notes = list(filter(None, [unreliability_note(manifest)]))
+    return found | limit | facts_of(loaded) | {"notes": notes, "seconds": time.perf_counter() - began}
 
 
 def answers(
@@ -198,19 +198,17 @@ def model_answers(
     asked: dict[int, Question] = {}
     for place, job in enumerate(jobs):
         texts = {name: str(job[name]) for name in INPUT_TEXTS if job.get(name) is not None}
-        text = inputs_of(texts, settings.rules, only_numbers=only_numbers) if texts else None
-        if text is not None:
+        if texts and (text := inputs_of(texts, settings.rules, only_numbers=only_numbers)) is not None:
             asked[place] = Question(
                 _named(questions, "what", place) or "", json.loads(text), float(questions.procs[place]),
                 _named(questions, "who", place), float(questions.requested_s[place]),
             )  # fmt: skip
-    found: list[list[float] | None] = [None] * len(jobs)
-    if asked:
-        models = read_table(manifest.path(INPUT_MODELS.name), INPUT_MODELS)
-        quantiles_s = answer_questions(models, list(asked.values()), settings)
-        for place, row in zip(asked, quantiles_s.tolist(), strict=True):
-            found[place] = row if row[1] == row[1] else None
-    return found
+    if not asked:
+        return [None] * len(jobs)
+    models = read_table(manifest.path(INPUT_MODELS.name), INPUT_MODELS)
+    rows = answer_questions(models, list(asked.values()), settings).tolist()
+    found = {place: row for place, row in zip(asked, rows, strict=True) if not math.isnan(row[1])}
+    return [found.get(place) for place in range(len(jobs))]
 
 
 def _named(questions: History, attribute: str, place: int) -> str | None:
@@ -238,17 +236,17 @@ def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], ques
         "memory_n_scored": int(figures.get("n_scored", 0)),
     }  # fmt: skip
     per_node = manifest.settings.get("site", {}).get("procs_per_node")
-    asked_kib, share = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
-    numbers = (one.tolist() for one in (questions.procs, quantiles_kib, asked_kib, share))
+    names = [f"used_mem_kib_q{100 * share:.0f}" for share in QUANTILES]
+    asked_kib, shares = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
     rows = []
-    for job, procs, own, promised, kept in zip(jobs, *numbers, strict=True):
+    for place, job in enumerate(jobs):
         # As many nodes as the processors fill, where none were asked for.
-        filled = math.ceil(procs / per_node) if per_node else None
-        nodes = int(float(job["nodes"] or 0)) if job.get("nodes") else filled
-        by_share = {f"used_mem_kib_q{100 * share:.0f}": kib for share, kib in zip(QUANTILES, own, strict=True)}
-        rows.append(
-            by_share | {"recommended_mem_kib": promised, "recommended_share": kept, "memory_nodes": nodes} | facts
-        )
+        filled = math.ceil(questions.procs[place] / per_node) if per_node else None
+        rows.append({
+            **dict(zip(names, quantiles_kib[place].tolist(), strict=True)),
+            "recommended_mem_kib": float(asked_kib[place]), "recommended_share": float(shares[place]),
+            "memory_nodes": int(float(job["nodes"] or 0)) if job.get("nodes") else filled, **facts,
+        })  # fmt: skip
     return rows
 
 
@@ -269,7 +267,7 @@ class Curve(NamedTuple):
     is_of_gpus: bool
     names_program: bool
     is_kind: bool
-    """Whether the job tells the group's program, or all that groups are told apart by."""
+    """Whether the job names the group's program, or all that groups are told apart by, or this group alone."""
     counts: Floats
     # (counts, 6) quantiles, s; NaN: open.
     quantiles_s: Floats
@@ -305,11 +303,11 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
         if key not in held:
             places = matching_places(groups, wanted)
             n_jobs = integers(groups.column("n_jobs"))[0][places]
-            place = int(places[np.argmax(n_jobs)]) if len(places) else None
             names_program = bool(set(PROGRAMS) & set(wanted))
-            is_kind = names_program or (bool(filled) and set(filled) <= set(wanted))
-            of_group = None if place is None else groups.slice(place, 1).to_pylist()[0]
-            held[key] = of_group and _curve(manifest, of_group, names_program, is_kind)
+            named = set(filled) & set(wanted)
+            is_kind = names_program or (bool(named) and (len(places) == 1 or len(named) == len(filled)))
+            largest = groups.slice(int(places[np.argmax(n_jobs)]), 1).to_pylist() if len(places) else []
+            held[key] = _curve(manifest, largest[0], names_program, is_kind) if largest else None
         return held[key]
 
     return curve
@@ -348,18 +346,11 @@ def scaled(quantiles_s: Floats, ratio: float, requested_s: float) -> Floats:
     return np.minimum(quantiles_s * ratio, most_s)
 
 
-def _text(text: str, _: str) -> str:
-    return text
-
-
-def _count(text: str, option: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:17]) <= 2**53:
-        raise InputError(f"{option} {printable(text)}", "no whole number above 0", "a whole number, 1 or more")
+def _count(text: str, option: str, least: int = 1) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:17]) <= 2**53:
+        found = "no whole number above 0" if least else "no whole number"
+        raise InputError(f"{option} {printable(text)}", found, f"a whole number, {least} or more")
     return int(text)
-
-
-def _gpus(text: str, option: str) -> int:
-    return 0 if text == "0" else _count(text, option)
 
 
 def _positive(text: str, option: str) -> float:
@@ -377,11 +368,12 @@ TEXTS = (
     "problem_size", "array_id", "gpu_type",
 )  # fmt: skip
 JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
-    **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _count), "requested_procs": ("procs", _count),
-    "nodes": ("nodes", _count), "gpus": ("gpus", _gpus),
+    **{name: (name, lambda text, _: text) for name in (*TEXTS, "at")},
+    "procs": ("procs", _count), "requested_procs": ("procs", _count),
+    "nodes": ("nodes", _count), "gpus": ("gpus", partial(_count, least=0)),
     "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),
     "mem_per_cpu": ("requested_mem_kib", kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
-    "at": ("at", _text), "submit_s": ("at", _positive),
+    "submit_s": ("at", _positive),
 }  # fmt: skip
 """By option or column name: the column of JOBS that it sets, and the parser of its text."""
 

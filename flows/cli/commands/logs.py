@@ -144,7 +144,6 @@ LAST_DAYS = 30.0
 
 
 def backtest(
-    ctx: typer.Context,
     given: Path = argument("CONFIG", "A TOML file, as for walltime run."),
     log: list[str] | None = option(
         "--log PATH", "A log or a table of jobs instead of the config's; each is scored separately; repeatable."
@@ -165,11 +164,6 @@ def backtest(
     compare_cleaning: bool = option(
         "--compare-cleaning", "Also score estimates that are trained without the jobs that cleaning sets aside.", False
     ),
-    predictions: bool = option(
-        "--predictions",
-        "Score published predictions instead, on jobs 1, 7 and 30 days later; with --log and --json only.",
-        False,
-    ),
 ) -> Answer:
     """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then.
 
@@ -178,9 +172,8 @@ def backtest(
       walltime backtest my-site.toml --by month --report page.html --out figures.parquet
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
-    check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
     from flows.pages.backtest import backtest_blocks, backtest_page
-    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions
+    from flows.services.backtesting import backtest_tasks, run_backtest
     from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
@@ -189,9 +182,6 @@ def backtest(
         given, log or [], words(methods), check_leaks=check_leaks, staleness=words(staleness),
         compare_cleaning=compare_cleaning, lists_errors=errors is not None,
     )  # fmt: skip
-    if predictions:
-        scored = [{"log": task.log, "rows": score_predictions(task)} for task in tasks]
-        return Answer({"logs": scored}, view_later(scored))
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
     written: dict[str, Path] = {}
@@ -205,16 +195,6 @@ def backtest(
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
     return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
-
-
-def view_later(found: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
-    """Per log coverage, width and error by days ahead and subset of jobs."""
-    for one in found:
-        rows = [
-            {"days": at["days"], "rows": name, **part} for at in one["rows"] for name, part in at.items()
-            if name != "days" and part["jobs"]
-        ]  # fmt: skip
-        yield Grid(f"{one['log']}: predictions on later jobs", columns("later"), rows)
 
 
 def replay(
