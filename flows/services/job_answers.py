@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flows.services.files.table_files import csv_rows
 from flows.services.published.published_folder import live_state, read_columns, rows_where, unreliability_note
-from flows.services.quantities import LATER, instant, instant_s, kibibytes, seconds
+from flows.services.quantities import LATER, check_lengths, instant, instant_s, kibibytes, seconds, text_table
 from pipeline.application_names import application_of
 from pipeline.arrays import DAY_S, Bools, Floats, Value, floats, integers, matching_places
 from pipeline.axes import Axis
@@ -394,21 +393,20 @@ class Batch:
 
 def read_batch(path: Path) -> Batch:
     """One job per row, as `job_of` makes it; InputError names the wrong line, or the unknown columns."""
-    read = csv_rows(path, "a CSV of jobs")
+    where, read = text_table(path, "a CSV of jobs")
     rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
     if not rows:
-        raise InputError(printable(str(path)), "an empty file", "a line of column names, and a job a line")
+        raise InputError(where, "an empty file", "a line of column names, and a job a line")
     (_, header), *listed = rows
-    names, where = [name.lower().lstrip("-").replace("-", "_") for name in header], printable(str(path))
+    names = [name.lower().lstrip("-").replace("-", "_") for name in header]
     if unknown := [name for name in names if name not in JOB_FIELDS and name not in IDS]:
         found = f"columns {', '.join(printable(name) for name in unknown)}"
         raise InputError(where, found, f"columns of {', '.join((*JOB_FIELDS, IDS[0]))}")
     if len({JOB_FIELDS[name][0] if name in JOB_FIELDS else name for name in names}) < len(names):
         raise InputError(where, "two columns with the same meaning", "one of them")
+    check_lengths(where, names, listed)
     jobs = []
     for line, row in listed:
-        if len(row) != len(names):
-            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, one a column")
         try:
             jobs.append(job_of({name: cell for name, cell in zip(names, row, strict=True) if name in JOB_FIELDS}))
         except InputError as error:

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from flows.services.files.table_files import csv_rows
 from flows.services.job_answers import answers, as_ingested, state_of
 from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import unreliability_note
-from flows.services.quantities import instant_s
+from flows.services.quantities import check_lengths, instant_s, text_table
 from pipeline.arrays import HOUR_S, Floats
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable
@@ -197,16 +196,15 @@ def intensity_of(given: str) -> Intensity:
     if re.fullmatch(r"[0-9]+(\.[0-9]*)?", given):
         number = _checked(given, "--carbon")
         return lambda start_s, _end_s: np.full(len(start_s), number)
-    (_, header), *rows = csv_rows(Path(given), "a number, or a CSV of time,g_per_kwh") or [(1, ["nothing"])]
+    where, every = text_table(Path(given), "a number, or a CSV of time,g_per_kwh")
+    (_, header), *rows = [(line, row) for line, row in every if row] or [(1, ["nothing"])]
     if header != ["time", "g_per_kwh"]:
-        raise InputError(f"--carbon {printable(given)}", printable(",".join(header), 60), "the header time,g_per_kwh")
+        raise InputError(f"--carbon {where}", printable(",".join(header), 60), "the header time,g_per_kwh")
+    check_lengths(where, header, rows)
     values = []
-    for line, row in rows:
-        if row:
-            where = f"{printable(given)}:{line}"
-            if len(row) != 2:
-                raise InputError(where, f"{len(row)} values", "a time and a number")
-            values.append((instant_s(where, row[0], "UTC"), _checked(row[1], where)))
+    for line, (time, intensity) in rows:
+        at = f"{where}, line {line}"
+        values.append((instant_s(at, time, "UTC"), _checked(intensity, at)))
     ordered = np.array(sorted(values, key=lambda value: value[0]), np.float64).reshape(-1, 2)
     return _by_hour(ordered[:, 0], ordered[:, 1])
 
