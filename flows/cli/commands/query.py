@@ -258,7 +258,7 @@ def _of_the_estimate(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
     """How much of the request is enough, or how many jobs would be stopped at it."""
-    reached = next((q for q in (10, 50, 80, 90, 95) if found[_quantile(q)] >= requested_s), None)
+    reached = next((q for q in (10, 50, 80, 90, 95) if found[f"runtime_s_q{q}"] >= requested_s), None)
     if reached is None:
         share = found["runtime_s_q95"] / requested_s
         return f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
@@ -280,10 +280,6 @@ def _amounts(found: Mapping[str, Any], per_processor_kib: float) -> str:
     whole_kib, nodes = per_processor_kib * found["procs"], found["memory_nodes"]
     per_node = f"{memory_text(whole_kib / nodes)} per node, " if nodes else ""
     return f"{per_node}{memory_text(whole_kib)} in all ({memory_text(per_processor_kib)} per processor)"
-
-
-def _quantile(percent: int) -> str:
-    return "runtime_s" if percent == 50 else f"runtime_s_q{percent}"
 
 
 def accuracy(facts: Mapping[str, Any]) -> str:
