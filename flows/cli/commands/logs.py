@@ -26,9 +26,7 @@ def ingest(
     out: Path | None = option("--out JOBS.parquet", "The table to write: .parquet or .csv; needed."),
     update: bool = option("--update", "Add new records to the table at --out, if it exists.", False),
     config: Path | None = shared.CONFIG_OPTION,
-    format: str | None = option(
-        "--format", "The logs' format, such as swf, sacct or pbs; an unknown name lists them all."
-    ),
+    format: str | None = option("--format", "The logs' format, such as swf, sacct or pbs; an unknown name lists all."),
     site: str | None = shared.SITE,
     timezone: str | None = shared.TIMEZONE,
     key_file: str | None = option("--key-file FILE", "Replace names of persons by hashes with this key."),
@@ -36,9 +34,7 @@ def ingest(
     since: str | None = option("--since DATE", "With --live: start of the window; default: 7 days before its end."),
     until: str | None = option("--until DATE", "With --live: end of the window; default: now."),
     dry_run: bool = option(
-        "--dry-run",
-        "Write nothing: show each log's format, columns, first jobs, and what would be set aside.",
-        False,
+        "--dry-run", "Write nothing: show each log's format, columns, first jobs, and what would be set aside.", False
     ),
     all: bool = option("--all", "With --dry-run: read each log to its end, not its first megabyte.", False),
     rows: int = option("--rows", "With --dry-run: number of jobs to show per log.", 10, min=0),
@@ -221,9 +217,7 @@ def replay(
     days: float | None = option(
         "--days", "Score the jobs of this many last days; default: 30 for a config, all for a log; 0: all.", min=0
     ),
-    whole_nodes: bool = option(
-        "--whole-nodes", "Jobs have nodes of site.procs_per_node processors to themselves.", False
-    ),
+    whole_nodes: bool = option("--whole-nodes", "Jobs have whole nodes of site.procs_per_node processors.", False),
     out: Path | None = option("--out DIR", "Also write replay.parquet and replay.html there."),
 ) -> Answer:
     """Replay logs under other policies and estimates: what jobs would have gained, and which users would have lost.

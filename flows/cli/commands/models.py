@@ -39,9 +39,7 @@ def learn(
         "--derive FORMULA",
         "A further input computed from others, as in P*Q or local=N/P, of + - * / log2 ceil min max; repeatable.",
     ),
-    procs: str | None = option(
-        "--procs COLUMN", "Column of processors, or their formula, as in P*Q; for costs of runs."
-    ),
+    procs: str | None = option("--procs COLUMN", "Column or formula of processors, as in P*Q; for costs of runs."),
     batch: str | None = option("--batch COLUMN", "Column with the batch of each run; no batch is split between folds."),
     time: str | None = option("--time COLUMN", "Column of times, as numbers; splits the runs without a batch."),
     censored: str | None = option("--censored COLUMN", "Column that is true if a run was stopped before its end."),
@@ -110,7 +108,7 @@ def suggest(
     budget: float | None = option("--budget", "What the runs may cost in total, in --unit."),
     runs: int | None = option("--runs", "How many runs at most; default 20 without a budget.", min=1),
     unit: Literal["runs", "seconds", "proc-seconds"] = option(
-        "--unit", "The unit of cost; proc-seconds needs a model that was learnt with --procs.", "proc-seconds"
+        "--unit", "The unit of cost; proc-seconds needs a model learnt with --procs.", "proc-seconds"
     ),
 ) -> Answer:
     """Recommend the next runs within a budget, best first.
@@ -225,7 +223,7 @@ def plan_phases(
     folder: Path = FOLDER,
     budget: str | None = option("--budget 5%", "Share of the run to spend, warm-up included. Default: 5%."),
     samples: int | None = option(
-        "--samples", "Instead: this many occurrences of each phase, or all if it has fewer.", min=1
+        "--samples", "Instead: so many occurrences of each phase, or all if it has fewer.", min=1
     ),
     warmup: int | None = option("--warmup", "Occurrences before each timed one that warm up.", min=0, max=1000),
 ) -> Answer:
@@ -352,7 +350,7 @@ def fit_series(
 
 def evaluate_predictors(
     files: list[Path] = argument(
-        "FILE.csv...", "Columns procs, runtime_s, optionally application, problem_size, series."
+        "FILE.csv...", "Columns procs, runtime_s; optionally application, problem_size, series."
     ),
     predictor: list[str] | None = option("--predictor NAME", "Only this predictor; repeatable."),
     out: Path | None = shared.OUT_FILE,

@@ -34,9 +34,7 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
     limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --out all.", min=1),
     as_of: str | None = shared.AS_OF,
     epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as they are stored.", False),
-    columns: bool = option(
-        "--columns", "Instead: the columns with type, unit and meaning; of all tables without one.", False
-    ),
+    columns: bool = option("--columns", "Instead: columns with type, unit and meaning, of one or all tables.", False),
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
     out: Path | None = option("--out FILE", "Write the rows to a file: .csv, .parquet, .json or .xlsx."),
     users: bool = option("--users", "With table waste: also show the rows of users, most unused first.", False),
@@ -145,8 +143,7 @@ def report(
     as_of: str | None = shared.AS_OF,
     users: bool = option("--users", "Also show what the jobs of each user were allocated and did not use.", False),
     carbon: str | None = option(
-        "--carbon G|FILE.csv",
-        "Carbon intensity of the site's power, g CO2e per kWh; or a CSV by hour.",
+        "--carbon G|FILE.csv", "Carbon intensity of the site's power, g CO2e per kWh; or a CSV by hour."
     ),
 ) -> Answer:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.

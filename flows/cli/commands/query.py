@@ -31,29 +31,21 @@ def query(
     application: str | None = shared.APPLICATION,
     job_name: str | None = shared.JOB_NAME,
     comment: str | None = option("--comment", "The job's comment, for [[inputs.rules]] that read it."),
-    submit_line: str | None = option(
-        "--submit-line", "The line that submits the job, for [[inputs.rules]] that read it."
-    ),
+    submit_line: str | None = option("--submit-line", "The job's submit line, for [[inputs.rules]] that read it."),
     queue: str | None = shared.QUEUE,
     partition: str | None = option("--partition", "The partition (Slurm's name for a queue)."),
     qos: str | None = option("--qos", "The quality of service."),
     problem_size: str | None = shared.PROBLEM_SIZE,
-    array_id: str | None = option(
-        "--array-id", "The job array of a waiting task; its tasks that have ended are used first."
-    ),
+    array_id: str | None = option("--array-id", "The job array of a waiting task; its ended tasks are used first."),
     procs: int | None = option("--procs", "Processors requested.", min=1, max=2**53),
     nodes: int | None = option("--nodes", "Nodes requested; without --procs all processors of each.", min=1),
     gpus: int | None = option("--gpus", "GPUs requested; default: none.", min=0),
     gpu_type: str | None = option("--gpu-type", "The type of the GPUs, as the log names it; default: the usual one."),
     requested: str | None = shared.REQUESTED,
-    memory: str | None = option(
-        "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
-    ),
+    memory: str | None = option("--memory SIZE", "Memory of the whole job, as in 4G; divided by --procs, else by 1."),
     mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
     at: str | None = option("--at TIME", "Submit time (ISO), or `later`: in the next week; default: the log's end."),
-    batch: Path | None = option(
-        "--batch FILE.csv", "A file of jobs, one per line, with columns named like the options."
-    ),
+    batch: Path | None = option("--batch FILE.csv", "A file of jobs, one a line, with columns named like the options."),
     out: Path | None = option(
         "--out", "Write the answers to a batch, as .csv or .parquet.", callback=shared.table_file
     ),
