@@ -50,8 +50,8 @@ def compare_versions(
     with reading(output_dir, name=second) as other, reading(output_dir, name=first or _before(other)) as one:
         pair = [one, other]
         states = [state_of(manifest) for manifest in pair]
-        after_s = max(float(loaded.state.as_of_s) for loaded in states)
-        after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
+        ends = [*(loaded.state.as_of_s for loaded in states), *(own.data_newest_end_s or 0 for own in pair)]
+        after_s = float(max(ends))
         # The version on disk whose jobs end last.
         known = [one.manifest for one in stored_versions(output_dir) if one.manifest is not None]
         source = max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))

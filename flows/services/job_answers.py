@@ -449,8 +449,6 @@ def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[s
     ]
 
 
-SYNONYMS = {"queue": "partition", "partition": "queue"}
-
 Job = Mapping[str, Value]
 
 
@@ -459,23 +457,27 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
 
     A name that the State knows is not changed. InputError where names are hashed and the key is missing.
     """
-    filled = set(state.site["columns"].split())
-    hashed = _hasher(state, settings, key_file) if state.site["names"] else None
+    filled, texts = set(state.site["columns"].split()), state.names.texts
     by_rule = _rules(settings.get("ingest", {}).get("application_rules", ()))
+    hasher = cache(lambda: _hasher(state, settings, key_file))
+
+    def hashed(column: str, text: str) -> str:
+        return str(hasher().of(column, text)) if state.site["names"] else text
 
     @cache
     def application(text: str, is_job_name: bool) -> str | None:
-        known = state.names.texts["what"]
-        if not is_job_name and text in known:
+        if not is_job_name and text in texts["what"]:
             return text
         made = (application_of(text), *(() if is_job_name else (text,)))
-        found = [by_rule(text), *(one and (hashed("application", one) if hashed else one) for one in made)]
+        found = [by_rule(text), *(one and hashed("application", one) for one in made)]
         names = [name for name in found if name]
-        return next((name for name in names if is_job_name or name in known), names[0] if names else None)
+        return next((name for name in names if is_job_name or name in texts["what"]), names[0] if names else None)
 
     @cache
     def person(column: str, text: str) -> str:
-        return text if hashed is None or _is_known(state, column, text) else hashed(column, text)
+        attribute, name = "what" if column == "job_name" else "who", text if column == "user" else f"{column} {text}"
+        is_known = name in texts[attribute] or (column == "user_group" and text in texts["user_group"])
+        return text if is_known else hashed(column, text)
 
     def found(job: Job) -> dict[str, Value]:
         done = dict(job)
@@ -485,41 +487,28 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
         for column in ("user", "user_group", "account", "job_name"):
             if job.get(column) is not None:
                 done[column] = person(column, str(job[column]))
-        return done | {
-            own: job[other]
-            for own, other in SYNONYMS.items()
-            if own in filled and other not in filled and job.get(own) is None and job.get(other) is not None
-        }
+        # A log may have one of the two columns that mean the same.
+        for own, other in (QUEUES, QUEUES[::-1]):
+            if own in filled and other not in filled and job.get(own) is None and job.get(other) is not None:
+                done[own] = job[other]
+        return done
 
     return found
 
 
-def _is_known(state: State, column: str, text: str) -> bool:
-    if column == "user_group" and text in state.names.texts["user_group"]:
-        return True
-    attribute = "what" if column == "job_name" else "who"
-    return (text if column == "user" else f"{column} {text}") in state.names.texts[attribute]
+def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Any:
+    """What hashes names with the tables' key; InputError without it."""
+    # These imports take 0.1 s, and are needed for hashed names only.
+    from pipeline.ingest.privacy import ANONYMISED, hasher_of  # noqa: PLC0415
+    from pipeline.settings import SiteSettings  # noqa: PLC0415
 
-
-def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Callable[[str, str], str]:
-    """A function that hashes a text of a column; the key is read at first use. InputError without the tables' key."""
-
-    @cache
-    def hasher() -> Any:
-        # These imports take 0.1 s, and are needed for hashed names only.
-        from pipeline.ingest.privacy import ANONYMISED, hasher_of  # noqa: PLC0415
-        from pipeline.settings import SiteSettings  # noqa: PLC0415
-
-        path = key_file or settings.get("site", {}).get("key_file")
-        if path is None:
-            found = "a name, but the tables hold hashed names"
-            raise InputError("the query", found, "their key", "give --key-file")
-        own = hasher_of(SiteSettings(anonymise=True, key_file=str(path)))
-        if own.mark[ANONYMISED] != state.site["names"]:
-            raise InputError("--key-file", "another key", "the one with which the tables' names are hashed")
-        return own
-
-    return lambda column, text: str(hasher().of(column, text))
+    path = key_file or settings.get("site", {}).get("key_file")
+    if path is None:
+        raise InputError("the query", "a name, but the tables hold hashed names", "their key", "give --key-file")
+    own = hasher_of(SiteSettings(anonymise=True, key_file=str(path)))
+    if own.mark[ANONYMISED] != state.site["names"]:
+        raise InputError("--key-file", "another key", "the one with which the tables' names are hashed")
+    return own
 
 
 def _rules(plain: Sequence[Mapping[str, Any]]) -> Callable[[str], str | None]:

@@ -144,19 +144,15 @@ def view_model(found: Row) -> Iterator[Block]:
     facts |= {"derived inputs": derived} if derived else {}
     facts |= {f"set aside: {name}": n for name, n in found["set_aside"].items()}
     yield show.Facts(f"Model of {found['target']}", facts)
-    yield error_sentence(found["error"])
-    yield from found["notes"]
-    yield from (Exact(f"Wrote {path}") for path in found["files"])
-
-
-def error_sentence(error: Row) -> str:
-    """What errors to expect of new runs, in one sentence."""
+    error = found["error"]
     mean, median = (significant(error[f"{name}_pct"], 3) for name in ("mean", "median"))
-    return (
+    yield (
         f"Mean error {mean}% (median {median}%, folds differ by {significant(error['fold_sd_pct'], 2)}) with "
         f"{FOLDS[error['folds_by']]}; 80% intervals contained {error['share_in_80']:.1%} of the runs, 95% intervals "
         f"{error['share_in_95']:.1%}."
     )
+    yield from found["notes"]
+    yield from (Exact(f"Wrote {path}") for path in found["files"])
 
 
 def view_answers(rows: Sequence[Row]) -> Iterator[Block]:

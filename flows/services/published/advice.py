@@ -17,6 +17,7 @@ from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import unreliability_note
 from flows.services.quantities import check_lengths, instant_s, text_table
 from pipeline.arrays import HOUR_S, Floats
+from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest
@@ -169,17 +170,13 @@ def _ask(row: Mapping[str, Any], advised: Mapping[str | None, Mapping[str, Any]]
     said = []
     if row["kind"] == "application" and (best := advised.get(row["name"])) and best["best_procs"] != row["usual_procs"]:
         doubt = "reliable" if best["best_reliability"] == "ok" else f"doubtful: {best['best_reliability']}"
-        said.append(f"{_procs(best['best_procs'])} by scaling advice for its largest group ({doubt})")
+        said.append(f"{counted(best['best_procs'], Axis.PROCS)} by scaling advice for its largest group ({doubt})")
     if row["ask_procs"] is not None:
-        said.append(f"{_procs(row['ask_procs'])}, not {row['usual_procs']:,} ({_rests(row, 'procs')})")
+        said.append(f"{counted(row['ask_procs'], Axis.PROCS)}, not {row['usual_procs']:,} ({_rests(row, 'procs')})")
     if row["ask_mem_kib"] is not None:
         ask, usual = (row[name] / KIB_PER_GIB for name in ("ask_mem_kib", "usual_mem_kib"))
         said.append(f"{ask:.3g} GiB per processor, not {usual:.3g} ({_rests(row, 'mem')})")
     return said
-
-
-def _procs(n: int) -> str:
-    return f"{n:,} processor{'s' if n > 1 else ''}"
 
 
 def _rests(row: Mapping[str, Any], of: str) -> str:

@@ -87,11 +87,11 @@ def shown_table(
 
 
 def _ingested_table(path: Path, name: str) -> Path | None:
+    """The file of a table that ingest wrote, or beside one; None where it left out that of unreadable records."""
     own = read_metadata(path).get("table")
     if own == JOBS.name and name == UNREADABLE.name:
-        path, own = path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}"), name
-        if not path.exists():
-            return None
+        beside = path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}")
+        return beside if beside.exists() else None
     if name != own:
         raise InputError(printable(str(path)), f"table {printable(str(own))}", f"table {printable(name)}")
     return path
