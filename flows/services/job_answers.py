@@ -345,6 +345,10 @@ def scaled(quantiles_s: Floats, ratio: float, requested_s: float) -> Floats:
     return np.minimum(quantiles_s * ratio, most_s)
 
 
+def _text(text: str, _: str) -> str:
+    return text
+
+
 def _count(text: str, option: str, least: int = 1) -> int:
     if not text.isascii() or not text.isdigit() or not least <= int(text[:17]) <= 2**53:
         found = "no whole number above 0" if least else "no whole number"
@@ -367,12 +371,12 @@ TEXTS = (
     "problem_size", "array_id", "gpu_type",
 )  # fmt: skip
 JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
-    **{name: (name, lambda text, _: text) for name in (*TEXTS, "at")},
+    **{name: (name, _text) for name in TEXTS},
     "procs": ("procs", _count), "requested_procs": ("procs", _count),
     "nodes": ("nodes", _count), "gpus": ("gpus", partial(_count, least=0)),
     "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),
     "mem_per_cpu": ("requested_mem_kib", kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
-    "submit_s": ("at", _positive),
+    "at": ("at", _text), "submit_s": ("at", _positive),
 }  # fmt: skip
 """By option or column name: the column of JOBS that it sets, and the parser of its text."""
 

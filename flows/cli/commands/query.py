@@ -1,7 +1,6 @@
 """`walltime query` and `when`: the expected runtime of a job, or of a file of jobs, and when jobs will start."""
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,8 +54,7 @@ def query(
         "--platform NAME",
         "Instead: the runtime on another machine by walltime phases predict, for --application and --procs if given.",
     ),
-    json: bool = shared.JSON,
-) -> Answer | None:
+) -> Answer:
     """Estimate how long a job will run: quantiles, and how many past jobs they use. What is not given is unknown.
 
     \b
@@ -75,7 +73,7 @@ def query(
         found = platform_answer(published, platform, application, procs)
         return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
     if batch is not None:
-        return _of_batch(published, batch, out, key_file, as_of, as_json=json)
+        return _of_batch(published, batch, out, key_file, as_of)
     if memory is not None and mem_per_cpu is not None:
         raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
     job = job_of(shared.given(ctx, JOB_FIELDS))
@@ -83,9 +81,7 @@ def query(
     return Answer(found, view_answer(found))
 
 
-def _of_batch(
-    published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
-) -> Answer | None:
+def _of_batch(published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None) -> Answer:
     from flows.services.files.table_files import write_rows
     from flows.services.job_answers import answer_rows, answers, facts_of, read_batch, state_of
     from pipeline.publish import reading
@@ -98,12 +94,8 @@ def _of_batch(
     if out is None:
         return Answer(rows, view_batch(rows, facts_of(loaded), batch.described), is_lines=True)
     write_rows(out, rows)
-    said = f"Wrote the answers to {batch.described} to {printable(str(out), 1000)}"
-    if not as_json:
-        return Answer(None, [Exact(said)])
-    # With --json stdout holds nothing but the answers.
-    sys.stderr.write(f"{said}\n")
-    return Answer(rows, is_lines=True)
+    said = Exact(f"Wrote the answers to {batch.described} to {printable(str(out), 1000)}")
+    return Answer(rows, [said], is_lines=True)
 
 
 def when(
