@@ -384,20 +384,14 @@ IDS = ("job_id", "id", "jobid")
 """Columns that identify a job, in lower case; the first one in the file is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The jobs of a file with their ids: the texts of an id column, else row numbers from 1."""
+def answer_batch(loaded: LoadedState, path: Path, key_file: Path | None) -> tuple[list[dict[str, Any]], str]:
+    """A row for each job of a CSV, and what the file holds in words.
 
-    id_name: str
-    ids: Sequence[str | int | None]
-    jobs: list[dict[str, Value]]
-    described: str
-    """The number of jobs, and of lines without values: blank ones, and jobs that are answered as unknown ones."""
-
-
-def read_batch(path: Path) -> Batch:
-    """One job per row, as `job_of` makes it; InputError names the wrong line, or the unknown columns."""
+    A row has the job's id (the text of an id column, else its number from 1), its given values, its runtime quantiles
+    (s), the numbers of jobs they rest on, and its memory. InputError names the wrong line, or the unknown columns.
+    """
     where, read = text_table(path, "a CSV of jobs")
+    # A blank line is no job; one of separators alone is a job of which nothing is known.
     rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
     if not rows:
         raise InputError(where, "an empty file", "a line of column names, and a job a line")
@@ -416,13 +410,22 @@ def read_batch(path: Path) -> Batch:
         except InputError as error:
             found = f"{error.where}: {error.found}"
             raise InputError(f"{where}, line {line}", found, error.expected) from None
-    place = next((names.index(name) for name in IDS if name in names), None)
-    ids = range(1, len(jobs) + 1) if place is None else [row[place] or None for _, row in listed]
-    n_unknown, n_blank = sum(not any(job.values()) for job in jobs), len(read) - len(rows)
-    counted = {"blank left out": n_blank, "without any value, answered as an unknown job": n_unknown}
+    counted = {
+        "blank left out": len(read) - len(rows),
+        "without any value, answered as an unknown job": sum(not any(job.values()) for job in jobs),
+    }
     notes = "; ".join(f"{count:,} {what}" for what, count in counted.items() if count)
     described = f"{len(jobs):,} jobs{notes and f' (lines: {notes})'} of {printable(str(path), 1000)}"
-    return Batch("row" if place is None else header[place], ids, jobs, described)
+    place = next((names.index(name) for name in IDS if name in names), None)
+    fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
+    given = [name for name in fields if any(job.get(name) is not None for job in jobs)]
+    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_")
+    answered = []
+    for nth, (job, one) in enumerate(zip(jobs, answers(loaded, jobs, key_file), strict=True)):
+        named = {"row": nth + 1} if place is None else {header[place]: listed[nth][1][place] or None}
+        shown = {name: value for name, value in one.items() if name.startswith(wanted)}
+        answered.append(named | {name: job.get(name) for name in given} | shown)
+    return answered, described
 
 
 def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
@@ -438,19 +441,6 @@ def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
     if memory_kib is not None:
         found["requested_mem_kib"] = float(memory_kib) / float(found.get("procs") or 1)
     return found
-
-
-def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per job its id, its given values, its runtime quantiles (s), the numbers of jobs they rest on, and its memory."""
-    fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
-    given = [name for name in fields if any(job.get(name) is not None for job in batch.jobs)]
-    first = found[0] if found else {}
-    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_")
-    answered = [name for name in first if name.startswith(wanted)]
-    return [
-        {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}
-        for name, job, one in zip(batch.ids, batch.jobs, found, strict=True)
-    ]
 
 
 Job = Mapping[str, Value]

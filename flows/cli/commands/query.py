@@ -83,18 +83,17 @@ def query(
 
 def _of_batch(published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None) -> Answer:
     from flows.services.files.table_files import write_rows
-    from flows.services.job_answers import answer_rows, answers, facts_of, read_batch, state_of
+    from flows.services.job_answers import answer_batch, facts_of, state_of
     from pipeline.publish import reading
 
-    batch = read_batch(path)
     as_of_s = as_of_seconds(as_of)
     with reading(published, as_of_s) as manifest:
         loaded = state_of(manifest, is_live=as_of_s is None)
-        rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
+        rows, described = answer_batch(loaded, path, key_file)
     if out is None:
-        return Answer(rows, view_batch(rows, facts_of(loaded), batch.described), is_lines=True)
+        return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)
     write_rows(out, rows)
-    said = Exact(f"Wrote the answers to {batch.described} to {printable(str(out), 1000)}")
+    said = Exact(f"Wrote the answers to {described} to {printable(str(out), 1000)}")
     return Answer(rows, [said], is_lines=True)
 
 
