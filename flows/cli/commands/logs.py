@@ -233,19 +233,14 @@ def replay(
     from pipeline.schedule.workload import Convention, Shakes
     from pipeline.tables import REPLAY
 
-    how: dict[str, Any] = {
-        "cases": chosen_cases(policy, estimates),
-        "shakes": Shakes(shakes, seed, round(60 * jitter)),
-        "convention": Convention(convention),
-        "capacity": max_procs,
-        "whole_nodes": whole_nodes,
-    }
-    usual = {".toml": LAST_DAYS}
-    tasks = [
-        replay_task(one, days=usual.get(one.suffix) if days is None else days or None, **how)
+    tasks = with_distinct_names([
+        replay_task(
+            one, days=LAST_DAYS if days is None and one.suffix == ".toml" else days or None,
+            cases=chosen_cases(policy, estimates), shakes=Shakes(shakes, seed, round(60 * jitter)),
+            convention=Convention(convention), capacity=max_procs, whole_nodes=whole_nodes,
+        )
         for one in dict.fromkeys(given)
-    ]
-    tasks = with_distinct_names(tasks)
+    ])  # fmt: skip
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]
     written = {}
