@@ -4,7 +4,7 @@ A chart is panels side by side, a panel is marks between two axes. What lies bey
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import repeat
@@ -221,6 +221,38 @@ def _drawn(panel: Panel, left: float, right: float, top: float, bottom: float) -
         middle = (top + bottom) / 2
         svg.append(_text(panel.y.label, 0, 0, "middle", at=f"translate({left - 47:.1f} {middle:.1f}) rotate(-90)"))
     return "".join(svg)
+
+
+TEXT_WIDTH, TEXT_ROWS = 60, 12
+SIGNS = {"ink": "● measured", "kept": "○ predicted", "flurry": "× left out of the fit"}
+"""What a terminal shows for dots of a colour, and what they are."""
+
+
+def dots_as_text(panel: Panel) -> Iterator[str]:
+    """The dots of a panel in lines of text between its two axes, the last ones on top."""
+    dots = [mark for mark in panel.marks if isinstance(mark, Dots)]
+    x_ends, y_ends = _ends(panel.x, [[one.x] for one in dots]), _ends(panel.y, [[one.y] for one in dots])
+
+    def column(values: ArrayLike) -> Floats:
+        return np.rint(_on_page(values, panel.x, x_ends, 0, TEXT_WIDTH - 1))
+
+    def row(values: ArrayLike) -> Floats:
+        return np.rint(_on_page(values, panel.y, y_ends, 0, TEXT_ROWS - 1))
+
+    grid = np.full((TEXT_ROWS, TEXT_WIDTH), " ")
+    for one in dots:
+        cells = np.array([row(one.y), column(one.x)])
+        grid[tuple(cells[:, np.isfinite(cells).all(0)].astype(np.int64))] = SIGNS[one.colour][0]
+    drawn = {one.colour for one in dots}
+    yield f"{panel.y.label}: {', '.join(sign for colour, sign in SIGNS.items() if colour in drawn)}"
+    ticks = {int(row(value)): name for value, name in _ticks(panel.y, y_ends).items()}
+    for nth in reversed(range(TEXT_ROWS)):
+        yield f"{ticks.get(nth, ''):>8} │{''.join(grid[nth])}"
+    below = [" "] * (TEXT_WIDTH + 8)
+    for value, name in _ticks(panel.x, x_ends).items():
+        below[int(column(value)) : int(column(value)) + len(name)] = name
+    yield f"{'':>8} └{'─' * TEXT_WIDTH}"
+    yield f"{'':>10}{''.join(below)} {panel.x.label}"
 
 
 def _coordinates(mark: Mark) -> tuple[list[ArrayLike], list[ArrayLike]]:

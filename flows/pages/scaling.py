@@ -104,7 +104,7 @@ def _one_series(
 ) -> Iterator[Block]:
     axis = axis_of_series(one)
     yield from _answer(one, asks=asks)
-    yield Detail([series_chart(one)])
+    yield series_chart(one)
     yield Grid("Measured and predicted", over_axis(axis, PREDICTIONS), _measured_and_predicted(one))
     is_measured, rows = "reliability" in one, one["predictions"] or one.get("curve", ())
     if is_measured:
@@ -136,12 +136,16 @@ def _answer(one: Row, *, asks: bool) -> Iterator[Block]:
 
 def _measured_and_predicted(one: Row) -> list[Row]:
     """A row for each count that ran or is predicted; gains are against the least count that ran."""
-    rows = with_gains([*one.get("fitted", ()), *one["predictions"]], base_of(one))
-    predicted = {row["procs"]: _with_cost(row) for row in rows}
+    predicted = {row["procs"]: _with_cost(row) for row in with_gains(_every_prediction(one), base_of(one))}
     ran = {row["procs"]: row for row in one["observations"]}
     # What was not measured, or is not predicted, is unknown.
     both = (ran.get(n, {}) | predicted.get(n, {}) for n in sorted({*ran, *predicted}))
     return [defaultdict(lambda: None, row) for row in both]
+
+
+def _every_prediction(one: Row) -> Rows:
+    """The predictions at the counts that ran and at those asked for."""
+    return [*one.get("fitted", ()), *one["predictions"]]
 
 
 def _with_cost(row: Row) -> Row:
@@ -163,7 +167,7 @@ def series_chart(one: Row) -> Chart:
     ran = [row for row in one["observations"] if row["runtime_s_median"]]
     if len(one["observations"]) < 2 or not ran:
         return Chart("", ())
-    curve = with_gains(one.get("curve") or one["predictions"], base)
+    curve = with_gains(one.get("curve") or _every_prediction(one), base)
     is_dense = len(curve) > DENSE
     marks, legend = _predicted(curve, ran, axis, is_dense=is_dense)
     chosen = next((row for row in one["laws"] if row["is_chosen"]), None)
@@ -246,8 +250,8 @@ def _values(rows: Rows, name: str) -> Floats:
 def base_of(one: Row) -> Row | None:
     """The prediction at the least count that ran, which speed-ups on the page are against; None without one."""
     ran = {row["procs"] for row in one["observations"] if row["runtime_s_median"]}
-    predicted = (*one.get("fitted", ()), *one["predictions"])
-    return min((row for row in predicted if row["procs"] in ran), key=lambda row: row["procs"], default=None)
+    known = (row for row in _every_prediction(one) if row["procs"] in ran)
+    return min(known, key=lambda row: row["procs"], default=None)
 
 
 def with_gains(rows: Rows, base: Row | None) -> list[dict[str, Any]]:

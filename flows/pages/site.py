@@ -11,21 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.pages import blocks as show
 from flows.pages import charts
-from flows.pages.blocks import (
-    Block,
-    Column,
-    Figure,
-    Figures,
-    Grid,
-    Heading,
-    Lead,
-    Links,
-    columns,
-    minute,
-    number,
-    percent,
-)
+from flows.pages.blocks import Block, Column, Figure, Lead, columns, minute, number, percent
 from flows.pages.page import page_of
 from flows.pages.scaling import series_page
 from flows.services.files.os_errors import naming_path
@@ -169,7 +157,7 @@ def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
 
 def index_page(facts: Row) -> str:
     """The page that links the page of each application."""
-    blocks: list[Block] = [Links("Other pages", facts["others"])] if facts["others"] else []
+    blocks: list[Block] = [show.Links("Other pages", facts["others"])] if facts["others"] else []
     blocks += _applications(facts)
     if facts["templates"]:
         blocks += _section(
@@ -195,7 +183,7 @@ def _state(facts: Row) -> Iterator[Block]:
         f"Last run: {last['state']} ({last['reason']}), {minute(last['ended'] or last['began'])} UTC. " if last else ""
     )
     yield f"{ran}Version `{facts['version']}`."
-    yield Links("Other pages", {"how applications scale": "index.html"})
+    yield show.Links("Other pages", {"how applications scale": "index.html"})
     for one in facts["blocked"]:
         yield Lead(f"A version made {one['made']} is blocked by a check: run {one['run_id']}, in `blocked/`.")
     if ended := sum(week["n_ended"] for week in facts["limits"]["weeks"]):
@@ -209,10 +197,10 @@ def _section(
     title: str, anchor: str, shown: Sequence[Column], rows: Rows, *sentences: str, **how: Any
 ) -> Iterator[Block]:
     """A heading, sentences, and a table if it has rows."""
-    yield Heading(title, anchor)
+    yield show.Heading(title, anchor)
     yield from sentences
     if rows:
-        yield Grid("", shown, rows, **how)
+        yield show.Grid("", shown, rows, **how)
 
 
 def _applications(facts: Row) -> Iterator[Block]:
@@ -286,12 +274,12 @@ def _tables(facts: Row) -> Iterator[Block]:
     )  # fmt: skip
 
 
-def _first_screen(facts: Row) -> Figures:
+def _first_screen(facts: Row) -> show.Figures:
     week = facts["promise"][-1] if facts["promise"] else None
     of_all = next((row for row in facts["waste"] or () if row["kind"] == "all"), None)
     weeks, changes = facts["limits"]["weeks"], facts["nights"][0]["changes"]
     planned, raised = (sum(row[name] for row in weeks) for name in ("n_planned", "n_raised"))
-    return Figures((
+    return show.Figures((
         Figure(
             minute(facts["newest_job"]) or "unknown", "Newest job",
             f"UTC. Tables made {minute(facts['made'])}.{' Jobs by day of submit:' if facts['days'] else ''}",

@@ -63,6 +63,10 @@ def print_blocks(blocks: Iterable[Block]) -> None:
             out.print(Text.assemble(_line(block.bold, "bold"), _line(block.rest)), soft_wrap=True)
         elif isinstance(block, str):
             out.print(_line(block), soft_wrap=isinstance(block, show.Exact))
+        elif panels := getattr(block, "panels", ()):
+            from flows.pages.charts import dots_as_text  # noqa: PLC0415  (few answers have a chart)
+
+            out.print("", *map(_line, dots_as_text(panels[0])), "", sep="\n", soft_wrap=True)
 
 
 def _line(text: str, style: str = "", limit: int = _LONGEST_LINE) -> Text:

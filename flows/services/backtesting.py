@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flows.services.logs.cleaning import flagged_jobs
 from flows.services.progress import running_stage
@@ -17,8 +16,7 @@ from pipeline.arrays import Floats
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
-from pipeline.evaluate.backtest import TRAIN_SHARE, Way, past_of
-from pipeline.evaluate.later_scores import figures, later_scores
+from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
@@ -104,10 +102,12 @@ def backtest_tasks(
     settings, paths = resolve(config, logs)
     names = chosen_names(methods, METHODS, "--methods")
     chosen = ways(staleness, compare_cleaning=compare_cleaning)
-    if not logs:
-        return [Task(settings.site.name, tuple(paths), settings, names, check_leaks, chosen, lists_errors)]
-    labels = [(source.label, source.path) for source in find_sources(paths)]
-    return [Task(label, (path,), settings, names, check_leaks, chosen, lists_errors) for label, path in labels]
+    each = (
+        [(source.label, (source.path,)) for source in find_sources(paths)]
+        if logs
+        else [(settings.site.name, tuple(paths))]
+    )
+    return [Task(label, own, settings, names, check_leaks, chosen, lists_errors) for label, own in each]
 
 
 def run_backtest(task: Task) -> BacktestResult:
@@ -115,34 +115,32 @@ def run_backtest(task: Task) -> BacktestResult:
     name = printable(task.log, 40)
     estimators = {method: method_with_settings(method, task.settings) for method in task.methods}
     flagged, _ = flagged_jobs(task.paths, task.settings, task.log)
-    cpu_s: dict[str, float] = {}
-    timed = {method: _timed(name, method, call, cpu_s) for method, call in estimators.items()}
     if task.checks_leaks:
         _check_leaks(flagged, task, estimators)
+    cpu_s: dict[str, float] = {}
     errors: list[pa.Table] = []
-    kept = errors if task.lists_errors else None
+
+    def timed(method: str) -> Estimator:
+        def estimate(past: History) -> Floats:
+            with running_stage(f"{name}: {method}"):
+                began = time.process_time()
+                found = estimators[method](past)
+                cpu_s.setdefault(method, time.process_time() - began)
+            return found
+
+        return estimate
+
     scored = [
         backtest(
-            flagged, task.settings, {name: timed[name] for name in task.methods_for(way)}, task.log, way, errors=kept
+            flagged, task.settings, {method: timed(method) for method in task.methods_for(way)}, task.log, way,
+            errors=errors if task.lists_errors else None,
         )
         for way in task.ways
-    ]
+    ]  # fmt: skip
     if not scored[0][0].num_rows:
         raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs with times and a runtime")
-    return BacktestResult(
-        task.log, pa.concat_tables([table for table, _ in scored]), scored[0][1].check(), cpu_s, errors
-    )
-
-
-def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> Estimator:
-    def estimate(past: History) -> Floats:
-        with running_stage(f"{log}: {method}"):
-            began = time.process_time()
-            found = call(past)
-            cpu_s.setdefault(method, time.process_time() - began)
-        return found
-
-    return estimate
+    tables = pa.concat_tables([table for table, _ in scored])
+    return BacktestResult(task.log, tables, scored[0][1].check(), cpu_s, errors)
 
 
 def _check_leaks(jobs: pa.Table, task: Task, estimators: Mapping[str, Estimator]) -> None:
@@ -153,29 +151,3 @@ def _check_leaks(jobs: pa.Table, task: Task, estimators: Mapping[str, Estimator]
                 check_no_look_ahead(call, past)
             except WalltimeError as error:
                 raise type(error)(f"{method}: {error}") from None
-
-
-LAST_SHARE = 0.98
-"""Cuts lie between the training share and this share of the jobs, in order of submit."""
-
-
-def score_predictions(task: Task) -> list[dict[str, Any]]:
-    """Figures by days ahead (1, 7) of the predictions that daily runs over a log would have published.
-
-    They are of all scored jobs; of those on counts that had run and had not run; and of those on rows that are ok.
-    InputError where no later job can be scored.
-    """
-    name = printable(task.log, 40)
-    flagged, _ = flagged_jobs(task.paths, task.settings, task.log)
-    with running_stage(f"{name}: predict"):
-        found = later_scores(flagged, task.settings, (TRAIN_SHARE, LAST_SHARE))
-    if not found:
-        raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs of groups that had run before")
-    rows = []
-    for days, one in found.items():
-        parts = {
-            "all": one, "ran before": one.filter(one["is_seen"]), "never ran": one.filter(pc.invert(one["is_seen"])),
-            "ok": one.filter(one["is_ok"]),
-        }  # fmt: skip
-        rows.append({"days": days} | {name: figures(part) for name, part in parts.items()})
-    return rows

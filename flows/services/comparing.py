@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.job_answers import LoadedState, state_of
-from flows.services.published.published_folder import compared_templates
+from flows.services.published.browse import queried_rows
 from flows.services.quantities import instant
 from flows.services.replaying import machine_size
-from flows.services.site_facts import fits_by_law_and_status
+from flows.services.site_facts import fits_by_law_and_status, version_figures
 from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.errors import InputError
 from pipeline.estimate.history import history
@@ -30,7 +30,7 @@ from pipeline.schedule.engine import Policy
 from pipeline.schedule.what_if import METHOD, Case, Estimates, Subject, what_if
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.storage import read_table
-from pipeline.tables import FITS, GROUPS, JOBS
+from pipeline.tables import GROUPS, JOBS
 
 CASE = Case(Policy.EASY_SJBF, Estimates.SOFT_10)
 FIGURES = ("slowdown_mean", "slowdown_change", "wait_mean_s")
@@ -50,26 +50,23 @@ def compare_versions(
     with reading(output_dir, name=second) as other, reading(output_dir, name=first or _before(other)) as one:
         pair = [one, other]
         states = [state_of(manifest) for manifest in pair]
-        after_s = max(float(loaded.state.as_of_s) for loaded in states)
-        after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
+        ends = [*(loaded.state.as_of_s for loaded in states), *(own.data_newest_end_s or 0 for own in pair)]
+        after_s = float(max(ends))
         # The version on disk whose jobs end last.
         known = [one.manifest for one in stored_versions(output_dir) if one.manifest is not None]
         source = max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
-        before = max(
-            (own for own in known if own.created_s < one.created_s), key=lambda own: own.created_s, default=None
-        )
-        earlier = [before.folder, one.folder] if before else []
+        older = sorted((own.created_s, own.folder) for own in known if own.created_s < one.created_s)
         every = read_table(source.path(JOBS.name), JOBS)
         jobs = later_jobs(every, after_s)
         ids = [set(read_table(own.path(GROUPS.name), GROUPS).column("group_id").to_pylist()) for own in pair]
         return {
-            "versions": [_facts(manifest) for manifest in pair],
+            "versions": [version_figures(manifest) for manifest in pair],
             "groups": {"each": [len(one) for one in ids], "in_both": len(ids[0] & ids[1])},
             "fits": _fits(pair),
             "after": instant(int(after_s)),
             "jobs_from": source.folder,
             "later_jobs": jobs.num_rows,
-            "earlier": earlier,
+            "earlier": [older[-1][1], one.folder] if older else [],
             "predictions": prediction_figures(pair, jobs, states[0].state.site["timezone"], seed),
             "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
             "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
@@ -84,24 +81,10 @@ def _before(version: Manifest) -> str:
     return found
 
 
-def _facts(manifest: Manifest) -> dict[str, Any]:
-    chosen = [row["template"] for row in compared_templates(manifest) if row["is_chosen"]]
-    return {
-        "version": manifest.folder,
-        "name": manifest.name,
-        "made": instant(manifest.created_s),
-        "newest_job": instant(manifest.data_newest_end_s),
-        "jobs": manifest.tables[JOBS.name].rows,
-        "template": chosen[0] if chosen else None,
-    }
-
-
 def _fits(pair: list[Manifest]) -> dict[str, Any]:
     """Groups by law and status of the chosen fit, and how many groups of both versions have another law."""
-    tables = [read_table(own.path(FITS.name), FITS) for own in pair]
-    laws = [
-        {row["group_id"]: row["law"] for row in table.filter(table.column("is_chosen")).to_pylist()} for table in tables
-    ]
+    sql = "SELECT group_id, law FROM fits WHERE is_chosen"
+    laws = [{row["group_id"]: row["law"] for row in queried_rows(own, sql)} for own in pair]
     both = laws[0].keys() & laws[1].keys()
     other = sum(laws[0][group] != laws[1][group] for group in both)
     return {"each": [fits_by_law_and_status(own) for own in pair], "in_both": len(both), "other_law": other}

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
-from flows.services.files.table_files import csv_rows
-from flows.services.quantities import words
+from flows.services.quantities import check_lengths, text_table, words
 from pipeline import inputs
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
@@ -34,17 +33,16 @@ def read_runs(path: Path) -> pa.Table:
 
     InputError names file, line, what was found and what was expected.
     """
-    where, expected = printable(str(path)), "a CSV with names of columns in its first line"
-    rows = [(line, row) for line, row in csv_rows(path, expected) if any(row)]
+    expected = "a CSV with names of columns in its first line"
+    where, every = text_table(path, expected)
+    rows = [(line, row) for line, row in every if any(row)]
     if len(rows) < 2:
         raise InputError(where, "no rows below a first line", expected)
     (first, names), *rows = rows
     if wrong := [name for name in names if names.count(name) > 1 or not name]:
         found = f"{names.count(wrong[0])} columns {printable(wrong[0], 40) or 'without a name'}"
         raise InputError(f"{where}, line {first}", found, "a name of its own for each column", "rename one")
-    for line, row in rows:
-        if len(row) != len(names):
-            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, as line 1 has columns")
+    check_lengths(where, names, rows)
     return pa.table({name: column_of_cells([row[place] for _, row in rows]) for place, name in enumerate(names)})
 
 

@@ -10,15 +10,14 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flows.services.files.table_files import csv_rows
 from flows.services.published.published_folder import live_state, read_columns, rows_where, unreliability_note
-from flows.services.quantities import LATER, instant, instant_s, kibibytes, seconds
+from flows.services.quantities import LATER, check_lengths, instant, instant_s, kibibytes, seconds, text_table
 from pipeline.application_names import application_of
 from pipeline.arrays import DAY_S, Bools, Floats, Value, floats, integers, matching_places
 from pipeline.axes import Axis
@@ -72,8 +71,8 @@ def answer(
         loaded = state_of(manifest, is_live=as_of_s is None)
         (found,) = answers(loaded, [job], key_file)
         limit = {"limit": limit_answer(manifest.settings.get("export", {}), found)}
-        notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
-    return found | limit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
+        notes = list(filter(None, [unreliability_note(manifest)]))
+    return found | limit | facts_of(loaded) | {"notes": notes, "seconds": time.perf_counter() - began}
 
 
 def answers(
@@ -198,19 +197,17 @@ def model_answers(
     asked: dict[int, Question] = {}
     for place, job in enumerate(jobs):
         texts = {name: str(job[name]) for name in INPUT_TEXTS if job.get(name) is not None}
-        text = inputs_of(texts, settings.rules, only_numbers=only_numbers) if texts else None
-        if text is not None:
+        if texts and (text := inputs_of(texts, settings.rules, only_numbers=only_numbers)) is not None:
             asked[place] = Question(
                 _named(questions, "what", place) or "", json.loads(text), float(questions.procs[place]),
                 _named(questions, "who", place), float(questions.requested_s[place]),
             )  # fmt: skip
-    found: list[list[float] | None] = [None] * len(jobs)
-    if asked:
-        models = read_table(manifest.path(INPUT_MODELS.name), INPUT_MODELS)
-        quantiles_s = answer_questions(models, list(asked.values()), settings)
-        for place, row in zip(asked, quantiles_s.tolist(), strict=True):
-            found[place] = row if row[1] == row[1] else None
-    return found
+    if not asked:
+        return [None] * len(jobs)
+    models = read_table(manifest.path(INPUT_MODELS.name), INPUT_MODELS)
+    rows = answer_questions(models, list(asked.values()), settings).tolist()
+    found = {place: row for place, row in zip(asked, rows, strict=True) if not math.isnan(row[1])}
+    return [found.get(place) for place in range(len(jobs))]
 
 
 def _named(questions: History, attribute: str, place: int) -> str | None:
@@ -238,17 +235,17 @@ def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], ques
         "memory_n_scored": int(figures.get("n_scored", 0)),
     }  # fmt: skip
     per_node = manifest.settings.get("site", {}).get("procs_per_node")
-    asked_kib, share = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
-    numbers = (one.tolist() for one in (questions.procs, quantiles_kib, asked_kib, share))
+    names = [f"used_mem_kib_q{100 * share:.0f}" for share in QUANTILES]
+    asked_kib, shares = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
     rows = []
-    for job, procs, own, promised, kept in zip(jobs, *numbers, strict=True):
+    for place, job in enumerate(jobs):
         # As many nodes as the processors fill, where none were asked for.
-        filled = math.ceil(procs / per_node) if per_node else None
-        nodes = int(float(job["nodes"] or 0)) if job.get("nodes") else filled
-        by_share = {f"used_mem_kib_q{100 * share:.0f}": kib for share, kib in zip(QUANTILES, own, strict=True)}
-        rows.append(
-            by_share | {"recommended_mem_kib": promised, "recommended_share": kept, "memory_nodes": nodes} | facts
-        )
+        filled = math.ceil(questions.procs[place] / per_node) if per_node else None
+        rows.append({
+            **dict(zip(names, quantiles_kib[place].tolist(), strict=True)),
+            "recommended_mem_kib": float(asked_kib[place]), "recommended_share": float(shares[place]),
+            "memory_nodes": int(float(job["nodes"] or 0)) if job.get("nodes") else filled, **facts,
+        })  # fmt: skip
     return rows
 
 
@@ -269,7 +266,7 @@ class Curve(NamedTuple):
     is_of_gpus: bool
     names_program: bool
     is_kind: bool
-    """Whether the job tells the group's program, or all that groups are told apart by."""
+    """Whether the job names the group's program, or all that groups are told apart by, or this group alone."""
     counts: Floats
     # (counts, 6) quantiles, s; NaN: open.
     quantiles_s: Floats
@@ -305,11 +302,11 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
         if key not in held:
             places = matching_places(groups, wanted)
             n_jobs = integers(groups.column("n_jobs"))[0][places]
-            place = int(places[np.argmax(n_jobs)]) if len(places) else None
             names_program = bool(set(PROGRAMS) & set(wanted))
-            is_kind = names_program or (bool(filled) and set(filled) <= set(wanted))
-            of_group = None if place is None else groups.slice(place, 1).to_pylist()[0]
-            held[key] = of_group and _curve(manifest, of_group, names_program, is_kind)
+            named = set(filled) & set(wanted)
+            is_kind = names_program or (bool(named) and (len(places) == 1 or len(named) == len(filled)))
+            largest = groups.slice(int(places[np.argmax(n_jobs)]), 1).to_pylist() if len(places) else []
+            held[key] = _curve(manifest, largest[0], names_program, is_kind) if largest else None
         return held[key]
 
     return curve
@@ -352,14 +349,11 @@ def _text(text: str, _: str) -> str:
     return text
 
 
-def _count(text: str, option: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:17]) <= 2**53:
-        raise InputError(f"{option} {printable(text)}", "no whole number above 0", "a whole number, 1 or more")
+def _count(text: str, option: str, least: int = 1) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:17]) <= 2**53:
+        found = "no whole number above 0" if least else "no whole number"
+        raise InputError(f"{option} {printable(text)}", found, f"a whole number, {least} or more")
     return int(text)
-
-
-def _gpus(text: str, option: str) -> int:
-    return 0 if text == "0" else _count(text, option)
 
 
 def _positive(text: str, option: str) -> float:
@@ -377,8 +371,9 @@ TEXTS = (
     "problem_size", "array_id", "gpu_type",
 )  # fmt: skip
 JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
-    **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _count), "requested_procs": ("procs", _count),
-    "nodes": ("nodes", _count), "gpus": ("gpus", _gpus),
+    **{name: (name, _text) for name in TEXTS},
+    "procs": ("procs", _count), "requested_procs": ("procs", _count),
+    "nodes": ("nodes", _count), "gpus": ("gpus", partial(_count, least=0)),
     "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),
     "mem_per_cpu": ("requested_mem_kib", kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
     "at": ("at", _text), "submit_s": ("at", _positive),
@@ -389,46 +384,48 @@ IDS = ("job_id", "id", "jobid")
 """Columns that identify a job, in lower case; the first one in the file is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The jobs of a file with their ids: the texts of an id column, else row numbers from 1."""
+def answer_batch(loaded: LoadedState, path: Path, key_file: Path | None) -> tuple[list[dict[str, Any]], str]:
+    """A row for each job of a CSV, and what the file holds in words.
 
-    id_name: str
-    ids: Sequence[str | int | None]
-    jobs: list[dict[str, Value]]
-    described: str
-    """The number of jobs, and of lines without values: blank ones, and jobs that are answered as unknown ones."""
-
-
-def read_batch(path: Path) -> Batch:
-    """One job per row, as `job_of` makes it; InputError names the wrong line, or the unknown columns."""
-    read = csv_rows(path, "a CSV of jobs")
+    A row has the job's id (the text of an id column, else its number from 1), its given values, its runtime quantiles
+    (s), the numbers of jobs they rest on, and its memory. InputError names the wrong line, or the unknown columns.
+    """
+    where, read = text_table(path, "a CSV of jobs")
+    # A blank line is no job; one of separators alone is a job of which nothing is known.
     rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
     if not rows:
-        raise InputError(printable(str(path)), "an empty file", "a line of column names, and a job a line")
+        raise InputError(where, "an empty file", "a line of column names, and a job a line")
     (_, header), *listed = rows
-    names, where = [name.lower().lstrip("-").replace("-", "_") for name in header], printable(str(path))
+    names = [name.lower().lstrip("-").replace("-", "_") for name in header]
     if unknown := [name for name in names if name not in JOB_FIELDS and name not in IDS]:
         found = f"columns {', '.join(printable(name) for name in unknown)}"
         raise InputError(where, found, f"columns of {', '.join((*JOB_FIELDS, IDS[0]))}")
     if len({JOB_FIELDS[name][0] if name in JOB_FIELDS else name for name in names}) < len(names):
         raise InputError(where, "two columns with the same meaning", "one of them")
+    check_lengths(where, names, listed)
     jobs = []
     for line, row in listed:
-        if len(row) != len(names):
-            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, one a column")
         try:
             jobs.append(job_of({name: cell for name, cell in zip(names, row, strict=True) if name in JOB_FIELDS}))
         except InputError as error:
             found = f"{error.where}: {error.found}"
             raise InputError(f"{where}, line {line}", found, error.expected) from None
-    place = next((names.index(name) for name in IDS if name in names), None)
-    ids = range(1, len(jobs) + 1) if place is None else [row[place] or None for _, row in listed]
-    n_unknown, n_blank = sum(not any(job.values()) for job in jobs), len(read) - len(rows)
-    counted = {"blank left out": n_blank, "without any value, answered as an unknown job": n_unknown}
+    counted = {
+        "blank left out": len(read) - len(rows),
+        "without any value, answered as an unknown job": sum(not any(job.values()) for job in jobs),
+    }
     notes = "; ".join(f"{count:,} {what}" for what, count in counted.items() if count)
     described = f"{len(jobs):,} jobs{notes and f' (lines: {notes})'} of {printable(str(path), 1000)}"
-    return Batch("row" if place is None else header[place], ids, jobs, described)
+    place = next((names.index(name) for name in IDS if name in names), None)
+    fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
+    given = [name for name in fields if any(job.get(name) is not None for job in jobs)]
+    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_")
+    answered = []
+    for nth, (job, one) in enumerate(zip(jobs, answers(loaded, jobs, key_file), strict=True)):
+        named = {"row": nth + 1} if place is None else {header[place]: listed[nth][1][place] or None}
+        shown = {name: value for name, value in one.items() if name.startswith(wanted)}
+        answered.append(named | {name: job.get(name) for name in given} | shown)
+    return answered, described
 
 
 def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
@@ -446,21 +443,6 @@ def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
     return found
 
 
-def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per job its id, its given values, its runtime quantiles (s), the numbers of jobs they rest on, and its memory."""
-    fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
-    given = [name for name in fields if any(job.get(name) is not None for job in batch.jobs)]
-    first = found[0] if found else {}
-    wanted = ("answered_by", "runtime_s_q", "n_", "is_known", "used_mem_kib_q", "recommended_")
-    answered = [name for name in first if name.startswith(wanted)]
-    return [
-        {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}
-        for name, job, one in zip(batch.ids, batch.jobs, found, strict=True)
-    ]
-
-
-SYNONYMS = {"queue": "partition", "partition": "queue"}
-
 Job = Mapping[str, Value]
 
 
@@ -469,23 +451,27 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
 
     A name that the State knows is not changed. InputError where names are hashed and the key is missing.
     """
-    filled = set(state.site["columns"].split())
-    hashed = _hasher(state, settings, key_file) if state.site["names"] else None
+    filled, texts = set(state.site["columns"].split()), state.names.texts
     by_rule = _rules(settings.get("ingest", {}).get("application_rules", ()))
+    hasher = cache(lambda: _hasher(state, settings, key_file))
+
+    def hashed(column: str, text: str) -> str:
+        return str(hasher().of(column, text)) if state.site["names"] else text
 
     @cache
     def application(text: str, is_job_name: bool) -> str | None:
-        known = state.names.texts["what"]
-        if not is_job_name and text in known:
+        if not is_job_name and text in texts["what"]:
             return text
         made = (application_of(text), *(() if is_job_name else (text,)))
-        found = [by_rule(text), *(one and (hashed("application", one) if hashed else one) for one in made)]
+        found = [by_rule(text), *(one and hashed("application", one) for one in made)]
         names = [name for name in found if name]
-        return next((name for name in names if is_job_name or name in known), names[0] if names else None)
+        return next((name for name in names if is_job_name or name in texts["what"]), names[0] if names else None)
 
     @cache
     def person(column: str, text: str) -> str:
-        return text if hashed is None or _is_known(state, column, text) else hashed(column, text)
+        attribute, name = "what" if column == "job_name" else "who", text if column == "user" else f"{column} {text}"
+        is_known = name in texts[attribute] or (column == "user_group" and text in texts["user_group"])
+        return text if is_known else hashed(column, text)
 
     def found(job: Job) -> dict[str, Value]:
         done = dict(job)
@@ -495,41 +481,28 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
         for column in ("user", "user_group", "account", "job_name"):
             if job.get(column) is not None:
                 done[column] = person(column, str(job[column]))
-        return done | {
-            own: job[other]
-            for own, other in SYNONYMS.items()
-            if own in filled and other not in filled and job.get(own) is None and job.get(other) is not None
-        }
+        # A log may have one of the two columns that mean the same.
+        for own, other in (QUEUES, QUEUES[::-1]):
+            if own in filled and other not in filled and job.get(own) is None and job.get(other) is not None:
+                done[own] = job[other]
+        return done
 
     return found
 
 
-def _is_known(state: State, column: str, text: str) -> bool:
-    if column == "user_group" and text in state.names.texts["user_group"]:
-        return True
-    attribute = "what" if column == "job_name" else "who"
-    return (text if column == "user" else f"{column} {text}") in state.names.texts[attribute]
+def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Any:
+    """What hashes names with the tables' key; InputError without it."""
+    # These imports take 0.1 s, and are needed for hashed names only.
+    from pipeline.ingest.privacy import ANONYMISED, hasher_of  # noqa: PLC0415
+    from pipeline.settings import SiteSettings  # noqa: PLC0415
 
-
-def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Callable[[str, str], str]:
-    """A function that hashes a text of a column; the key is read at first use. InputError without the tables' key."""
-
-    @cache
-    def hasher() -> Any:
-        # These imports take 0.1 s, and are needed for hashed names only.
-        from pipeline.ingest.privacy import ANONYMISED, hasher_of  # noqa: PLC0415
-        from pipeline.settings import SiteSettings  # noqa: PLC0415
-
-        path = key_file or settings.get("site", {}).get("key_file")
-        if path is None:
-            found = "a name, but the tables hold hashed names"
-            raise InputError("the query", found, "their key", "give --key-file")
-        own = hasher_of(SiteSettings(anonymise=True, key_file=str(path)))
-        if own.mark[ANONYMISED] != state.site["names"]:
-            raise InputError("--key-file", "another key", "the one with which the tables' names are hashed")
-        return own
-
-    return lambda column, text: str(hasher().of(column, text))
+    path = key_file or settings.get("site", {}).get("key_file")
+    if path is None:
+        raise InputError("the query", "a name, but the tables hold hashed names", "their key", "give --key-file")
+    own = hasher_of(SiteSettings(anonymise=True, key_file=str(path)))
+    if own.mark[ANONYMISED] != state.site["names"]:
+        raise InputError("--key-file", "another key", "the one with which the tables' names are hashed")
+    return own
 
 
 def _rules(plain: Sequence[Mapping[str, Any]]) -> Callable[[str], str | None]:

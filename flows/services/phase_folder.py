@@ -144,20 +144,15 @@ def predict(folder: Path, platform: str, publish: Path | None) -> dict[str, Any]
         phase_table(folder, tables.PHASES), read_table(path, tables.PHASE_TIMES), run.settings, procs=run.procs,
         measured_s=float(true_s) if true_s else None, application=run.application,
     )  # fmt: skip
-    for where in (folder, *([publish] if publish else [])):
-        _put_prediction(where, table)
-    (row,) = table.to_pylist()
-    return {**row, "notes": report.notes}
-
-
-def _put_prediction(folder: Path, row: pa.Table) -> None:
-    """Add a prediction to a folder, in place of an older one of the same run and platform; sorted by both."""
-    path = _path(folder, tables.PLATFORM_PREDICTIONS)
-    if path.exists():
-        before = read_table(path, tables.PLATFORM_PREDICTIONS)
-        rows = {(one["trace_id"], one["platform"]): one for one in (*before.to_pylist(), *row.to_pylist())}
-        row = pa.Table.from_pylist([rows[key] for key in sorted(rows)], tables.PLATFORM_PREDICTIONS.schema())
-    _write(path, row, tables.PLATFORM_PREDICTIONS)
+    # An older prediction of the same run and platform goes.
+    for where in filter(None, (folder, publish)):
+        path, rows = _path(where, tables.PLATFORM_PREDICTIONS), table.to_pylist()
+        if path.exists():
+            rows = [*read_table(path, tables.PLATFORM_PREDICTIONS).to_pylist(), *rows]
+        newest = {(row["trace_id"], row["platform"]): row for row in rows}
+        kept = pa.Table.from_pylist([newest[key] for key in sorted(newest)], tables.PLATFORM_PREDICTIONS.schema())
+        _write(path, kept, tables.PLATFORM_PREDICTIONS)
+    return {**table.to_pylist()[0], "notes": report.notes}
 
 
 def platform_answer(

@@ -1,11 +1,16 @@
-"""Parses durations, sizes, counts and instants from command lines and files; an ambiguous text is refused."""
+"""Parses durations, sizes, counts, instants and tables of texts that a person gives; an ambiguous text is refused."""
 
+import csv
+import io
 import math
 import re
+import sys
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from flows.services.files.os_errors import read_text
 from pipeline.errors import ConfigError, InputError, did_you_mean, printable
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
@@ -49,6 +54,35 @@ def share(text: str, option: str, least: float = 0.0, most: float = 1.0) -> floa
         expected = f"a share {above} to {100 * most:g}%, as in 97% or .97"
         raise InputError(f"{option} {printable(text)}", "no such share", expected)
     return found
+
+
+STANDARD_INPUT = Path("-")
+DELIMITERS = (";", "\t", "|", ",")
+
+
+def text_table(path: Path, expected: str, *, is_csv: bool = True) -> tuple[str, list[tuple[int, list[str]]]]:
+    """What errors call a file, or standard input where it is `-`, and the line and cells of each row.
+
+    Without `is_csv` the first line tells what separates the cells, else blanks do. InputError for a file that is no
+    text in UTF-8, or no table.
+    """
+    where = "standard input" if path == STANDARD_INPUT else printable(str(path))
+    text = sys.stdin.read() if path == STANDARD_INPUT else read_text(path, f"{expected}, in UTF-8")
+    first = "," if is_csv else next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = next((one for one in DELIMITERS if one in first), None)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter or ",", skipinitialspace=not is_csv)
+    try:
+        rows = [(reader.line_num, row if delimiter else " ".join(row).split()) for row in reader]
+    except csv.Error as error:
+        raise InputError(f"{where}, line {reader.line_num}", f"text that is no table ({error})", expected) from None
+    return where, [(line, [cell.strip() for cell in row]) for line, row in rows]
+
+
+def check_lengths(where: str, names: Sequence[str], rows: Sequence[tuple[int, list[str]]]) -> None:
+    """InputError for the first row with more or fewer cells than columns."""
+    for line, row in rows:
+        if len(row) != len(names):
+            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, as line 1 has columns")
 
 
 def words(text: str | None) -> list[str]:

@@ -5,10 +5,7 @@ with a unit, as in `time_min`. Separators, decimal commas and hh:mm:ss are read 
 is left out with a note. Optional columns: application, problem_size, series, energy_j, unit.
 """
 
-import csv
-import io
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from flows.services.files.os_errors import read_text
 from flows.services.files.table_files import write_any
-from flows.services.quantities import chosen_names
+from flows.services.quantities import STANDARD_INPUT, check_lengths, chosen_names, text_table
 from pipeline.arrays import texts
 from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
@@ -30,7 +26,6 @@ from pipeline.kernels import compiling_for_many
 from pipeline.report import Report
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
-STANDARD_INPUT = Path("-")
 COUNTS = tuple(str(axis) for axis in Axis)
 OPTIONAL = ("application", "problem_size", "series")
 OTHERS = (*OPTIONAL, "energy_j", "unit", "state")
@@ -41,7 +36,6 @@ TIMINGS = {
 }  # fmt: skip
 """Names in timings that a log has for something else, or not at all."""
 
-DELIMITERS = (";", "\t", "|", ",")
 _FAILURES = {"failed", "fail", "error", "crashed", "killed", "timeout", "oom"}
 FAILED = {"-", *_FAILURES, *map(str.lower, UNKNOWN_CELLS)}
 """Runtimes of a run that has none; so are 0 and what is below it."""
@@ -72,9 +66,9 @@ def read_runs(path: Path) -> MeasuredRuns:
     was expected.
     """
     # 1. Its rows as texts, and what each column holds.
-    where, stem = ("standard input", "stdin") if path == STANDARD_INPUT else (printable(str(path)), path.stem)
     notes: list[str] = []
-    names, lines, rows = _rows(where, path, notes)
+    where, names, lines, rows = _rows(path, notes)
+    stem = "stdin" if path == STANDARD_INPUT else path.stem
     columns, factor = _columns(where, names, notes)
     counted = next(axis for axis in Axis if axis in columns)
     cells = {target: [row[place] for row in rows] for target, place in columns.items()}
@@ -138,20 +132,11 @@ def _check_thousands(where: str, cells: Sequence[str]) -> None:
         raise InputError(where, f"the runtimes {marked[0]} and {whole}", expected, "write 3571, or 3.571 and 578.000")
 
 
-def _rows(where: str, path: Path, notes: list[str]) -> tuple[list[str], list[int], list[list[str]]]:
-    """The names of a text's columns, and its rows with their line numbers; blank lines are left out."""
+def _rows(path: Path, notes: list[str]) -> tuple[str, list[str], list[int], list[list[str]]]:
+    """What errors call a file, its columns, and its rows with their lines; blank lines are left out."""
     if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
-        raise InputError(where, "a spreadsheet's workbook", "its sheet as text", "save the sheet as CSV")
-    text = sys.stdin.read() if path == STANDARD_INPUT else read_text(path, _EXPECTED)
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    delimiter = next((one for one in DELIMITERS if one in first), None)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter or ",", skipinitialspace=True)
-    try:
-        every = [
-            (reader.line_num, [one.strip() for one in (row if delimiter else " ".join(row).split())]) for row in reader
-        ]
-    except csv.Error as error:
-        raise InputError(f"{where}, line {reader.line_num}", f"text that is no table ({error})", _EXPECTED) from None
+        raise InputError(printable(str(path)), "a spreadsheet's workbook", "its sheet as text", "save the sheet as CSV")
+    where, every = text_table(path, _EXPECTED, is_csv=False)
     rows = [(line, cells) for line, cells in every if any(cells)]
     if not rows:
         raise InputError(where, "an empty file", _EXPECTED)
@@ -160,12 +145,13 @@ def _rows(where: str, path: Path, notes: list[str]) -> tuple[list[str], list[int
         notes.append("The first line has no names: its columns are taken for procs and runtime_s.")
     else:
         names = rows.pop(0)[1]
-    for line, cells in rows:
-        if any(cells[len(names) :]):
-            raise InputError(f"{where}, line {line}", f"{len(cells)} values", f"{len(names)}, as line 1 has columns")
     if not rows:
         raise InputError(where, "no rows below the header", "at least one row of a count and a runtime")
-    return names, [line for line, _ in rows], [(cells + [""] * len(names))[: len(names)] for _, cells in rows]
+    # A row may end early, as that of a failed run, or with separators.
+    whole = [(line, [*cells, *[""] * (len(names) - len(cells))]) for line, cells in rows]
+    whole = [(line, cells if any(cells[len(names) :]) else cells[: len(names)]) for line, cells in whole]
+    check_lengths(where, names, whole)
+    return where, names, [line for line, _ in whole], [cells for _, cells in whole]
 
 
 def _columns(where: str, names: Sequence[str], notes: list[str]) -> tuple[dict[str, int], float]:

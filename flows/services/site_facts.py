@@ -291,7 +291,7 @@ def _cleaning(manifest: Manifest) -> list[dict[str, Any]]:
 
 def _nights(versions: Sequence[Manifest]) -> list[dict[str, Any]]:
     """Each version with its figures, and what changed since the version before it; null where there is none before."""
-    rows = [_night(own) for own in versions]
+    rows = [version_figures(own) for own in versions]
     for row, before in zip(rows, [*rows[1:], dict.fromkeys(_FIGURES)], strict=False):
         row["changes"] = {
             name: None if None in (row[name], before[name]) else row[name] - before[name] for name in _FIGURES
@@ -303,11 +303,13 @@ def _nights(versions: Sequence[Manifest]) -> list[dict[str, Any]]:
 _FIGURES = ("jobs", "set_aside", "groups", "predictions", "reliable", "estimates", "in_80_later")
 
 
-def _night(own: Manifest) -> dict[str, Any]:
+def version_figures(own: Manifest) -> dict[str, Any]:
+    """A version in a few numbers, with what its jobs are grouped by; None for what it does not have."""
     clean, made = own.report("clean"), (own.report("predict") or {}).get("facts", {})
     counted = ("jobs", "groups", "predictions", "estimates")
     return {
         "version": own.folder,
+        "name": own.name,
         "made": instant(own.created_s),
         "newest_job": instant(own.data_newest_end_s),
         **{name: own.tables[name].rows if name in own.tables else None for name in counted},

@@ -147,37 +147,3 @@ def test_what_cannot_be_used_is_one_sentence(config: Path, tmp_path: Path, wallt
         shown = walltime("backtest", config, *arguments)
         assert shown.code == 2 and sentence in shown.err and "Traceback" not in shown.err, shown
         assert "\x1b[31m" not in shown.err
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        ("--methods", "request"), ("--by", "size"), ("--out", "figures.csv"), ("--check-leaks",),
-        ("--report", "page.html"), ("--staleness", "1d"), ("--compare-cleaning",), ("--errors", "errors.csv"),
-    ],
-)  # fmt: skip
-def test_predictions_refuse_what_is_about_estimates(config: Path, walltime: Walltime, option: tuple[str, ...]) -> None:
-    shown = walltime("backtest", config, "--predictions", *option)
-    assert shown.code != 0
-    assert f"--predictions: found {option[0]} beside it" in shown.err and shown.err.count("\n") == 1
-
-
-def test_predictions_are_scored_on_later_jobs(config: Path, tmp_path: Path, walltime: Walltime) -> None:
-    """Two users' jobs of one length each are ok; one user's that never repeat are not."""
-    source = np.random.default_rng(2)
-    runtimes_s = [(100, 1000, int(wild) + 1)[n % 3] for n, wild in enumerate(source.lognormal(6, 2, 2400))]
-    lines = "".join(
-        f"{n} {2000 * n} 5 {runtime_s} 4 -1 -1 4 9000 -1 1 {n % 3} 1 1 1 1 -1 -1\n"
-        for n, runtime_s in enumerate(runtimes_s[1:], 1)
-    )
-    log = tmp_path / "small.swf"
-    log.write_text(f"; MaxProcs: 8\n{lines}")
-    asked = ("backtest", config, "--predictions", "--log", log)
-    found = json.loads(walltime(*asked, "--json").out)
-    (one,) = found["logs"]
-    assert one["log"] == "small.swf" and [row["days"] for row in one["rows"]] == [1.0, 7.0]
-    day = one["rows"][0]
-    assert day["all"]["jobs"] > 400 and day["all"]["median_error"] < 0.01 and day["all"]["in_95"] > 0.9
-    assert 0.6 < day["all"]["ok_share"] < 0.7 and day["ok"]["in_80"] == 1.0
-    shown = walltime(*asked)
-    assert shown.code == 0 and "predictions on later jobs" in shown.out

@@ -294,3 +294,17 @@ def test_energy_and_energy_delay_by_count(tmp_path: Path, walltime: Walltime) ->
     assert {row["procs"]: row["least"] for row in found if row["least"]} == {4: ["energy"], 8: ["energy-delay"]}
     (tmp_path / "e.csv").write_text("procs,runtime_s,energy_j\n1,2,-5\n")
     assert "energy_j = '-5'" in walltime("scaling", "fit", tmp_path / "e.csv").err
+
+
+def test_a_terminal_draws_measured_beside_predicted_runtimes(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "lu.csv").write_text("procs,runtime_s\n1,3600\n2,1875\n4,1005\n8,577\n16,361\n32,1367\n64,195\n")
+    shown = walltime("scaling", "fit", tmp_path / "lu.csv", "--predict", "256").out.splitlines()
+    begin = shown.index("runtime, s: ● measured, ○ predicted, × left out of the fit")
+    rows = [line.partition("│")[2] for line in shown[begin + 1 :] if "│" in line]
+    # A count that ran is drawn once, where its runs and its prediction stand in one cell.
+    assert len(rows) == 12 and "".join(rows).count("×") == 1 and "".join(rows).count("●") == 6
+    falling = [row.index("●") for row in rows if "●" in row]
+    assert falling == sorted(falling) and rows[-1].rstrip().endswith("○")
+    assert shown[begin + 14].split() == ["1", "4", "16", "64", "256", "processors"]
+    (tmp_path / "one.csv").write_text("procs,runtime_s\n4,100\n")
+    assert "measured, ○" not in walltime("scaling", "fit", tmp_path / "one.csv").out

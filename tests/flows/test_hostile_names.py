@@ -70,7 +70,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html"),
         ("backtest",),
     ),
-    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions"), ("backtest",)),
     "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ()),
     "inspect": (("ingest", "--dry-run", "DUMP"), ()),
     "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ()),

@@ -26,9 +26,7 @@ def ingest(
     out: Path | None = option("--out JOBS.parquet", "The table to write: .parquet or .csv; needed."),
     update: bool = option("--update", "Add new records to the table at --out, if it exists.", False),
     config: Path | None = shared.CONFIG_OPTION,
-    format: str | None = option(
-        "--format", "The logs' format, such as swf, sacct or pbs; an unknown name lists them all."
-    ),
+    format: str | None = option("--format", "The logs' format, such as swf, sacct or pbs; an unknown name lists all."),
     site: str | None = shared.SITE,
     timezone: str | None = shared.TIMEZONE,
     key_file: str | None = option("--key-file FILE", "Replace names of persons by hashes with this key."),
@@ -36,9 +34,7 @@ def ingest(
     since: str | None = option("--since DATE", "With --live: start of the window; default: 7 days before its end."),
     until: str | None = option("--until DATE", "With --live: end of the window; default: now."),
     dry_run: bool = option(
-        "--dry-run",
-        "Write nothing: show each log's format, columns, first jobs, and what would be set aside.",
-        False,
+        "--dry-run", "Write nothing: show each log's format, columns, first jobs, and what would be set aside.", False
     ),
     all: bool = option("--all", "With --dry-run: read each log to its end, not its first megabyte.", False),
     rows: int = option("--rows", "With --dry-run: number of jobs to show per log.", 10, min=0),
@@ -144,7 +140,6 @@ LAST_DAYS = 30.0
 
 
 def backtest(
-    ctx: typer.Context,
     given: Path = argument("CONFIG", "A TOML file, as for walltime run."),
     log: list[str] | None = option(
         "--log PATH", "A log or a table of jobs instead of the config's; each is scored separately; repeatable."
@@ -165,11 +160,6 @@ def backtest(
     compare_cleaning: bool = option(
         "--compare-cleaning", "Also score estimates that are trained without the jobs that cleaning sets aside.", False
     ),
-    predictions: bool = option(
-        "--predictions",
-        "Score published predictions instead, on jobs 1, 7 and 30 days later; with --log and --json only.",
-        False,
-    ),
 ) -> Answer:
     """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then.
 
@@ -178,9 +168,8 @@ def backtest(
       walltime backtest my-site.toml --by month --report page.html --out figures.parquet
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
-    check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
     from flows.pages.backtest import backtest_blocks, backtest_page
-    from flows.services.backtesting import backtest_tasks, run_backtest, score_predictions
+    from flows.services.backtesting import backtest_tasks, run_backtest
     from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
@@ -189,9 +178,6 @@ def backtest(
         given, log or [], words(methods), check_leaks=check_leaks, staleness=words(staleness),
         compare_cleaning=compare_cleaning, lists_errors=errors is not None,
     )  # fmt: skip
-    if predictions:
-        scored = [{"log": task.log, "rows": score_predictions(task)} for task in tasks]
-        return Answer({"logs": scored}, view_later(scored))
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
     written: dict[str, Path] = {}
@@ -205,16 +191,6 @@ def backtest(
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
     return Answer({"logs": facts, "written": written}, backtest_blocks(found, by, written, checks_leaks=check_leaks))
-
-
-def view_later(found: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
-    """Per log coverage, width and error by days ahead and subset of jobs."""
-    for one in found:
-        rows = [
-            {"days": at["days"], "rows": name, **part} for at in one["rows"] for name, part in at.items()
-            if name != "days" and part["jobs"]
-        ]  # fmt: skip
-        yield Grid(f"{one['log']}: predictions on later jobs", columns("later"), rows)
 
 
 def replay(
@@ -241,9 +217,7 @@ def replay(
     days: float | None = option(
         "--days", "Score the jobs of this many last days; default: 30 for a config, all for a log; 0: all.", min=0
     ),
-    whole_nodes: bool = option(
-        "--whole-nodes", "Jobs have nodes of site.procs_per_node processors to themselves.", False
-    ),
+    whole_nodes: bool = option("--whole-nodes", "Jobs have whole nodes of site.procs_per_node processors.", False),
     out: Path | None = option("--out DIR", "Also write replay.parquet and replay.html there."),
 ) -> Answer:
     """Replay logs under other policies and estimates: what jobs would have gained, and which users would have lost.
@@ -259,19 +233,14 @@ def replay(
     from pipeline.schedule.workload import Convention, Shakes
     from pipeline.tables import REPLAY
 
-    how: dict[str, Any] = {
-        "cases": chosen_cases(policy, estimates),
-        "shakes": Shakes(shakes, seed, round(60 * jitter)),
-        "convention": Convention(convention),
-        "capacity": max_procs,
-        "whole_nodes": whole_nodes,
-    }
-    usual = {".toml": LAST_DAYS}
-    tasks = [
-        replay_task(one, days=usual.get(one.suffix) if days is None else days or None, **how)
+    tasks = with_distinct_names([
+        replay_task(
+            one, days=LAST_DAYS if days is None and one.suffix == ".toml" else days or None,
+            cases=chosen_cases(policy, estimates), shakes=Shakes(shakes, seed, round(60 * jitter)),
+            convention=Convention(convention), capacity=max_procs, whole_nodes=whole_nodes,
+        )
         for one in dict.fromkeys(given)
-    ]
-    tasks = with_distinct_names(tasks)
+    ])  # fmt: skip
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]
     written = {}

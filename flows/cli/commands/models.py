@@ -39,9 +39,7 @@ def learn(
         "--derive FORMULA",
         "A further input computed from others, as in P*Q or local=N/P, of + - * / log2 ceil min max; repeatable.",
     ),
-    procs: str | None = option(
-        "--procs COLUMN", "Column of processors, or their formula, as in P*Q; for costs of runs."
-    ),
+    procs: str | None = option("--procs COLUMN", "Column or formula of processors, as in P*Q; for costs of runs."),
     batch: str | None = option("--batch COLUMN", "Column with the batch of each run; no batch is split between folds."),
     time: str | None = option("--time COLUMN", "Column of times, as numbers; splits the runs without a batch."),
     censored: str | None = option("--censored COLUMN", "Column that is true if a run was stopped before its end."),
@@ -110,7 +108,7 @@ def suggest(
     budget: float | None = option("--budget", "What the runs may cost in total, in --unit."),
     runs: int | None = option("--runs", "How many runs at most; default 20 without a budget.", min=1),
     unit: Literal["runs", "seconds", "proc-seconds"] = option(
-        "--unit", "The unit of cost; proc-seconds needs a model that was learnt with --procs.", "proc-seconds"
+        "--unit", "The unit of cost; proc-seconds needs a model learnt with --procs.", "proc-seconds"
     ),
 ) -> Answer:
     """Recommend the next runs within a budget, best first.
@@ -146,19 +144,15 @@ def view_model(found: Row) -> Iterator[Block]:
     facts |= {"derived inputs": derived} if derived else {}
     facts |= {f"set aside: {name}": n for name, n in found["set_aside"].items()}
     yield show.Facts(f"Model of {found['target']}", facts)
-    yield error_sentence(found["error"])
-    yield from found["notes"]
-    yield from (Exact(f"Wrote {path}") for path in found["files"])
-
-
-def error_sentence(error: Row) -> str:
-    """What errors to expect of new runs, in one sentence."""
+    error = found["error"]
     mean, median = (significant(error[f"{name}_pct"], 3) for name in ("mean", "median"))
-    return (
+    yield (
         f"Mean error {mean}% (median {median}%, folds differ by {significant(error['fold_sd_pct'], 2)}) with "
         f"{FOLDS[error['folds_by']]}; 80% intervals contained {error['share_in_80']:.1%} of the runs, 95% intervals "
         f"{error['share_in_95']:.1%}."
     )
+    yield from found["notes"]
+    yield from (Exact(f"Wrote {path}") for path in found["files"])
 
 
 def view_answers(rows: Sequence[Row]) -> Iterator[Block]:
@@ -225,7 +219,7 @@ def plan_phases(
     folder: Path = FOLDER,
     budget: str | None = option("--budget 5%", "Share of the run to spend, warm-up included. Default: 5%."),
     samples: int | None = option(
-        "--samples", "Instead: this many occurrences of each phase, or all if it has fewer.", min=1
+        "--samples", "Instead: so many occurrences of each phase, or all if it has fewer.", min=1
     ),
     warmup: int | None = option("--warmup", "Occurrences before each timed one that warm up.", min=0, max=1000),
 ) -> Answer:
@@ -352,7 +346,7 @@ def fit_series(
 
 def evaluate_predictors(
     files: list[Path] = argument(
-        "FILE.csv...", "Columns procs, runtime_s, optionally application, problem_size, series."
+        "FILE.csv...", "Columns procs, runtime_s; optionally application, problem_size, series."
     ),
     predictor: list[str] | None = option("--predictor NAME", "Only this predictor; repeatable."),
     out: Path | None = shared.OUT_FILE,

@@ -10,20 +10,8 @@ import typer
 
 from flows.cli import options as shared
 from flows.cli.options import argument, check_mode, complete_table, option
-from flows.pages.blocks import (
-    Answer,
-    Block,
-    Column,
-    Exact,
-    Facts,
-    Grid,
-    Listing,
-    columns,
-    side_by_side,
-    span,
-    text,
-    wrote,
-)
+from flows.pages import blocks
+from flows.pages.blocks import Answer, Block
 from flows.services.quantities import as_of_seconds, iso_time
 from pipeline.errors import InputError
 
@@ -46,9 +34,7 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
     limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --out all.", min=1),
     as_of: str | None = shared.AS_OF,
     epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as they are stored.", False),
-    columns: bool = option(
-        "--columns", "Instead: the columns with type, unit and meaning; of all tables without one.", False
-    ),
+    columns: bool = option("--columns", "Instead: columns with type, unit and meaning, of one or all tables.", False),
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
     out: Path | None = option("--out FILE", "Write the rows to a file: .csv, .parquet, .json or .xlsx."),
     users: bool = option("--users", "With table waste: also show the rows of users, most unused first.", False),
@@ -113,7 +99,7 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
             return Answer(facts, view_rows(facts, frozenset() if epoch else shown.instants))
         with browse.selected_rows(shown, **rows, limit=limit) as found:
             if out is not None:
-                return Answer(None, wrote({shown.name: write_selection(out, found)}))
+                return Answer(None, blocks.wrote({shown.name: write_selection(out, found)}))
             end_activity_line()
             csv_to(sys.stdout, found)
     return None
@@ -126,18 +112,18 @@ def view_story(job: Mapping[str, Any]) -> Iterator[Block]:
     whose = ", ".join(f"{name} {job[name]}" for name in ("user", "account", "application", "queue") if job[name])
     size = counted(job["procs"], Axis.PROCS) if job["procs"] else "an unknown number of processors"
     yield f"Job {job['job_id']} ({whose or 'nothing is known of its user'}), on {size}."
-    waited = f", started {iso_time(job['start_s'])} after {span(job['wait_s'])}" if job["start_s"] else ""
+    waited = f", started {iso_time(job['start_s'])} after {blocks.span(job['wait_s'])}" if job["start_s"] else ""
     ended = f", ended {iso_time(job['end_s'])}" if job["end_s"] else ", has not ended"
     yield f"Submitted {iso_time(job['submit_s'])}{waited}{ended}." if job["submit_s"] else "Its submit is unknown."
-    request = f" of {span(job['requested_s'])} requested" if job["requested_s"] else ""
+    request = f" of {blocks.span(job['requested_s'])} requested" if job["requested_s"] else ""
     code = f", exit code {job['exit_code']}" if job["exit_code"] else ""
-    ran = span(job["runtime_s"]) or "for an unknown time"
+    ran = blocks.span(job["runtime_s"]) or "for an unknown time"
     yield f"Ran {ran}{request}; final state {job['state'] or 'unknown'}{code}."
     if job["runtime_s_q50"] is None:
         aside = f" Cleaning set it aside: {job['flag']}." if job["flag"] else ""
         yield f"No estimate at its submit is known: it is not among the ended jobs that were compared.{aside}"
         return
-    low, middle, high, most = (span(job[f"runtime_s_q{level}"]) for level in (10, 50, 90, 95))
+    low, middle, high, most = (blocks.span(job[f"runtime_s_q{level}"]) for level in (10, 50, 90, 95))
     yield f"Estimate at its submit: {middle} (80% interval: {low} to {high}; 95% of such jobs need at most {most})."
     if job["runtime_quantile"] is None:
         side = "above" if job["runtime_s"] > job["runtime_s_q50"] else "below"
@@ -157,8 +143,7 @@ def report(
     as_of: str | None = shared.AS_OF,
     users: bool = option("--users", "Also show what the jobs of each user were allocated and did not use.", False),
     carbon: str | None = option(
-        "--carbon G|FILE.csv",
-        "Carbon intensity of the site's power, g CO2e per kWh; or a CSV by hour.",
+        "--carbon G|FILE.csv", "Carbon intensity of the site's power, g CO2e per kWh; or a CSV by hour."
     ),
 ) -> Answer:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.
@@ -189,7 +174,10 @@ def report(
     with reading(published, as_of_seconds(as_of)) as manifest:
         facts = site_facts(published, manifest, carbon, users=users)
         index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
-    said = [Exact(f"Wrote {len(pages)} {plural('page', len(pages))}, listed in {index}"), Exact(f"Wrote {site}")]
+    said = [
+        blocks.Exact(f"Wrote {len(pages)} {plural('page', len(pages))}, listed in {index}"),
+        blocks.Exact(f"Wrote {site}"),
+    ]
     return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)
 
 
@@ -204,7 +192,9 @@ def list_versions(published: Path = shared.FROM) -> Answer:
     from flows.services.published.browse import version_rows
 
     rows = version_rows(published)
-    return Answer({"versions": rows}, [Grid("Versions on disk", columns("versions", **VERSION_VALUES), rows)])
+    return Answer(
+        {"versions": rows}, [blocks.Grid("Versions on disk", blocks.columns("versions", **VERSION_VALUES), rows)]
+    )
 
 
 def promote(version: str = VERSION, published: Path = shared.FROM) -> Answer:
@@ -342,42 +332,44 @@ def view_manifest(facts: Mapping[str, Any]) -> Iterator[Block]:
     named = {name: facts[name] for name in ("run_id", "version", "site", "created", "newest_end", "code")}
     previous = ", ".join(entry["folder"] for entry in facts["previous"]) or "none"
     logs = ", ".join(log["name"] for log in facts["logs"])
-    yield Facts("Published", named | {"logs": logs, "previous versions": previous})
-    yield Grid(
+    yield blocks.Facts("Published", named | {"logs": logs, "previous versions": previous})
+    yield blocks.Grid(
         "",
-        columns("tables"),
+        blocks.columns("tables"),
         [{"name": name, "kib": table["bytes"] // 1024, **table} for name, table in facts["tables"].items()],
     )
     longest = max(map(len, facts["tables"]), default=0)
-    yield from (Exact(f"{name:<{longest}} {table['path']}") for name, table in facts["tables"].items())
+    yield from (blocks.Exact(f"{name:<{longest}} {table['path']}") for name, table in facts["tables"].items())
 
 
 def view_rows(found: Mapping[str, Any], times: frozenset[str]) -> Iterator[Block]:
     """Rows of a table; the columns of `times` hold seconds since 1970 and are shown as UTC."""
     if found.get("reasons"):
-        yield Grid("", (text("reason", 0), Column("records", 1)), found["reasons"].items())
+        yield blocks.Grid("", (blocks.text("reason", 0), blocks.Column("records", 1)), found["reasons"].items())
     shown = [
         {name: iso_time(value) if name in times and value is not None else value for name, value in row.items()}
         for row in found["shown"]
     ]
-    yield Listing(f"{found['table']}: {len(shown):,} of {found['matching']:,} rows", shown)
+    yield blocks.Listing(f"{found['table']}: {len(shown):,} of {found['matching']:,} rows", shown)
 
 
 def view_columns(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
     """The columns of some tables with type, unit and meaning; * marks columns of the key."""
     from pipeline.schema import INSTANT_UNIT
 
-    shown = columns("columns", column=lambda column: ("* " if column["is_key"] else "  ") + column["name"])
+    shown = blocks.columns("columns", column=lambda column: ("* " if column["is_key"] else "  ") + column["name"])
     for name, table in tables.items():
-        yield Grid(f"{name}: {table['meaning']}", shown, table["columns"])
+        yield blocks.Grid(f"{name}: {table['meaning']}", shown, table["columns"])
     if any(column["unit"] == INSTANT_UNIT for table in tables.values() for column in table["columns"]):
         yield "Times are numbers in the files; `walltime show` prints them as UTC, and with --epoch as numbers."
 
 
 def view_user_jobs(facts: Mapping[str, Any]) -> Iterator[Block]:
     """The kinds of jobs of one user, with the time to ask for."""
-    yield Grid(
-        f"Jobs of {facts['user']} at {facts['site']}, most processor-hours first", columns("your_jobs"), facts["kinds"]
+    yield blocks.Grid(
+        f"Jobs of {facts['user']} at {facts['site']}, most processor-hours first",
+        blocks.columns("your_jobs"),
+        facts["kinds"],
     )
     yield "95% of the next such jobs should end within the time to ask for. `walltime query` answers for any other job."
 
@@ -390,7 +382,7 @@ def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
     rows += [("groups", *groups["each"])]
     laws = sorted({law for one in fits["each"] for law in one})
     rows += [(f"fits: {law}", *(sum(one.get(law, {}).values()) for one in fits["each"])) for law in laws]
-    yield side_by_side("", names, rows)
+    yield blocks.side_by_side("", names, rows)
     yield (
         f"{groups['in_both']:,} groups are in both; {fits['other_law']:,} of {fits['in_both']:,} with a law in both "
         "have another one."
@@ -412,7 +404,7 @@ def _later_jobs(names: Sequence[str], found: Mapping[str, Any], where: str) -> I
     rows = [("later jobs with a prediction", *(one["answered"] for one in predictions["each"]))]
     rows += _figures(predictions["each"], ("median_error", "in_80", "in_95", "width_80", "ok_share"), "predictions")
     rows += _figures(estimates["each"], ("mae_over_mean", "coverage_80", "coverage_q95"), "estimates")
-    yield side_by_side(f"{found['later_jobs']:,} later jobs, {where}", names, rows)
+    yield blocks.side_by_side(f"{found['later_jobs']:,} later jobs, {where}", names, rows)
     yield (
         f"Predictions are scored on the {predictions['in_both']:,} jobs that both versions predict, estimates on "
         f"{estimates['jobs']:,}."
@@ -447,7 +439,7 @@ def _replayed(names: Sequence[str], found: Mapping[str, Any]) -> Iterator[Block]
     wanted = ("slowdown_mean", "wait_mean_s", "slowdown_change", "slowdown_change_q25", "slowdown_change_q75")
     rows = [(name, *(one.get(name) for one in (found["today"], *found["each"]))) for name in wanted]
     title = f"{found['jobs']:,} later jobs replayed on {found['capacity']:,} processors ({found['capacity_from']})"
-    yield side_by_side(title, ("easy, request", *names), rows)
+    yield blocks.side_by_side(title, ("easy, request", *names), rows)
     yield (
         f"Versions are replayed under {found['policy']}; medians of {found['shakes']} replays with shaken arrivals, "
         "changes from EASY with requests, with their quartiles."

@@ -1,7 +1,6 @@
 """`walltime query` and `when`: the expected runtime of a job, or of a file of jobs, and when jobs will start."""
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,29 +30,21 @@ def query(
     application: str | None = shared.APPLICATION,
     job_name: str | None = shared.JOB_NAME,
     comment: str | None = option("--comment", "The job's comment, for [[inputs.rules]] that read it."),
-    submit_line: str | None = option(
-        "--submit-line", "The line that submits the job, for [[inputs.rules]] that read it."
-    ),
+    submit_line: str | None = option("--submit-line", "The job's submit line, for [[inputs.rules]] that read it."),
     queue: str | None = shared.QUEUE,
     partition: str | None = option("--partition", "The partition (Slurm's name for a queue)."),
     qos: str | None = option("--qos", "The quality of service."),
     problem_size: str | None = shared.PROBLEM_SIZE,
-    array_id: str | None = option(
-        "--array-id", "The job array of a waiting task; its tasks that have ended are used first."
-    ),
+    array_id: str | None = option("--array-id", "The job array of a waiting task; its ended tasks are used first."),
     procs: int | None = option("--procs", "Processors requested.", min=1, max=2**53),
     nodes: int | None = option("--nodes", "Nodes requested; without --procs all processors of each.", min=1),
     gpus: int | None = option("--gpus", "GPUs requested; default: none.", min=0),
     gpu_type: str | None = option("--gpu-type", "The type of the GPUs, as the log names it; default: the usual one."),
     requested: str | None = shared.REQUESTED,
-    memory: str | None = option(
-        "--memory SIZE", "Memory requested for the whole job, as in 4G; divided by --procs, else by 1."
-    ),
+    memory: str | None = option("--memory SIZE", "Memory of the whole job, as in 4G; divided by --procs, else by 1."),
     mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
     at: str | None = option("--at TIME", "Submit time (ISO), or `later`: in the next week; default: the log's end."),
-    batch: Path | None = option(
-        "--batch FILE.csv", "A file of jobs, one per line, with columns named like the options."
-    ),
+    batch: Path | None = option("--batch FILE.csv", "A file of jobs, one a line, with columns named like the options."),
     out: Path | None = option(
         "--out", "Write the answers to a batch, as .csv or .parquet.", callback=shared.table_file
     ),
@@ -63,8 +54,7 @@ def query(
         "--platform NAME",
         "Instead: the runtime on another machine by walltime phases predict, for --application and --procs if given.",
     ),
-    json: bool = shared.JSON,
-) -> Answer | None:
+) -> Answer:
     """Estimate how long a job will run: quantiles, and how many past jobs they use. What is not given is unknown.
 
     \b
@@ -83,7 +73,7 @@ def query(
         found = platform_answer(published, platform, application, procs)
         return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
     if batch is not None:
-        return _of_batch(published, batch, out, key_file, as_of, as_json=json)
+        return _of_batch(published, batch, out, key_file, as_of)
     if memory is not None and mem_per_cpu is not None:
         raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
     job = job_of(shared.given(ctx, JOB_FIELDS))
@@ -91,27 +81,20 @@ def query(
     return Answer(found, view_answer(found))
 
 
-def _of_batch(
-    published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
-) -> Answer | None:
+def _of_batch(published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None) -> Answer:
     from flows.services.files.table_files import write_rows
-    from flows.services.job_answers import answer_rows, answers, facts_of, read_batch, state_of
+    from flows.services.job_answers import answer_batch, facts_of, state_of
     from pipeline.publish import reading
 
-    batch = read_batch(path)
     as_of_s = as_of_seconds(as_of)
     with reading(published, as_of_s) as manifest:
         loaded = state_of(manifest, is_live=as_of_s is None)
-        rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
+        rows, described = answer_batch(loaded, path, key_file)
     if out is None:
-        return Answer(rows, view_batch(rows, facts_of(loaded), batch.described), is_lines=True)
+        return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)
     write_rows(out, rows)
-    said = f"Wrote the answers to {batch.described} to {printable(str(out), 1000)}"
-    if not as_json:
-        return Answer(None, [Exact(said)])
-    # With --json stdout holds nothing but the answers.
-    sys.stderr.write(f"{said}\n")
-    return Answer(rows, is_lines=True)
+    said = Exact(f"Wrote the answers to {described} to {printable(str(out), 1000)}")
+    return Answer(rows, [said], is_lines=True)
 
 
 def when(
@@ -258,7 +241,7 @@ def _of_the_estimate(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
     """How much of the request is enough, or how many jobs would be stopped at it."""
-    reached = next((q for q in (10, 50, 80, 90, 95) if found[_quantile(q)] >= requested_s), None)
+    reached = next((q for q in (10, 50, 80, 90, 95) if found[f"runtime_s_q{q}"] >= requested_s), None)
     if reached is None:
         share = found["runtime_s_q95"] / requested_s
         return f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
@@ -280,10 +263,6 @@ def _amounts(found: Mapping[str, Any], per_processor_kib: float) -> str:
     whole_kib, nodes = per_processor_kib * found["procs"], found["memory_nodes"]
     per_node = f"{memory_text(whole_kib / nodes)} per node, " if nodes else ""
     return f"{per_node}{memory_text(whole_kib)} in all ({memory_text(per_processor_kib)} per processor)"
-
-
-def _quantile(percent: int) -> str:
-    return "runtime_s" if percent == 50 else f"runtime_s_q{percent}"
 
 
 def accuracy(facts: Mapping[str, Any]) -> str:

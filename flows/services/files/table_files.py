@@ -1,4 +1,4 @@
-"""Writes tables and rows to paths that a user names, and reads the rows of a user's CSV."""
+"""Writes tables and rows to paths that a user names."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path, read_text
+from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
 from pipeline.columns import COLUMNS
 from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
@@ -160,16 +160,6 @@ def _sheet_cell(cell: Any, *, is_time: bool) -> Any:
 
 SELECTION = {".csv": _write_text_csv, ".parquet": _write_parquet, ".json": _write_json, ".xlsx": _write_xlsx}
 """What `show --out` writes, by suffix."""
-
-
-def csv_rows(path: Path, expected: str) -> list[tuple[int, list[str]]]:
-    """Line number and cells of each row of a CSV in UTF-8, without blanks around them; InputError for another file."""
-    reader = csv.reader(io.StringIO(read_text(path, f"{expected}, in UTF-8")))
-    try:
-        return [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    except csv.Error as error:
-        where = f"{printable(str(path))}, line {reader.line_num}"
-        raise InputError(where, f"text that is no CSV ({error})", expected) from None
 
 
 @contextmanager

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from flows.services.files.table_files import csv_rows
 from flows.services.job_answers import answers, as_ingested, state_of
 from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import unreliability_note
-from flows.services.quantities import instant_s
+from flows.services.quantities import check_lengths, instant_s, text_table
 from pipeline.arrays import HOUR_S, Floats
+from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest
@@ -170,17 +170,13 @@ def _ask(row: Mapping[str, Any], advised: Mapping[str | None, Mapping[str, Any]]
     said = []
     if row["kind"] == "application" and (best := advised.get(row["name"])) and best["best_procs"] != row["usual_procs"]:
         doubt = "reliable" if best["best_reliability"] == "ok" else f"doubtful: {best['best_reliability']}"
-        said.append(f"{_procs(best['best_procs'])} by scaling advice for its largest group ({doubt})")
+        said.append(f"{counted(best['best_procs'], Axis.PROCS)} by scaling advice for its largest group ({doubt})")
     if row["ask_procs"] is not None:
-        said.append(f"{_procs(row['ask_procs'])}, not {row['usual_procs']:,} ({_rests(row, 'procs')})")
+        said.append(f"{counted(row['ask_procs'], Axis.PROCS)}, not {row['usual_procs']:,} ({_rests(row, 'procs')})")
     if row["ask_mem_kib"] is not None:
         ask, usual = (row[name] / KIB_PER_GIB for name in ("ask_mem_kib", "usual_mem_kib"))
         said.append(f"{ask:.3g} GiB per processor, not {usual:.3g} ({_rests(row, 'mem')})")
     return said
-
-
-def _procs(n: int) -> str:
-    return f"{n:,} processor{'s' if n > 1 else ''}"
 
 
 def _rests(row: Mapping[str, Any], of: str) -> str:
@@ -197,16 +193,15 @@ def intensity_of(given: str) -> Intensity:
     if re.fullmatch(r"[0-9]+(\.[0-9]*)?", given):
         number = _checked(given, "--carbon")
         return lambda start_s, _end_s: np.full(len(start_s), number)
-    (_, header), *rows = csv_rows(Path(given), "a number, or a CSV of time,g_per_kwh") or [(1, ["nothing"])]
+    where, every = text_table(Path(given), "a number, or a CSV of time,g_per_kwh")
+    (_, header), *rows = [(line, row) for line, row in every if row] or [(1, ["nothing"])]
     if header != ["time", "g_per_kwh"]:
-        raise InputError(f"--carbon {printable(given)}", printable(",".join(header), 60), "the header time,g_per_kwh")
+        raise InputError(f"--carbon {where}", printable(",".join(header), 60), "the header time,g_per_kwh")
+    check_lengths(where, header, rows)
     values = []
-    for line, row in rows:
-        if row:
-            where = f"{printable(given)}:{line}"
-            if len(row) != 2:
-                raise InputError(where, f"{len(row)} values", "a time and a number")
-            values.append((instant_s(where, row[0], "UTC"), _checked(row[1], where)))
+    for line, (time, intensity) in rows:
+        at = f"{where}, line {line}"
+        values.append((instant_s(at, time, "UTC"), _checked(intensity, at)))
     ordered = np.array(sorted(values, key=lambda value: value[0]), np.float64).reshape(-1, 2)
     return _by_hour(ordered[:, 0], ordered[:, 1])
 

@@ -19,7 +19,7 @@ from pipeline.columns import QUANTILES
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
 from pipeline.publish.versions import StoredVersion, stored_versions
-from pipeline.schema import INSTANT_UNIT
+from pipeline.schema import INSTANT_UNIT, Column, TableKind
 from pipeline.storage import read_metadata, write_table
 from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
 from pipeline.usage.waste import USERS
@@ -87,11 +87,11 @@ def shown_table(
 
 
 def _ingested_table(path: Path, name: str) -> Path | None:
+    """The file of a table that ingest wrote, or beside one; None where it left out that of unreadable records."""
     own = read_metadata(path).get("table")
     if own == JOBS.name and name == UNREADABLE.name:
-        path, own = path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}"), name
-        if not path.exists():
-            return None
+        beside = path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}")
+        return beside if beside.exists() else None
     if name != own:
         raise InputError(printable(str(path)), f"table {printable(str(own))}", f"table {printable(name)}")
     return path
@@ -99,26 +99,15 @@ def _ingested_table(path: Path, name: str) -> Path | None:
 
 def manifest_facts(manifest: Manifest) -> dict[str, Any]:
     """The manifest in plain values: the run, its logs and settings, and the size of each table."""
-    return {
-        "run_id": manifest.run_id,
-        "version": manifest.folder,
-        "site": manifest.site,
-        "created": instant(manifest.created_s),
-        "newest_end": instant(manifest.data_newest_end_s),
-        "code": manifest.code,
-        "logs": [asdict(log) for log in manifest.logs],
-        "previous": [asdict(entry) for entry in manifest.previous],
-        "settings": manifest.settings,
-        "tables": {
-            name: {
-                "rows": entry.rows,
-                "bytes": entry.bytes,
-                "path": str(manifest.place(name)),
-                "meaning": TABLES[name].meaning if name in TABLES else "",
-            }
-            for name, entry in manifest.tables.items()
-        },
-    }
+    plain = asdict(manifest)
+    tables = {
+        name: {"rows": entry.rows, "bytes": entry.bytes, "path": str(manifest.place(name)),
+               "meaning": TABLES[name].meaning if name in TABLES else ""}
+        for name, entry in manifest.tables.items()
+    }  # fmt: skip
+    times = {"created": instant(manifest.created_s), "newest_end": instant(manifest.data_newest_end_s)}
+    shown = {name: plain[name] for name in ("run_id", "site", "code", "logs", "previous", "settings")}
+    return {"version": manifest.folder, **shown, **times, "tables": tables}
 
 
 def version_rows(output_dir: Path) -> list[dict[str, Any]]:
@@ -198,23 +187,15 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
             "TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", did_you_mean(table, TABLES)
         )
     return {
-        kind.name: {
-            "meaning": kind.meaning,
-            "columns": [
-                {
-                    "name": c.name,
-                    "type": str(c.field(on_disk=True).type),
-                    "unit": c.unit,
-                    "meaning": c.meaning,
-                    "is_key": c.name in kind.key,
-                    "is_nullable": not c.is_required,
-                }
-                for c in kind.columns
-            ],
-        }
+        kind.name: {"meaning": kind.meaning, "columns": [_described(one, kind) for one in kind.columns]}
         for kind in TABLES.values()
         if table in (None, kind.name)
     }
+
+
+def _described(column: Column, kind: TableKind) -> dict[str, Any]:
+    plain = {"name": column.name, "type": str(column.field(on_disk=True).type), "unit": column.unit}
+    return plain | {"meaning": column.meaning, "is_key": column.name in kind.key, "is_nullable": not column.is_required}
 
 
 def _view(table: ShownTable, where: str | None, select: str | None) -> str:
