@@ -169,8 +169,8 @@ def _node_names(listed: str) -> tuple[str, ...]:
 
 
 def _slurm_nodes(said: str) -> list[Node]:
-    """Of lines NAME|PARTITION|STATE|PROCESSORS|DEFAULT|MOST|GRES|TIER; a mark behind the state says that a node does not
-    answer, or the like. A node whose power is saved starts jobs, too.
+    """Of lines NAME|PARTITION|STATE|PROCESSORS|DEFAULT|MOST|GRES|TIER; a mark behind the state says that a node does
+    not answer, or the like. A node whose power is saved starts jobs, too.
     """
     up, found = {"idle", "mixed", "allocated", "completing", "planned", "blocked", "powering_up", "powered_down"}, []
     for name, partition, state, procs, default, most, gres, tier in (line.split("|") for line in said.splitlines()):
