@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.record_masks import lower_bounds, reached_limit
-from pipeline.kernels import entry_kernel, kernel, sort_in_place
+from pipeline.kernels import entry_kernel, kernel, sort_numbers
 from pipeline.report import Fact
 
 Narrow = npt.NDArray[np.int32]
@@ -76,12 +76,12 @@ def _describe(group: Narrow, runtime_s: Floats, is_typical: Bools, ends: Ints, n
             continue
         begin = ends[g] - n_jobs[g]
         logs = np.log(typical[begin : begin + n_typical[g]])
-        sort_in_place(logs, logs)
+        sort_numbers(logs)
         shape[0, g] = _quantile(logs, 0.5)
         shape[2, g] = _quantile(logs, 0.25)
         shape[3, g] = _quantile(logs, 0.75)
         apart = np.abs(logs - shape[0, g])
-        sort_in_place(apart, apart)
+        sort_numbers(apart)
         shape[1, g] = (apart[(len(apart) - 1) // 2] + apart[len(apart) // 2]) / 2
     return n_typical, shape
 

@@ -12,7 +12,7 @@ import pytest
 from pipeline.kernels import called_kernel, entry_kernel, interpreted, kernel, place_in, sort_in_place
 
 ROOT = Path(__file__).parents[3]
-DECORATORS = {"kernel", "called_kernel", "entry_kernel", "uncounted_kernel", "cached", "uncounted", "inner_uncounted"}
+DECORATORS = {"kernel", "called_kernel", "entry_kernel", "uncounted_kernel"}
 GENERATED = {
     "sort", "argsort", "sorted", "median", "nanmedian", "quantile", "nanquantile", "percentile", "nanpercentile",
     "partition", "argpartition", "searchsorted", "unique", "digitize", "interp",
