@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.arrays import Bools, category_codes, floats, proc_seconds, tally, tally_of
+from pipeline.arrays import Bools, category_codes, floats, tally_of
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.schema import TableKind
 from pipeline.storage import expecting_table, read_rows, write_batches
@@ -126,7 +126,7 @@ def newest_jobs(
     Parameters
     ----------
     jobs : pa.Table or StoredTable
-        JOBS; those without a submit are kept. A stored table is in order of submit.
+        JOBS in order of submit; those without a submit stand behind the others, and are kept.
     columns : sequence of str
         The columns that are wanted.
     least_jobs : int
@@ -141,26 +141,8 @@ def newest_jobs(
     older : Tally
         The jobs that are left out.
     """
-    if isinstance(jobs, StoredTable):
-        return _newest_stored(jobs, columns, least_jobs, until_s)
-    submit_s = floats(jobs, "submit_s")
-    counted = submit_s[submit_s <= until_s]
-    n_older = _n_older(counted.size, least_jobs)
-    if n_older <= 0:
-        return jobs.select(list(columns)), Tally()
-    is_older = submit_s < np.partition(counted, n_older)[n_older]
-    return jobs.select(list(columns)).filter(pa.array(~is_older)), tally(proc_seconds(jobs), is_older)
-
-
-def _n_older(n_counted: int, least_jobs: int) -> int:
     step = max(least_jobs // 2, 1)
-    return (n_counted - least_jobs) // step * step
-
-
-def _newest_stored(
-    jobs: StoredTable, columns: Sequence[str], least_jobs: int, until_s: float
-) -> tuple[pa.Table, Tally]:
-    n_older = _n_older(_n_submitted(jobs, jobs.num_rows, np.less_equal, until_s), least_jobs)
+    n_older = (_n_submitted(jobs, jobs.num_rows, np.less_equal, until_s) - least_jobs) // step * step
     if n_older <= 0:
         return rows_of(jobs, columns=columns), Tally()
     first_s = floats(rows_of(jobs, n_older, n_older + 1, ["submit_s"]), "submit_s")[0]
@@ -168,7 +150,7 @@ def _newest_stored(
     return rows_of(jobs, first, columns=columns), total(map(tally_of, parts_of(jobs, _WORK, first)))
 
 
-def _n_submitted(jobs: StoredTable, after: int, compare: Callable[..., Bools], time_s: float) -> int:
+def _n_submitted(jobs: LargeTable, after: int, compare: Callable[..., Bools], time_s: float) -> int:
     """How many of the jobs before the row `after` were submitted before a time, or up to it."""
     submits = (floats(part, "submit_s") for part in parts_of(jobs, ["submit_s"], after))
     return sum(int(compare(submit_s, time_s).sum()) for submit_s in submits)
