@@ -110,8 +110,8 @@ def sentences(silent: Sequence[SilentRequest], *, counts_every_request: bool = F
     """What a report says of them."""
     counts = "it is still used, because of clean.flags_off" if counts_every_request else "this request is ignored"
     said = [
-        f"{one.n_jobs:,} jobs{_where(one.queue)} requested {_time(one.requested_s)}, but none ran longer than "
-        f"{_time(one.longest_s)}; {counts}."
+        f"{one.n_jobs:,} jobs{'' if one.queue is None else f' in queue {printable(one.queue, 60)}'} requested "
+        f"{_time(one.requested_s)}, but none ran longer than {_time(one.longest_s)}; {counts}."
         for one in silent[:LISTED]
     ]
     if len(silent) > LISTED:
@@ -125,7 +125,3 @@ def _time(seconds: float) -> str:
         if seconds >= length:
             return f"{round(seconds / length, 2):,g} {unit}"
     return f"{seconds:.0f} s"
-
-
-def _where(queue: str | None) -> str:
-    return "" if queue is None else f" in queue {printable(queue, 60)}"

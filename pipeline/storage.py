@@ -62,15 +62,15 @@ def write_batches(
     return path
 
 
-def row_groups(batches: Iterable[pa.Table], n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
-    """The same rows in tables of `n_rows` rows; the last one holds the rest."""
+def row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of ROW_GROUP_ROWS rows; the last one holds the rest."""
     held: list[pa.Table] = []
     for batch in batches:
         held.append(batch)
-        if sum(table.num_rows for table in held) >= n_rows:
+        if sum(table.num_rows for table in held) >= ROW_GROUP_ROWS:
             joined = pa.concat_tables(held)
-            whole = joined.num_rows - joined.num_rows % n_rows
-            yield from (joined.slice(start, n_rows) for start in range(0, whole, n_rows))
+            whole = joined.num_rows - joined.num_rows % ROW_GROUP_ROWS
+            yield from (joined.slice(start, ROW_GROUP_ROWS) for start in range(0, whole, ROW_GROUP_ROWS))
             held = [joined.slice(whole)] if whole < joined.num_rows else []
     if sum(table.num_rows for table in held):
         yield pa.concat_tables(held)

@@ -19,7 +19,7 @@ from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import TRAIN_SHARE, Way, past_of
 from pipeline.evaluate.later_scores import figures, later_scores
-from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_with_settings
+from pipeline.evaluate.methods import METHODS, Estimator, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
 from pipeline.settings import RunSettings
@@ -41,11 +41,7 @@ class Task:
     def n_stages(self) -> int:
         """Stages that a backtest announces."""
         n_checked = len(self.methods) if self.checks_leaks else 0
-        return 1 + n_checked + sum(len(self.methods_for(way)) for way in self.ways)
-
-    def methods_for(self, way: Way) -> tuple[str, ...]:
-        """The methods that support this way."""
-        return self.methods if way.stale_s is None else tuple(m for m in self.methods if m in STALE_METHODS)
+        return 1 + n_checked + len(self.methods) * len(self.ways)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +118,7 @@ def run_backtest(task: Task) -> BacktestResult:
     errors: list[pa.Table] = []
     kept = errors if task.lists_errors else None
     scored = [
-        backtest(
-            flagged, task.settings, {name: timed[name] for name in task.methods_for(way)}, task.log, way, errors=kept
-        )
+        backtest(flagged, task.settings, {name: timed[name] for name in task.methods}, task.log, way, errors=kept)
         for way in task.ways
     ]
     if not scored[0][0].num_rows:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, Array, Floats, Ints
 from pipeline.errors import WalltimeError
 from pipeline.estimate.baselines import (
     everybody,
@@ -151,29 +150,21 @@ ESTIMATORS: dict[str, Estimator] = {
     "walltime": walltime,
 }
 
-AT_MIDNIGHT = tuple(ESTIMATORS)
-"""Methods that can answer with what was known at an earlier midnight."""
-
-
-def inputs_else_walltime(past: History, settings: RunSettings) -> Floats:
-    """(jobs, 6) quantiles, s, as of each submit: what a query would answer from tables of that moment.
-
-    Without rules of inputs, or where no model has beaten its rivals, these are the quantiles of `walltime`.
-    """
-    instead = walltime(past)
-    found = as_of_quantiles(submitted_runs(past, instead[:, 1]), settings.inputs)
-    return np.where(np.isnan(found[:, 1:2]), instead, found)
-
-
 INPUTS = "inputs"
 
 METHODS = (*ESTIMATORS, INPUTS)
-STALE_METHODS = (*AT_MIDNIGHT, INPUTS)
 
 
 def method_with_settings(method: str, settings: RunSettings) -> Estimator:
     """A function from a log's history to estimates; only models over inputs have settings."""
-    return (lambda past: inputs_else_walltime(past, settings)) if method == INPUTS else ESTIMATORS[method]
+
+    def inputs_else_walltime(past: History) -> Floats:
+        """What a query would answer from tables of that moment: `walltime` where no model has beaten its rivals."""
+        instead = walltime(past)
+        found = as_of_quantiles(submitted_runs(past, instead[:, 1]), settings.inputs)
+        return np.where(np.isnan(found[:, 1:2]), instead, found)
+
+    return inputs_else_walltime if method == INPUTS else ESTIMATORS[method]
 
 
 SAME = 1e-9
@@ -184,7 +175,7 @@ class LookAheadError(WalltimeError):
     """Raised for an estimator that used events after a job's submit: a fault of that estimator."""
 
 
-def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, seed: int = 0) -> None:
+def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6) -> None:
     """Raise LookAheadError if estimates of jobs submitted by a time change with later events.
 
     At each of `n_times` submits drawn at random, runtimes and ends of jobs that had not ended by then are drawn anew
@@ -199,8 +190,6 @@ def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, s
         A log's jobs in order of submit.
     n_times : int
         Number of submits at which the future is changed.
-    seed : int
-        Seed of the random numbers.
 
     Raises
     ------
@@ -219,7 +208,7 @@ def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, s
     """
     if not len(past):
         return
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     before = estimator(past)
     for place in np.sort(generator.choice(len(past), min(n_times, len(past)), replace=False)):
         at_s = float(past.submit_s[place])
@@ -227,14 +216,10 @@ def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, s
         again = estimator(with_another_future(past, at_s, generator))
         changed = ~np.isclose(before[:n_seen], again[:n_seen], rtol=SAME, atol=0.0, equal_nan=True)
         if changed.any():
-            raise LookAheadError(_sentence(int(changed.any(axis=1).sum()), at_s))
-
-
-def _sentence(n_jobs: int, at_s: float) -> str:
-    return (
-        f"it looks ahead: {n_jobs} of its estimates for jobs submitted by {at_s:.0f} s changed with runtimes of jobs "
-        "that had not ended by then; this is a fault of the estimator."
-    )
+            raise LookAheadError(
+                f"it looks ahead: {int(changed.any(axis=1).sum())} of its estimates for jobs submitted by {at_s:.0f} s "
+                "changed with runtimes of jobs that had not ended by then; this is a fault of the estimator."
+            )
 
 
 def with_another_future(past: History, at_s: float, generator: np.random.Generator) -> History:
@@ -253,7 +238,8 @@ def with_another_future(past: History, at_s: float, generator: np.random.Generat
     runtime_s = np.where(is_running, np.maximum(at_s - start_s, 0.0) + drawn_s, drawn_s)
     is_cancelled = is_queued & (generator.random(n) < 0.3)
     end_s = np.where(is_cancelled, at_s + 1.0 + wait_s, start_s + runtime_s)
-    shuffled = _shuffled(is_later, generator)
+    shuffled = np.arange(n)
+    shuffled[is_later] = generator.permutation(shuffled[is_later])
     other = replace(
         past,
         start_s=np.where(is_open, np.where(is_cancelled, np.inf, start_s), past.start_s),
@@ -266,9 +252,3 @@ def with_another_future(past: History, at_s: float, generator: np.random.Generat
         codes={name: codes[shuffled] for name, codes in past.codes.items()},
     )
     return other.take(np.flatnonzero(~is_later | (generator.random(n) < 2 / 3)))
-
-
-def _shuffled(chosen: Bools, generator: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
-    places = np.arange(len(chosen))
-    places[chosen] = generator.permutation(places[chosen])
-    return places
