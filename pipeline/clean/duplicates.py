@@ -19,12 +19,13 @@ On the archive's cleaned logs neither screen sets a job aside.
 """
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, category_codes, floats, row_codes
+from pipeline.arrays import Bools, Ints, category_codes, floats
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.kernels import entry_kernel
 
@@ -41,78 +42,37 @@ COPY_MIN_SHARE = 0.95
 def duplicate(arrays: JobArrays) -> Bools:
     """True for the second job of each pair, in order of id or of file."""
     found = np.zeros(arrays.jobs.num_rows, bool)
-    files = category_codes(arrays.jobs, "source_file")
-    if len(files[1]) < 2 and not _is_any_named(arrays):
+    files, file_names = category_codes(arrays.jobs, "source_file")
+    ids = arrays.jobs.column("job_id")
+    if len(file_names) < 2 and not pc.any(pc.match_substring_regex(ids, "[a-z]")).as_py():
         return found
-    rows = _repeated_rows(arrays)
-    if len(rows):
-        keys = _keys(arrays, rows)
-        found[rows] = _same_number(arrays, rows, keys) | _same_log(arrays, rows, keys, files[0])
-    return found
+    import pandas as pd  # noqa: PLC0415  (most logs do without)
 
-
-def _is_any_named(arrays: JobArrays) -> bool:
-    """Whether any id contains a lower-case letter; for a sliced table, ids outside the slice count too."""
-    texts = (chunk.buffers()[2] for chunk in arrays.jobs.column("job_id").chunks)
-    return any(bool((np.frombuffer(text, np.uint8) >= ord("a")).any()) for text in texts if text is not None)
-
-
-def _repeated_rows(arrays: JobArrays) -> Ints:
-    """Rows with submit, start and end whose hashed values occur in another row too; collisions are rare."""
+    # Jobs with the same values; unknown is a value of its own.
     known = np.flatnonzero(~np.isnan(arrays.submit_s + arrays.start_s + arrays.end_s) & (arrays.end_s > arrays.start_s))
-    mixed = np.zeros(len(known), np.uint64)
-    for values in (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.codes("user")[0] + 0.0):
-        mixed = (mixed ^ values[known].view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    ordered = np.sort(mixed)
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    return known[np.isin(mixed, twice)] if len(twice) else known[:0]
-
-
-def _keys(arrays: JobArrays, rows: Ints) -> Ints:
-    """One code per distinct set of values; unknown is a value of its own."""
     times = (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.procs, arrays.requested_s)
     codes = (arrays.codes(name)[0] for name in ("cluster", "user", "queue", "application"))
     values = (*times, *codes, floats(arrays.jobs, "restart"))
-    return row_codes(*(np.nan_to_num(one[rows], nan=-1.0) for one in values))
-
-
-def _ids(arrays: JobArrays, rows: Ints) -> list[str]:
-    ids: list[str] = arrays.jobs.column("job_id").take(pa.array(rows)).to_pylist()
-    return ids
-
-
-def _same_number(arrays: JobArrays, rows: Ints, keys: Ints) -> Bools:
-    ids = _ids(arrays, rows)
-    numbers = [match[1] if (match := _NAMED.fullmatch(one)) else f"\0{one}" for one in ids]
-    codes = np.unique(numbers, return_inverse=True)[1]
-    order = np.lexsort((np.unique(ids, return_inverse=True)[1], codes, keys))
-    again = np.zeros(len(rows), bool)
-    again[order[1:]] = (np.diff(keys[order]) == 0) & (np.diff(codes[order]) == 0)
-    return again
-
-
-def _same_log(arrays: JobArrays, rows: Ints, keys: Ints, files: Ints) -> Bools:
-    """Where a job is the k-th of its values in its file, and the file before it that has a k-th is the same log."""
-    names = files[rows]
-    by_file = np.lexsort((np.unique(_ids(arrays, rows), return_inverse=True)[1], names, keys))
-    rank = np.empty(len(rows), np.int64)
-    starts = np.flatnonzero(np.diff(keys[by_file], prepend=-1) | np.diff(names[by_file], prepend=-1))
-    rank[by_file] = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
-    order = np.lexsort((names, rank, keys))
-    again = np.flatnonzero((np.diff(keys[order]) == 0) & (np.diff(rank[order]) == 0)) + 1
-    earlier, later = order[again - 1], order[again]
-    found = np.zeros(len(rows), bool)
-    for pair in np.unique(np.column_stack([names[earlier], names[later]]), axis=0):
-        of_pair = (names[earlier] == pair[0]) & (names[later] == pair[1])
-        matched = int(of_pair.sum())
-        distinct = int((of_pair & (rank[later] == 0)).sum())
-        if distinct >= COPY_MIN_JOBS and matched >= COPY_MIN_SHARE * _in_common_time(arrays, files, pair):
-            found[later[of_pair]] = True
+    alike = pd.DataFrame({place: np.nan_to_num(one[known], nan=-1.0) for place, one in enumerate(values)}, index=known)
+    alike = alike[alike.duplicated(keep=False)]
+    if alike.empty:
+        return found
+    jobs = pd.DataFrame({"key": alike.groupby(list(alike.columns)).ngroup(), "file": files[alike.index]})
+    jobs["id"] = ids.take(pa.array(alike.index.to_numpy())).to_pylist()
+    jobs["number"] = [match[1] if (match := _NAMED.fullmatch(one)) else f"\0{one}" for one in jobs["id"]]
+    jobs = jobs.sort_values("id", kind="stable")
+    found[jobs.index[jobs.duplicated(["key", "number"])]] = True
+    # A job may be the kth of its values in its file, where the file before it that has a kth is the same log.
+    jobs["nth"] = jobs.groupby(["key", "file"]).cumcount()
+    jobs["earlier"] = jobs.sort_values("file", kind="stable").groupby(["key", "nth"])["file"].shift()
+    for pair, own in jobs.dropna(subset="earlier").groupby(["earlier", "file"]):
+        n_common = _in_common_time(arrays, files, pair)
+        if (own["nth"] == 0).sum() >= COPY_MIN_JOBS and len(own) >= COPY_MIN_SHARE * n_common:
+            found[own.index] = True
     return found
 
 
-def _in_common_time(arrays: JobArrays, files: Ints, pair: Ints) -> int:
+def _in_common_time(arrays: JobArrays, files: Ints, pair: Iterable[float]) -> int:
     """Jobs of the file that has fewer, among those submitted while both files have jobs."""
     submits_s = [arrays.submit_s[(files == name) & (arrays.end_s > arrays.start_s)] for name in pair]
     since_s, until_s = max(np.nanmin(s) for s in submits_s), min(np.nanmax(s) for s in submits_s)

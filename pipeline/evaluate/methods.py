@@ -4,31 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
-from pipeline.arrays import DAY_S, Array, Floats, Ints
+from pipeline.arrays import DAY_S, Floats, Ints
 from pipeline.errors import WalltimeError
-from pipeline.estimate.baselines import (
-    everybody,
-    largest_of_5,
-    largest_of_15,
-    last_two,
-    last_two_chain,
-    recent_50,
-    recent_median,
-    request,
-)
-from pipeline.estimate.estimates import (
-    CODED,
-    KEPT_DAYS,
-    KEYS,
-    LETTERS,
-    NAMES,
-    Rows,
-    answers_of,
-    digests_of,
-    values_of,
-)
+from pipeline.estimate import baselines
+from pipeline.estimate.estimates import KEPT_DAYS, KEYS, NAMES, Rows, answers_of, digests_of
 from pipeline.estimate.history import History
 from pipeline.estimate.score import N_QUANTILES
 from pipeline.estimate.state import nights, walltime
@@ -43,55 +23,7 @@ The History defines what is known: `known_s`, `ended`. `walltime` is published a
 """
 
 
-def published_rows(table: pa.Table) -> Rows:
-    """The rows of ESTIMATES as `look_up` takes them."""
-    plain = {name: table.column(name) for name in table.column_names}
-    # The dictionary of a column without any text has no place that numpy could take.
-    plain |= {name: plain[name].cast(pa.string()) for name in CODED}
-    return {name: column.to_numpy(zero_copy_only=False) for name, column in plain.items()}
-
-
-def look_up(rows: Rows, jobs: History) -> Floats:
-    """(jobs, 6) quantiles, s, from each job's first row that is present; NaN where none is.
-
-    Of its row the ratios times the request where both are known, else the seconds; q10 and q50 at most the request.
-
-    Parameters
-    ----------
-    rows : Rows
-        Columns of ESTIMATES by name, as `table_rows` and `published_rows` make them.
-    jobs : History
-        n jobs.
-
-    Returns
-    -------
-    Floats
-        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
-
-    Examples
-    --------
-    >>> from pipeline.estimate.history import history
-    >>> log = history(tables["jobs"])
-    >>> look_up(published_rows(tables["estimates"]), log).shape == (len(log), 6)
-    True
-    """
-    places: dict[tuple[object, ...], int] = {}
-    columns = {name: rows[name].tolist() for name in LETTERS}
-    for row, rank in enumerate(rows["chain_rank"].tolist()):
-        places[rank, *(columns[name][row] for name in KEYS[rank])] = row
-    values = values_of(jobs)
-    own = {name: values[name].tolist() for name in LETTERS if name not in CODED}
-    for name in CODED:
-        texts: Array = np.array([*jobs.names[name], None], np.object_)
-        own[name] = texts[jobs.codes[name]].tolist()
-    place = np.full(len(jobs), -1)
-    for job in range(len(jobs)):
-        chain = ((rank, *(own[name][job] for name in key)) for rank, key in enumerate(KEYS))
-        place[job] = next((places[key] for key in chain if key in places), -1)
-    return _told(rows, place, jobs.requested_s)
-
-
-def _told(rows: Rows, place: Ints, requested_s: Floats) -> Floats:
+def quantiles_of_rows(rows: Rows, place: Ints, requested_s: Floats) -> Floats:
     """(jobs, 6) quantiles, s, that the rows at these places give jobs with these requests; NaN where there is none."""
     requested_s = np.where(requested_s > 0, requested_s, np.nan)
     found, known = np.full((len(place), N_QUANTILES), np.nan), place >= 0
@@ -113,7 +45,7 @@ def table(history: History) -> Floats:
     for state, reading in nights(log, (0.0, DAY_S)):
         own = reading[rank[reading] >= 0]
         row, place = np.unique(np.stack([rank[own], newest[own]]), axis=1, return_inverse=True)
-        found[own] = _told(answers_of(state, log, row[1], row[0]), place.ravel(), log.requested_s[own])
+        found[own] = quantiles_of_rows(answers_of(state, log, row[1], row[0]), place.ravel(), log.requested_s[own])
     return found
 
 
@@ -138,14 +70,14 @@ def _newest_alike(log: History) -> tuple[Ints, Ints]:
 
 
 ESTIMATORS: dict[str, Estimator] = {
-    "request": request,
-    "last_two": last_two,
-    "last_two_chain": last_two_chain,
-    "largest_of_15": largest_of_15,
-    "largest_of_5": largest_of_5,
-    "recent_median": recent_median,
-    "recent_50": recent_50,
-    "everybody": everybody,
+    "request": baselines.request,
+    "last_two": baselines.last_two,
+    "last_two_chain": baselines.last_two_chain,
+    "largest_of_15": baselines.largest_of_15,
+    "largest_of_5": baselines.largest_of_5,
+    "recent_median": baselines.recent_median,
+    "recent_50": baselines.recent_50,
+    "everybody": baselines.everybody,
     "table": table,
     "walltime": walltime,
 }
