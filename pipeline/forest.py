@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Array, Floats, Ints
 from pipeline.kernels import kernel, uncounted_kernel
 
 TREES, LEAST_LEAF, TRIED_SHARE = 50, 5, 0.5
@@ -33,7 +33,8 @@ class Work(NamedTuple):
     value: Floats
     stack: Ints
     """Nodes to split: first place, place after the last, number."""
-    random: Ints
+    random: Array
+    """(1,): the state of the generator, 64 bits without a sign."""
 
 
 def grown(features: Floats, outcome: Floats) -> Forest:
@@ -125,7 +126,7 @@ def _parted(values: Floats, first: int, last: int, threshold: float, work: Work)
 
 
 @kernel
-def _next(random: Ints) -> float:
+def _next(random: Array) -> float:
     """The next number from 0 to 1 (splitmix64: Steele, Lea and Flood 2014)."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     z = random[0]

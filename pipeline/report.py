@@ -141,14 +141,15 @@ def read_dataclass(kind: type[T], plain: Any) -> T:
     from pydantic import ValidationError  # noqa: PLC0415  (most commands read no such file)
 
     try:
-        return _adapter(kind).validate_python(plain)
+        found: T = _adapter(kind).validate_python(plain)  # type: ignore[arg-type]
+        return found
     except ValidationError as error:
         fault = error.errors()[0]
         raise FieldError(f"{printable('.'.join(map(str, fault['loc'])))}: {printable(fault['msg'])}") from None
 
 
 @cache
-def _adapter(kind: type[T]) -> "TypeAdapter[T]":
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter  # noqa: PLC0415  (see above)
 
     return TypeAdapter(kind)

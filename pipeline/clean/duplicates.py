@@ -130,7 +130,8 @@ def _by_number(arrays: JobArrays) -> Ints:
 def leading_numbers(ids: pa.ChunkedArray) -> Ints:
     """The leading digits of each id as a number (at most 18 digits); -1 where there are none."""
     found = pc.struct_field(pc.extract_regex(ids, r"^(?P<number>[0-9]{1,18})"), "number")
-    return np.asarray(pc.fill_null(found.cast(pa.int64()), -1))
+    numbers: Ints = pc.fill_null(found.cast(pa.int64()), -1).to_numpy()
+    return numbers
 
 
 @entry_kernel
