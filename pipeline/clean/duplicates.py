@@ -124,7 +124,8 @@ def _by_number(arrays: JobArrays) -> Ints:
     numbers = leading_numbers(arrays.jobs.column("job_id"))
     known = (numbers >= 0) & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
     submit_s = arrays.submit_s[known].astype(np.int64)
-    return submit_s[np.lexsort((submit_s, numbers[known]))]
+    ordered: Ints = submit_s[np.lexsort((submit_s, numbers[known]))]
+    return ordered
 
 
 def leading_numbers(ids: pa.ChunkedArray) -> Ints:

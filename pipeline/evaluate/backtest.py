@@ -236,8 +236,8 @@ def _figures(past: History, found: Scored, places: Ints) -> dict[str, Any]:
         return counts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a quantile no method gave has no mean
-        found = scores(runtime_s, quantiles_s, answered)
-    known = {name: value for name, value in found.items() if np.isfinite(value) and not name.startswith("n_")}
+        every = scores(runtime_s, quantiles_s, answered)
+    known = {name: value for name, value in every.items() if np.isfinite(value) and not name.startswith("n_")}
     if np.isnan(quantiles_s[:, [0, 3]]).any(axis=1).all():
         known.pop("coverage_80", None)
     # A backfiller can use the room between the request and the 95% quantile.
