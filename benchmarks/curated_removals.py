@@ -22,8 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.clean import clean
-from pipeline.clean.bursts import BurstRules
-from pipeline.clean.flurries import FLURRY_RULES
+from pipeline.clean.flurries import BURST_RULES, BurstRules
 from pipeline.ingest import ingest
 from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -155,13 +154,13 @@ def _marks(jobs: pa.Table, rules: BurstRules) -> np.ndarray:
 
 def scaled(factor: float) -> BurstRules:
     """The default rules with every threshold of the flurry screen times the factor."""
-    limits = asdict(FLURRY_RULES)
+    limits = asdict(BURST_RULES)
     highest = {"min_jobs": np.inf, "remove_weeks": np.inf, "suspect_weeks": np.inf, "slow_weeks": np.inf}
     highest |= {"remove_share": 1.0, "remove_alike": 1.0}
     changed = {name: type(limits[name])(min(limits[name] * factor, most)) for name, most in highest.items()}
     # A larger spread asks for less; its logarithm is scaled, because a spread of 1 is none.
     changed["remove_spread"] = limits["remove_spread"] ** (1 / factor)
-    return BurstRules(flurry=replace(FLURRY_RULES, **changed))
+    return replace(BURST_RULES, **changed)
 
 
 def told(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from pipeline.schedule.starts import (
     LEVELS,
     MOST_CASES,
     WAYS,
-    Record,
+    Answers,
     answers,
     at_levels,
     log_of,
@@ -53,7 +53,7 @@ def log_from(path: Path, n_jobs: int, procs: float | None) -> Log:
     return log if procs is None else replace(log, capacity=np.array([procs]))
 
 
-def said_by_us(record: Record) -> Floats:
+def said_by_us(record: Answers) -> Floats:
     """(cases, LEVELS) as of the instant of each."""
     found = []
     for row in range(len(record.cases.at_s)):

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.arrays import Ints
-from pipeline.kernels import inner_uncounted as kernel
-from pipeline.kernels import uncounted
+from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.schedule.engine import (
     ReplayOptions,
     Schedule,
@@ -111,7 +110,7 @@ def _check(work: Workload, choices: Choices) -> None:
     })  # fmt: skip
 
 
-@uncounted
+@uncounted_kernel
 def run_moldable(r: Replay, offer: Offer) -> None:
     """Fills the jobs' fields, and `ended`. The order of the events is that of engine.run_events."""
     n = len(r.jobs)

@@ -95,13 +95,8 @@ def floats_of(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.float64]:
 
 def nulls(column: pa.Array | pa.ChunkedArray) -> Bools:
     """Where a column is null."""
-    array = one_piece(column)
-    valid = array.buffers()[0]
-    if valid is None or not array.null_count:
-        return np.full(len(array), bool(array.null_count))
-    bits = np.unpackbits(np.frombuffer(valid, np.uint8), count=array.offset + len(array), bitorder="little")
-    is_null: Bools = bits[array.offset :] == 0
-    return is_null
+    found: Bools = _flat(one_piece(column).is_null())
+    return found
 
 
 def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
@@ -295,19 +290,9 @@ def _same(column: pa.ChunkedArray, value: Value) -> Bools:
     if isinstance(value, str) != pa.types.is_string(plain.type):
         return np.zeros(len(column), np.bool_)
     if isinstance(value, str):
-        array = plain.combine_chunks() if plain.num_chunks != 1 else plain.chunk(0)
-        return _same_text(array, value) & ~nulls(array)
+        # A text of Python's would load pandas, which a query does without.
+        equal = one_piece(pc.equal(plain, texts([value])[0]))
+        return _flat(equal) & ~nulls(equal)
     numbers = floats_of(plain) if plain.type == pa.float64() else integers(plain)[0]
     same: Bools = (numbers == value) & ~nulls(plain)
-    return same
-
-
-def _same_text(array: pa.Array, text: str) -> Bools:
-    """Where a string array holds a text, undefined where it is null; only texts of the same length are compared."""
-    # Arrow's comparison with a value would load pandas, which a query does without.
-    raw, ends = words_of(array)
-    wanted = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
-    same: Bools = np.diff(ends) == len(wanted)
-    long_enough = np.flatnonzero(same)
-    same[long_enough] = (raw[ends[long_enough, None] + np.arange(len(wanted))] == wanted).all(axis=1)
     return same

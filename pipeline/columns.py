@@ -40,14 +40,8 @@ _DECLARED = (
     count("nodes", "Nodes allocated.", "nodes", minimum=None),
     count("gpus", "GPUs allocated.", "GPUs", minimum=None),
     category("gpu_type", "GPU type in the log; gpu: unknown type (groups only); null: no GPUs, or an unknown type."),
-    category(
-        "axis", "What columns named procs count in this row: procs, nodes or gpus; null: processors."
-    ),
-    seconds(
-        "runtime_s",
-        "Wall-clock time, without suspension where known; of a prediction the median.",
-        positive=True,
-    ),
+    category("axis", "What columns named procs count in this row: procs, nodes or gpus; null: processors."),
+    seconds("runtime_s", "Wall-clock time, without suspension where known; of a prediction the median.", positive=True),
     seconds("suspended_s", "Wall-clock time the job was suspended."),
     count("requested_procs", "Processors the user asked for.", "processors", minimum=None),
     count("requested_nodes", "Nodes the user asked for.", "nodes", minimum=None),
@@ -103,12 +97,7 @@ _DECLARED = (
     count("n_sizes", "Processor counts that the group ran on.", "sizes", required=True),
     count("procs_min", "Smallest processor count observed.", "processors"),
     count("procs_max", "Largest processor count observed.", "processors"),
-    number(
-        "runtime_s_median",
-        "Median runtime of these jobs; null: longer than every job that ended.",
-        "s",
-        minimum=0,
-    ),
+    number("runtime_s_median", "Median runtime of these jobs; null: longer than every job that ended.", "s", minimum=0),
     number("runtime_s_q10", "10% quantile of their runtimes (Kaplan-Meier).", "s", minimum=0),
     number("runtime_s_q90", "90% quantile of their runtimes; null as the median.", "s"),
     count("n_energy", "Jobs with measured energy.", "jobs"),
@@ -159,10 +148,7 @@ _DECLARED = (
     number("runtime_s_hi80", "Upper end of the 80% interval.", "s"),
     number("runtime_s_lo95", "Lower end of the 95% interval.", "s"),
     number("runtime_s_hi95", "Upper end of the 95% interval.", "s"),
-    number(
-        "speedup", "T(1)/T(procs); null: T(1) is unknown, or an efficiency is over 1.2.",
-        positive=True,
-    ),
+    number("speedup", "T(1)/T(procs); null: T(1) is unknown, or an efficiency is over 1.2.", positive=True),
     number("efficiency", "Speedup over processors.", positive=True),
     truth("is_extrapolated", "Whether procs lies outside the counts that ran."),
     category("reliability", "Whether to rely on the row: ok, or why not; docs/reference/tables.md lists the words."),
@@ -252,9 +238,7 @@ _DECLARED = (
     ),
     count("n_requested", "Jobs whose requested time is used.", "jobs"),
     number(
-        "reserved_hours",
-        "Processors times requested time less runtime: requested, but not used.",
-        "processor-hours",
+        "reserved_hours", "Processors times requested time less runtime: requested, but not used.", "processor-hours"
     ),
     number("energy_kwh", "Measured energy.", "kWh"),
     number(
@@ -290,8 +274,7 @@ _DECLARED = (
     number("alike_application", "Share of its jobs with its most common application; null: unknown."),
     number(
         "runtime_spread",
-        "75% over 25% quantile of its positive runtimes, each at least 60 s; null: most are "
-        "unknown.",
+        "75% over 25% quantile of its positive runtimes, each at least 60 s; null: most are unknown.",
         "ratio",
     ),
     number("runtime_s_q25", "25% quantile of its runtimes.", "s"),
@@ -373,7 +356,7 @@ _DECLARED = (
     number("byte_offset", "Offset of the record in the decompressed file.", "bytes"),
     category("reason", "Why the record could not be read."),
     text("raw", "The text of the record, truncated."),
-)  # fmt: skip
+)
 
 COLUMNS = {column.name: column for column in _DECLARED}
 

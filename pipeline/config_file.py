@@ -51,19 +51,14 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
         found = f"{key} = {printable(repr(fault['input']))}"
         problem = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
         return ConfigError(where, found, f"a valid value ({problem})")
-    if went := _where_it_went(path):
-        return ConfigError(where, f"{key}, which is no setting any more", "a config without it", went)
+    # The setting of an earlier release, or its section.
+    went = dict(line.split("\t") for line in REMOVED.read_text(encoding="utf-8").splitlines())
+    for name in (".".join(path[:length]) for length in range(len(path), 0, -1)):
+        if name in went:
+            return ConfigError(where, f"{key}, which is no setting any more", "a config without it", went[name])
     valid = sorted(_section_at(path[:-1]).model_fields)
     hint = did_you_mean(path[-1], valid, "remove it or correct it")
     return ConfigError(where, f"unknown key {key}", f"one of {', '.join(valid)}", hint)
-
-
-def _where_it_went(path: list[str]) -> str:
-    """What became of a setting of earlier releases, or of its section; empty where there was none of that name."""
-    lines = REMOVED.read_text(encoding="utf-8").splitlines()
-    went = dict(line.split("\t") for line in lines)
-    names = (".".join(path[:length]) for length in range(len(path), 0, -1))
-    return next((went[name] for name in names if name in went), "")
 
 
 def _section_at(path: list[str]) -> type[BaseModel]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Array, Floats, Ints
 from pipeline.kernels import kernel, uncounted_kernel
 
 TREES, LEAST_LEAF, TRIED_SHARE = 50, 5, 0.5
@@ -33,21 +33,19 @@ class Work(NamedTuple):
     value: Floats
     stack: Ints
     """Nodes to split: first place, place after the last, number."""
-    random: Ints
+    random: Array
+    """(1,): the state of the generator, 64 bits without a sign."""
 
 
-def grown(
-    features: Floats, outcome: Floats, seed: int = 1, least_leaf: int = LEAST_LEAF, tried_share: float = TRIED_SHARE
-) -> Forest:
-    """A forest that tells apart the outcomes of cases by their features (cases, features); the seed decides it."""
-    n, n_features = features.shape
-    n_nodes = max(2 * (n // least_leaf), 1) + 1
+def grown(features: Floats, outcome: Floats) -> Forest:
+    """A forest that tells apart the outcomes of cases by their features (cases, features); the same one each time."""
+    n = len(features)
+    n_nodes = max(2 * (n // LEAST_LEAF), 1) + 1
     shape = (TREES, n_nodes)
     forest = Forest(np.full(shape, -1), np.zeros(shape), np.zeros(shape, np.int64))
-    space = Work(np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty((n_nodes, 3), np.int64), np.array([seed]))
-    space = space._replace(random=space.random.astype(np.uint64))
-    tried = max(int(tried_share * n_features), 1)
-    _grow(np.ascontiguousarray(features.T), outcome, tried, least_leaf, space, forest)
+    stack, random = np.empty((n_nodes, 3), np.int64), np.ones(1, np.uint64)
+    space = Work(np.empty(n, np.int64), np.empty(n), np.empty(n), stack, random)
+    _grow(np.ascontiguousarray(features.T), outcome, space, forest)
     return forest
 
 
@@ -66,7 +64,7 @@ def similarity(known: Ints, n_known: int, asked: Ints) -> Floats:
 
 
 @uncounted_kernel
-def _grow(x: Floats, y: Floats, tried: int, least_leaf: int, work: Work, forest: Forest) -> None:
+def _grow(x: Floats, y: Floats, work: Work, forest: Forest) -> None:
     for tree in range(len(forest.feature)):
         for case in range(len(y)):
             work.order[case] = case
@@ -75,7 +73,7 @@ def _grow(x: Floats, y: Floats, tried: int, least_leaf: int, work: Work, forest:
         while n_stacked > 0:
             n_stacked -= 1
             first, last, node = work.stack[n_stacked]
-            feature, threshold = _best_split(x, y, first, last, tried, least_leaf, work)
+            feature, threshold = _best_split(x, y, first, last, work)
             if feature >= 0:
                 middle = _parted(x[feature], first, last, threshold, work)
                 forest.feature[tree, node] = feature
@@ -88,17 +86,15 @@ def _grow(x: Floats, y: Floats, tried: int, least_leaf: int, work: Work, forest:
 
 
 @kernel
-def _best_split(
-    x: Floats, y: Floats, first: int, last: int, tried: int, least_leaf: int, work: Work
-) -> tuple[int, float]:
+def _best_split(x: Floats, y: Floats, first: int, last: int, work: Work) -> tuple[int, float]:
     """The feature and threshold that lessen the squares of the outcomes most; -1: none leaves enough on each side."""
     found, threshold, most, total, n = -1, 0.0, 1e-9, 0.0, last - first
-    if n < 2 * least_leaf:
+    if n < 2 * LEAST_LEAF:
         return found, threshold
     for place in range(n):
         work.outcome[place] = y[work.order[first + place]]
         total += work.outcome[place]
-    for _ in range(tried):
+    for _ in range(max(int(TRIED_SHARE * len(x)), 1)):
         feature = int(_next(work.random) * len(x))
         least, largest = np.inf, -np.inf
         for place in range(n):
@@ -111,7 +107,7 @@ def _best_split(
             is_below = work.value[place] <= cut
             below += work.outcome[place] if is_below else 0.0
             n_below += is_below
-        if n_below >= least_leaf and n - n_below >= least_leaf:
+        if n_below >= LEAST_LEAF and n - n_below >= LEAST_LEAF:
             gain = below * below / n_below + (total - below) * (total - below) / (n - n_below) - total * total / n
             if gain > most:
                 found, threshold, most = feature, cut, gain
@@ -130,7 +126,7 @@ def _parted(values: Floats, first: int, last: int, threshold: float, work: Work)
 
 
 @kernel
-def _next(random: Ints) -> float:
+def _next(random: Array) -> float:
     """The next number from 0 to 1 (splitmix64: Steele, Lea and Flood 2014)."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     z = random[0]

@@ -5,12 +5,14 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
-from types import UnionType
-from typing import Any, Generic, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pipeline.errors import ConservationError, printable
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -130,48 +132,24 @@ def parsed_json(text: str | bytes) -> Any:
         raise ValueError("JSON that nests too deep") from None
 
 
-def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> T:
+def read_dataclass(kind: type[T], plain: Any) -> T:
     """The dataclass `kind`, filled from parsed JSON by field name, recursively; a list becomes a tuple.
 
     Undeclared keys are ignored, and a missing field takes its default. Raises FieldError for the first one without a
     default, or of the wrong type.
     """
-    values = {}
-    for one, hint in _hinted_fields(kind):  # type: ignore[arg-type]
-        name = f"{where}.{one.name}" if where else one.name
-        if one.name not in plain:
-            if one.default is not MISSING or one.default_factory is not MISSING:
-                continue
-            raise FieldError(f"{name}: a value is missing")
-        values[one.name] = _value(hint, plain[one.name], name)
-    return kind(**values)
+    from pydantic import ValidationError  # noqa: PLC0415  (most commands read no such file)
+
+    try:
+        found: T = _adapter(kind).validate_python(plain)  # type: ignore[arg-type]
+        return found
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise FieldError(f"{printable('.'.join(map(str, fault['loc'])))}: {printable(fault['msg'])}") from None
 
 
 @cache
-def _hinted_fields(kind: type) -> list[tuple[Field[Any], Any]]:
-    hints = get_type_hints(kind)
-    return [(one, hints[one.name]) for one in fields(kind)]
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # noqa: PLC0415  (see above)
 
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
-        return read_dataclass(hint, value, where)
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_value(arguments[0], one, f"{where}.{place}") for place, one in enumerate(value))
-    if origin in (dict, Mapping) and isinstance(value, Mapping):
-        return {str(name): _value(arguments[1], one, f"{where}.{printable(str(name))}") for name, one in value.items()}
-    is_named = (origin is UnionType and type(value) in arguments) or (origin is Literal and value in arguments)
-    if hint is Any or is_named or type(value) is hint:
-        return value
-    if hint is float and type(value) is int:
-        return float(value)
-    if isinstance(hint, type) and origin is None and not isinstance(value, bool) and isinstance(value, hint):
-        return value
-    raise FieldError(f"{where}: {printable(repr(value), 60)} is not of type {_type_name(hint)}")
-
-
-def _type_name(hint: Any) -> str:
-    types = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-    names = {str: "text", int: "whole number", type(None): "null", tuple: "list", dict: "object"}
-    return " or ".join(names.get(get_origin(one) or one, "object") for one in types)
+    return TypeAdapter(kind)

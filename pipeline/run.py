@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from pipeline import group
+from pipeline import tables as kinds
 from pipeline.arrays import Floats
 from pipeline.clean.stage import clean_stored
 from pipeline.estimate.baselines import last_two
@@ -23,14 +25,6 @@ from pipeline.estimate.history import LEARN_JOBS, READ, History, history
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.stage import learn_memory, learn_state
 from pipeline.estimate.state import walltime
-from pipeline.group import (
-    assign_stored,
-    choose_template,
-    describe_groups,
-    observe,
-    sort_by_group,
-    with_chosen,
-)
 from pipeline.ingest import OnDisk, Window, ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.privacy import with_hashed_names
@@ -50,30 +44,7 @@ from pipeline.scaling.series import PredictRules
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
 from pipeline.storage import FileStamp, file_stamp
-from pipeline.tables import (
-    ACROSS,
-    ADVICE,
-    BURSTS,
-    EFFECT,
-    ESTIMATES,
-    FITS,
-    GROUPED_JOBS,
-    GROUPS,
-    INPUT_MODELS,
-    JOBS,
-    MEMORY,
-    MEMORY_STATE,
-    OBSERVATIONS,
-    PATTERNS,
-    PREDICTIONS,
-    SCALABILITY,
-    STATE,
-    TABLES,
-    TEMPLATES,
-    UNREADABLE,
-    WASTE,
-    SubmittedRuns,
-)
+from pipeline.tables import JOBS, TABLES, SubmittedRuns
 from pipeline.usage.waste import waste
 from pipeline.version import code_version
 
@@ -198,56 +169,56 @@ def submitted_runs(past: History, usual_s: Floats | None = None) -> SubmittedRun
 
 
 STEPS = (
-    Step("ingest", {"jobs_read": JOBS, "unreadable": UNREADABLE},
+    Step("ingest", {"jobs_read": JOBS, "unreadable": kinds.UNREADABLE},
          ("site", "ingest", "window_s", "names", "logs", "log_labels", "log_digests", "log_stamps"), ingest_unchanged),
-    Step("clean", {"jobs_flagged": JOBS, "bursts": BURSTS, "effect": EFFECT}, ("site", "clean"),
+    Step("clean", {"jobs_flagged": JOBS, "bursts": kinds.BURSTS, "effect": kinds.EFFECT}, ("site", "clean"),
          lambda run, jobs_read: clean_stored(jobs_read, run.clean, run.site, run.folder)),
-    Step("templates", {"templates": TEMPLATES}, ("group", "previous_template"),
-         lambda run, jobs_flagged: choose_template(jobs_flagged, run.group, run.previous_template)),
+    Step("templates", {"templates": kinds.TEMPLATES}, ("group", "previous_template"),
+         lambda run, jobs_flagged: group.choose_template(jobs_flagged, run.group, run.previous_template)),
     Step("group", {"jobs": JOBS}, ("group",),
-         lambda run, jobs_flagged, templates: assign_stored(
-             jobs_flagged, with_chosen(run.group, templates), run.folder)),
-    Step("sort", {"grouped_jobs": GROUPED_JOBS}, ("group",),
-         lambda run, jobs, templates: sort_by_group(jobs, with_chosen(run.group, templates), run.folder)),
-    Step("describe", {"groups": GROUPS}, ("group",),
+         lambda run, jobs_flagged, templates: group.assign_stored(
+             jobs_flagged, group.with_chosen(run.group, templates), run.folder)),
+    Step("sort", {"grouped_jobs": kinds.GROUPED_JOBS}, ("group",),
+         lambda run, jobs, templates: group.sort_by_group(jobs, group.with_chosen(run.group, templates), run.folder)),
+    Step("describe", {"groups": kinds.GROUPS}, ("group",),
          lambda run, grouped_jobs, templates: each_part(
-             grouped_jobs, lambda part: describe_groups(part, with_chosen(run.group, templates)))),
-    Step("observe", {"observed": OBSERVATIONS}, ("group",),
-         lambda run, grouped_jobs: each_part(grouped_jobs, lambda part: observe(part, run.group.axis))),
-    Step("patterns", {"patterns": PATTERNS}, (),
+             grouped_jobs, lambda part: group.describe_groups(part, group.with_chosen(run.group, templates)))),
+    Step("observe", {"observed": kinds.OBSERVATIONS}, ("group",),
+         lambda run, grouped_jobs: each_part(grouped_jobs, lambda part: group.observe(part, run.group.axis))),
+    Step("patterns", {"patterns": kinds.PATTERNS}, (),
          lambda _, observed: find_patterns(observed, ScreenRules())),
-    Step("screen", {"observations": OBSERVATIONS}, (),
+    Step("screen", {"observations": kinds.OBSERVATIONS}, (),
          lambda _, observed, patterns: screen(observed, patterns, ScreenRules())),
-    Step("level", {"levelled": OBSERVATIONS}, (),
+    Step("level", {"levelled": kinds.OBSERVATIONS}, (),
          lambda _, observations, patterns: level(observations, patterns)),
-    Step("across", {"across": ACROSS}, (),
+    Step("across", {"across": kinds.ACROSS}, (),
          lambda _, groups, levelled: predict_across(groups, levelled, AcrossRules())),
-    Step("fit", {"fits": FITS}, ("scaling",),
+    Step("fit", {"fits": kinds.FITS}, ("scaling",),
          lambda run, levelled: fit(levelled, FitRules(laws=run.scaling.laws))),
-    Step("curves", {"curves": PREDICTIONS}, ("site", "scaling", "run_id"),
+    Step("curves", {"curves": kinds.PREDICTIONS}, ("site", "scaling", "run_id"),
          lambda run, levelled, fits, groups, patterns, across: predict_by_law(
              fitted_series(levelled, fits, PredictRules(counts=run.scaling.counts), run.site,
                            groups_by_application(groups), patterns), run.run_id, across=across)),
-    Step("scalability", {"scalability": SCALABILITY}, ("site", "run_id"),
+    Step("scalability", {"scalability": kinds.SCALABILITY}, ("site", "run_id"),
          lambda run, levelled, fits, groups, patterns: scalability(
              fitted_series(levelled, fits, PredictRules(), run.site, groups_by_application(groups), patterns),
              run.run_id)),
-    Step("learn", {"state": STATE}, ("site", "names"),
+    Step("learn", {"state": kinds.STATE}, ("site", "names"),
          lambda run, jobs: learn_state(jobs, run.site, run.names)),
-    Step("predict", {"predictions": PREDICTIONS}, ("run_id",),
+    Step("predict", {"predictions": kinds.PREDICTIONS}, ("run_id",),
          lambda run, curves, grouped_jobs: predict(curves, grouped_jobs, run.run_id)),
-    Step("estimate", {"estimates": ESTIMATES}, ("run_id",),
+    Step("estimate", {"estimates": kinds.ESTIMATES}, ("run_id",),
          lambda run, state, jobs: make_estimates(state, jobs, run.run_id)),
-    Step("advise", {"advice": ADVICE}, ("site", "run_id"),
+    Step("advise", {"advice": kinds.ADVICE}, ("site", "run_id"),
          lambda run, jobs: advise(jobs, run.site, run.run_id)),
-    Step("learn_memory", {"memory_state": MEMORY_STATE}, ("site", "names"),
+    Step("learn_memory", {"memory_state": kinds.MEMORY_STATE}, ("site", "names"),
          lambda run, jobs: learn_memory(jobs, run.site, run.names)),
-    Step("memory", {"memory": MEMORY}, ("run_id",),
+    Step("memory", {"memory": kinds.MEMORY}, ("run_id",),
          lambda run, memory_state, jobs: make_memory(memory_state, jobs, run.run_id)),
-    Step("waste", {"waste": WASTE}, ("site", "clean", "run_id"),
+    Step("waste", {"waste": kinds.WASTE}, ("site", "clean", "run_id"),
          lambda run, jobs: waste(
              jobs, run.site.name, run.run_id, counts_every_request=run.clean.counts_every_request)),
-    Step("inputs", {"input_models": INPUT_MODELS}, ("site", "inputs", "run_id"), models_over_inputs),
+    Step("inputs", {"input_models": kinds.INPUT_MODELS}, ("site", "inputs", "run_id"), models_over_inputs),
 )  # fmt: skip
 
 STEPS_BY_NAME = {step.name: step for step in STEPS}
@@ -257,7 +228,7 @@ WRITER = {table: step.name for step in STEPS for table in step.writes}
 
 STEP_TABLES: dict[str, TableKind] = {name: kind for step in STEPS for name, kind in step.writes.items()}
 
-ON_DISK = frozenset(name for name, kind in STEP_TABLES.items() if kind in (JOBS, GROUPED_JOBS))
+ON_DISK = frozenset(name for name, kind in STEP_TABLES.items() if kind in (JOBS, kinds.GROUPED_JOBS))
 """The tables that have a row for each job, which a run with a folder keeps on disk."""
 
 PUBLISHED = tuple(kind.name for kind in TABLES.values() if kind is STEP_TABLES.get(kind.name))

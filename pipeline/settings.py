@@ -1,5 +1,6 @@
 """What a site sets, with type, bounds and default; configs/all.toml says what each means. All else is a constant."""
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Annotated, Literal, Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -33,13 +34,22 @@ Switch: TypeAlias = Annotated[bool, Strict()]
 CENTURY_DAYS = 36_500
 
 
-def known_law(name: str) -> str:
-    """The name of a law that can be fitted; ValueError lists those there are."""
+def one_of(known: Callable[[], Iterable[object]]) -> AfterValidator:
+    """A check that a value is known, of what is asked at the check; ValueError lists what is known."""
+
+    def checked(value: object) -> object:
+        names = list(known())
+        if value not in names:
+            raise ValueError(f"one of {', '.join(map(str, names))}")
+        return value
+
+    return AfterValidator(checked)
+
+
+def _law_names() -> Iterable[str]:
     from pipeline.laws import LAWS  # noqa: PLC0415  (numpy, which only a config that names laws waits for)
 
-    if name not in LAWS:
-        raise ValueError(f"one of {', '.join(LAWS)}")
-    return name
+    return LAWS
 
 
 KEYS = {
@@ -293,17 +303,11 @@ QUANTILES = (0.1, 0.5, 0.8, 0.9, 0.95, 0.99)
 """The quantiles of ESTIMATES."""
 
 
-def _known_quantile(value: float) -> float:
-    if value not in QUANTILES:
-        raise ValueError(f"one of {', '.join(map(str, QUANTILES))}")
-    return value
-
-
 class ExportSettings(Section):
     """What a scheduler plans jobs with, and whose jobs are left alone."""
 
     mode: Literal["off", "dry_run", "limit"] = "dry_run"
-    quantile: Annotated[float, AfterValidator(_known_quantile)] = 0.1
+    quantile: Annotated[float, one_of(lambda: QUANTILES)] = 0.1
     order: Switch = False
     max_age_days: float = Field(7.0, gt=0, allow_inf_nan=False)
     over_time_limit_min: float = Field(0.0, ge=0)
@@ -350,13 +354,7 @@ LOG_FORMATS = ("swf", "pbs", "sacct_json", "table", "sacct")
 """The names in FORMATS of pipeline/ingest, which a setting cannot ask: ingest stands above the settings."""
 
 
-def _known_format(name: str) -> str:
-    if name not in ("auto", *LOG_FORMATS):
-        raise ValueError(f"one of auto, {', '.join(LOG_FORMATS)}")
-    return name
-
-
-LawName = Annotated[str, AfterValidator(known_law)]
+LawName = Annotated[str, one_of(_law_names)]
 
 
 class SiteSettings(Section):
@@ -398,7 +396,7 @@ class LogColumn(Section):
 class IngestSettings(Section):
     """How logs are read."""
 
-    format: Annotated[str, AfterValidator(_known_format)] = "auto"
+    format: Annotated[str, one_of(lambda: ("auto", *LOG_FORMATS))] = "auto"
     columns: dict[str, LogColumn | str | int] = Field(default_factory=dict)
     fields: tuple[str, ...] = ()
     delimiter: str | None = Field(None, min_length=1)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, category_codes, floats, nulls, row_codes
+from pipeline.arrays import Bools, category_codes, floats, nulls
 from pipeline.errors import printable
 from pipeline.kernels import kernel
 from pipeline.large_tables import LargeTable, parts_of
@@ -62,42 +63,36 @@ def silent_requests(jobs: LargeTable) -> list[SilentRequest]:
     A request counts where it is longer than any run explains, or where BULK of the queue's jobs share it, and it is
     unused (`is_unused`). Jobs with a flag say nothing of runtimes.
     """
-    found: dict[tuple[str | None, float], list[float]] = {}
-    first_s, last_s = np.inf, -np.inf
+    parts, first_s, last_s = list[pa.Table](), np.inf, -np.inf
     for part in parts_of(jobs, READ):
-        _count(part, found)
-        submit_s = floats(part, "submit_s")
+        submit_s, runtime_s = floats(part, "submit_s"), floats(part, "runtime_s")
+        is_run = (runtime_s > 0) & nulls(part.column("flag"))
+        named = pa.table({
+            "queue": part.column("queue").cast(pa.string()), "requested_s": part.column("requested_s"),
+            "runs": is_run.astype(np.int64), "longest_s": np.where(is_run, runtime_s, 0.0),
+        }).filter(pa.array(floats(part, "requested_s") > 0))  # fmt: skip
+        parts.append(_by_request(named.append_column("jobs", pa.array(np.ones(len(named), np.int64)))))
         first_s, last_s = np.fmin.reduce(submit_s, initial=first_s), np.fmax.reduce(submit_s, initial=last_s)
-    n_log = sum(runs for _, runs, _ in found.values())
-    longest_log_s = max((longest for _, _, longest in found.values()), default=0.0)
-    of_queue: dict[str | None, float] = {}
-    for (queue, _), (n, _, _) in found.items():
-        of_queue[queue] = of_queue.get(queue, 0.0) + n
-    log_s = last_s - first_s
-    silent = [
-        SilentRequest(queue, asked_s, int(n), longest_s, asked_s > LONGEST_REQUEST * longest_log_s)
-        for (queue, asked_s), (n, runs, longest_s) in found.items()
+    found = _by_request(pa.concat_tables(parts))
+    n_log = pc.sum(found["runs"]).as_py() or 0
+    longest_log_s = pc.max(found["longest_s"]).as_py() or 0.0
+    of_queue = dict(zip(*found.group_by("queue").aggregate([("jobs", "sum")]).to_pydict().values(), strict=True))
+    silent = []
+    for row in found.to_pylist():
+        asked_s, longest_s = row["requested_s"], row["longest_s"]
         # Without a share of the queue a request counts only where it is longer than any run explains.
-        if is_unused(asked_s, runs if n >= BULK * of_queue[queue] else 0.0, longest_s, n_log, longest_log_s, log_s)
-    ]
+        runs = row["runs"] if row["jobs"] >= BULK * of_queue[row["queue"]] else 0.0
+        if is_unused(asked_s, runs, longest_s, n_log, longest_log_s, last_s - first_s):
+            is_endless = asked_s > LONGEST_REQUEST * longest_log_s
+            silent.append(SilentRequest(row["queue"], asked_s, row["jobs"], longest_s, is_endless))
     return sorted(silent, key=lambda one: (-one.n_jobs, one.requested_s, one.queue or ""))
 
 
-def _count(part: pa.Table, found: dict[tuple[str | None, float], list[float]]) -> None:
-    """Count jobs, runs, and the longest run, by queue and request."""
-    requested_s, runtime_s = floats(part, "requested_s"), floats(part, "runtime_s")
-    codes, names = category_codes(part, "queue")
-    places = np.flatnonzero(requested_s > 0)
-    rows = row_codes(codes[places].astype(np.float64), requested_s[places])
-    is_run = (runtime_s > 0) & nulls(part.column("flag"))
-    n, runs = np.bincount(rows), np.bincount(rows, is_run[places])
-    longest_s, first = np.zeros(len(n)), np.zeros(len(n), np.int64)
-    np.maximum.at(longest_s, rows, np.where(is_run, runtime_s, 0.0)[places])
-    first[rows[::-1]] = places[::-1]
-    for place, *new in zip(first, n.tolist(), runs.tolist(), longest_s.tolist(), strict=True):
-        key = (names[codes[place]] if codes[place] >= 0 else None, float(requested_s[place]))
-        old = found.get(key, [0.0, 0.0, 0.0])
-        found[key] = [old[0] + new[0], old[1] + new[1], max(old[2], new[2])]
+def _by_request(jobs: pa.Table) -> pa.Table:
+    """The numbers of jobs and runs, and the longest run, by queue and request."""
+    names = {"jobs": "sum", "runs": "sum", "longest_s": "max"}
+    found = jobs.group_by(["queue", "requested_s"]).aggregate(list(names.items()))
+    return found.rename_columns(["queue", "requested_s", *names])
 
 
 def says_nothing(jobs: pa.Table, silent: Sequence[SilentRequest]) -> Bools:
@@ -115,8 +110,8 @@ def sentences(silent: Sequence[SilentRequest], *, counts_every_request: bool = F
     """What a report says of them."""
     counts = "it is still used, because of clean.flags_off" if counts_every_request else "this request is ignored"
     said = [
-        f"{one.n_jobs:,} jobs{_where(one.queue)} requested {_time(one.requested_s)}, but none ran longer than "
-        f"{_time(one.longest_s)}; {counts}."
+        f"{one.n_jobs:,} jobs{'' if one.queue is None else f' in queue {printable(one.queue, 60)}'} requested "
+        f"{_time(one.requested_s)}, but none ran longer than {_time(one.longest_s)}; {counts}."
         for one in silent[:LISTED]
     ]
     if len(silent) > LISTED:
@@ -130,7 +125,3 @@ def _time(seconds: float) -> str:
         if seconds >= length:
             return f"{round(seconds / length, 2):,g} {unit}"
     return f"{seconds:.0f} s"
-
-
-def _where(queue: str | None) -> str:
-    return "" if queue is None else f" in queue {printable(queue, 60)}"

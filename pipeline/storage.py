@@ -12,12 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.arrays import arrow, integers, unknown
+from pipeline.arrays import integers, unknown
 from pipeline.errors import InputError, TableError, printable
 from pipeline.schema import TableKind
 
@@ -64,15 +63,15 @@ def write_batches(
     return path
 
 
-def row_groups(batches: Iterable[pa.Table], n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
-    """The same rows in tables of `n_rows` rows; the last one holds the rest."""
+def row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of ROW_GROUP_ROWS rows; the last one holds the rest."""
     held: list[pa.Table] = []
     for batch in batches:
         held.append(batch)
-        if sum(table.num_rows for table in held) >= n_rows:
+        if sum(table.num_rows for table in held) >= ROW_GROUP_ROWS:
             joined = pa.concat_tables(held)
-            whole = joined.num_rows - joined.num_rows % n_rows
-            yield from (joined.slice(start, n_rows) for start in range(0, whole, n_rows))
+            whole = joined.num_rows - joined.num_rows % ROW_GROUP_ROWS
+            yield from (joined.slice(start, ROW_GROUP_ROWS) for start in range(0, whole, ROW_GROUP_ROWS))
             held = [joined.slice(whole)] if whole < joined.num_rows else []
     if sum(table.num_rows for table in held):
         yield pa.concat_tables(held)
@@ -357,27 +356,14 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _packed(part: pa.Table, schema: pa.Schema) -> pa.Table:
-    # Pages end at chunk boundaries, so that only a single chunk gives bytes independent of the batches.
-    return pa.table([_in_one_piece(part.column(name)) for name in schema.names], schema=schema)
-
-
-def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
-    if column.null_count == len(column):
-        return unknown(len(column), column.type)
-    return _as_met(column) if pa.types.is_dictionary(column.type) else column.combine_chunks()
-
-
-def _as_met(column: pa.ChunkedArray) -> pa.Array:
-    """A category whose dictionary holds the used values in order of first use, so that bytes depend on rows alone."""
-    # Merging dictionaries costs their size, so those of few rows are reduced first.
-    own = [_words_met(chunk) if len(chunk.dictionary) > len(chunk) else chunk for chunk in column.chunks]
-    return _words_met(pa.chunked_array(own).unify_dictionaries().combine_chunks())
-
-
-def _words_met(rows: pa.DictionaryArray) -> pa.DictionaryArray:
-    if rows.dictionary.null_count:
-        return rows.cast(pa.string()).dictionary_encode()
-    met = rows.indices.unique().drop_null()
-    place = np.zeros(len(rows.dictionary), np.int32)
-    place[integers(met)[0]] = np.arange(len(met))
-    return pa.DictionaryArray.from_arrays(arrow(place).take(rows.indices), rows.dictionary.take(met))
+    """The rows with each column in one piece: pages end at chunks, and the bytes must not depend on the batches."""
+    columns = []
+    for column in (part.column(name) for name in schema.names):
+        if column.null_count == len(column):
+            columns.append(unknown(len(column), column.type))
+        elif pa.types.is_dictionary(column.type):
+            # The dictionary then holds the used values alone, in order of first use.
+            columns.append(column.cast(pa.string()).combine_chunks().dictionary_encode())
+        else:
+            columns.append(column.combine_chunks())
+    return pa.table(columns, schema=schema)

@@ -1,6 +1,6 @@
 """Arrays by name as the rows of STATE, and named tuples of arrays as such names."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,12 @@ NARROW = (".codes", ".heads", ".jobs")
 
 def arrays_table(arrays: Mapping[str, Array]) -> pa.Table:
     """STATE of named arrays."""
-    return STATE.build(
-        array=list(arrays),
-        shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
-        **{name: _column(arrays.values(), name) for name in VALUE_KINDS},
-    )
-
-
-def _column(arrays: Iterable[Array], name: str) -> pa.Array:
-    """The values of the arrays that stand in a column, one row an array."""
-    values = [array.ravel() if array.dtype.kind == VALUE_KINDS[name] else None for array in arrays]
-    return lists(values, STATE.schema().field(name).type.value_type)
+    shapes = [np.array(values.shape, np.int64) for values in arrays.values()]
+    columns = {"array": list(arrays), "shape": lists(shapes, pa.int64())}
+    for name, kind in VALUE_KINDS.items():
+        values = [array.ravel() if array.dtype.kind == kind else None for array in arrays.values()]
+        columns[name] = lists(values, STATE.schema().field(name).type.value_type)
+    return STATE.build(**columns)
 
 
 def arrays_in(table: pa.Table) -> dict[str, Array]:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -37,11 +36,6 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
 def return_free_memory() -> None:
     """Give memory that no table and no array uses back to the system, where the C library can."""
     pa.default_memory_pool().release_unused()
-    if trim := _trim():
-        trim(0)
-
-
-@lru_cache(maxsize=1)
-def _trim() -> Any:
-    """`malloc_trim` of the GNU C library; None with another one."""
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)

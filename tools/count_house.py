@@ -27,7 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HOUSE = ("pipeline", "flows")
-DEFINES_KERNEL = {"kernel", "called_kernel", "entry_kernel", "cached", "uncounted", "njit"}
+DEFINES_KERNEL = {"kernel", "called_kernel", "entry_kernel", "uncounted_kernel", "njit"}
 """Names of the decorators that compile a function."""
 CONFIG = """logs = ["{log}"]
 output_dir = "{out}"

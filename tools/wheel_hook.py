@@ -24,9 +24,6 @@ _IMPORT = re.compile(rf"(?m)^(\s*(?:(?:>>>|\.\.\.) )?(?:from|import) )(?=(?:{'|'
 _NAME = re.compile(rf"""(["'])(?=(?:{"|".join(MOVED)})(?:\.\w+)+(?::\w+)?\1)""")
 _COMMAND = re.compile(rf"(python -m )(?=(?:{'|'.join(MOVED)})\.)")
 
-EXACT = {"pipeline/kernels.py": ("_ROOT = Path(__file__).parents[1]", "_ROOT = Path(__file__).parents[2]")}
-"""Text that depends on the depth of the file: the folder in which absolute imports start."""
-
 
 class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
     """Hatch calls it for each wheel."""
@@ -75,11 +72,6 @@ def _files(root: Path) -> Iterator[tuple[Path, Path]]:
 def rewritten(text: str, name: str) -> str:
     """The text of a source file with the names of its modules below `walltime`; ValueError where one is left."""
     text = _COMMAND.sub(r"\1walltime.", _NAME.sub(r"\1walltime.", _IMPORT.sub(r"\1walltime.", text)))
-    if name in EXACT:
-        before, after = EXACT[name]
-        if text.count(before) != 1:
-            raise ValueError(f"{name}: found {text.count(before)} lines {before!r}, expected one; correct EXACT.")
-        text = text.replace(before, after)
     left = [one for one in imported_names(text) if one.partition(".")[0] in MOVED]
     # Such a line binds the first name, and the code after it would say `pipeline` where the name is `walltime`.
     left += [one for one in re.findall(r"(?m)^\s*import (walltime\.[\w.]+)$", text) if one.split(".")[1] in MOVED]

@@ -33,24 +33,9 @@ _PLACES = {name: (module, name) for module, names in _MODULES.items() for name i
 _PLACES["__version__"] = ("pipeline.version", "RELEASE")
 
 __all__ = [
-    "JobEstimator",
-    "ScalingModel",
-    "UnreadableLinesWarning",
-    "WalltimeError",
-    "__version__",
-    "ask",
-    "backtest",
-    "clean",
-    "estimate",
-    "fit",
-    "learn",
-    "observe",
-    "predict",
-    "read",
-    "replay",
-    "suggest",
-    "when",
-]
+    "JobEstimator", "ScalingModel", "UnreadableLinesWarning", "WalltimeError", "__version__", "ask", "backtest",
+    "clean", "estimate", "fit", "learn", "observe", "predict", "read", "replay", "suggest", "when",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

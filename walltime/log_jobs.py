@@ -235,17 +235,13 @@ def _as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _required(table: pa.Table, site: str) -> dict[str, pa.Array]:
     """The columns that JOBS needs and a frame may lack: site, job id, restart, and the place of the record."""
-    n = table.num_rows
+    n, schema = table.num_rows, JOBS.schema()
     standing = {
-        "site": pa.array([site] * n),
-        "job_id": pa.array([str(row + 1) for row in range(n)], pa.string()),
-        "restart": pa.array(np.zeros(n, np.int64)),
-        "source_file": pa.array(["data frame"] * n),
-        "source_line": pa.array(np.arange(1, n + 1)),
-    }
-    types = {column.name: column.type for column in JOBS.columns}
+        "site": [site] * n, "job_id": [str(row + 1) for row in range(n)], "restart": np.zeros(n, np.int64),
+        "source_file": ["data frame"] * n, "source_line": np.arange(1, n + 1),
+    }  # fmt: skip
     return {
-        name: as_array(values.cast(pa.string()) if types[name] == CATEGORY else values, types[name])
+        name: as_array(values, schema.field(name).type)
         for name, values in standing.items()
         if name not in table.column_names or table.column(name).null_count == n
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from docs.tools.markdown_table import page
 from flows.services.published.browse import described_tables
-from pipeline.evaluate.methods import AT_MIDNIGHT, ESTIMATORS
+from pipeline.evaluate.methods import ESTIMATORS
 from pipeline.laws import AVERAGED, LAWS, Law, Parameter
 from pipeline.run import PUBLISHED
 from pipeline.schedule.engine import Policy
@@ -123,13 +123,11 @@ def methods() -> str:
     """Every estimator, and the policies and estimates of a replay."""
     intro = "These methods estimate a job at its submit. `walltime backtest --methods A,B` scores some of them."
     listed = "\n".join(f"- `{name}`: {_meaning(one)}" for name, one in ESTIMATORS.items())
-    without = ", ".join(f"`{name}`" for name in ESTIMATORS if name not in AT_MIDNIGHT)
-    later = [f"Not for `--staleness`, the data of an earlier midnight: {without}."] if without else []
     policies = ", ".join(f"`{one.name.lower().replace('_', '-')}`" for one in Policy)
     estimates = ", ".join(f"`{one}`" for one in Estimates)
     replay = f"`walltime replay --policy` takes {policies}; `--estimates` takes {estimates}, and `soft`."
     source = "[Estimators](../explanations/estimators.md) and [replay](../explanations/replay.md) explain them."
-    return page("Methods", intro, listed, *later, "## Replays", replay, source)
+    return page("Methods", intro, listed, "## Replays", replay, source)
 
 
 def _meaning(function: Callable[..., Any]) -> str:

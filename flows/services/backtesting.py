@@ -17,7 +17,7 @@ from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import Way, past_of
-from pipeline.evaluate.methods import METHODS, STALE_METHODS, Estimator, method_with_settings
+from pipeline.evaluate.methods import METHODS, Estimator, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
 from pipeline.settings import RunSettings
@@ -39,11 +39,7 @@ class Task:
     def n_stages(self) -> int:
         """Stages that a backtest announces."""
         n_checked = len(self.methods) if self.checks_leaks else 0
-        return 1 + n_checked + sum(len(self.methods_for(way)) for way in self.ways)
-
-    def methods_for(self, way: Way) -> tuple[str, ...]:
-        """The methods that support this way."""
-        return self.methods if way.stale_s is None else tuple(m for m in self.methods if m in STALE_METHODS)
+        return 1 + n_checked + len(self.methods) * len(self.ways)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,7 @@ def run_backtest(task: Task) -> BacktestResult:
 
     scored = [
         backtest(
-            flagged, task.settings, {method: timed(method) for method in task.methods_for(way)}, task.log, way,
+            flagged, task.settings, {method: timed(method) for method in task.methods}, task.log, way,
             errors=errors if task.lists_errors else None,
         )
         for way in task.ways

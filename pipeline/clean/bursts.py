@@ -5,7 +5,7 @@ burst that contains it. The rest of a later burst is listed if it is still large
 """
 
 import hashlib
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -16,34 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import DAY_S, Floats, Ints
-from pipeline.clean.flurries import FLURRY_RULES, FlurryRules, find_segments
+from pipeline.clean.flurries import BurstRules, find_segments
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.errors import printable
 from pipeline.tables import BURSTS
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRules:
-    """Probes: many short jobs throughout the log with which staff or a monitor test whether the machine responds.
-
-    Each threshold, halved or raised by half, finds the same probes in NASA's log.
-    """
-
-    # Least number of jobs of one user, size and application.
-    min_jobs: int = 500
-    # Least share in the jobs of the log.
-    log_share: float = 0.1
-    # Least share of the days of its span on which such a job was submitted.
-    active_days: float = 0.5
-    # Least number of days from its first to its last job.
-    min_span_days: float = 14.0
-    # Largest 75% quantile of its runtimes (s).
-    max_runtime_s: float = 60.0
-    # Largest ratio of its share of processor-seconds to its share of jobs.
-    work_share: float = 0.1
-
-
-PROBE_RULES = ProbeRules()
 
 # Least number of jobs of one user in one hour of local time.
 TIMER_MIN_JOBS = 500
@@ -58,9 +34,9 @@ TIMER_ACTIVE_DAYS = 0.5
 TIMER_MIN_SPAN_DAYS = 14.0
 
 
-def find_probes(arrays: JobArrays, rules: ProbeRules) -> list[Ints]:
+def find_probes(arrays: JobArrays, rules: BurstRules) -> list[Ints]:
     """Rows of each class (user, processors, application) that is a probe, each in order of submit."""
-    needed = max(rules.min_jobs, rules.log_share * arrays.jobs.num_rows)
+    needed = max(rules.probe_min_jobs, rules.probe_log_share * arrays.jobs.num_rows)
     rows = arrays.by_submit
     # A class has at most as many jobs as its user, so most users are excluded before sorting.
     rows = rows[(np.diff(arrays.user_starts) >= needed)[arrays.codes("user")[0][rows]]]
@@ -98,14 +74,14 @@ def _is_routine(arrays: JobArrays, rows: Ints, days_share: float, min_span_days:
     return bool(span_s >= min_span_days * DAY_S) and active_days(arrays.local_s[rows]) >= days_share
 
 
-def _is_probe(arrays: JobArrays, rows: Ints, rules: ProbeRules, work: float) -> bool:
+def _is_probe(arrays: JobArrays, rows: Ints, rules: BurstRules, work: float) -> bool:
     runtimes_s = arrays.runtime_s[rows]
     runtimes_s = runtimes_s[~np.isnan(runtimes_s)]
     return bool(
         len(runtimes_s)
-        and np.quantile(runtimes_s, 0.75) <= rules.max_runtime_s
-        and arrays.proc_s[rows].sum() <= rules.work_share * len(rows) / arrays.jobs.num_rows * work
-        and _is_routine(arrays, rows, rules.active_days, rules.min_span_days)
+        and np.quantile(runtimes_s, 0.75) <= rules.probe_max_runtime_s
+        and arrays.proc_s[rows].sum() <= rules.probe_work_share * len(rows) / arrays.jobs.num_rows * work
+        and _is_routine(arrays, rows, rules.probe_active_days, rules.probe_min_span_days)
     )
 
 
@@ -140,21 +116,16 @@ class Burst:
 
 
 def describe_burst(
-    arrays: JobArrays, rules: FlurryRules, burst: Burst, rows: Ints, taken: Container[str]
+    arrays: JobArrays, rules: BurstRules, burst: Burst, rows: Ints, taken: Container[str]
 ) -> dict[str, Any]:
     """The row of BURSTS for a burst's own jobs (at least one, in order of submit), with an id that is not `taken`."""
     user = arrays.codes("user")[1][arrays.codes("user")[0][rows[0]]]
     first_s, last_s = int(arrays.submit_s[rows[0]]), int(arrays.submit_s[rows[-1]])
     applications = arrays.codes("application")[0][rows]
-    alike_procs = _alike(arrays.procs[rows])
-    alike_application = _alike(np.where(applications < 0, np.nan, applications))
-    spread = _spread(arrays.runtime_s[rows], rules.spread_floor_s)
-    keep_reason = _reason_to_keep(burst, alike_procs, alike_application, spread, rules)
-    quartiles = _quartiles(arrays.runtime_s[rows])
-    why = _submitted(arrays, user, rows) + _why(burst, quartiles[2], spread)
-    return {
+    runtimes_s = arrays.runtime_s[rows]
+    known_s = runtimes_s[~np.isnan(runtimes_s)]
+    row = {
         "burst_id": _burst_id(burst.screen, user, first_s, taken),
-        "tier": str(Tier.SUSPECT if keep_reason else Tier.REMOVE),
         "screen": str(burst.screen),
         "user": user,
         "n_jobs": len(rows),
@@ -163,28 +134,23 @@ def describe_burst(
         "span_days": (last_s - first_s) / DAY_S,
         "share_of_span": burst.share,
         "machine_weeks": burst.machine_weeks,
-        "alike_procs": alike_procs,
-        "alike_application": alike_application,
-        "runtime_spread": spread,
-        "runtime_s_q25": quartiles[0],
-        "runtime_s_median": quartiles[1],
-        "runtime_s_q75": quartiles[2],
+        "alike_procs": _alike(arrays.procs[rows]),
+        "alike_application": _alike(np.where(applications < 0, np.nan, applications)),
+        "runtime_spread": _spread(runtimes_s, rules.spread_floor_s),
         "proc_hours": float(arrays.proc_s[rows].sum() / 3600),
-        "why": why + (f" The jobs are kept: {keep_reason}." if keep_reason else ""),
     }
+    for share in (25, 50, 75):
+        name = "runtime_s_median" if share == 50 else f"runtime_s_q{share}"
+        row[name] = float(np.quantile(known_s, share / 100)) if len(known_s) else None
+    keep_reason = _reason_to_keep(row, rules)
+    row["tier"] = str(Tier.SUSPECT if keep_reason else Tier.REMOVE)
+    row["why"] = _why(row, arrays.site.timezone) + (f" The jobs are kept: {keep_reason}." if keep_reason else "")
+    return row
 
 
 def _alike(values: Floats) -> float | None:
     known = values[~np.isnan(values)]
     return float(np.unique(known, return_counts=True)[1].max() / len(known)) if len(known) else None
-
-
-def _quartiles(runtimes_s: Floats) -> tuple[float | None, float | None, float | None]:
-    known = runtimes_s[~np.isnan(runtimes_s)]
-    if not len(known):
-        return None, None, None
-    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75)).tolist()
-    return low, middle, high
 
 
 def _spread(runtimes_s: Floats, floor_s: float) -> float | None:
@@ -196,32 +162,27 @@ def _spread(runtimes_s: Floats, floor_s: float) -> float | None:
     return float(high / low)
 
 
-def _reason_to_keep(
-    burst: Burst,
-    alike_procs: float | None,
-    alike_application: float | None,
-    spread: float | None,
-    rules: FlurryRules,
-) -> str:
+def _reason_to_keep(row: Mapping[str, Any], rules: BurstRules) -> str:
     """The reason not to set the burst's jobs aside, in words; empty where there is none."""
-    if burst.screen is Screen.PROBE and alike_application is None:
+    alike, spread, weeks, share = (
+        row[name] for name in ("alike_procs", "runtime_spread", "machine_weeks", "share_of_span")
+    )
+    if row["screen"] == Screen.PROBE and row["alike_application"] is None:
         return "the log does not name their application, so they may be ordinary work"
-    if burst.machine_weeks is None or burst.share is None:
+    if weeks is None or share is None:
         return ""
-    if burst.screen is Screen.SLOW:
-        return f"its rate is over {rules.slow_pace:g} times that of all others together, but not higher than theirs"
     # An unknown size or runtime is evidence neither for a burst nor against it.
-    unlike = alike_procs is not None and alike_procs < rules.remove_alike
-    wide = spread is not None and spread > rules.remove_spread
-    reasons = {
-        f"{burst.machine_weeks:.2g} machine-weeks are fewer than {rules.remove_weeks:g}": (
-            burst.machine_weeks < rules.remove_weeks
-        ),
-        f"its share of {burst.share:.0%} is below {rules.remove_share:.0%}": burst.share < rules.remove_share,
-        f"only {alike_procs or 0:.0%} of its jobs share a size, less than {rules.remove_alike:.0%}": unlike,
-        f"its runtimes' quartiles differ by a factor of {spread or 0:.3g}, more than {rules.remove_spread:g}": wide,
-    }
-    return next((words for words, holds in reasons.items() if holds), "")
+    reasons = (
+        (row["screen"] == Screen.SLOW,
+         f"its rate is over {rules.slow_pace:g} times that of all others together, but not higher than theirs"),
+        (weeks < rules.remove_weeks, f"{weeks:.2g} machine-weeks are fewer than {rules.remove_weeks:g}"),
+        (share < rules.remove_share, f"its share of {share:.0%} is below {rules.remove_share:.0%}"),
+        (alike is not None and alike < rules.remove_alike,
+         f"only {alike or 0:.0%} of its jobs share a size, less than {rules.remove_alike:.0%}"),
+        (spread is not None and spread > rules.remove_spread,
+         f"its runtimes' quartiles differ by a factor of {spread or 0:.3g}, more than {rules.remove_spread:g}"),
+    )  # fmt: skip
+    return next((words for holds, words in reasons if holds), "")
 
 
 def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) -> str:
@@ -234,32 +195,19 @@ def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) ->
     raise AssertionError("a million bursts of one user in one second")
 
 
-def _submitted(arrays: JobArrays, user: str, rows: Ints) -> str:
-    first_s, last_s = arrays.submit_s[rows[0]], arrays.submit_s[rows[-1]]
-    since = datetime.fromtimestamp(int(first_s), ZoneInfo(arrays.site.timezone))
-    days = (last_s - first_s) / DAY_S
+def _why(row: Mapping[str, Any], zone: str) -> str:
+    """What a burst is, as a sentence."""
+    since = datetime.fromtimestamp(row["first_submit_s"], ZoneInfo(zone))
+    days, spread = row["span_days"], row["runtime_spread"]
     span = f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
-    return f"{printable(user)} submitted {len(rows):,} jobs in {span} from {since:%Y-%m-%d %H:%M}"
-
-
-def _why(burst: Burst, runtime_s_q75: float | None, spread: float | None) -> str:
-    if burst.screen is Screen.PROBE:
-        return f", spread over the whole log; 75% of them ran {runtime_s_q75 or 0:.0f} s or less."
-    if burst.screen is Screen.CRON:
-        return ", nearly all of the user's jobs, always in the same hour of the day."
-    lead = f": {burst.share:.0%} of all jobs in that time, a lead of {burst.machine_weeks:.2g} machine-weeks."
-    return lead + ("" if spread is None else f" The quartiles of their runtimes differ by a factor of {spread:.3g}.")
-
-
-@dataclass(frozen=True, slots=True)
-class BurstRules:
-    """Thresholds of the screens that find bursts; a study passes others to `clean`."""
-
-    flurry: FlurryRules = FLURRY_RULES
-    probe: ProbeRules = PROBE_RULES
-
-
-BURST_RULES = BurstRules()
+    begins = f"{printable(row['user'])} submitted {row['n_jobs']:,} jobs in {span} from {since:%Y-%m-%d %H:%M}"
+    if row["screen"] == Screen.PROBE:
+        return f"{begins}, spread over the whole log; 75% of them ran {row['runtime_s_q75'] or 0:.0f} s or less."
+    if row["screen"] == Screen.CRON:
+        return f"{begins}, nearly all of the user's jobs, always in the same hour of the day."
+    lead = f"{row['share_of_span']:.0%} of all jobs in that time, a lead of {row['machine_weeks']:.2g} machine-weeks."
+    apart = "" if spread is None else f" The quartiles of their runtimes differ by a factor of {spread:.3g}."
+    return f"{begins}: {lead}{apart}"
 
 
 def find_bursts(arrays: JobArrays, rules: BurstRules, taken: Collection[str] = ()) -> tuple[pa.Table, Ints]:
@@ -269,10 +217,10 @@ def find_bursts(arrays: JobArrays, rules: BurstRules, taken: Collection[str] = (
     for burst in _found(arrays, rules):
         own = burst.rows[place[burst.rows] < 0]
         # Without the jobs of earlier bursts this one may be too small.
-        if len(own) < min(rules.flurry.min_jobs, len(burst.rows)):
+        if len(own) < min(rules.min_jobs, len(burst.rows)):
             continue
         place[own] = len(rows)
-        one = describe_burst(arrays, rules.flurry, burst, own, taken={*taken, *rows})
+        one = describe_burst(arrays, rules, burst, own, taken={*taken, *rows})
         rows[one["burst_id"]] = one
     columns = {column.name: [one[column.name] for one in rows.values()] for column in BURSTS.columns}
     return BURSTS.build(**columns), place
@@ -280,10 +228,10 @@ def find_bursts(arrays: JobArrays, rules: BurstRules, taken: Collection[str] = (
 
 def _found(arrays: JobArrays, rules: BurstRules) -> Iterator[Burst]:
     """What each screen finds, in the order of the screens."""
-    flurry = rules.flurry
-    yield from (Burst(Screen.PROBE, rows) for rows in find_probes(arrays, rules.probe))
+    yield from (Burst(Screen.PROBE, rows) for rows in find_probes(arrays, rules))
     yield from (Burst(Screen.CRON, rows) for rows in find_timers(arrays))
-    fast = find_segments(arrays, flurry, 1.0, flurry.suspect_weeks)
-    yield from (Burst(Screen.FLURRY, *one) for one in fast)
-    slow = find_segments(arrays, flurry, flurry.slow_pace, flurry.slow_weeks)
-    yield from (Burst(Screen.SLOW, *one) for one in slow)
+    for screen, pace, weeks in (
+        (Screen.FLURRY, 1.0, rules.suspect_weeks),
+        (Screen.SLOW, rules.slow_pace, rules.slow_weeks),
+    ):
+        yield from (Burst(screen, *one) for one in find_segments(arrays, rules, pace, weeks))

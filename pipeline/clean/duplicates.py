@@ -19,11 +19,13 @@ On the archive's cleaned logs neither screen sets a job aside.
 """
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.arrays import LATEST_S, Array, Bools, Ints, category_codes, floats, row_codes
+from pipeline.arrays import Bools, Ints, category_codes, floats
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.kernels import entry_kernel
 
@@ -40,78 +42,37 @@ COPY_MIN_SHARE = 0.95
 def duplicate(arrays: JobArrays) -> Bools:
     """True for the second job of each pair, in order of id or of file."""
     found = np.zeros(arrays.jobs.num_rows, bool)
-    files = category_codes(arrays.jobs, "source_file")
-    if len(files[1]) < 2 and not _is_any_named(arrays):
+    files, file_names = category_codes(arrays.jobs, "source_file")
+    ids = arrays.jobs.column("job_id")
+    if len(file_names) < 2 and not pc.any(pc.match_substring_regex(ids, "[a-z]")).as_py():
         return found
-    rows = _repeated_rows(arrays)
-    if len(rows):
-        keys = _keys(arrays, rows)
-        found[rows] = _same_number(arrays, rows, keys) | _same_log(arrays, rows, keys, files[0])
-    return found
+    import pandas as pd  # noqa: PLC0415  (most logs do without)
 
-
-def _is_any_named(arrays: JobArrays) -> bool:
-    """Whether any id contains a lower-case letter; for a sliced table, ids outside the slice count too."""
-    texts = (chunk.buffers()[2] for chunk in arrays.jobs.column("job_id").chunks)
-    return any(bool((np.frombuffer(text, np.uint8) >= ord("a")).any()) for text in texts if text is not None)
-
-
-def _repeated_rows(arrays: JobArrays) -> Ints:
-    """Rows with submit, start and end whose hashed values occur in another row too; collisions are rare."""
+    # Jobs with the same values; unknown is a value of its own.
     known = np.flatnonzero(~np.isnan(arrays.submit_s + arrays.start_s + arrays.end_s) & (arrays.end_s > arrays.start_s))
-    mixed = np.zeros(len(known), np.uint64)
-    for values in (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.codes("user")[0] + 0.0):
-        mixed = (mixed ^ values[known].view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    ordered = np.sort(mixed)
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    return known[np.isin(mixed, twice)] if len(twice) else known[:0]
-
-
-def _keys(arrays: JobArrays, rows: Ints) -> Ints:
-    """One code per distinct set of values; unknown is a value of its own."""
     times = (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.procs, arrays.requested_s)
     codes = (arrays.codes(name)[0] for name in ("cluster", "user", "queue", "application"))
     values = (*times, *codes, floats(arrays.jobs, "restart"))
-    return row_codes(*(np.nan_to_num(one[rows], nan=-1.0) for one in values))
-
-
-def _ids(arrays: JobArrays, rows: Ints) -> list[str]:
-    ids: list[str] = arrays.jobs.column("job_id").take(pa.array(rows)).to_pylist()
-    return ids
-
-
-def _same_number(arrays: JobArrays, rows: Ints, keys: Ints) -> Bools:
-    ids = _ids(arrays, rows)
-    numbers = [match[1] if (match := _NAMED.fullmatch(one)) else f"\0{one}" for one in ids]
-    codes = np.unique(numbers, return_inverse=True)[1]
-    order = np.lexsort((np.unique(ids, return_inverse=True)[1], codes, keys))
-    again = np.zeros(len(rows), bool)
-    again[order[1:]] = (np.diff(keys[order]) == 0) & (np.diff(codes[order]) == 0)
-    return again
-
-
-def _same_log(arrays: JobArrays, rows: Ints, keys: Ints, files: Ints) -> Bools:
-    """Where a job is the k-th of its values in its file, and the file before it that has a k-th is the same log."""
-    names = files[rows]
-    by_file = np.lexsort((np.unique(_ids(arrays, rows), return_inverse=True)[1], names, keys))
-    rank = np.empty(len(rows), np.int64)
-    starts = np.flatnonzero(np.diff(keys[by_file], prepend=-1) | np.diff(names[by_file], prepend=-1))
-    rank[by_file] = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
-    order = np.lexsort((names, rank, keys))
-    again = np.flatnonzero((np.diff(keys[order]) == 0) & (np.diff(rank[order]) == 0)) + 1
-    earlier, later = order[again - 1], order[again]
-    found = np.zeros(len(rows), bool)
-    for pair in np.unique(np.column_stack([names[earlier], names[later]]), axis=0):
-        of_pair = (names[earlier] == pair[0]) & (names[later] == pair[1])
-        matched = int(of_pair.sum())
-        distinct = int((of_pair & (rank[later] == 0)).sum())
-        if distinct >= COPY_MIN_JOBS and matched >= COPY_MIN_SHARE * _in_common_time(arrays, files, pair):
-            found[later[of_pair]] = True
+    alike = pd.DataFrame({place: np.nan_to_num(one[known], nan=-1.0) for place, one in enumerate(values)}, index=known)
+    alike = alike[alike.duplicated(keep=False)]
+    if alike.empty:
+        return found
+    jobs = pd.DataFrame({"key": alike.groupby(list(alike.columns)).ngroup(), "file": files[alike.index]})
+    jobs["id"] = ids.take(pa.array(alike.index.to_numpy())).to_pylist()
+    jobs["number"] = [match[1] if (match := _NAMED.fullmatch(one)) else f"\0{one}" for one in jobs["id"]]
+    jobs = jobs.sort_values("id", kind="stable")
+    found[jobs.index[jobs.duplicated(["key", "number"])]] = True
+    # A job may be the kth of its values in its file, where the file before it that has a kth is the same log.
+    jobs["nth"] = jobs.groupby(["key", "file"]).cumcount()
+    jobs["earlier"] = jobs.sort_values("file", kind="stable").groupby(["key", "nth"])["file"].shift()
+    for pair, own in jobs.dropna(subset="earlier").groupby(["earlier", "file"]):
+        n_common = _in_common_time(arrays, files, pair)
+        if (own["nth"] == 0).sum() >= COPY_MIN_JOBS and len(own) >= COPY_MIN_SHARE * n_common:
+            found[own.index] = True
     return found
 
 
-def _in_common_time(arrays: JobArrays, files: Ints, pair: Ints) -> int:
+def _in_common_time(arrays: JobArrays, files: Ints, pair: Iterable[float]) -> int:
     """Jobs of the file that has fewer, among those submitted while both files have jobs."""
     submits_s = [arrays.submit_s[(files == name) & (arrays.end_s > arrays.start_s)] for name in pair]
     since_s, until_s = max(np.nanmin(s) for s in submits_s), min(np.nanmax(s) for s in submits_s)
@@ -160,35 +121,18 @@ def repeated_stretches(arrays: JobArrays) -> list[Stretch]:
 
 def _by_number(arrays: JobArrays) -> Ints:
     """Submit times of first records, in order of the leading number of their id, then of submit time."""
-    numbers, begins = leading_numbers(arrays.jobs.column("job_id"))
-    known = begins & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
+    numbers = leading_numbers(arrays.jobs.column("job_id"))
+    known = (numbers >= 0) & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
     submit_s = arrays.submit_s[known].astype(np.int64)
-    begin_s = int(submit_s.min(initial=LATEST_S))
-    _, since_s = _in_order(numbers[known], submit_s - begin_s)
-    return since_s + begin_s
+    ordered: Ints = submit_s[np.lexsort((submit_s, numbers[known]))]
+    return ordered
 
 
-def leading_numbers(ids: pa.ChunkedArray) -> tuple[Ints, Bools]:
-    """The leading digits of each id as a number (at most 18 digits), and whether there are any."""
-    text = ids.cast(pa.large_string()).combine_chunks()
-    if not len(text):
-        return np.empty(0, np.int64), np.empty(0, bool)
-    _, offsets, data = text.buffers()
-    ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
-    letters = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return _leading(ends, letters)
-
-
-@entry_kernel
-def _leading(ends: Ints, letters: Array) -> tuple[Ints, Bools]:
-    numbers, begins = np.zeros(len(ends) - 1, np.int64), np.zeros(len(ends) - 1, np.bool_)
-    for row in range(len(numbers)):
-        at = ends[row]
-        while at < min(ends[row + 1], ends[row] + 18) and 48 <= letters[at] <= 57:
-            numbers[row] = numbers[row] * 10 + letters[at] - 48
-            at += 1
-        begins[row] = at > ends[row]
-    return numbers, begins
+def leading_numbers(ids: pa.ChunkedArray) -> Ints:
+    """The leading digits of each id as a number (at most 18 digits); -1 where there are none."""
+    found = pc.struct_field(pc.extract_regex(ids, r"^(?P<number>[0-9]{1,18})"), "number")
+    numbers: Ints = pc.fill_null(found.cast(pa.int64()), -1).to_numpy()
+    return numbers
 
 
 @entry_kernel
@@ -227,20 +171,3 @@ def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Ints:
         if widest < most and n_before >= min_jobs and n_after >= min_jobs:
             found[place] = widest
     return found
-
-
-def _in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Both in order of time (or another number), then of size (or of whatever else is counted from 0)."""
-    if not len(times_s):
-        return times_s, sizes
-    begin_s, bits = int(times_s.min()), int(sizes.max()).bit_length()
-    if (int(times_s.max()) - begin_s).bit_length() + bits > 62:
-        order = np.lexsort((sizes, times_s))
-        return times_s[order], sizes[order]
-    # Time and size are packed into one number, which takes a quarter of the time of sorting rows.
-    packed = (times_s - begin_s) << bits | sizes
-    packed.sort()
-    sizes = packed & ((1 << bits) - 1)
-    packed >>= bits
-    packed += begin_s
-    return packed, sizes

@@ -127,10 +127,13 @@ def maximal_segments(times_s: Floats, starts: Ints, rates: Floats, min_jobs: int
 
 
 @dataclass(frozen=True, slots=True)
-class FlurryRules:
-    """When a burst, in which one user submits faster than all others together, is listed or set aside.
+class BurstRules:
+    """Thresholds of the screens that find bursts; a study passes others to `clean`.
 
-    Chosen on the archive's logs and their curators' removals (docs/decisions/cleaning-and-groups.md).
+    A flurry, in which one user submits faster than all others together, is listed or set aside. Probes are many short
+    jobs throughout the log with which staff or a monitor test whether the machine responds: each of their thresholds,
+    halved or raised by half, finds the same ones in NASA's log. The thresholds of flurries were chosen on the archive's
+    logs and their curators' removals (docs/decisions/cleaning-and-groups.md).
     """
 
     # Least number of jobs of a burst. Users with fewer jobs do not count as others.
@@ -151,13 +154,25 @@ class FlurryRules:
     slow_pace: float = 0.5
     # Least lead of a slow burst that is listed (machine-weeks).
     slow_weeks: float = 1.0
+    # Probes: least number of jobs of one user, size and application.
+    probe_min_jobs: int = 500
+    # Least share in the jobs of the log.
+    probe_log_share: float = 0.1
+    # Least share of the days of its span on which such a job was submitted.
+    probe_active_days: float = 0.5
+    # Least number of days from its first to its last job.
+    probe_min_span_days: float = 14.0
+    # Largest 75% quantile of its runtimes (s).
+    probe_max_runtime_s: float = 60.0
+    # Largest ratio of its share of processor-seconds to its share of jobs.
+    probe_work_share: float = 0.1
 
 
-FLURRY_RULES = FlurryRules()
+BURST_RULES = BurstRules()
 
 
 def find_segments(
-    arrays: JobArrays, rules: FlurryRules, pace: float, weeks: float
+    arrays: JobArrays, rules: BurstRules, pace: float, weeks: float
 ) -> Iterator[tuple[Ints, float, float]]:
     """The periods in which a user's lead over `pace` times the rate of all others is at least `weeks` machine-weeks.
 
@@ -188,7 +203,7 @@ def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
     return np.array([rest.get(name, 0.0) for name in arrays.codes("user")[1]])
 
 
-def smallest_burst_jobs(arrays: JobArrays, rules: FlurryRules) -> int:
+def smallest_burst_jobs(arrays: JobArrays, rules: BurstRules) -> int:
     """The number of jobs of the smallest burst at one instant that the screen could find in this log."""
     rest = rest_per_week(arrays, rules.min_jobs)
     return max(rules.min_jobs, int(np.ceil(rules.suspect_weeks * rest.max(initial=0.0))))

@@ -12,7 +12,6 @@ docs/decisions/cleaning-and-groups.md says how the thresholds were chosen.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,6 @@ import numpy.typing as npt
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.record_masks import lower_bounds, reached_limit
-from pipeline.kernels import entry_kernel, kernel, sort_in_place
 from pipeline.report import Fact
 
 Narrow = npt.NDArray[np.int32]
@@ -50,48 +48,32 @@ class SimilarJobs:
 
 def similar_jobs(arrays: JobArrays) -> SimilarJobs:
     """The groups of the jobs whose user, size and positive runtime are known; unknown is an application of its own."""
-    return arrays.once("similar", lambda: _similar_jobs(arrays))
+
+    def described() -> SimilarJobs:
+        rows = arrays.by_user[(arrays.runtime_s[arrays.by_user] > 0) & (arrays.procs[arrays.by_user] > 0)]
+        group = np.full(len(arrays.runtime_s), -1, np.int32)
+        group[rows] = arrays.similar_codes(rows)
+        n_jobs = np.bincount(group[rows])
+        typical = rows[arrays.is_typical[rows] & (n_jobs >= LEAST_JOBS)[group[rows]]]
+        code, logs = group[typical], np.log(arrays.runtime_s[typical])
+        n_typical = np.bincount(code, minlength=len(n_jobs))
+        median, low, high = quantiles_of_groups(logs, code, n_typical, (0.5, 0.25, 0.75))
+        (apart,) = quantiles_of_groups(np.abs(logs - median[code]), code, n_typical, (0.5,))
+        return SimilarJobs(group, n_jobs, n_typical, median, apart * NORMAL_MAD, low, high)
+
+    return arrays.once("similar", described)
 
 
-def _similar_jobs(arrays: JobArrays) -> SimilarJobs:
-    rows = arrays.by_user[(arrays.runtime_s[arrays.by_user] > 0) & (arrays.procs[arrays.by_user] > 0)]
-    group = np.full(len(arrays.runtime_s), -1, np.int32)
-    group[rows] = arrays.similar_codes(rows)
-    n_jobs = np.bincount(group[rows])
-    n_typical, shape = _describe(group, arrays.runtime_s, arrays.is_typical, np.cumsum(n_jobs), n_jobs)
-    return SimilarJobs(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
-
-
-@entry_kernel
-def _describe(group: Narrow, runtime_s: Floats, is_typical: Bools, ends: Ints, n_jobs: Ints) -> tuple[Ints, Floats]:
-    n_typical, shape = np.zeros(len(n_jobs), np.int64), np.full((4, len(n_jobs)), np.nan)
-    typical = np.empty(ends[-1] if len(ends) else 0)
-    for row in range(len(group)):
-        g = group[row]
-        if g >= 0 and is_typical[row] and n_jobs[g] >= LEAST_JOBS:
-            typical[ends[g] - n_jobs[g] + n_typical[g]] = runtime_s[row]
-            n_typical[g] += 1
-    for g in range(len(ends)):
-        if n_typical[g] < LEAST_JOBS:
-            continue
-        begin = ends[g] - n_jobs[g]
-        logs = np.log(typical[begin : begin + n_typical[g]])
-        sort_in_place(logs, logs)
-        shape[0, g] = _quantile(logs, 0.5)
-        shape[2, g] = _quantile(logs, 0.25)
-        shape[3, g] = _quantile(logs, 0.75)
-        apart = np.abs(logs - shape[0, g])
-        sort_in_place(apart, apart)
-        shape[1, g] = (apart[(len(apart) - 1) // 2] + apart[len(apart) // 2]) / 2
-    return n_typical, shape
-
-
-@kernel
-def _quantile(ordered: Floats, share: float) -> Any:
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+def quantiles_of_groups(values: Floats, code: Narrow, counts: Ints, shares: tuple[float, ...]) -> Floats:
+    """(shares, groups): quantiles, interpolated, of the values of each group; NaN below LEAST_JOBS values."""
+    ordered = values[np.lexsort((values, code))]
+    first, found = np.cumsum(counts) - counts, np.full((len(shares), len(counts)), np.nan)
+    enough = np.flatnonzero(counts >= LEAST_JOBS)
+    for nth, share in enumerate(shares):
+        place = share * (counts[enough] - 1)
+        low = first[enough] + place.astype(np.int64)
+        found[nth, enough] = ordered[low] + place % 1.0 * (ordered[low + 1] - ordered[low])
+    return found
 
 
 # Final states of a hang. The other abnormal states make the runtime a lower bound (record_masks.py).

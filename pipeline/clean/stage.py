@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from pipeline.arrays import CATEGORY, Bools, Ints, floats, replaced, tally
 from pipeline.clean import duplicates, log_windows, record_masks, runtimes
-from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
+from pipeline.clean.bursts import Screen, Tier, find_bursts
 from pipeline.clean.effect import Selections, count_block, effect_of
-from pipeline.clean.flurries import smallest_burst_jobs, submit_rates
+from pipeline.clean.flurries import BURST_RULES, BurstRules, smallest_burst_jobs, submit_rates
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.errors import printable
 from pipeline.large_tables import LargeTable, rows_of, stored
@@ -103,7 +103,7 @@ def clean(
     >>> jobs.num_rows == tables["jobs_read"].num_rows, jobs.equals(tables["jobs_flagged"])
     (True, True)
     """
-    cleaned = Cleaned(settings, site or SiteSettings(), rules)
+    cleaned = CleanedBlocks(settings, site or SiteSettings(), rules)
     flagged = pa.concat_tables([JOBS.empty().select(jobs.column_names), *cleaned.blocks(jobs)]).unify_dictionaries()
     return flagged, *cleaned.found()
 
@@ -112,7 +112,7 @@ def clean_stored(
     jobs: LargeTable, settings: CleanSettings, site: SiteSettings, folder: Path | None
 ) -> tuple[LargeTable, pa.Table, pa.Table, Report]:
     """What `clean` gives, with one block of jobs in memory at a time; the jobs are written to a file of this folder."""
-    cleaned = Cleaned(settings, site)
+    cleaned = CleanedBlocks(settings, site)
     flagged = stored(cleaned.blocks(jobs), JOBS, folder, "jobs_flagged")
     return flagged, *cleaned.found()
 
@@ -139,7 +139,7 @@ def _cut(jobs: LargeTable, wanted: int, block_jobs: int) -> int:
 
 
 @dataclass(slots=True)
-class Cleaned:
+class CleanedBlocks:
     """What cleaning has found in the blocks of a log so far."""
 
     settings: CleanSettings
@@ -167,7 +167,7 @@ class Cleaned:
             return (JobArrays(part, self.site, span_s=span_s) for part in undropped())
 
         # With one block its own arrays give the rates, once a screen needs them.
-        rates = submit_rates(submits, self.rules.flurry.min_jobs) if len(bounds) > 1 else None
+        rates = submit_rates(submits, self.rules.min_jobs) if len(bounds) > 1 else None
         for first, after in bounds:
             block, is_end = rows_of(jobs, first, after), after == jobs.num_rows
             yield self.block(JobArrays(block, self.site, first == 0, is_end, rates, self.settings, span_s))
@@ -189,7 +189,7 @@ class Cleaned:
             [record_masks.matches(whole.jobs, self.site.timezone, rule, burst_ids) for rule in rules]
             for rules in (settings.keep, settings.drop)
         ]
-        kept, by_burst = (_any(whole, masks)[stays] for masks in named)
+        kept, by_burst = (np.logical_or.reduce([np.zeros(len(stays), bool), *masks])[stays] for masks in named)
         flag_places = np.zeros(len(stays), np.int64)
         flag_places[stays], flags = _flagged(arrays, bursts, found, kept, by_burst)
         flag_places[is_far] = flags.index(Flag.IMPOSSIBLE_TIMES) if is_far.any() else -1
@@ -202,7 +202,10 @@ class Cleaned:
         self._ids.update(bursts.column("burst_id").to_pylist())
         self._named.append([int(mask.sum()) for masks in named for mask in masks])
         count_block(self._effect, whole, flag_places, flags)
-        self._reports.append(_report(whole, flag_places, flags, _facts(arrays, self.rules, bursts) | far))
+        proc_s, facts = whole.proc_s, _facts(arrays, self.rules, bursts) | far
+        aside = {str(flag): tally(proc_s, flag_places == place) for place, flag in enumerate(flags)}
+        aside = {flag: own for flag, own in aside.items() if own.rows}
+        self._reports.append(Report("clean", "job", tally(proc_s), tally(proc_s, flag_places < 0), aside, facts))
         return reduce(lambda jobs, name: replaced(jobs, name, columns[name]), columns, whole.jobs)
 
     def _dropped(self, jobs: pa.Table) -> Bools:
@@ -250,10 +253,6 @@ def _burst_masks(bursts: pa.Table, burst_place: Ints) -> dict[Flag, Bools]:
     return masks
 
 
-def _any(arrays: JobArrays, masks: list[Bools]) -> Bools:
-    return np.logical_or.reduce(masks) if masks else np.zeros(arrays.jobs.num_rows, bool)
-
-
 def _named(places: Ints, names: list[str]) -> pa.Array:
     """Names by index, null where the index is negative."""
     codes = pa.array(places.astype(np.int32), mask=places < 0)
@@ -264,7 +263,7 @@ def _facts(arrays: JobArrays, rules: BurstRules, bursts: pa.Table) -> dict[str, 
     tiers = bursts.column("tier").to_pylist()
     facts: dict[str, Fact] = {
         "jobs": arrays.jobs.num_rows,
-        "smallest_burst_jobs": smallest_burst_jobs(arrays, rules.flurry),
+        "smallest_burst_jobs": smallest_burst_jobs(arrays, rules),
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
@@ -282,11 +281,3 @@ def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> It
             f"{n_far} jobs have a time far before or after the log's other times (a clock that was wrong, or a number "
             f"that stands for an unknown time) and are set aside as {Flag.IMPOSSIBLE_TIMES}"
         )
-
-
-def _report(arrays: JobArrays, places: Ints, active: list[Flag], facts: dict[str, Fact]) -> Report:
-    """The report of a block."""
-    proc_s = arrays.proc_s
-    aside = {str(flag): tally(proc_s, places == place) for place, flag in enumerate(active)}
-    aside = {flag: own for flag, own in aside.items() if own.rows}
-    return Report("clean", "job", tally(proc_s), tally(proc_s, places < 0), aside, facts)

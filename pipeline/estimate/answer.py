@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.kernels import called_kernel, entry_kernel
-from pipeline.sorting import set_order, sort_numbers
+from pipeline.kernels import called_kernel, entry_kernel, set_order, sort_numbers
 
 LEVELS = np.array((0.10, 0.50, 0.80, 0.90, 0.95, 0.99, 0.025))
 """The quantiles of an answer: those that are published, and the lower end of a 95% interval."""

@@ -6,8 +6,7 @@ from pipeline.arrays import DAY_S, Array, Floats, Ints
 from pipeline.estimate.history import History
 from pipeline.estimate.jobs import mixed
 from pipeline.estimate.score import QUANTILES, points
-from pipeline.kernels import entry_kernel
-from pipeline.sorting import sort_numbers
+from pipeline.kernels import entry_kernel, sort_numbers
 
 PROGRAM = ("what", "gpu_type")
 SIZE = ("procs", "gpus", "requested_mem_kib")

@@ -216,11 +216,8 @@ def _worst_fortnights(past: History, found: Scored, places: Ints) -> Iterator[di
     first_s = past.local_s[places].min() // DAY_S * DAY_S
     fortnights = _split((past.local_s - first_s) // FORTNIGHT_S, places)
     large = [(n, own) for n, own in fortnights if len(own) >= FORTNIGHT_MIN_JOBS]
-    rows = [
-        {"part_value": str(np.datetime64(int(first_s + n * FORTNIGHT_S), "s").astype("datetime64[D]"))}
-        | _figures(past, found, own)
-        for n, own in large
-    ]
+    days = [str(np.datetime64(int(first_s + n * FORTNIGHT_S), "s").astype("datetime64[D]")) for n, _ in large]
+    rows = [{"part_value": day} | _figures(past, found, own) for day, (_, own) in zip(days, large, strict=True)]
     for part, figure in WORST.items():
         known = [row for row in rows if row.get(figure) is not None]
         if known:
@@ -239,20 +236,16 @@ def _figures(past: History, found: Scored, places: Ints) -> dict[str, Any]:
         return counts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a quantile no method gave has no mean
-        known = _known(scores(runtime_s, quantiles_s, answered))
+        every = scores(runtime_s, quantiles_s, answered)
+    known = {name: value for name, value in every.items() if np.isfinite(value) and not name.startswith("n_")}
     if np.isnan(quantiles_s[:, [0, 3]]).any(axis=1).all():
         known.pop("coverage_80", None)
-    return counts | known | _room(past.requested_s[places], quantiles_s[:, QUANTILES.index(0.95)])
-
-
-def _known(figures: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in figures.items() if np.isfinite(value) and not name.startswith("n_")}
-
-
-def _room(requested_s: Floats, q95_s: Floats) -> dict[str, float]:
-    """Ratio of the median 95% quantile to the median request; a backfiller can use the rest."""
+    # A backfiller can use the room between the request and the 95% quantile.
+    requested_s, q95_s = past.requested_s[places], quantiles_s[:, QUANTILES.index(0.95)]
     both = (requested_s > 0) & ~np.isnan(q95_s)
-    return {"q95_over_request": float(np.median(q95_s[both]) / np.median(requested_s[both]))} if both.any() else {}
+    if both.any():
+        known["q95_over_request"] = float(np.median(q95_s[both]) / np.median(requested_s[both]))
+    return counts | known
 
 
 def fallback_quantiles(past: History) -> Floats:

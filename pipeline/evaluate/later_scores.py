@@ -209,10 +209,5 @@ def error_change(first_s: Floats, second_s: Floats, user_days: Ints, seed: int) 
     drawn = drawn[drawn[:, 0] > 0]
     lo95, hi95 = np.quantile(drawn[:, 1] / drawn[:, 0] - 1.0, (0.025, 0.975)).tolist()
     verdict = "better" if hi95 < 0 else "worse" if lo95 > 0 else "no difference"
-    return {
-        "change": float(second_s.sum() / first_s.sum() - 1.0),
-        "lo95": lo95,
-        "hi95": hi95,
-        "verdict": verdict,
-        **about,
-    }
+    change = float(second_s.sum() / first_s.sum() - 1.0)
+    return {"change": change, "lo95": lo95, "hi95": hi95, "verdict": verdict, **about}

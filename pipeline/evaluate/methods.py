@@ -2,34 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, Floats, Ints
 from pipeline.errors import WalltimeError
-from pipeline.estimate.baselines import (
-    everybody,
-    largest_of_5,
-    largest_of_15,
-    last_two,
-    last_two_chain,
-    recent_50,
-    recent_median,
-    request,
-)
-from pipeline.estimate.estimates import (
-    CODED,
-    KEPT_DAYS,
-    KEYS,
-    LETTERS,
-    NAMES,
-    Rows,
-    answers_of,
-    digests_of,
-    values_of,
-)
+from pipeline.estimate import baselines
+from pipeline.estimate.estimates import KEPT_DAYS, KEYS, NAMES, Rows, answers_of, digests_of
 from pipeline.estimate.history import History
 from pipeline.estimate.score import N_QUANTILES
 from pipeline.estimate.state import nights, walltime
@@ -44,55 +23,7 @@ The History defines what is known: `known_s`, `ended`. `walltime` is published a
 """
 
 
-def published_rows(table: pa.Table) -> Rows:
-    """The rows of ESTIMATES as `look_up` takes them."""
-    plain = {name: table.column(name) for name in table.column_names}
-    # The dictionary of a column without any text has no place that numpy could take.
-    plain |= {name: plain[name].cast(pa.string()) for name in CODED}
-    return {name: column.to_numpy(zero_copy_only=False) for name, column in plain.items()}
-
-
-def look_up(rows: Rows, jobs: History) -> Floats:
-    """(jobs, 6) quantiles, s, from each job's first row that is present; NaN where none is.
-
-    Of its row the ratios times the request where both are known, else the seconds; q10 and q50 at most the request.
-
-    Parameters
-    ----------
-    rows : Rows
-        Columns of ESTIMATES by name, as `table_rows` and `published_rows` make them.
-    jobs : History
-        n jobs.
-
-    Returns
-    -------
-    Floats
-        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
-
-    Examples
-    --------
-    >>> from pipeline.estimate.history import history
-    >>> log = history(tables["jobs"])
-    >>> look_up(published_rows(tables["estimates"]), log).shape == (len(log), 6)
-    True
-    """
-    places: dict[tuple[object, ...], int] = {}
-    columns = {name: rows[name].tolist() for name in LETTERS}
-    for row, rank in enumerate(rows["chain_rank"].tolist()):
-        places[rank, *(columns[name][row] for name in KEYS[rank])] = row
-    values = values_of(jobs)
-    own = {name: values[name].tolist() for name in LETTERS if name not in CODED}
-    for name in CODED:
-        texts: Array = np.array([*jobs.names[name], None], np.object_)
-        own[name] = texts[jobs.codes[name]].tolist()
-    place = np.full(len(jobs), -1)
-    for job in range(len(jobs)):
-        chain = ((rank, *(own[name][job] for name in key)) for rank, key in enumerate(KEYS))
-        place[job] = next((places[key] for key in chain if key in places), -1)
-    return _told(rows, place, jobs.requested_s)
-
-
-def _told(rows: Rows, place: Ints, requested_s: Floats) -> Floats:
+def quantiles_of_rows(rows: Rows, place: Ints, requested_s: Floats) -> Floats:
     """(jobs, 6) quantiles, s, that the rows at these places give jobs with these requests; NaN where there is none."""
     requested_s = np.where(requested_s > 0, requested_s, np.nan)
     found, known = np.full((len(place), N_QUANTILES), np.nan), place >= 0
@@ -114,7 +45,7 @@ def table(history: History) -> Floats:
     for state, reading in nights(log, (0.0, DAY_S)):
         own = reading[rank[reading] >= 0]
         row, place = np.unique(np.stack([rank[own], newest[own]]), axis=1, return_inverse=True)
-        found[own] = _told(answers_of(state, log, row[1], row[0]), place.ravel(), log.requested_s[own])
+        found[own] = quantiles_of_rows(answers_of(state, log, row[1], row[0]), place.ravel(), log.requested_s[own])
     return found
 
 
@@ -139,41 +70,33 @@ def _newest_alike(log: History) -> tuple[Ints, Ints]:
 
 
 ESTIMATORS: dict[str, Estimator] = {
-    "request": request,
-    "last_two": last_two,
-    "last_two_chain": last_two_chain,
-    "largest_of_15": largest_of_15,
-    "largest_of_5": largest_of_5,
-    "recent_median": recent_median,
-    "recent_50": recent_50,
-    "everybody": everybody,
+    "request": baselines.request,
+    "last_two": baselines.last_two,
+    "last_two_chain": baselines.last_two_chain,
+    "largest_of_15": baselines.largest_of_15,
+    "largest_of_5": baselines.largest_of_5,
+    "recent_median": baselines.recent_median,
+    "recent_50": baselines.recent_50,
+    "everybody": baselines.everybody,
     "table": table,
     "walltime": walltime,
 }
 
-AT_MIDNIGHT = tuple(ESTIMATORS)
-"""Methods that can answer with what was known at an earlier midnight."""
-
-
-def inputs_else_walltime(past: History, settings: RunSettings) -> Floats:
-    """(jobs, 6) quantiles, s, as of each submit: what a query would answer from tables of that moment.
-
-    Without rules of inputs, or where no model has beaten its rivals, these are the quantiles of `walltime`.
-    """
-    instead = walltime(past)
-    found = as_of_quantiles(submitted_runs(past, instead[:, 1]), settings.inputs)
-    return np.where(np.isnan(found[:, 1:2]), instead, found)
-
-
 INPUTS = "inputs"
 
 METHODS = (*ESTIMATORS, INPUTS)
-STALE_METHODS = (*AT_MIDNIGHT, INPUTS)
 
 
 def method_with_settings(method: str, settings: RunSettings) -> Estimator:
     """A function from a log's history to estimates; only models over inputs have settings."""
-    return (lambda past: inputs_else_walltime(past, settings)) if method == INPUTS else ESTIMATORS[method]
+
+    def inputs_else_walltime(past: History) -> Floats:
+        """What a query would answer from tables of that moment: `walltime` where no model has beaten its rivals."""
+        instead = walltime(past)
+        found = as_of_quantiles(submitted_runs(past, instead[:, 1]), settings.inputs)
+        return np.where(np.isnan(found[:, 1:2]), instead, found)
+
+    return inputs_else_walltime if method == INPUTS else ESTIMATORS[method]
 
 
 SAME = 1e-9
@@ -184,7 +107,7 @@ class LookAheadError(WalltimeError):
     """Raised for an estimator that used events after a job's submit: a fault of that estimator."""
 
 
-def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, seed: int = 0) -> None:
+def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6) -> None:
     """Raise LookAheadError if estimates of jobs submitted by a time change with later events.
 
     At each of `n_times` submits drawn at random, runtimes and ends of jobs that had not ended by then are drawn anew
@@ -199,8 +122,6 @@ def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, s
         A log's jobs in order of submit.
     n_times : int
         Number of submits at which the future is changed.
-    seed : int
-        Seed of the random numbers.
 
     Raises
     ------
@@ -219,7 +140,7 @@ def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, s
     """
     if not len(past):
         return
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     before = estimator(past)
     for place in np.sort(generator.choice(len(past), min(n_times, len(past)), replace=False)):
         at_s = float(past.submit_s[place])
@@ -227,14 +148,10 @@ def check_no_look_ahead(estimator: Estimator, past: History, n_times: int = 6, s
         again = estimator(with_another_future(past, at_s, generator))
         changed = ~np.isclose(before[:n_seen], again[:n_seen], rtol=SAME, atol=0.0, equal_nan=True)
         if changed.any():
-            raise LookAheadError(_sentence(int(changed.any(axis=1).sum()), at_s))
-
-
-def _sentence(n_jobs: int, at_s: float) -> str:
-    return (
-        f"it looks ahead: {n_jobs} of its estimates for jobs submitted by {at_s:.0f} s changed with runtimes of jobs "
-        "that had not ended by then; this is a fault of the estimator."
-    )
+            raise LookAheadError(
+                f"it looks ahead: {int(changed.any(axis=1).sum())} of its estimates for jobs submitted by {at_s:.0f} s "
+                "changed with runtimes of jobs that had not ended by then; this is a fault of the estimator."
+            )
 
 
 def with_another_future(past: History, at_s: float, generator: np.random.Generator) -> History:
@@ -253,7 +170,8 @@ def with_another_future(past: History, at_s: float, generator: np.random.Generat
     runtime_s = np.where(is_running, np.maximum(at_s - start_s, 0.0) + drawn_s, drawn_s)
     is_cancelled = is_queued & (generator.random(n) < 0.3)
     end_s = np.where(is_cancelled, at_s + 1.0 + wait_s, start_s + runtime_s)
-    shuffled = _shuffled(is_later, generator)
+    shuffled = np.arange(n)
+    shuffled[is_later] = generator.permutation(shuffled[is_later])
     other = replace(
         past,
         start_s=np.where(is_open, np.where(is_cancelled, np.inf, start_s), past.start_s),
@@ -266,9 +184,3 @@ def with_another_future(past: History, at_s: float, generator: np.random.Generat
         codes={name: codes[shuffled] for name, codes in past.codes.items()},
     )
     return other.take(np.flatnonzero(~is_later | (generator.random(n) < 2 / 3)))
-
-
-def _shuffled(chosen: Bools, generator: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
-    places = np.arange(len(chosen))
-    places[chosen] = generator.permutation(places[chosen])
-    return places

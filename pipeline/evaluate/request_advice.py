@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import DAY_S, HOUR_S, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, HOUR_S, Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.estimates import price_of, prices, recommended_kib
 from pipeline.estimate.history import History
@@ -106,15 +106,6 @@ def told_kinds(past: History, chosen: Ints, by: str, unit: str, recommended: Flo
     return {code: own[:MOST_KINDS] for code, own in found.items()}
 
 
-def shares_of_submitters(who: Ints, is_beyond: Bools, many_jobs: int) -> Floats:
-    """Share of jobs beyond their limits of each submitter with many jobs."""
-    is_known = who >= 0
-    n_jobs = np.bincount(who[is_known])
-    n_beyond = np.bincount(who[is_known], is_beyond[is_known], minlength=len(n_jobs))
-    has_many = n_jobs >= many_jobs
-    return np.asarray(n_beyond[has_many] / n_jobs[has_many], np.float64)
-
-
 def other_payer(past: History, by: str) -> str:
     """What to ask by instead, where the log knows accounts and no users, or users and no accounts."""
     other = {"user": "account", "account": "user"}[by]
@@ -138,7 +129,7 @@ def given_kib(past: History, wanted_kib: Floats) -> Floats:
     return np.where(np.isnan(wanted_kib), past.requested_s, wanted_kib)
 
 
-def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs: int = MANY_JOBS) -> dict[str, Any]:
+def memory_figures(past: History, amount_kib: Floats, first: int = 0) -> dict[str, Any]:
     """The figures of one rule's amounts over the jobs from the place `first` on; shares are from 0 to 1.
 
     Parameters
@@ -149,8 +140,6 @@ def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs:
         float64[n], what each job gets, KiB per processor; a job with NaN is not scored.
     first : int
         Place of the first job to score.
-    many_jobs : int
-        Jobs that a submitter needs for `worst_share`.
 
     Returns
     -------
@@ -169,7 +158,11 @@ def memory_figures(past: History, amount_kib: Floats, first: int = 0, many_jobs:
     place = np.flatnonzero(past.has_run & ~np.isnan(amount_kib) & (np.arange(len(past)) >= first))
     used, given, procs = past.runtime_s[place], amount_kib[place], past.procs[place]
     is_under = used > given
-    shares = shares_of_submitters(past.codes["who"][place], is_under, many_jobs)
+    # Of each submitter with many jobs the share that got too little.
+    who = past.codes["who"][place]
+    n_jobs = np.bincount(who[who >= 0])
+    n_under, has_many = np.bincount(who[(who >= 0) & is_under], minlength=len(n_jobs)), n_jobs >= MANY_JOBS
+    shares = n_under[has_many] / n_jobs[has_many]
     spare, whole = float((procs * np.maximum(given - used, 0.0)).sum()), float((procs * used).sum())
     return {
         "n_jobs": len(place),

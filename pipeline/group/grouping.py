@@ -1,16 +1,13 @@
 """Groups: jobs that share the template's values (Smith, Foster & Taylor 1998, section 2), and jobs in order of group.
 
-Ids of groups are hashes. To sort a large log, rows go to buckets by the first digits of their group's id; each bucket
-is sorted in memory, so that groups can be computed a few at a time.
+Ids of groups are hashes. In order of group, groups can be computed a few at a time; DuckDB sorts a large log.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +19,7 @@ from pipeline.axes import gpu_types
 from pipeline.group.axis import COUNTED, axes_and_counts
 from pipeline.group.observations import SPAN, first_and_last_s
 from pipeline.group.templates import ALWAYS, JobCodes, sizes_of_groups
-from pipeline.large_tables import LargeTable, parts_of, stored
+from pipeline.large_tables import LargeTable, StoredTable, parts_of, rows_of, sorted_rows, stored
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.settings import GroupSettings
 from pipeline.storage import widened
@@ -176,8 +173,6 @@ def _label(template: tuple[str, ...], row: tuple[Value, ...]) -> str:
 
 
 _NEEDED = (*ALWAYS, *COUNTED, "problem_size", "submit_s", "start_s", "end_s", "runtime_s", "energy_j", "is_lower_bound")
-_DIGITS = 4
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def sort_by_group(jobs: LargeTable, settings: GroupSettings, folder: Path | None) -> tuple[LargeTable, Report]:
@@ -200,67 +195,18 @@ def sort_by_group(jobs: LargeTable, settings: GroupSettings, folder: Path | None
         Jobs with a group.
     """
     names = tuple(dict.fromkeys((*_NEEDED, *settings.columns)))
-    parts = (grouped_jobs(part, names) for part in parts_of(jobs, ("group_id", *names)))
-    n_buckets = 1 if folder is None else max(1, -(-jobs.num_rows // large_tables.PART_ROWS))
-    counted: list[Tally] = []
-    tables = (GROUPED_JOBS.check(widened(one, GROUPED_JOBS)) for one in _sorted(parts, n_buckets, folder, counted))
-    table = stored(tables, GROUPED_JOBS, folder, GROUPED_JOBS.name)
-    whole = total(counted)
-    return table, Report("sort", "job", whole, whole).check()
-
-
-def _sorted(parts: Iterator[pa.Table], n_buckets: int, folder: Path | None, counted: list[Tally]) -> Iterator[pa.Table]:
-    if n_buckets == 1:
-        buckets: Iterator[pa.Table] = iter([pa.concat_tables(parts)])
+    if isinstance(jobs, StoredTable) and jobs.num_rows > large_tables.PART_ROWS:
+        parts = sorted_rows(jobs, ("group_id", *names), "group_id")
     else:
-        buckets = _buckets(parts, n_buckets, folder)
-    for bucket in buckets:
-        table = bucket.unify_dictionaries().combine_chunks()
-        counted.append(tally_of(table))
-        yield table.take(pa.array(np.argsort(category_codes(table, "group_id")[0], kind="stable")))
+        table = grouped_jobs(rows_of(jobs, columns=("group_id", *names)), names).unify_dictionaries().combine_chunks()
+        parts = iter([table.take(pa.array(np.argsort(category_codes(table, "group_id")[0], kind="stable")))])
+    counted: list[Tally] = []
 
+    def checked() -> Iterator[pa.Table]:
+        for part in parts:
+            counted.append(tally_of(part))
+            yield GROUPED_JOBS.check(widened(part, GROUPED_JOBS))
 
-def _buckets(parts: Iterator[pa.Table], n_buckets: int, folder: Path | None) -> Iterator[pa.Table]:
-    """The rows of each bucket, in their order; they wait in files until all have been read."""
-    with TemporaryDirectory(prefix=".buckets.", dir=folder) as held:
-        paths = [Path(held) / f"{place}.arrows" for place in range(n_buckets)]
-        schema = _spill(parts, paths)
-        for path in paths:
-            yield _read(path, schema)
-            path.unlink()
-
-
-def _spill(parts: Iterator[pa.Table], paths: Sequence[Path]) -> pa.Schema:
-    schema = None
-    with ExitStack() as stack:
-        writers: list[pa.ipc.RecordBatchStreamWriter] = []
-        for part in map(_with_ids_as_texts, parts):
-            if schema is None:
-                schema = part.schema
-                sinks = [stack.enter_context(pa.OSFile(str(path), "wb")) for path in paths]
-                writers = [stack.enter_context(pa.ipc.new_stream(s, schema, options=_OPTIONS)) for s in sinks]
-            for writer, rows in zip(writers, _by_bucket(part, len(paths)), strict=True):
-                writer.write_table(rows)
-    assert schema is not None  # nosec B101 # parts_of gives at least one
-    return schema
-
-
-def _with_ids_as_texts(part: pa.Table) -> pa.Table:
-    """Each batch of a file would carry the ids of all groups as its dictionary."""
-    place = part.column_names.index("group_id")
-    return part.set_column(place, "group_id", part.column("group_id").cast(pa.string()))
-
-
-def _by_bucket(part: pa.Table, n_buckets: int) -> list[pa.Table]:
-    codes, ids = category_codes(part, "group_id")
-    of_id = np.array([int(name[:_DIGITS], 16) * n_buckets >> 4 * _DIGITS for name in ids], np.int64)
-    bucket = of_id[codes]
-    order = np.argsort(bucket.astype(np.int16), kind="stable")
-    ordered = part.unify_dictionaries().combine_chunks().take(pa.array(order))
-    counts = np.bincount(bucket, minlength=n_buckets)
-    return [ordered.slice(int(end - n), int(n)) for end, n in zip(np.cumsum(counts), counts, strict=True)]
-
-
-def _read(path: Path, schema: pa.Schema) -> pa.Table:
-    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
-        return pa.Table.from_batches(list(reader), schema)
+    found = stored(checked(), GROUPED_JOBS, folder, GROUPED_JOBS.name)
+    whole = total(counted)
+    return found, Report("sort", "job", whole, whole).check()

@@ -9,15 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import (
-    Floats,
-    Ints,
-    dense_codes,
-    job_procs,
-    proc_seconds,
-    row_codes,
-    unknown,
-)
+from pipeline.arrays import Floats, Ints, dense_codes, job_procs, proc_seconds, row_codes, unknown
 from pipeline.axes import gpu_types
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error

@@ -11,7 +11,7 @@ step. The last step lasts for ever, and all processors are free in it.
 from typing import Any
 
 from pipeline.arrays import Ints
-from pipeline.kernels import inner_uncounted as kernel
+from pipeline.kernels import kernel
 from pipeline.schedule.machine import JOB, KEY, NEVER, PROCS, Replay, freed_by, start
 
 STEP_TIME, STEP_FREE = 0, 1

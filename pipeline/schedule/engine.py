@@ -12,8 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Ints
-from pipeline.kernels import inner_uncounted as kernel
-from pipeline.kernels import uncounted
+from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.limits.soft import SOFT_RULES, SoftRules, patience_s
 from pipeline.schedule.conservative import hold_longer, move_forward, reserve_submitted, start_planned
 from pipeline.schedule.machine import (
@@ -202,7 +201,7 @@ def refuse(rules: dict[str, Bools | bool]) -> None:
             raise ValueError(f"this workload cannot be replayed: {rule}")
 
 
-@uncounted
+@uncounted_kernel
 def run_draws(r: Replay, run_s: Ints, start_s: Ints) -> None:
     """Fills `start_s`, a row for each row of runtimes, each from the same beginning; it ends when all have started.
 

@@ -34,9 +34,9 @@ def scored(work: Workload, done: Schedule, score: Score) -> Bools:
     return chosen
 
 
-def bounded_slowdown(work: Workload, done: Schedule, bound_s: float = 10.0) -> Floats:
-    """(jobs,): response over runtime, runtimes under `bound_s` counted as that; at least 1."""
-    return np.maximum(1.0, (done.end_s - work.submit_s) / np.maximum(work.run_s, bound_s))
+def bounded_slowdown(work: Workload, done: Schedule) -> Floats:
+    """(jobs,): response over runtime, runtimes under 10 s counted as that; at least 1."""
+    return np.maximum(1.0, (done.end_s - work.submit_s) / np.maximum(work.run_s, 10.0))
 
 
 WIDE_SHARE = 0.1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.arrays import Ints
-from pipeline.kernels import inner_uncounted as kernel
+from pipeline.kernels import kernel
 
 NEVER = 2**62
 """A time in s after every event."""

@@ -147,10 +147,10 @@ def _of_jobs(queue: Queue) -> Floats:
     return found
 
 
-def cases_at(log: Log, instants_s: Floats, seed: int = 1) -> Cases:
+def cases_at(log: Log, instants_s: Floats) -> Cases:
     """At each instant the newest waiting job and one other, and the next job that is submitted, at its submit."""
     questions, found = Questions(log), list[Cases]()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     for at_s in instants_s.tolist():
         queue = queue_at(log, at_s)
         n = len(queue.waits)

@@ -55,7 +55,7 @@ LEAST_ANSWERS = 30
 _TURN = (5**0.5 - 1) / 2
 
 
-class Way(NamedTuple):
+class CaseForest(NamedTuple):
     """Past cases with a forest."""
 
     cases: Cases
@@ -63,7 +63,7 @@ class Way(NamedTuple):
     leaf: Ints
 
     @classmethod
-    def of(cls, cases: Cases, columns: slice, n_grown: int, known_s: float) -> "Way":
+    def of(cls, cases: Cases, columns: slice, n_grown: int, known_s: float) -> "CaseForest":
         """The forest is grown on what was known at an instant of the first cases; the later ones are sorted into it."""
         own = cases._replace(features=cases.features[:, columns])
         wait = logs(own.take(slice(n_grown)).left_s(known_s)[0])
@@ -97,37 +97,35 @@ def survivor_quantiles(values: Floats, is_known: Bools, weight: Floats, levels: 
     return np.append(values, values[-1])[places]
 
 
-class Record(NamedTuple):
+class Answers(NamedTuple):
     """What was said of cases, each from what was known at its instant, and what became of them."""
 
     cases: Cases
     said_s: Floats
     """(ways, cases, GRID): time left to wait."""
 
-    def known(self, at_s: float) -> "Record":
+    def known(self, at_s: float) -> "Answers":
         """The answers that calibrate at an instant."""
         chosen = np.flatnonzero((self.cases.at_s < at_s) & (self.cases.at_s >= at_s - CALIBRATION_S))
-        return Record(self.cases.take(chosen), self.said_s[:, chosen])
+        return Answers(self.cases.take(chosen), self.said_s[:, chosen])
 
 
-def record_of(cases: Cases, first: int = LEAST_CASES) -> Record:
+def record_of(cases: Cases, first: int = LEAST_CASES) -> Answers:
     """What is said of the cases from the first one on; forests are grown anew for each REFIT_CASES."""
     found = []
     for start in range(first, len(cases.at_s), REFIT_CASES):
         known, asked = slice(max(start - MOST_CASES, 0), start + REFIT_CASES), slice(start, start + REFIT_CASES)
-        ways = [Way.of(cases.take(known), one, start - known.start, float(cases.at_s[start])) for one in WAYS.values()]
+        ways = [
+            CaseForest.of(cases.take(known), one, start - known.start, float(cases.at_s[start]))
+            for one in WAYS.values()
+        ]
         found.append([way.said_s(cases.take(asked), one) for way, one in zip(ways, WAYS.values(), strict=True)])
     blank = np.empty((len(WAYS), 0, len(GRID)))
     said_s = np.concatenate([blank, *(np.array(one) for one in found)], axis=1)
-    return Record(cases.take(slice(first, None)), said_s)
+    return Answers(cases.take(slice(first, None)), said_s)
 
 
-def has_record(record: Record, at_s: float) -> bool:
-    """Whether enough answers are known at an instant."""
-    return len(record.known(at_s).cases.at_s) >= LEAST_ANSWERS
-
-
-def figures(record: Record, at_s: float) -> dict[str, float]:
+def figures(record: Answers, at_s: float) -> dict[str, float]:
     """How the answers with the simulation have held, as far as it is known at an instant: their number, the shares of
     starts by the 80 and 95% quantiles before calibration, and the median error, s; empty without a record."""
     known = record.known(at_s)
@@ -140,7 +138,7 @@ def figures(record: Record, at_s: float) -> dict[str, float]:
     return {"n_scored": len(wait_s), "held_q80": held[2], "held_q95": held[3], "median_error_s": error_s}
 
 
-def answers(record: Record, asked: Cases, said_s: Callable[[int, Ints], Floats], at_s: float) -> tuple[Floats, Ints]:
+def answers(record: Answers, asked: Cases, said_s: Callable[[int, Ints], Floats], at_s: float) -> tuple[Floats, Ints]:
     """(questions, LEVELS) calibrated times left to wait, and the place among WAYS of the one that answers.
 
     `said_s` gives what a way says of some questions, (questions, GRID). Of the record only what was known at the
@@ -176,7 +174,7 @@ def _waited(cases: Cases) -> Ints:
     return np.searchsorted(logs(np.array([1.0, LONG_S])), cases.features[:, FEATURES.index("waited")], side="right")
 
 
-def _best_way(known: Record, queue: Floats, at_s: float) -> Ints:
+def _best_way(known: Answers, queue: Floats, at_s: float) -> Ints:
     """Per question the way with the least loss in its queue."""
     wait_s, is_known = known.cases.left_s(at_s)
     loss_s = np.array([pinball_s(said_s[is_known], wait_s[is_known], GRID) for said_s in known.said_s])
@@ -232,7 +230,7 @@ class QueueRecord(NamedTuple):
     queues: Sequence[str]
     """The names of the queues of the cases."""
     cases: Cases
-    record: Record
+    record: Answers
     outcomes: Outcomes
 
 
@@ -247,13 +245,9 @@ def record_of_log(log: Log) -> QueueRecord:
     past, cases = log.past, cases_at(log, _instants(log))
     known = np.flatnonzero(past.has_run)[-OUTCOME_JOBS:]
     outcomes = outcomes_of(log.quantiles_s[known], past.runtime_s[known], past.requested_s[known], past.end_s[known])
-    return QueueRecord(newest_past_s(past), queue_names(past), cases, record_of(cases), outcomes)
-
-
-def newest_past_s(past: History) -> float:
-    """The newest known instant of a history."""
     instants = np.concatenate([past.submit_s, past.start_s, past.end_s])
-    return float(instants[np.isfinite(instants)].max(initial=-np.inf))
+    newest_s = float(instants[np.isfinite(instants)].max(initial=-np.inf))
+    return QueueRecord(newest_s, queue_names(past), cases, record_of(cases), outcomes)
 
 
 def queue_names(past: History) -> list[str]:
@@ -322,7 +316,7 @@ def record_in(table: pa.Table) -> QueueRecord | None:
         return None
     cases, outcomes = tuple_of(Cases, "cases", arrays), tuple_of(Outcomes, "outcomes", arrays)
     said_s, as_of_s = arrays["said_s"], float(arrays["as_of_s"][0])
-    record = Record(cases.take(slice(len(cases.at_s) - said_s.shape[1], None)), said_s)
+    record = Answers(cases.take(slice(len(cases.at_s) - said_s.shape[1], None)), said_s)
     return QueueRecord(as_of_s, arrays["queues"].tolist(), cases, record, outcomes)
 
 
@@ -357,13 +351,13 @@ def starts(queue: Queue, chosen: Ints, found: QueueRecord | None) -> tuple[Float
     """(jobs, LEVELS) times left to wait of these places among the waiting jobs, s, and what answered each."""
     if not len(chosen):
         return np.empty((0, len(LEVELS))), []
-    if found is None or not has_record(found.record, queue.at_s):
+    if found is None or len(found.record.known(queue.at_s).cases.at_s) < LEAST_ANSWERS:
         draws_s = simulated(queue, N_DRAWS, orders=1).draws_s[0][:, chosen]
         return np.quantile(draws_s, LEVELS, axis=0).T, [ALONE] * len(chosen)
     asked, names, columns = Questions(queue.log).asked(queue, chosen), list(WAYS), list(WAYS.values())
 
     def said(nth: int, rows: Ints) -> Floats:
-        way = Way.of(found.cases, columns[nth], len(found.cases.at_s), found.as_of_s)
+        way = CaseForest.of(found.cases, columns[nth], len(found.cases.at_s), found.as_of_s)
         return way.said_s(asked.take(rows), columns[nth])
 
     answer_s, way = answers(found.record, asked, said, queue.at_s)

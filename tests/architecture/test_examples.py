@@ -27,7 +27,6 @@ DOCUMENTED = {
     "pipeline.estimate.estimates": ("make_estimates", "make_memory", "recommended_kib"),
     "pipeline.estimate.score": ("scores",),
     "pipeline.evaluate": ("backtest", "check_no_look_ahead", "evaluate_scaling"),
-    "pipeline.evaluate.methods": ("look_up",),
     "pipeline.evaluate.request_advice": ("memory_figures",),
     "pipeline.inputs": ("learn", "load", "predict", "save", "suggest"),
     "pipeline.publish": ("load_manifest",),

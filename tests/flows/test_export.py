@@ -13,7 +13,6 @@ import pytest
 
 from flows.services.run.running import run_and_publish
 from pipeline.estimate.history import history
-from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.lua import lua
 from pipeline.publish import load_manifest
@@ -21,6 +20,7 @@ from pipeline.storage import read_table
 from pipeline.tables import ESTIMATES, JOBS
 from tests.flows.fake_programs import Scontrol
 from tests.flows.support import SAMPLES, Outcome
+from tests.table_lookup import look_up, published_rows
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
 from tests.unit.export.slurm_plugin import found_in, job_at
 

@@ -10,11 +10,12 @@ import pytest
 from pipeline.estimate.estimates import make_estimates, table_rows
 from pipeline.estimate.history import History, history
 from pipeline.estimate.stage import learn_state
-from pipeline.evaluate.methods import look_up, published_rows, table
+from pipeline.evaluate.methods import table
 from pipeline.ingest import ingest
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import ESTIMATES
+from tests.table_lookup import look_up, published_rows
 from tests.unit.estimate.states import busy_log
 from tests.unit.estimate.table_log import DAY_S, made_log, midnight_s, state_at
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.curated_removals import figures
 from pipeline.clean import clean
-from pipeline.clean.bursts import BURST_RULES, PROBE_RULES, BurstRules
+from pipeline.clean.flurries import BURST_RULES
 from pipeline.ingest import ingest
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
@@ -32,10 +32,10 @@ def read(name: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])
-@pytest.mark.parametrize("name", sorted(asdict(PROBE_RULES)))
+@pytest.mark.parametrize("name", sorted(name for name in asdict(BURST_RULES) if name.startswith("probe_")))
 def test_nasas_probes_are_found_with_any_threshold_halved_or_raised(name: str, factor: float) -> None:
-    limit = getattr(PROBE_RULES, name)
-    rules = BurstRules(probe=replace(PROBE_RULES, **{name: type(limit)(limit * factor)}))
+    limit = getattr(BURST_RULES, name)
+    rules = replace(BURST_RULES, **{name: type(limit)(limit * factor)})
     raw, curated = read("NASA-iPSC-1993-3"), read("NASA-iPSC-1993-3.1-cln")
     left = np.isin(raw.column("job_id").to_pylist(), curated.column("job_id").to_pylist())
     flagged, bursts, *_ = clean(raw, CleanSettings(), rules=rules)

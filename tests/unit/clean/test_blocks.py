@@ -6,9 +6,9 @@ import pyarrow.compute as pc
 import pytest
 
 from pipeline.clean import clean, stage
-from pipeline.clean.flurries import FLURRY_RULES, submit_rates
+from pipeline.clean.flurries import BURST_RULES, submit_rates
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.stage import Cleaned, blocks_of
+from pipeline.clean.stage import CleanedBlocks, blocks_of
 from pipeline.report import Report, Tally, joined_report
 from pipeline.settings import CleanSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -86,10 +86,10 @@ def test_every_job_is_kept_or_set_aside_once_and_blocks_do_not_touch_each_other(
 def test_a_block_is_cleaned_with_the_rates_of_the_log_and_else_alone() -> None:
     jobs = log_of(5000)
     flags = clean(jobs, SETTINGS)[0].column("flag").cast(pa.string())
-    rates = submit_rates(lambda: [JobArrays(jobs, SiteSettings())], FLURRY_RULES.min_jobs)
+    rates = submit_rates(lambda: [JobArrays(jobs, SiteSettings())], BURST_RULES.min_jobs)
     for first, after in list(blocks_of(jobs, 1000))[1:-1]:
         arrays = JobArrays(jobs.slice(first, after - first), SiteSettings(), False, False, rates)
-        alone = Cleaned(SETTINGS, SiteSettings()).block(arrays).column("flag").cast(pa.string())
+        alone = CleanedBlocks(SETTINGS, SiteSettings()).block(arrays).column("flag").cast(pa.string())
         assert alone.to_pylist() == flags.slice(first, after - first).to_pylist()
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.clean import clean
-from pipeline.clean.flurries import FLURRY_RULES
+from pipeline.clean.flurries import BURST_RULES
 from pipeline.publish.checks import out_of_range
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, SiteRule, SiteSettings
@@ -37,7 +37,7 @@ def test_bursts_above_the_stated_bound_are_found_and_bystanders_are_not(span_s: 
         rng = np.random.default_rng(seed)
         quiet = background(rng)
         *_, report = clean(jobs_table(quiet)[0], CleanSettings())
-        limits = FLURRY_RULES
+        limits = BURST_RULES
         smallest = float(report.facts["smallest_burst_jobs"])
         rest_per_week = max(smallest / limits.suspect_weeks, float(len(quiet["user"])) / 26)
         bound = max(limits.min_jobs, rest_per_week * (span_s / WEEK_S + limits.suspect_weeks))

@@ -12,7 +12,7 @@ import pytest
 from pipeline.kernels import called_kernel, entry_kernel, interpreted, kernel, place_in, sort_in_place
 
 ROOT = Path(__file__).parents[3]
-DECORATORS = {"kernel", "called_kernel", "entry_kernel", "uncounted_kernel", "cached", "uncounted", "inner_uncounted"}
+DECORATORS = {"kernel", "called_kernel", "entry_kernel", "uncounted_kernel"}
 GENERATED = {
     "sort", "argsort", "sorted", "median", "nanmedian", "quantile", "nanquantile", "percentile", "nanpercentile",
     "partition", "argpartition", "searchsorted", "unique", "digitize", "interp",
@@ -93,17 +93,10 @@ def test_no_kernel_calls_a_sort_of_numba() -> None:
             called = {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
             found += [f"{path.name}: {function.name} calls {name}" for name in sorted(called & GENERATED)]
     assert not found
-    assert n_kernels > 150
+    assert n_kernels > 120
 
 
 SORTS = {
-    "clean": """
-from pipeline.clean.runtimes import _describe
-group, runtime_s = np.zeros(9, np.int32), np.array([9.0, 2, 7, 4, 5, 6, 3, 8, 1])
-n, shape = _describe(group, runtime_s, np.ones(9, np.bool_), np.array([9]), np.array([9]))
-assert n.tolist() == [9] and np.allclose(np.exp(shape[0]), 5.0), shape
-assert np.isclose(shape[1, 0], np.median(np.abs(np.log(runtime_s) - np.log(5.0)))), shape
-""",
     "estimate": """
 from pipeline.estimate.answer import _weighted_median, sort_numbers
 values = np.array([3.0, 1.0, 2.0])
@@ -118,7 +111,7 @@ test()
 }
 
 
-@pytest.mark.parametrize("order", [("clean", "baselines", "estimate"), ("baselines", "estimate", "clean")])
+@pytest.mark.parametrize("order", [("baselines", "estimate"), ("estimate", "baselines")])
 def test_processes_that_compile_into_one_cache_agree(tmp_path: Path, order: tuple[str, ...]) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     whole = "\n".join(SORTS[name] for name in order)

@@ -86,5 +86,5 @@ def test_a_removed_setting_is_one_sentence_with_where_it_went(key: str, went: st
 
 
 def test_a_key_of_a_removed_section_names_the_section() -> None:
-    with pytest.raises(ConfigError, match=r"found clean\.flurry, .*FlurryRules in pipeline/clean/flurries\.py"):
+    with pytest.raises(ConfigError, match=r"found clean\.flurry, .*BurstRules in pipeline/clean/flurries\.py"):
         parse_settings({"clean": {"flurry": {"remove_weeks": 2}}}, "site.toml")

@@ -8,9 +8,10 @@ import pytest
 
 from pipeline.estimate.estimates import KEPT_DAYS, NAMES, estimates_table, table_rows
 from pipeline.estimate.history import History, history
-from pipeline.evaluate.methods import look_up, table
+from pipeline.evaluate.methods import table
 from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
+from tests.table_lookup import look_up
 from tests.unit.estimate.table_log import DAY_S, made_log, state_at
 
 NOON_S = DAY_S // 2

@@ -9,12 +9,12 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.estimate.estimates import estimates_table, table_rows
 from pipeline.estimate.history import History
-from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
 from pipeline.export.lookup_reader import MEMORY_KIND, Lookup, hash_of, row_of
 from pipeline.export.scheduler_files import known_applications, known_gpu_types
 from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
+from tests.table_lookup import look_up, published_rows
 from tests.unit.estimate.table_log import made_log, state_at
 from tests.unit.export.slurm_plugin import found_in, job_at, memory_of, of_user, table_of
 

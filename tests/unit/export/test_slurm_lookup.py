@@ -8,12 +8,12 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.estimate.estimates import estimates_table, table_rows
-from pipeline.evaluate.methods import look_up, published_rows
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import lua
 from pipeline.export.scheduler_files import PublishedTables, plugin, slurm_files
 from pipeline.settings import ExportSettings, Whose
 from tests.rows import jobs_of
+from tests.table_lookup import look_up, published_rows
 from tests.unit.estimate.table_log import made_log, state_at
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
 from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, needs_lua, of_user, one, table_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.kernels import cached as kernel
+from pipeline.kernels import entry_kernel as kernel
 
 ROOT = Path(__file__).parents[3]
 INNER = "{decorator}@kernel\ndef step(n: int) -> int:\n    return n + {by}\n"
@@ -28,8 +28,8 @@ def ran(folder: Path) -> str:
 @pytest.mark.parametrize(
     "decorator",
     [
-        "from pipeline.kernels import cached as kernel\n",
         "from pipeline.kernels import entry_kernel as kernel\n",
+        "from pipeline.kernels import uncounted_kernel as kernel\n",
     ],
 )
 def test_editing_a_called_file_renews_the_kernel_that_calls_it(tmp_path: Path, decorator: str) -> None:
@@ -42,7 +42,7 @@ def test_editing_a_called_file_renews_the_kernel_that_calls_it(tmp_path: Path, d
 
 
 def test_editing_what_a_kernel_does_not_read_keeps_it(tmp_path: Path) -> None:
-    decorator = "from pipeline.kernels import cached as kernel\n"
+    decorator = "from pipeline.kernels import entry_kernel as kernel\n"
     (tmp_path / "inner.py").write_text(INNER.format(decorator=decorator, by=1))
     (tmp_path / "entry.py").write_text(ENTRY.format(decorator=decorator))
     beside = tmp_path / "beside.py"
@@ -53,7 +53,7 @@ def test_editing_what_a_kernel_does_not_read_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_constant_from_a_file_without_kernels_renews_the_kernel(tmp_path: Path) -> None:
-    imports = "from pipeline.kernels import cached as kernel\nfrom sizes import N\n"
+    imports = "from pipeline.kernels import entry_kernel as kernel\nfrom sizes import N\n"
     (tmp_path / "entry.py").write_text(imports + "@kernel\ndef go(n: int) -> int:\n    return n + N\n")
     sizes = tmp_path / "sizes.py"
     sizes.write_text("N = 1\n")

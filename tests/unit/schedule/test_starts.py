@@ -12,8 +12,8 @@ from pipeline.schedule.start_cases import FEATURES, Cases, cases_at
 from pipeline.schedule.starts import (
     GRID,
     LEVELS,
+    Answers,
     QueueRecord,
-    Record,
     answers,
     at_levels,
     pinball_s,
@@ -41,7 +41,7 @@ def found() -> QueueRecord:
     return QueueRecord(float(LOG.past.submit_s[-1]), queue_names(LOG.past), cases, record_of(cases), outcomes)
 
 
-def as_of_answers(record: Record) -> np.ndarray:
+def as_of_answers(record: Answers) -> np.ndarray:
     """(cases, LEVELS): each answered with the record that was known at its instant."""
     rows = []
     for row in range(len(record.cases.at_s)):
@@ -80,7 +80,7 @@ def test_an_answer_knows_nothing_after_its_instant(found: QueueRecord) -> None:
     columns = {name: getattr(record.cases, name) for name in ("start_s", "leave_s")}
     changed = record.cases._replace(**{name: np.where(late, at_s + 9e6, one) for name, one in columns.items()})
     asked = record.cases.take(slice(row, row + 1))
-    told = [answers(Record(cases, record.said_s), asked, lambda nth, _: record.said_s[nth, row : row + 1], at_s)[0]
+    told = [answers(Answers(cases, record.said_s), asked, lambda nth, _: record.said_s[nth, row : row + 1], at_s)[0]
             for cases in (record.cases, changed)]  # fmt: skip
     np.testing.assert_array_equal(*told)
 
