@@ -11,7 +11,7 @@ LSF tells memory and processor time of a job, which are shared out over its proc
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.ingest.raw_table import REASONS, WAIT, Column, chunk_of, notes, tables_of_lines
 from pipeline.ingest.reader import Chunk, Reader, Remarks
@@ -48,7 +48,7 @@ COLUMNS = (
 _HEAD = (
     "version eventTime jobId userId options numProcessors submitTime beginTime termTime startTime userName queue "
     "resReq dependCond preExecCmd fromHost cwd inFile outFile errFile jobFile"
-).split()
+)
 """Then come the number of hosts asked for and their names, and the same of those it ran on, one for each slot, or as in
 16*host01."""
 
@@ -59,11 +59,11 @@ _BODY = (
     "commandSpool rsvId sla exceptMask additionalInfo exitInfo warningAction warningTimePeriod chargedSAAP "
     "licenseProject app postExecCmd runtimeEstimation jobGroupName requeueEvalues options2 resizeNotifyCmd "
     "lastResizeTime rsvId2 jobDescription"
-).split()
+)
 _TAIL = (
     "runLimit options3 avgMem effectiveResReq srcCluster srcJobId dstCluster dstJobId forwardTime flow_id "
     "acJobWaitTime totalProvisionTime outdir runTime"
-).split()
+)
 """From version 9.1 on, after the pairs of submitExt and the hosts of hostRusage."""
 
 _LIMITS = re.compile(r"-?\d+ -?\d+ -?\d+ (?!-?\d+ )")
@@ -96,7 +96,7 @@ def _record(line: bytes) -> Mapping[str, str | None] | str:
         raise ValueError
     at = 1
 
-    def taken(names: list[str]) -> dict[str, str]:
+    def taken(names: Sequence[str]) -> dict[str, str]:
         nonlocal at
         at += len(names)
         return dict(zip(names, cells[at - len(names) : at], strict=True))
@@ -104,18 +104,18 @@ def _record(line: bytes) -> Mapping[str, str | None] | str:
     def listed(n_each: int = 1) -> list[str]:
         return [*taken([str(place) for place in range(n_each * int(taken(["n"])["n"]))]).values()]
 
-    found = taken(_HEAD)
+    found = taken(_HEAD.split())
     listed()
     slots = Counter[str]()
     for slot in listed():
         n, _, host = slot.rpartition("*")
         slots[host] += int(n or 1)
-    found |= taken(_BODY)
+    found |= taken(_BODY.split())
     if float(found["version"]) >= 9.1:
         listed(2)
         n_hosts, begin = int(cells[at]), at + 1
         at = begin + n_hosts * next((n for n in (6, 5) if _LIMITS.match(" ".join(cells[begin + n * n_hosts :]))), 6)
-        found |= taken(_TAIL)
+        found |= taken(_TAIL.split())
     return _completed(found, slots)
 
 

@@ -32,6 +32,7 @@ from pipeline.ingest.formats.swf.fields import (
     Fields,
     Header,
     field_numbers,
+    floored,
     short_names,
 )
 from pipeline.ingest.formats.swf.scan import (
@@ -46,6 +47,7 @@ from pipeline.ingest.formats.swf.scan import (
     scan,
 )
 from pipeline.ingest.jobs import requested_memory
+from pipeline.ingest.lines import line_bounds
 from pipeline.ingest.reader import (
     NO_LINE_END,
     PART,
@@ -72,25 +74,22 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     header, remarks = Header(), Remarks(files=1)
     n_kept = max([N_FIELDS, *numbers.values()])
     exact = {numbers[name] for name in REALS if name in numbers}
-    last_submit, width, n_shown, has_18_fields = None, 0, 0, False
-    last_id = 0
+    last_submit, width, n_shown, last_id = None, 0, 0, 0
     for block in line_blocks(source):
         scanned = scan(block.data, width, exact, n_kept)
-        if settings.last_line == "set_aside":
-            scanned = _without_open_line(scanned, block.data, remarks, has_18_fields=has_18_fields)
-        ids = scanned.whole[numbers.get("job_id", 1) - 1]
-        last_id, scanned = (
-            int(ids[-1]) if len(ids) else last_id,
-            _without(scanned, ran_together(ids, last_id), block.data, JOINED_IDS),
-        )
+        if settings.last_line == "set_aside" and len(scanned.line) and _may_be_cut(block.data, width):
+            remarks["no_line_end"] += 1
+            scanned = _without(scanned, np.ones(1, np.bool_), block.data, OPEN_LINE)
         width = scanned.width
-        has_18_fields = width == N_FIELDS
+        ids = floored(scanned.columns[numbers.get("job_id", 1) - 1])
+        scanned = _without(scanned, ran_together(ids, last_id), block.data, JOINED_IDS)
+        last_id = int(ids[-1]) if len(ids) else last_id
         has_nul = [b"\0" in block.data[start:end] for _, start, end, _ in scanned.bad.tolist()]
         scanned.bad[has_nul, 3] = NUL_BYTES
         unreadable = unreadable_rows(source, block, scanned.bad, REASONS)
         n_before = int(np.searchsorted(scanned.bad[:, 0], scanned.line[0])) if len(scanned.line) else len(unreadable)
         jobs = _typed(scanned, block, header, numbers, source, site, remarks)
-        last_submit = _remark(jobs, scanned, last_submit, remarks)
+        last_submit = _remark(jobs, scanned.width, last_submit, remarks)
         status, is_null = integers(jobs["exit_code"])
         n_shown = count_statuses(status, is_null, scanned.line + block.line, source.label, remarks, n_shown)
         lines = {"comment": len(scanned.comments), "blank": scanned.n_blank}
@@ -102,43 +101,28 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         remarks = Remarks()
 
 
-def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks, *, has_18_fields: bool) -> Scanned:
-    """The block without a last job whose line has no end, unless its 18 fields are surely whole.
+def _may_be_cut(data: bytes, width: int) -> bool:
+    """Whether a block is a last line without an end, which stands in a block of its own, that may have been cut.
 
-    They are, in a file whose lines before it have 18 fields, where a blank follows the last of them, or where that is
-    -1: null is no value that the whole line lacks.
+    It is surely whole, in a file whose lines before it have 18 fields, where it has as many, and a blank follows the
+    last of them, or that is -1: null is no value that the whole line lacks.
     """
-    if data.endswith(b"\n") or not len(scanned.line):
-        return scanned
-    start = data.rfind(b"\n") + 1
-    fields = data[start:].split()
-    is_last_whole = has_18_fields and (data[-1:].isspace() or fields[-1] == b"-1")
-    if data.count(b"\n") != scanned.line[-1] or (is_last_whole and len(fields) == N_FIELDS):
-        return scanned
-    remarks["no_line_end"] += 1
-    return _without(scanned, np.arange(len(scanned.line)) == len(scanned.line) - 1, data, OPEN_LINE)
+    fields = data.split()
+    is_whole = width == len(fields) == N_FIELDS and (data[-1:].isspace() or fields[-1] == b"-1")
+    return not data.endswith(b"\n") and not is_whole
 
 
 def _without(scanned: Scanned, is_bad: Bools, data: bytes, reason: int) -> Scanned:
     """The block without some of its jobs, whose lines are unreadable for this reason."""
     if not is_bad.any():
         return scanned
-    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
+    starts, ends = line_bounds(data)
     lines = scanned.line[is_bad]
-    starts = np.where(lines > 0, ends[lines - 1] + 1, 0)
-    bad = np.column_stack([lines, starts, ends[lines], np.full(len(lines), reason)])
-    n_fields = np.array([len(data[start:end].split()) for _, start, end, _ in bad.tolist()])
-    bad = np.concatenate([scanned.bad, bad])
+    bad = np.concatenate([scanned.bad, np.stack([lines, starts[lines], ends[lines], np.full(len(lines), reason)], 1)])
     return replace(
-        scanned,
-        whole=[values[~is_bad] for values in scanned.whole],
-        real=[values[~is_bad] if len(values) else values for values in scanned.real],
-        line=scanned.line[~is_bad],
+        scanned, columns=[values[~is_bad] for values in scanned.columns], line=scanned.line[~is_bad],
         bad=bad[np.argsort(bad[:, 0], kind="stable")],
-        comments=scanned.comments - np.outer(np.searchsorted(lines, scanned.comments[:, 1]), (1, 0, 0, 0)),
-        n_long=scanned.n_long - int((n_fields > N_FIELDS).sum()),
-        n_short=scanned.n_short - int((n_fields < N_FIELDS).sum()),
-    )
+    )  # fmt: skip
 
 
 _NEAR, _LEAST = 20, 1_000
@@ -180,9 +164,9 @@ def _typed(
             remarks["jobs_with_bad_start_time"] += (stop - start) * (header.bad_start is not None)
         start = stop
 
-    for row, line, begin, end in scanned.comments.tolist():
+    for line, begin, end in scanned.comments.tolist():
         if header.changes(block.data[begin:end]):
-            run(row)
+            run(int(np.searchsorted(scanned.line, line)))
         header.read(block.line + line, block.data[begin:end])
     run(len(scanned.line))
     return pa.concat_tables(parts) if parts else jobs_table(0)
@@ -212,11 +196,11 @@ def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, fi
     )
 
 
-def _remark(jobs: pa.Table, scanned: Scanned, last_submit: int | None, remarks: Remarks) -> int | None:
+def _remark(jobs: pa.Table, width: int, last_submit: int | None, remarks: Remarks) -> int | None:
     """Tally what a chunk shows of the dialect; returns the last submit, for the next chunk to go on from."""
     remarks["jobs"] += jobs.num_rows
-    remarks["long_lines"] += scanned.n_long
-    remarks["short_lines"] += scanned.n_short
+    remarks["long_lines"] += jobs.num_rows * (width > N_FIELDS)
+    remarks["short_lines"] += jobs.num_rows * (width < N_FIELDS)
     remarks["starts"] += jobs.num_rows - jobs["start_s"].null_count
     submit, is_unknown = integers(jobs["submit_s"])
     known = submit[~is_unknown]

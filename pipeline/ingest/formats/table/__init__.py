@@ -178,10 +178,8 @@ def plain(array: pa.Array) -> pa.Array:
         words = plain(array.dictionary)
         _check_unpacked(words, array.indices)
         return words.take(array.indices)
-    if pa.types.is_date(kind):
-        return array.cast(pa.timestamp("s"))
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        return array
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return array.cast(pa.timestamp("s")) if pa.types.is_date(kind) else array
     if pa.types.is_interval(kind):
         took_s = [None if one is None else 86_400 * (30 * one[0] + one[1]) + one[2] / 1e9 for one in array.to_pylist()]
         return plain(pa.array(took_s, pa.float64()))

@@ -126,7 +126,7 @@ def _with_lines(
 
 
 def json_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
-    """The objects of lines of JSON, a block of the source at a time; one without a line end is whole where it closes."""
+    """The objects of lines of JSON; one without a line end is whole where it closes."""
 
     def split(text: bytes) -> dict[str, str | None] | str:
         value = _object(text)
