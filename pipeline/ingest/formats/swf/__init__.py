@@ -107,9 +107,10 @@ def _may_be_cut(data: bytes, width: int) -> bool:
     It is surely whole, in a file whose lines before it have 18 fields, where it has as many, and a blank follows the
     last of them, or that is -1: null is no value that the whole line lacks.
     """
+    if data.endswith(b"\n"):
+        return False
     fields = data.split()
-    is_whole = width == len(fields) == N_FIELDS and (data[-1:].isspace() or fields[-1] == b"-1")
-    return not data.endswith(b"\n") and not is_whole
+    return not (width == len(fields) == N_FIELDS and (data[-1:].isspace() or fields[-1] == b"-1"))
 
 
 def _without(scanned: Scanned, is_bad: Bools, data: bytes, reason: int) -> Scanned:
