@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import LATEST_S, Floats, Ints, arrow, floats_of, integers, nulls, one_piece, texts
+from pipeline.arrays import LATEST_S, Bools, Floats, Ints, arrow, floats_of, integers, nulls, one_piece, texts
 from pipeline.errors import printable
 from pipeline.ingest import values
 from pipeline.ingest.jobs import Per, first_known, per_processor, positive, requested_memory
 from pipeline.ingest.reader import (
     Chunk,
+    Reader,
     Remarks,
     by_word,
     categories,
@@ -35,7 +36,7 @@ from pipeline.ingest.reader import (
 from pipeline.ingest.slurm_texts import exit_code, gpus_of, resource
 from pipeline.ingest.sources import Source, line_blocks
 from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Memory, Typed, truths
-from pipeline.settings import SiteSettings
+from pipeline.settings import IngestSettings, SiteSettings
 
 INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
 DURATIONS = ("runtime_s", "requested_s", "suspended_s", "wait_s", "cpu_s")
@@ -133,35 +134,58 @@ def chunk_of(
     return Chunk(jobs, unreadable_table(unreadable), raw.lines, raw.n_lines, raw.n_bytes, remarks)
 
 
+Split = Callable[[bytes], Mapping[str, str | None] | str]
+"""A line's texts by column, or the name under which a line that is no record is counted; ValueError or LookupError
+where it cannot be read."""
+
+
+def reader_of_lines(name: str, expects: str, columns: Sequence[Column], split: Split, begins: str) -> Reader:
+    """The Reader of a format with a job in each line. begins: a pattern that matches where a record begins."""
+    record = re.compile(begins.encode(), re.MULTILINE)
+    names = [column.name for column in columns]
+
+    def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
+        by_target = {column.target: replace(column, zone=site.timezone) for column in columns}
+        is_last_whole = settings.last_line == "take"
+        for raw in tables_of_lines(source, names, split, "not_a_record", is_last_whole=is_last_whole):
+            yield chunk_of(raw, by_target, source, site, Remarks())
+
+    def looks_right(head: bytes) -> bool:
+        return record.search(head) is not None
+
+    return Reader(
+        name, expects, REASONS, ("submit_s", "start_s"), looks_right, read, lambda said, _settings: notes(said)
+    )
+
+
 def tables_of_lines(
-    source: Source, names: Sequence[str], split: Callable[[bytes], Mapping[str, str | None] | str], reason: str, *,
-    takes_last: bool,
-) -> Iterator[RawTable]:  # fmt: skip
+    source: Source, names: Sequence[str], split: Split, reason: str, *, is_last_whole: bool
+) -> Iterator[RawTable]:
     """The lines of a text, each split into columns of these names, a block of the source at a time.
 
-    split: a record's texts by column, or the name under which a line that is no record is counted; ValueError or
-    LookupError where it cannot be read, for this reason. takes_last: whether a last line without a line end is read.
+    reason: of a line that cannot be read. is_last_whole: whether a last line without a line end is read.
     """
     for block in line_blocks(source):
         found, at, unreadable, others = list[Mapping[str, str | None]](), list[tuple[int, int]](), [], Counter[str]()
+        lines = block.data.split(b"\n")
+        n_whole = block.n_lines if is_last_whole else len(lines) - 1
         offset = block.offset
-        for line, text in enumerate(block.data.split(b"\n")[: block.n_lines], block.line):
-            is_open = not takes_last and offset + len(text) == block.offset + len(block.data)
+        for place, text in enumerate(lines[: block.n_lines]):
             try:
-                said = "blank" if not text.strip() else "no_line_end" if is_open else split(text)
+                said = "blank" if not text.strip() else split(text) if place < n_whole else "no_line_end"
             except (ValueError, LookupError):
                 said = reason
             if said in REASONS:
-                unreadable.append(unreadable_row(source, line, offset, str(said), text))
+                unreadable.append(unreadable_row(source, block.line + place, offset, str(said), text))
             elif isinstance(said, str):
                 others[said] += 1
             else:
                 found.append(said)
-                at.append((line, offset))
+                at.append((block.line + place, offset))
             offset += len(text) + 1
         rows = pa.table({name: texts([one.get(name) or None for one in found]) for name in names})
-        lines, offsets = np.array(at, np.int64).reshape(-1, 2).T
-        yield RawTable(rows, lines, offsets, block.n_lines, len(block.data) + block.n_dropped, unreadable, dict(others))
+        line, start = np.array(at, np.int64).reshape(-1, 2).T
+        yield RawTable(rows, line, start, block.n_lines, len(block.data) + block.n_dropped, unreadable, dict(others))
 
 
 _LOCAL, _SIZES, _MISSING, _PARTS = "local times", "sizes ", "missing ", "parts "
@@ -394,17 +418,15 @@ def instants(
         if array.type.tz is None:
             at_s, n_local = values.utc_of_local(at_s, zone)[0], len(array) - array.null_count
         return Timed(at_s, missing, np.zeros(len(array), np.bool_), n_local)
-    read = numbers(array)
-    found = np.floor(np.where(read.missing, 0.0, read.values) * factor + 1e-6)
-    unknown = read.missing | (found < 0) | ((found == 0) & ~np.bool_(zero_is_known))
-    too_late = ~unknown & (found > LATEST_S)
 
     def of_texts(words: pa.Array) -> Timed:
         plain_times = pc.replace_substring_regex(words, _FRACTION, r"\1")
         typed = values.instants(pc.replace_substring_regex(plain_times, DOTTED, r"\1/\2/\3"), zone, day_first=day_first)
         return Timed(typed.values.astype(np.float64), typed.missing, typed.invalid, typed.n_local)
 
-    return _with_texts(Timed(found, unknown | too_late, read.invalid | too_late), array, of_texts)
+    least = 0.0 if zero_is_known else 1.0
+    read = _scaled(array, factor, LATEST_S, lambda found: np.floor(found + 1e-6) >= least)
+    return _with_texts(Timed(np.floor(read.values + 1e-6), read.missing, read.invalid), array, of_texts)
 
 
 def durations(array: pa.Array, factor: float) -> Typed:
@@ -413,11 +435,7 @@ def durations(array: pa.Array, factor: float) -> Typed:
         per_s, missing = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[array.type.unit], nulls(array)
         took_s = integers(array.cast(pa.int64()))[0] / per_s
         return Typed(np.where(missing, np.nan, took_s), missing, np.zeros(len(array), np.bool_))
-    read = numbers(array)
-    unknown = read.missing | (read.values == -1)
-    took_s = np.where(unknown, np.nan, read.values) * factor
-    too_long = np.abs(np.nan_to_num(took_s)) > _MOST
-    found = Typed(np.where(too_long, np.nan, took_s), unknown | too_long, read.invalid | too_long)
+    found = _scaled(array, factor, _MOST, lambda took_s: took_s != -factor)
     return _with_texts(
         found, array, lambda words: values.durations(pc.replace_substring_regex(words, _PANDAS_DAYS, r"\1-"))
     )  # fmt: skip
@@ -425,11 +443,16 @@ def durations(array: pa.Array, factor: float) -> Typed:
 
 def counts(array: pa.Array, factor: float) -> Typed:
     """Counts, with the part of a processor or GPU that a job shares; negative ones are unknown."""
+    return _scaled(array, factor, _MOST, lambda found: found >= 0)
+
+
+def _scaled(array: pa.Array, factor: float, most: float, is_known: Callable[[Floats], Bools]) -> Typed:
+    """Numbers times a factor; what is more is invalid."""
     read = numbers(array)
-    unknown = read.missing | (read.values < 0)
-    found = np.where(unknown, 0.0, read.values) * factor
-    too_many = found > _MOST
-    return Typed(found, unknown | too_many, read.invalid | too_many)
+    found = np.where(read.missing, 0.0, read.values) * factor
+    unknown = read.missing | ~is_known(found)
+    too_much = ~unknown & (np.abs(found) > most)
+    return Typed(found, unknown | too_much, read.invalid | too_much)
 
 
 def exit_codes(array: pa.Array, *, is_status: bool) -> Typed:

@@ -5,14 +5,10 @@ set aside: a text of a user's holds it, or two records ran together. Times are l
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
-from pipeline.ingest.raw_table import REASONS, TRES, Column, chunk_of, notes, tables_of_lines
-from pipeline.ingest.reader import Chunk, Reader, Remarks
-from pipeline.ingest.sources import Source
+from pipeline.ingest.raw_table import TRES, Column, reader_of_lines
 from pipeline.ingest.values import decoded
-from pipeline.settings import IngestSettings, SiteSettings
 
 COLUMNS = (
     Column("job_id", "JobId"),
@@ -42,14 +38,6 @@ _OTHERS = ("NodeList", "ReservationName", "Gres", "WcKey", "ArrayTaskId", "HetJo
 _PAIR = re.compile(rf"(?:^| )({'|'.join((*(column.name for column in COLUMNS), *_OTHERS))})=")
 
 
-def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
-    """A file's chunks, one per block of the source."""
-    columns = {column.target: replace(column, zone=site.timezone) for column in COLUMNS}
-    names, takes_last = [column.name for column in COLUMNS], settings.last_line == "take"
-    for raw in tables_of_lines(source, names, _record, "not_a_record", takes_last=takes_last):
-        yield chunk_of(raw, columns, source, site, Remarks())
-
-
 def _record(line: bytes) -> Mapping[str, str | None]:
     """A record's values by key; ValueError where it is cut, or holds a key twice."""
     before, *said = _PAIR.split(decoded(line).strip())
@@ -68,12 +56,7 @@ def _record(line: bytes) -> Mapping[str, str | None]:
     return known | {"Memory": memory[1]} if memory else known
 
 
-def looks_right(head: bytes) -> bool:
-    """Whether one of the first lines is a record."""
-    return re.search(rb"^JobId=\d+ UserId=", head, re.MULTILINE) is not None
-
-
-JOBCOMP = Reader(
-    "jobcomp", "Slurm's jobcomp/filetxt: lines of JobId=... UserId=name(uid) ...", REASONS, ("submit_s", "start_s"),
-    looks_right, read, lambda remarks, _settings: notes(remarks),
+JOBCOMP = reader_of_lines(
+    "jobcomp", "Slurm's jobcomp/filetxt: lines of JobId=... UserId=name(uid) ...", COLUMNS, _record,
+    r"^JobId=\d+ UserId=",
 )  # fmt: skip

@@ -11,13 +11,10 @@ LSF tells memory and processor time of a job, which are shared out over its proc
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from pipeline.ingest.raw_table import REASONS, WAIT, Column, chunk_of, notes, tables_of_lines
-from pipeline.ingest.reader import Chunk, Reader, Remarks
-from pipeline.ingest.sources import Source
+from pipeline.ingest.raw_table import WAIT, Column, reader_of_lines
 from pipeline.ingest.values import decoded
-from pipeline.settings import IngestSettings, SiteSettings
 
 COLUMNS = (
     Column("job_id", "jobId"),
@@ -77,13 +74,6 @@ _STATES = {
 """By exitInfo (lsbatch.h, TERM_PREEMPT to TERM_MEMLIMIT) of a job that is not done; with another it is FAILED."""
 
 
-def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
-    """A file's chunks, one per block of the source."""
-    names, takes_last = [column.name for column in COLUMNS], settings.last_line == "take"
-    for raw in tables_of_lines(source, names, _record, "not_a_record", takes_last=takes_last):
-        yield chunk_of(raw, {column.target: column for column in COLUMNS}, source, site, Remarks())
-
-
 def _record(line: bytes) -> Mapping[str, str | None] | str:
     """A record's fields by name; another event's type; ValueError where it is cut, or holds two."""
     try:
@@ -138,12 +128,6 @@ def _completed(found: dict[str, str], slots: Mapping[str, int]) -> dict[str, str
     }
 
 
-def looks_right(head: bytes) -> bool:
-    """Whether one of the first lines is a record."""
-    return re.search(rb'^"JOB_FINISH" "\d', head, re.MULTILINE) is not None
-
-
-LSF = Reader(
-    "lsf", 'LSF\'s lsb.acct: lines of "JOB_FINISH" "VERSION" ...', REASONS, ("submit_s", "start_s"), looks_right, read,
-    lambda remarks, _settings: notes(remarks),
+LSF = reader_of_lines(
+    "lsf", 'LSF\'s lsb.acct: lines of "JOB_FINISH" "VERSION" ...', COLUMNS, _record, r'^"JOB_FINISH" "\d'
 )  # fmt: skip

@@ -132,7 +132,7 @@ def json_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
         value = _object(text)
         return "not_json" if value is None else {name: _text(value.get(name)) for name in used}
 
-    return tables_of_lines(source, used, split, "not_json", takes_last=True)
+    return tables_of_lines(source, used, split, "not_json", is_last_whole=True)
 
 
 def _rows_of(objects: Sequence[dict[str, Any]], names: Sequence[str]) -> pa.Table:
