@@ -258,8 +258,8 @@ OFF_S = 900.0
 
 
 def record_dates(written: values.Instants, kind: Ints, said: Said, good: Bools) -> tuple[Ints, Remarks]:
-    """UTC seconds of each record's date, how many doubtful ones stand for an instant that the record lacks, and how many
-    records have an instant, and another date.
+    """UTC seconds of each record's date; how many doubtful ones stand for an instant that the record lacks, how many
+    records have an instant, and how many of those another date.
 
     A date that came twice is the reading within OFF_S of the record's own instant. The rerun of a job without
     an end is the reading that is the walltime used after its start.

@@ -62,7 +62,7 @@ from pipeline.ingest.reader import (
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, line_blocks
-from pipeline.ingest.values import PROCESSOR
+from pipeline.ingest.values import PROCESSOR, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"
@@ -250,31 +250,55 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
     Read as an exit code: 0 COMPLETED, any other FAILED, and exit_code keeps it. Read as the standard says: STATES,
     another number as text; exit_code is null, and PART is 2, 3 or 4 in partial executions.
     """
-    numbers = jobs["exit_code"].combine_chunks()
     status, is_null = integers(jobs["exit_code"])
-    is_code = _rows_of_exit_codes(jobs, remarks, settings)
-    state = categories(numbers, _exit_code_state if is_code.all() else lambda number: STATES.get(number, str(number)))
-    if is_code.any() and not is_code.all():
-        of_code = categories(numbers, _exit_code_state).cast(pa.string())
-        state = pc.if_else(arrow(is_code), of_code, state.cast(pa.string())).dictionary_encode()
+    if settings.swf_status == "auto":
+        files = pa.array(_files_of_exit_codes(remarks), pa.string())
+        is_code = truths(pc.is_in(jobs["source_file"].cast(pa.string()), value_set=files).combine_chunks())
+    else:
+        is_code = np.full(jobs.num_rows, settings.swf_status == "exit_code")
+    # The lowest bit of a key tells how its number is read.
+    state = categories(arrow(2 * status + is_code, is_null), lambda key: _state(key >> 1, is_code=bool(key & 1)))
     part = np.where(~is_null & ~is_code & (status >= 2) & (status <= 4), status, 0).astype(np.int32)
     jobs = replaced(jobs, "exit_code", arrow(status, is_null | ~is_code))
     return replaced(jobs, "state", state).append_column(PART, arrow(part))
 
 
-def _exit_code_state(number: int) -> str:
-    return "FAILED" if number else "COMPLETED"
+def _state(number: int, *, is_code: bool) -> str:
+    if is_code:
+        return "FAILED" if number else "COMPLETED"
+    return STATES.get(number, str(number))
+
+
+def _files_of_exit_codes(remarks: Remarks) -> list[str]:
+    """The labels of files whose field 11 holds exit codes."""
+    found = []
+    for label, outside in named(remarks, _OUTSIDE + _SEPARATOR).items():
+        zeros, ones, other = (remarks[_key(name, label)] for name in (_ZERO, _ONE, _OTHER))
+        if outside >= LEAST_SHARE * (ones + other) and zeros >= ones:
+            found.append(label)
+    return found
 
 
 def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """How field 11 was read where that was decided by its values, and which lines disagree with that."""
     if settings.swf_status != "auto":
         return []
-    with_outside = list(named(remarks, _OUTSIDE + _SEPARATOR))
-    codes = [label for label in with_outside if _holds_exit_codes(label, remarks)]
-    notes = [_exit_code_note(codes, remarks)] if codes else []
-    others = [label for label in with_outside if label not in codes]
-    notes += [_standard_note(label, remarks) for label in others[:_SHOWN_FILES]]
+    notes, outside, codes = [], named(remarks, _OUTSIDE + _SEPARATOR), _files_of_exit_codes(remarks)
+    if codes:
+        n_outside = sum(outside[label] for label in codes)
+        listed = ", ".join(map(printable, codes[:_SHOWN_FILES])) + (", ..." if len(codes) > _SHOWN_FILES else "")
+        notes.append(
+            f"{n_outside} status values of {listed} lie outside -1 to 5: the field is read as an exit code there, "
+            '0 completed and any other failed (swf_status = "standard" overrules)'
+        )
+    others = [label for label in outside if label not in codes]
+    for label in others[:_SHOWN_FILES]:
+        lines = sorted(map(int, named(remarks, _key(_LINE, label) + _SEPARATOR)))
+        notes.append(
+            f"{outside[label]} lines of {printable(label)} have a status outside -1 to 5 (first: line "
+            f"{', '.join(map(str, lines))}); the other lines say that the field is the standard status "
+            '(swf_status = "exit_code" overrules)'
+        )
     if len(others) > _SHOWN_FILES:
         notes.append(f"{len(others) - _SHOWN_FILES} more files hold status values outside -1 to 5")
     known = {label for name in (_ZERO, _ONE, _OTHER) for label in named(remarks, name + _SEPARATOR)}
@@ -284,43 +308,6 @@ def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             f"{len(known - set(codes))}: if they are one log, set swf_status"
         )
     return notes
-
-
-def _holds_exit_codes(label: str, remarks: Remarks) -> bool:
-    zeros, ones, other, outside = (remarks[_key(name, label)] for name in (_ZERO, _ONE, _OTHER, _OUTSIDE))
-    return outside > 0 and outside >= LEAST_SHARE * (ones + other) and zeros >= ones
-
-
-def _rows_of_exit_codes(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> Bools:
-    """Which rows come from a file whose field 11 holds exit codes."""
-    if settings.swf_status != "auto":
-        return np.full(jobs.num_rows, settings.swf_status == "exit_code")
-    labels = [label for label in list(named(remarks, _OUTSIDE + _SEPARATOR)) if _holds_exit_codes(label, remarks)]
-    if not labels:
-        return np.zeros(jobs.num_rows, np.bool_)
-    is_in = pc.is_in(jobs["source_file"].cast(pa.string()), value_set=pa.array(labels, pa.string()))
-    rows: Bools = is_in.to_numpy()
-    return rows
-
-
-def _exit_code_note(labels: list[str], remarks: Remarks) -> str:
-    n_outside = sum(remarks[_key(_OUTSIDE, label)] for label in labels)
-    named = ", ".join(map(printable, labels[:_SHOWN_FILES])) + (", ..." if len(labels) > _SHOWN_FILES else "")
-    return (
-        f"{n_outside} status values of {named} lie outside -1 to 5: the field is read as an exit code there, "
-        '0 completed and any other failed (swf_status = "standard" overrules)'
-    )
-
-
-def _standard_note(label: str, remarks: Remarks) -> str:
-    """The lines of a standard file whose status the standard does not know."""
-    n_lines, prefix = remarks[_key(_OUTSIDE, label)], _key(_LINE, label) + _SEPARATOR
-    shown = sorted(int(key.removeprefix(prefix)) for key in remarks if key.startswith(prefix))
-    return (
-        f"{n_lines} lines of {printable(label)} have a status outside -1 to 5 (first: line "
-        f"{', '.join(map(str, shown))}); the other lines say that the field is the standard status "
-        '(swf_status = "exit_code" overrules)'
-    )
 
 
 def _key(*parts: str) -> str:
