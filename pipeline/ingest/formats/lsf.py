@@ -92,7 +92,11 @@ def _record(line: bytes) -> Mapping[str, str | None] | str:
         return dict(zip(names, cells[at - len(names) : at], strict=True))
 
     def listed(n_each: int = 1) -> list[str]:
-        return [*taken([str(place) for place in range(n_each * int(taken(["n"])["n"]))]).values()]
+        nonlocal at
+        begin, at = at + 1, at + 1 + n_each * int(cells[at])
+        if not begin <= at <= len(cells):
+            raise ValueError
+        return cells[begin:at]
 
     found = taken(_HEAD.split())
     listed()

@@ -101,6 +101,13 @@ def test_what_is_no_whole_record_is_set_aside(tmp_path: Path) -> None:
     assert len(read(tmp_path / "a", text, last_line="take")[0]) == 2
 
 
+@pytest.mark.parametrize("count", ["999999999999", "-1", "x"])
+def test_a_count_that_the_record_cannot_hold_costs_nothing(tmp_path: Path, count: str) -> None:
+    one, two = LSF.splitlines()[:2]
+    _, bad, _ = read(tmp_path / "a", f"{one.replace(' 1 1032 ', f' {count} 1032 ')}\n{two}\n")
+    assert bad == [(1, "not_a_record")]
+
+
 def test_a_job_that_never_ran_has_no_start(tmp_path: Path) -> None:
     jobs, _, _ = read(tmp_path / "a", LSF)
     never = [job for job in jobs if job["start_s"] is None]
