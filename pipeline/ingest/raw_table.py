@@ -21,6 +21,7 @@ from pipeline.ingest import values
 from pipeline.ingest.jobs import Per, first_known, per_processor, positive, requested_memory
 from pipeline.ingest.reader import (
     Chunk,
+    Layout,
     Reader,
     Remarks,
     by_word,
@@ -154,8 +155,9 @@ def reader_of_lines(name: str, expects: str, columns: Sequence[Column], split: S
         return record.search(head) is not None
 
     return Reader(
-        name, expects, REASONS, ("submit_s", "start_s"), looks_right, read, lambda said, _settings: notes(said)
-    )
+        name, expects, REASONS, ("submit_s", "start_s"), looks_right, read, lambda said, _settings: notes(said),
+        layout=lambda _source, _site, _settings: Layout(tuple(names)),
+    )  # fmt: skip
 
 
 def tables_of_lines(
