@@ -139,3 +139,21 @@ def test_gpus_memory_and_a_user_without_a_name(tmp_path: Path) -> None:
     text = text[: text.index(" Tres=")] + " Tres=cpu=4,mem=8G,node=1,gres/gpu=2" + text[text.index(" Account=") :]
     (job,), _, _ = read(tmp_path / "a", text + "\n")
     assert (job["user"], job["gpus"], job["requested_memory"], job["cluster"]) == ("1001", 2, "8GiB/job", "millrace")
+
+
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "sacct" / "real-slurm-22.05.8"
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the logs of the test cluster are not beside the checkout")
+def test_a_real_jobcomp_file_says_what_sacct_says() -> None:
+    settings = IngestSettings(max_damaged=1.0)
+    jobs, unreadable, _ = ingest([REAL / "jobcomp-filetxt.txt.gz"], SiteSettings(name="here"), settings)
+    sacct, _, _ = ingest([REAL / "sacct-X-parsable2.txt.gz"], SiteSettings(name="here"), settings)
+    by_key = {(job["job_id"], job["start_s"]): job for job in sacct.to_pylist()}
+    both = [(job, by_key.get((job["job_id"], job["start_s"]))) for job in jobs.to_pylist()]
+    pairs = [(one, other) for one, other in both if other is not None]
+    assert len(pairs) > 500 and unreadable.num_rows == 2
+    for one, other in pairs:
+        for name in ("user", "account", "queue", "qos", "submit_s", "eligible_s", "end_s", "procs", "nodes", "state"):
+            assert one[name] == other[name], (one["job_id"], name)
+        assert (one["requested_s"], one["exit_code"]) == (other["requested_s"], other["exit_code"])
