@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, replaced
+from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, replaced, texts
 from pipeline.errors import printable
 from pipeline.ingest.formats.swf.fields import (
     COUNTS,
@@ -252,7 +252,7 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
     """
     status, is_null = integers(jobs["exit_code"])
     if settings.swf_status == "auto":
-        files = pa.array(_files_of_exit_codes(remarks), pa.string())
+        files = texts(_files_of_exit_codes(remarks))
         is_code = truths(pc.is_in(jobs["source_file"].cast(pa.string()), value_set=files).combine_chunks())
     else:
         is_code = np.full(jobs.num_rows, settings.swf_status == "exit_code")
