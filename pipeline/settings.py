@@ -350,7 +350,7 @@ def _known_zone(name: str) -> str:
     return name
 
 
-LOG_FORMATS = ("swf", "pbs", "sacct_json", "table", "sacct")
+LOG_FORMATS = ("swf", "pbs", "lsf", "jobcomp", "sacct_json", "table", "sacct")
 """The names in FORMATS of pipeline/ingest, which a setting cannot ask: ingest stands above the settings."""
 
 

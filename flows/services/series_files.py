@@ -21,7 +21,7 @@ from pipeline.errors import InputError, printable
 from pipeline.group.observations import aggregate
 from pipeline.ingest.formats.table.guesses import guessed, units_of
 from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
-from pipeline.ingest.formats.table.values import durations, numbers
+from pipeline.ingest.raw_table import durations, numbers
 from pipeline.kernels import compiling_for_many
 from pipeline.report import Report
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
@@ -164,9 +164,9 @@ def _columns(where: str, names: Sequence[str], notes: list[str]) -> tuple[dict[s
         # A column that has the very name goes before one that means the same.
         target = head if target != head and target in plain else target
         words.append("_".join(filter(None, (target, re.sub(r"^time(_|$)", "", rest)))))
-    mapped = guessed(words).columns
+    mapped = guessed(words)
     found = {name: words.index(name) for name in OTHERS if name in words}
-    found |= {name: words.index(mapped[name].column) for name in (*COUNTS, "runtime_s") if name in mapped}
+    found |= {name: words.index(mapped[name].name) for name in (*COUNTS, "runtime_s") if name in mapped}
     if double := next((names[place] for place in found.values() if words.count(words[place]) > 1), None):
         raise InputError(line, f"2 columns {printable(double.lower(), 40)}", "one", "rename one")
     if "threads" in words and "procs" not in [name.lower() for name in names]:

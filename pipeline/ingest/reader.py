@@ -163,6 +163,8 @@ class Reader:
 FORMATS = {
     "swf": "pipeline.ingest.formats.swf:SWF",
     "pbs": "pipeline.ingest.formats.pbs:PBS",
+    "lsf": "pipeline.ingest.formats.lsf:LSF",
+    "jobcomp": "pipeline.ingest.formats.jobcomp:JOBCOMP",
     "sacct_json": "pipeline.ingest.formats.sacct.json_reader:SACCT_JSON",
     "table": "pipeline.ingest.formats.table:TABLE",
     "sacct": "pipeline.ingest.formats.sacct:SACCT",

@@ -79,6 +79,8 @@ def _files(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[
         (day["logs"]["sacct"], "the same day from `sacct -a -P -D`; the log of `configs/slurm.toml`"),
         (day["logs"]["pbs"], "the same day from OpenPBS; the log of `configs/pbs.toml`"),
         (day["logs"]["table"], "the same day as a CSV with other column names and units"),
+        ("millrace.lsb.acct", "its jobs that ended, as LSF's accounting file"),
+        ("millrace.jobcomp", "its jobs that ended, as Slurm's `jobcomp/filetxt`"),
         (
             "*.truth.json",
             "laws, planted records with job numbers, flags to expect; of traps every line, of millrace every attempt",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.simulation.finished_text import jobcomp_file, lsf_accounting
 from tests.simulation.gpu_runs import gpu_runs, gpu_sacct
 from tests.simulation.laws import amdahl, downey_low
 from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
@@ -57,6 +58,8 @@ def sample_files() -> dict[str, bytes]:
     return {
         "README.md": readme(truths["riverbend"], truths["traps"], day).encode(),
         "millrace.pbs": pbs_accounting(millrace).encode(),
+        "millrace.lsb.acct": lsf_accounting(millrace).encode(),
+        "millrace.jobcomp": jobcomp_file(millrace).encode(),
         "millrace.sacct.txt": sacct_dump(millrace, UNIX_START_S + DAY_S).encode(),
         "millrace.csv": table_of_attempts(millrace).encode(),
         "millrace.swf": swf_log(millrace).data,

@@ -32,7 +32,23 @@ JSON = json.dumps(
         "submission": 1767225600, "start": 1767225660, "end": 1767226260, "elapsed": 600}}]}
 )  # fmt: skip
 TABLE = "id,owner,submit_time,start,end,cores\n41,ada,2026-01-01T00:00:00,2026-01-01T00:01:00,2026-01-01T00:11:00,4\n"
-LOGS = {"swf": SWF_LOG, "sacct": SACCT, "pbs": PBS, "sacct_json": JSON, "table": TABLE}
+LSF = (
+    '"JOB_FINISH" "7.06" 1767226260 51 1000 33554434 4 1767225600 0 0 1767225660 "ada" "normal" "" "" "" "login1" '
+    '"/home" "" "" "" "1.51" 0 1 "4*n1" 64 60.0 "relax" "./run.sh" 1.0 0.5 '
+    + "-1 "
+    * 17
+    + '"" "chem" 0 4 "" "" 0 2048 0 '
+    '"" "" "" "" 0 "" 0 "" -1 "" "" "" "" -1 "" "" 0 "" 1767225660 "" "" 0\n'
+)
+JOBCOMP = (
+    "JobId=61 UserId=ada(1001) GroupId=g(100) Name=x JobState=COMPLETED Partition=q TimeLimit=60 "
+    "StartTime=2026-01-01T00:01:00 EndTime=2026-01-01T00:11:00 NodeList=n1 NodeCnt=1 ProcCnt=4 WorkDir=/home "
+    "ReservationName= Tres=cpu=4,node=1 Account=chem QOS=normal WcKey= Cluster=c SubmitTime=2026-01-01T00:00:00 "
+    "EligibleTime=2026-01-01T00:00:00 DerivedExitCode=0:0 ExitCode=0:0 \n"
+)
+LOGS = {
+    "swf": SWF_LOG, "sacct": SACCT, "pbs": PBS, "sacct_json": JSON, "table": TABLE, "lsf": LSF, "jobcomp": JOBCOMP,
+}  # fmt: skip
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
@@ -74,9 +90,9 @@ def test_several_formats_of_one_site_in_one_go(tmp_path: Path) -> None:
         (tmp_path / f"{name}.log").write_text(text)
     (tmp_path / "notes.md").write_text("# nothing of use\n")
     jobs, _, report = ingest([tmp_path], SiteSettings(), IngestSettings())
-    assert sorted(jobs["job_id"].to_pylist()) == ["1", "11", "2", "21.srv", "31", "41"]
+    assert sorted(jobs["job_id"].to_pylist()) == ["1", "11", "2", "21.srv", "31", "41", "51", "61"]
     assert report.facts["format"] == "+".join(name for name in FORMATS if name in LOGS)
-    assert report.facts["files"] == 5 and any("notes.md" in note for note in report.notes)
+    assert report.facts["files"] == 7 and any("notes.md" in note for note in report.notes)
 
 
 def test_the_same_job_in_two_dumps_of_one_system_is_one(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ EXPECTED = {
     "sacct/*/sacct-helpformat.txt.gz": NO_LOG,
     "sacct/*/sacctmgr-events.txt.gz": NO_LOG,
     "sacct/*/sacctmgr-tres.txt.gz": LACKS,
-    "sacct/*/jobcomp-*": NO_LOG,
+    "sacct/*/jobcomp-*": "jobcomp",
     "sacct/*/sreport-*": NO_LOG,
     "sacct/eagle-sample.csv": "table",
     "tables/*": "table",
@@ -58,7 +58,7 @@ def test_the_content_of_each_file_tells_its_format(name: str) -> None:
     expected = [kind for pattern, kind in EXPECTED.items() if fnmatch(name, pattern)]
     assert expected, f"{name} has no expected format: add it to EXPECTED"
     (seen,) = inspect([DATA / name], SiteSettings(), IngestSettings())
-    if expected[-1] in ("swf", "pbs", "sacct", "sacct_json", "table"):
+    if expected[-1] in ("swf", "pbs", "sacct", "sacct_json", "table", "jobcomp"):
         assert (seen.format, seen.error) == (expected[-1], None) and seen.jobs.num_rows > 0
     else:
         assert seen.error is not None and expected[-1] in seen.error

@@ -46,7 +46,7 @@ def test_the_example_s_sample_is_read(sample: Path) -> None:
         ("2", 1005, 1070, 1100, 8, 30.0, 3),
     ]
     assert [(bad["source_line"], bad["byte_offset"], bad["reason"]) for bad in unreadable.to_pylist()] == [
-        (4, 43, "not_five_numbers"),
+        (4, 43, "not_a_record"),
         (5, 65, "no_line_end"),
     ]
     assert report.seen.rows == 5

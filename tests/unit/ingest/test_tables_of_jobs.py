@@ -314,7 +314,7 @@ def test_a_table_without_runtimes_says_which_columns_it_needs(tmp_path: Path) ->
 
 
 def test_a_text_that_repeats_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.ingest.formats.table.values.MAX_TEXT_BYTES", 10_000)
+    monkeypatch.setattr("pipeline.ingest.formats.table.MAX_TEXT_BYTES", 10_000)
     table = pa.table({"submit": [NOON] * 99, "runtime": [5] * 99, "job_name": ["x" * 1000] * 99})
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(InputError, match="99,000 bytes of text in 99 rows, expected at most 10,000"):

@@ -26,7 +26,7 @@ Said = Mapping[str, Any]
 
 
 def damage_of(
-    scanned: Scanned, said: Said, span_of: Callable[[str], Ints], needed: Sequence[str], *, takes_last: bool
+    scanned: Scanned, said: Said, spans: Mapping[str, Ints], needed: Sequence[str], *, takes_last: bool
 ) -> Ints:
     """1 + index into REASONS of each record that is not whole, else 0.
 
@@ -40,7 +40,7 @@ def damage_of(
     for key in NAMED:
         is_cut |= _matches(said[key], IN_NO_NAME) == 1
     is_cut |= (scanned.kind == _S) & said["start"].missing
-    low, high = span_of("user")
+    low, high = spans["user"]
     is_cut |= np.isin(scanned.kind, (_S, _E)) & (low == high)
     damage[is_cut] = _CUT_SHORT
     damage[np.logical_or.reduce([said[key].invalid for key in needed])] = _BAD_NUMBER
@@ -78,7 +78,7 @@ _PLAIN_PER_ODD = np.repeat([2.0, 0.5], [N_SIGNS - 2, 2])
 """Of one record in two that ends within a time or a list, PBS's manuals tell which is whole."""
 
 
-def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]) -> tuple[Bools, Bools]:
+def signs_of_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints]) -> tuple[Bools, Bools]:
     """Which records could have each sign of damage, and which have it, (N_SIGNS, records) both.
 
     The signs are: to lack a key of TOLD beside one that is written with it, a name of NAMED with what stands between
@@ -86,14 +86,14 @@ def signs_of_damage(scanned: Scanned, said: Said, span_of: Callable[[str], Ints]
     them is also the way of some server or site, so that only DoubtfulRecords, which sees the whole file, calls it
     damage.
     """
-    has = np.array([span_of(key)[1] > 0 for key in TOLD])
+    has = np.array([spans[key][1] > 0 for key in TOLD])
     is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])[_GROUP]
     could, lacks = np.isin(scanned.kind, (_S, _E)) & is_told, ~has
     # Where any record names its user, its group stands behind that.
     could[TOLD.index("group")] |= has[TOLD.index("user")]
     named = np.array([_matches(said[key], IN_OTHER_PARTS) for key in NAMED])
-    within = np.logical_or.reduce([_ends_within_a_time(scanned, *span_of(key)) for key in _DURATIONS])
-    bracket = _lacks_its_bracket(scanned, *span_of("exec_vnode"))
+    within = np.logical_or.reduce([_ends_within_a_time(scanned, *spans[key]) for key in _DURATIONS])
+    bracket = _lacks_its_bracket(scanned, *spans["exec_vnode"])
     always = np.ones((2, len(scanned.line)), np.bool_)
     could = np.concatenate([could, ~np.isnan(named), always])
     return could, could & np.concatenate([lacks, named == 1, [within, bracket]])

@@ -125,7 +125,6 @@ _NEEDED = ("ctime", "start", "end", "Exit_status")
 _UNCOUNTED = (*_NEEDED, "exec_vnode", "exec_gpus")
 _PBS_ONLY = ("exec_vnode", "project", "run_count", "Resource_List.select")
 _SUBJOB = r"^(\d+)\[\d+\]"
-Arrays = dict[str, pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,117 +149,87 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
 
     takes_last: whether a last record whose line has no end is read.
     """
-    said = _Said(scanned)
+    # 1. What the records say, by key: an Arrow array of texts, or Typed numbers.
+    found, broken = value_spans(scanned, list(KEYS))
+    spans = dict(zip(KEYS, found, strict=True))
+    has = {name: high > low for name, (low, high) in spans.items()}
+    said: dict[str, Any] = {}
+    for name, key in KEYS.items():
+        if key.read:
+            said[name] = key.read(texts_of(scanned.data, *spans[name]))
+        elif key.counts:
+            said[name] = key.counts(scanned.data, *spans[name])
+    # 2. Which of them are whole.
     written = values.instants(_iso_dates(scanned), timezone)
-    reason = damage_of(scanned, said.values, said.span, _NEEDED, takes_last=takes_last)
+    reason = damage_of(scanned, said, spans, _NEEDED, takes_last=takes_last)
     reason[written.invalid] = REASONS.index("bad_date") + 1
     for code, name in ((REPEATED, "repeated_key"), (LOOSE, "word_without_key")):
-        reason[(said.broken == code) & (reason == 0)] = REASONS.index(name) + 1
+        reason[(broken == code) & (reason == 0)] = REASONS.index(name) + 1
     is_bad = reason > 0
-    dates_s, remarks = record_dates(written, scanned.kind, said.values, ~is_bad)
-    n_rows = len(scanned.line)
+    # 3. Their columns, and what is said of them.
+    dates_s, remarks = record_dates(written, scanned.kind, said, ~is_bad)
+    odd = (value.invalid for name, value in said.items() if isinstance(value, Typed) and name not in _UNCOUNTED)
+    remarks["odd_values"] += sum(map(int, map(np.count_nonzero, odd)))
+    is_torque = ~np.logical_or.reduce([has[name] for name in _PBS_ONLY])
+    job_id = texts_of(scanned.data, scanned.id_start, scanned.id_end)
+    # Where there is no account the project is charged, unless it is PBS's default.
+    charged = texts_of(scanned.data, *np.where(has["account"], spans["account"], spans["project"]))
+    plain = {key.column: said[name] for name, key in KEYS.items() if key.column}
     columns = {
         "kind": arrow(scanned.kind.astype(np.int8)),
         "record_s": arrow(dates_s),
-        "state_code": arrow(state_codes(scanned.kind, said.values, said.is_torque())),
-        "source_file": constant(label, n_rows),
+        "state_code": arrow(state_codes(scanned.kind, said, is_torque)),
+        "source_file": constant(label, len(scanned.line)),
         "source_line": arrow(scanned.line + first_line),
-        **said.columns(),
+        "job_id": job_id,
+        "array_id": _array_ids(job_id),
+        "account": categories(charged, lambda name: None if name == DEFAULT_PROJECT else name),
+        **{name: value.arrow() if isinstance(value, Typed) else value for name, value in plain.items()},
+        **_sizes(said, has["exec_host"] | has["exec_vnode"]),
     }
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
-    remarks += record_remarks(scanned.kind, dates_s, said.values, ~is_bad)
-    remarks["odd_values"] += said.n_odd()
     place = np.column_stack([scanned.line, scanned.start, scanned.end, reason])
-    could, odd = signs_of_damage(scanned, said.values, said.span)
+    could, signs = signs_of_damage(scanned, said, spans)
     good = parts.filter(arrow(~is_bad)) if is_bad.any() else parts
-    return TypedRecords(good, place[is_bad], remarks, could[:, ~is_bad], odd[:, ~is_bad], place[~is_bad])
+    return TypedRecords(good, place[is_bad], remarks, could[:, ~is_bad], signs[:, ~is_bad], place[~is_bad])
 
 
-class _Said:
-    """What a block's records say. values: by key, an Arrow array of texts, or Typed numbers."""
-
-    def __init__(self, scanned: Scanned) -> None:
-        self._scanned = scanned
-        found, self.broken = value_spans(scanned, list(KEYS))
-        self._spans: dict[str, Ints] = dict(zip(KEYS, found, strict=True))
-        self.values: dict[str, Any] = {
-            name: key.read(texts_of(scanned.data, *self._spans[name])) for name, key in KEYS.items() if key.read
-        } | {name: key.counts(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.counts}
-
-    def span(self, key: str) -> Ints:
-        """Start and end of a key's values; equal where there is none."""
-        return self._spans[key]
-
-    def is_torque(self) -> Bools:
-        """Whether a record has none of the keys that only PBS Pro and OpenPBS write."""
-        is_pbs: Bools = np.logical_or.reduce([self._is_there(key) for key in _PBS_ONLY])
-        return ~is_pbs
-
-    def n_odd(self) -> int:
-        """How many values are in no form that is known, and left unknown."""
-        numbers = (value for key, value in self.values.items() if isinstance(value, Typed) and key not in _UNCOUNTED)
-        return sum(int(np.count_nonzero(value.invalid)) for value in numbers)
-
-    def columns(self) -> Arrays:
-        """Columns of PARTS, but for those of the record as a whole."""
-        plain = {key.column: self.values[name] for name, key in KEYS.items() if key.column}
-        found = {name: value.arrow() if isinstance(value, Typed) else value for name, value in plain.items()}
-        return found | self._names() | self._sizes() | {"requested_memory": self._typed_memory()}
-
-    def _names(self) -> Arrays:
-        """Ids, and the account charged: where there is none the project, unless it is PBS's default."""
-        data = self._scanned.data
-        job_id = texts_of(data, self._scanned.id_start, self._scanned.id_end)
-        charged = np.where(self._is_there("account"), self.span("account"), self.span("project"))
-        account = categories(texts_of(data, *charged), lambda name: None if name == DEFAULT_PROJECT else name)
-        return {"job_id": job_id, "array_id": _array_ids(job_id), "account": account}
-
-    def _sizes(self) -> Arrays:
-        """Counts and memory; what is per job in the log is shared out over its processors."""
-        said = {key: value.floats() for key, value in self.values.items() if isinstance(value, Typed)}
-        on_hosts, on_vnodes, select, by_nodes = (
-            self.values[key] for key in ("exec_host", "exec_vnode", "Resource_List.select", "Resource_List.nodes")
-        )
-        procs = first_known(said["exec_vnode"], said["exec_host"], said["resource_assigned.ncpus"])
-        requested = first_known(*(said[f"Resource_List.{name}"] for name in ("select", "nodes", "procs", "ncpus")))
-        asked = first_known(said["Resource_List.ngpus"], select.gpus_told(), by_nodes.gpus_told())
-        is_placed = self._is_there("exec_host") | self._is_there("exec_vnode")
-        mem, pmem, vmem, pvmem = (said[f"Resource_List.{name}"] for name in ("mem", "pmem", "vmem", "pvmem"))
-        given, shares = positive(first_known(procs, requested)), positive(requested)
-        counts = {
-            "procs": procs,
-            "nodes": first_known(on_hosts.nodes_told(), on_vnodes.nodes_told()),
-            "gpus": first_known(on_vnodes.gpus_told(), positive(said["exec_gpus"]), np.where(is_placed, asked, np.nan)),
-            "requested_procs": requested,
-            "requested_nodes": first_known(said["Resource_List.nodect"], select.nodes_told(), by_nodes.nodes_told()),
-        }
-        amounts = {
-            "requested_mem_kib": first_known(mem / shares, pmem, vmem / shares, pvmem),
-            "used_mem_kib": said["resources_used.mem"] / given,
-            "cpu_s": said["resources_used.cput"] / given,
-        }
-        return {name: whole(value) for name, value in counts.items()} | {
-            name: real(value) for name, value in amounts.items()
-        }
-
-    def _typed_memory(self) -> pa.DictionaryArray:
-        """Memory as typed: of a process, of a chunk where chunks were selected, else of the job.
-
-        OpenPBS adds up the memory of a selection's chunks; divided by their number it is what was typed for each.
-        """
-        select: Counts = self.values["Resource_List.select"]
-        of_job = np.where(~select.missing & (select.nodes > 0), NODE, JOB)
-        kib, per = np.full(len(of_job), np.nan), np.zeros(len(of_job), np.int8)
-        for name in ("mem", "pmem", "vmem", "pvmem"):
-            size: Typed = self.values[f"Resource_List.{name}"]
-            first = ~size.missing & np.isnan(kib)
-            kib[first], per[first] = size.values[first], PROCESSOR if name.startswith("p") else of_job[first]
-        return requested_memory(np.where(per == NODE, kib / np.maximum(select.nodes, 1), kib), per)
-
-    def _is_there(self, key: str) -> Bools:
-        low, high = self._spans[key]
-        there: Bools = high > low
-        return there
+def _sizes(said: Said, is_placed: Bools) -> dict[str, pa.Array]:
+    """Counts and memory; what is per job in the log is shared out over its processors."""
+    number = {key: value.floats() for key, value in said.items() if isinstance(value, Typed)}
+    on_hosts, on_vnodes, select, by_nodes = (
+        said[key] for key in ("exec_host", "exec_vnode", "Resource_List.select", "Resource_List.nodes")
+    )
+    procs = first_known(number["exec_vnode"], number["exec_host"], number["resource_assigned.ncpus"])
+    requested = first_known(*(number[f"Resource_List.{name}"] for name in ("select", "nodes", "procs", "ncpus")))
+    asked = first_known(number["Resource_List.ngpus"], select.gpus_told(), by_nodes.gpus_told())
+    counts = {
+        "procs": procs,
+        "nodes": first_known(on_hosts.nodes_told(), on_vnodes.nodes_told()),
+        "gpus": first_known(on_vnodes.gpus_told(), positive(number["exec_gpus"]), np.where(is_placed, asked, np.nan)),
+        "requested_procs": requested,
+        "requested_nodes": first_known(number["Resource_List.nodect"], select.nodes_told(), by_nodes.nodes_told()),
+    }
+    given, shares = positive(first_known(procs, requested)), positive(requested)
+    # Memory is of the job, or of a process. OpenPBS adds up that of a selection's chunks; divided by their number it
+    # is what was typed for each.
+    asked_kib = np.stack([number[f"Resource_List.{name}"] for name in ("mem", "pmem", "vmem", "pvmem")])
+    first = np.argmax(~np.isnan(asked_kib), axis=0)
+    first_kib, is_selected = np.take_along_axis(asked_kib, first[None], 0)[0], ~select.missing & (select.nodes > 0)
+    per = np.where(first % 2 == 1, PROCESSOR, np.where(is_selected, NODE, JOB)).astype(np.int8)
+    mem, pmem, vmem, pvmem = asked_kib
+    amounts = {
+        "requested_mem_kib": first_known(mem / shares, pmem, vmem / shares, pvmem),
+        "used_mem_kib": number["resources_used.mem"] / given,
+        "cpu_s": number["resources_used.cput"] / given,
+    }
+    return {
+        **{name: whole(value) for name, value in counts.items()},
+        **{name: real(value) for name, value in amounts.items()},
+        "requested_memory": requested_memory(
+            np.where(per == NODE, first_kib / np.maximum(select.nodes, 1), first_kib), per
+        ),
+    }
 
 
 def _iso_dates(scanned: Scanned) -> pa.Array:
@@ -289,7 +258,8 @@ OFF_S = 900.0
 
 
 def record_dates(written: values.Instants, kind: Ints, said: Said, good: Bools) -> tuple[Ints, Remarks]:
-    """UTC seconds of each record's date, and how many doubtful ones stand for an instant that the record lacks.
+    """UTC seconds of each record's date; how many doubtful ones stand for an instant that the record lacks, how many
+    records have an instant, and how many of those another date.
 
     A date that came twice is the reading within OFF_S of the record's own instant. The rerun of a job without
     an end is the reading that is the walltime used after its start.
@@ -305,17 +275,15 @@ def record_dates(written: values.Instants, kind: Ints, said: Said, good: Bools) 
     used_s = np.where(used.missing, np.nan, used.values)
     _, dates_s, is_settled = values.settled(base, written, np.where(by_walltime, used_s, 0.0), OFF_S)
     is_doubtful = good & lacks & (written.repeat_s > 0)
-    n_settled, n_doubtful = (int(np.count_nonzero(is_doubtful & own)) for own in (is_settled, ~is_settled))
-    return dates_s, Remarks(settled_times=n_settled, ambiguous_times=n_doubtful)
-
-
-def record_remarks(kind: Ints, dates_s: Ints, said: Said, good: Bools) -> Remarks:
-    """How many records have an instant, and how many of those have another date."""
-    start, end = said["start"], said["end"]
-    event_s = np.where(end.missing, start.values, end.values)
-    dated = good & ~(end.missing & start.missing) & np.isin(kind, [_S, _E])
-    off = dated & (np.abs(dates_s - event_s) >= OFF_S)
-    return Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))
+    is_dated = good & ~(end.missing & start.missing) & np.isin(kind, [_S, _E])
+    is_off = np.abs(dates_s - np.where(end.missing, start.values, end.values)) >= OFF_S
+    masks = {
+        "settled_times": is_doubtful & is_settled,
+        "ambiguous_times": is_doubtful & ~is_settled,
+        "dated": is_dated,
+        "dated_off": is_dated & is_off,
+    }
+    return dates_s, Remarks({name: int(np.count_nonzero(mask)) for name, mask in masks.items()})
 
 
 STATES = (

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, replaced
+from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, replaced, texts
 from pipeline.errors import printable
 from pipeline.ingest.formats.swf.fields import (
     COUNTS,
@@ -32,6 +32,7 @@ from pipeline.ingest.formats.swf.fields import (
     Fields,
     Header,
     field_numbers,
+    floored,
     short_names,
 )
 from pipeline.ingest.formats.swf.scan import (
@@ -46,6 +47,7 @@ from pipeline.ingest.formats.swf.scan import (
     scan,
 )
 from pipeline.ingest.jobs import requested_memory
+from pipeline.ingest.lines import line_bounds
 from pipeline.ingest.reader import (
     NO_LINE_END,
     PART,
@@ -60,7 +62,7 @@ from pipeline.ingest.reader import (
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, line_blocks
-from pipeline.ingest.values import PROCESSOR
+from pipeline.ingest.values import PROCESSOR, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"
@@ -72,25 +74,22 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     header, remarks = Header(), Remarks(files=1)
     n_kept = max([N_FIELDS, *numbers.values()])
     exact = {numbers[name] for name in REALS if name in numbers}
-    last_submit, width, n_shown, has_18_fields = None, 0, 0, False
-    last_id = 0
+    last_submit, width, n_shown, last_id = None, 0, 0, 0
     for block in line_blocks(source):
         scanned = scan(block.data, width, exact, n_kept)
-        if settings.last_line == "set_aside":
-            scanned = _without_open_line(scanned, block.data, remarks, has_18_fields=has_18_fields)
-        ids = scanned.whole[numbers.get("job_id", 1) - 1]
-        last_id, scanned = (
-            int(ids[-1]) if len(ids) else last_id,
-            _without(scanned, ran_together(ids, last_id), block.data, JOINED_IDS),
-        )
+        if settings.last_line == "set_aside" and len(scanned.line) and _may_be_cut(block.data, width):
+            remarks["no_line_end"] += 1
+            scanned = _without(scanned, np.ones(1, np.bool_), block.data, OPEN_LINE)
         width = scanned.width
-        has_18_fields = width == N_FIELDS
+        ids = floored(scanned.columns[numbers.get("job_id", 1) - 1])
+        scanned = _without(scanned, ran_together(ids, last_id), block.data, JOINED_IDS)
+        last_id = int(ids[-1]) if len(ids) else last_id
         has_nul = [b"\0" in block.data[start:end] for _, start, end, _ in scanned.bad.tolist()]
         scanned.bad[has_nul, 3] = NUL_BYTES
         unreadable = unreadable_rows(source, block, scanned.bad, REASONS)
         n_before = int(np.searchsorted(scanned.bad[:, 0], scanned.line[0])) if len(scanned.line) else len(unreadable)
         jobs = _typed(scanned, block, header, numbers, source, site, remarks)
-        last_submit = _remark(jobs, scanned, last_submit, remarks)
+        last_submit = _remark(jobs, scanned.width, last_submit, remarks)
         status, is_null = integers(jobs["exit_code"])
         n_shown = count_statuses(status, is_null, scanned.line + block.line, source.label, remarks, n_shown)
         lines = {"comment": len(scanned.comments), "blank": scanned.n_blank}
@@ -102,43 +101,29 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         remarks = Remarks()
 
 
-def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks, *, has_18_fields: bool) -> Scanned:
-    """The block without a last job whose line has no end, unless its 18 fields are surely whole.
+def _may_be_cut(data: bytes, width: int) -> bool:
+    """Whether a block is a last line without an end, which stands in a block of its own, that may have been cut.
 
-    They are, in a file whose lines before it have 18 fields, where a blank follows the last of them, or where that is
-    -1: null is no value that the whole line lacks.
+    It is surely whole, in a file whose lines before it have 18 fields, where it has as many, and a blank follows the
+    last of them, or that is -1: null is no value that the whole line lacks.
     """
-    if data.endswith(b"\n") or not len(scanned.line):
-        return scanned
-    start = data.rfind(b"\n") + 1
-    fields = data[start:].split()
-    is_last_whole = has_18_fields and (data[-1:].isspace() or fields[-1] == b"-1")
-    if data.count(b"\n") != scanned.line[-1] or (is_last_whole and len(fields) == N_FIELDS):
-        return scanned
-    remarks["no_line_end"] += 1
-    return _without(scanned, np.arange(len(scanned.line)) == len(scanned.line) - 1, data, OPEN_LINE)
+    if data.endswith(b"\n"):
+        return False
+    fields = data.split()
+    return not (width == len(fields) == N_FIELDS and (data[-1:].isspace() or fields[-1] == b"-1"))
 
 
 def _without(scanned: Scanned, is_bad: Bools, data: bytes, reason: int) -> Scanned:
     """The block without some of its jobs, whose lines are unreadable for this reason."""
     if not is_bad.any():
         return scanned
-    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
+    starts, ends = line_bounds(data)
     lines = scanned.line[is_bad]
-    starts = np.where(lines > 0, ends[lines - 1] + 1, 0)
-    bad = np.column_stack([lines, starts, ends[lines], np.full(len(lines), reason)])
-    n_fields = np.array([len(data[start:end].split()) for _, start, end, _ in bad.tolist()])
-    bad = np.concatenate([scanned.bad, bad])
+    bad = np.concatenate([scanned.bad, np.stack([lines, starts[lines], ends[lines], np.full(len(lines), reason)], 1)])
     return replace(
-        scanned,
-        whole=[values[~is_bad] for values in scanned.whole],
-        real=[values[~is_bad] if len(values) else values for values in scanned.real],
-        line=scanned.line[~is_bad],
+        scanned, columns=[values[~is_bad] for values in scanned.columns], line=scanned.line[~is_bad],
         bad=bad[np.argsort(bad[:, 0], kind="stable")],
-        comments=scanned.comments - np.outer(np.searchsorted(lines, scanned.comments[:, 1]), (1, 0, 0, 0)),
-        n_long=scanned.n_long - int((n_fields > N_FIELDS).sum()),
-        n_short=scanned.n_short - int((n_fields < N_FIELDS).sum()),
-    )
+    )  # fmt: skip
 
 
 _NEAR, _LEAST = 20, 1_000
@@ -180,9 +165,9 @@ def _typed(
             remarks["jobs_with_bad_start_time"] += (stop - start) * (header.bad_start is not None)
         start = stop
 
-    for row, line, begin, end in scanned.comments.tolist():
+    for line, begin, end in scanned.comments.tolist():
         if header.changes(block.data[begin:end]):
-            run(row)
+            run(int(np.searchsorted(scanned.line, line)))
         header.read(block.line + line, block.data[begin:end])
     run(len(scanned.line))
     return pa.concat_tables(parts) if parts else jobs_table(0)
@@ -212,11 +197,11 @@ def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, fi
     )
 
 
-def _remark(jobs: pa.Table, scanned: Scanned, last_submit: int | None, remarks: Remarks) -> int | None:
+def _remark(jobs: pa.Table, width: int, last_submit: int | None, remarks: Remarks) -> int | None:
     """Tally what a chunk shows of the dialect; returns the last submit, for the next chunk to go on from."""
     remarks["jobs"] += jobs.num_rows
-    remarks["long_lines"] += scanned.n_long
-    remarks["short_lines"] += scanned.n_short
+    remarks["long_lines"] += jobs.num_rows * (width > N_FIELDS)
+    remarks["short_lines"] += jobs.num_rows * (width < N_FIELDS)
     remarks["starts"] += jobs.num_rows - jobs["start_s"].null_count
     submit, is_unknown = integers(jobs["submit_s"])
     known = submit[~is_unknown]
@@ -265,31 +250,55 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
     Read as an exit code: 0 COMPLETED, any other FAILED, and exit_code keeps it. Read as the standard says: STATES,
     another number as text; exit_code is null, and PART is 2, 3 or 4 in partial executions.
     """
-    numbers = jobs["exit_code"].combine_chunks()
     status, is_null = integers(jobs["exit_code"])
-    is_code = _rows_of_exit_codes(jobs, remarks, settings)
-    state = categories(numbers, _exit_code_state if is_code.all() else lambda number: STATES.get(number, str(number)))
-    if is_code.any() and not is_code.all():
-        of_code = categories(numbers, _exit_code_state).cast(pa.string())
-        state = pc.if_else(arrow(is_code), of_code, state.cast(pa.string())).dictionary_encode()
+    if settings.swf_status == "auto":
+        files = texts(_files_of_exit_codes(remarks))
+        is_code = truths(pc.is_in(jobs["source_file"].cast(pa.string()), value_set=files).combine_chunks())
+    else:
+        is_code = np.full(jobs.num_rows, settings.swf_status == "exit_code")
+    # The lowest bit of a key tells how its number is read.
+    state = categories(arrow(2 * status + is_code, is_null), lambda key: _state(key >> 1, is_code=bool(key & 1)))
     part = np.where(~is_null & ~is_code & (status >= 2) & (status <= 4), status, 0).astype(np.int32)
     jobs = replaced(jobs, "exit_code", arrow(status, is_null | ~is_code))
     return replaced(jobs, "state", state).append_column(PART, arrow(part))
 
 
-def _exit_code_state(number: int) -> str:
-    return "FAILED" if number else "COMPLETED"
+def _state(number: int, *, is_code: bool) -> str:
+    if is_code:
+        return "FAILED" if number else "COMPLETED"
+    return STATES.get(number, str(number))
+
+
+def _files_of_exit_codes(remarks: Remarks) -> list[str]:
+    """The labels of files whose field 11 holds exit codes."""
+    found = []
+    for label, outside in named(remarks, _OUTSIDE + _SEPARATOR).items():
+        zeros, ones, other = (remarks[_key(name, label)] for name in (_ZERO, _ONE, _OTHER))
+        if outside >= LEAST_SHARE * (ones + other) and zeros >= ones:
+            found.append(label)
+    return found
 
 
 def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """How field 11 was read where that was decided by its values, and which lines disagree with that."""
     if settings.swf_status != "auto":
         return []
-    with_outside = list(named(remarks, _OUTSIDE + _SEPARATOR))
-    codes = [label for label in with_outside if _holds_exit_codes(label, remarks)]
-    notes = [_exit_code_note(codes, remarks)] if codes else []
-    others = [label for label in with_outside if label not in codes]
-    notes += [_standard_note(label, remarks) for label in others[:_SHOWN_FILES]]
+    notes, outside, codes = [], named(remarks, _OUTSIDE + _SEPARATOR), _files_of_exit_codes(remarks)
+    if codes:
+        n_outside = sum(outside[label] for label in codes)
+        listed = ", ".join(map(printable, codes[:_SHOWN_FILES])) + (", ..." if len(codes) > _SHOWN_FILES else "")
+        notes.append(
+            f"{n_outside} status values of {listed} lie outside -1 to 5: the field is read as an exit code there, "
+            '0 completed and any other failed (swf_status = "standard" overrules)'
+        )
+    others = [label for label in outside if label not in codes]
+    for label in others[:_SHOWN_FILES]:
+        lines = sorted(map(int, named(remarks, _key(_LINE, label) + _SEPARATOR)))
+        notes.append(
+            f"{outside[label]} lines of {printable(label)} have a status outside -1 to 5 (first: line "
+            f"{', '.join(map(str, lines))}); the other lines say that the field is the standard status "
+            '(swf_status = "exit_code" overrules)'
+        )
     if len(others) > _SHOWN_FILES:
         notes.append(f"{len(others) - _SHOWN_FILES} more files hold status values outside -1 to 5")
     known = {label for name in (_ZERO, _ONE, _OTHER) for label in named(remarks, name + _SEPARATOR)}
@@ -299,43 +308,6 @@ def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             f"{len(known - set(codes))}: if they are one log, set swf_status"
         )
     return notes
-
-
-def _holds_exit_codes(label: str, remarks: Remarks) -> bool:
-    zeros, ones, other, outside = (remarks[_key(name, label)] for name in (_ZERO, _ONE, _OTHER, _OUTSIDE))
-    return outside > 0 and outside >= LEAST_SHARE * (ones + other) and zeros >= ones
-
-
-def _rows_of_exit_codes(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> Bools:
-    """Which rows come from a file whose field 11 holds exit codes."""
-    if settings.swf_status != "auto":
-        return np.full(jobs.num_rows, settings.swf_status == "exit_code")
-    labels = [label for label in list(named(remarks, _OUTSIDE + _SEPARATOR)) if _holds_exit_codes(label, remarks)]
-    if not labels:
-        return np.zeros(jobs.num_rows, np.bool_)
-    is_in = pc.is_in(jobs["source_file"].cast(pa.string()), value_set=pa.array(labels, pa.string()))
-    rows: Bools = is_in.to_numpy()
-    return rows
-
-
-def _exit_code_note(labels: list[str], remarks: Remarks) -> str:
-    n_outside = sum(remarks[_key(_OUTSIDE, label)] for label in labels)
-    named = ", ".join(map(printable, labels[:_SHOWN_FILES])) + (", ..." if len(labels) > _SHOWN_FILES else "")
-    return (
-        f"{n_outside} status values of {named} lie outside -1 to 5: the field is read as an exit code there, "
-        '0 completed and any other failed (swf_status = "standard" overrules)'
-    )
-
-
-def _standard_note(label: str, remarks: Remarks) -> str:
-    """The lines of a standard file whose status the standard does not know."""
-    n_lines, prefix = remarks[_key(_OUTSIDE, label)], _key(_LINE, label) + _SEPARATOR
-    shown = sorted(int(key.removeprefix(prefix)) for key in remarks if key.startswith(prefix))
-    return (
-        f"{n_lines} lines of {printable(label)} have a status outside -1 to 5 (first: line "
-        f"{', '.join(map(str, shown))}); the other lines say that the field is the standard status "
-        '(swf_status = "exit_code" overrules)'
-    )
 
 
 def _key(*parts: str) -> str:

@@ -8,11 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.arrays import DAY_S, LATEST_S, Bools, Floats, Ints, arrow
+from pipeline.arrays import DAY_S, LATEST_S, Ints, arrow
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.formats.swf.scan import MOST_FIELDS, Scanned
 from pipeline.ingest.reader import categories
@@ -57,13 +59,20 @@ class Fields:
     rows: slice
     numbers: Mapping[str, int]
 
+    def values(self, name: str) -> npt.NDArray[Any]:
+        """The field as it was read; -1 is null."""
+        number = self.numbers.get(name)
+        return self.scanned.columns[number - 1][self.rows] if number else np.full(self.rows.stop - self.rows.start, -1)
+
     def whole(self, name: str) -> pa.Array:
         """int64, floored."""
-        return arrow(self._whole(name), self._missing(name))
+        values = self.values(name)
+        return arrow(floored(values), values == -1)
 
     def real(self, name: str) -> pa.Array:
         """float64, with the fraction."""
-        return arrow(self._real(name), self._missing(name))
+        values = self.values(name)
+        return arrow(values.astype(np.float64) + 0.0, values == -1)
 
     def text(self, name: str) -> pa.Array:
         """The integer as text."""
@@ -76,43 +85,30 @@ class Fields:
 
     def instant(self, zero_s: int, *names: str) -> pa.Array:
         """int64, an instant and durations after it added up, floored, counted from `zero_s`; null where one is."""
-        missing = np.logical_or.reduce([self._missing(name) for name in names])
-        total: Ints = np.add.reduce([self._whole(name) for name in names], dtype=np.int64) + np.int64(zero_s)
-        fractions = [self._real(name) - self._whole(name) for name in names if self._has_fractions(name)]
-        if fractions:
-            total = total + np.floor(np.sum(fractions, axis=0)).astype(np.int64)
-        return arrow(total, missing)
+        values = [self.values(name) for name in names]
+        missing = np.logical_or.reduce([one == -1 for one in values])
+        whole = np.add.reduce([floored(one) for one in values], dtype=np.int64) + np.int64(zero_s)
+        fractions = [one - np.floor(one) for one in values if one.dtype != np.int64]
+        if any(one.any() for one in fractions):
+            whole = whole + np.floor(np.sum(fractions, axis=0)).astype(np.int64)
+        return arrow(whole, missing)
 
     def submits(self) -> Ints:
         """Field 2 of the rows that have it, as it stands."""
-        return self._whole("submit_s")[~self._missing("submit_s")]
+        values = self.values("submit_s")
+        return floored(values[values != -1])
 
     def n_floored(self) -> int:
         """How many values lost a fraction because their column holds whole numbers."""
         exact = {number for name, number in self.numbers.items() if name in REALS}
-        names = [name for name, number in self.numbers.items() if number not in exact and self._has_fractions(name)]
-        return sum(int(np.count_nonzero(self.scanned.real[self.numbers[name] - 1][self.rows])) for name in names)
+        names = [name for name, number in self.numbers.items() if number not in exact]
+        columns = (self.values(name) for name in names)
+        return sum(int(np.count_nonzero(one != np.floor(one))) for one in columns if one.dtype != np.int64)
 
-    def _whole(self, name: str) -> Ints:
-        number = self.numbers.get(name)
-        return self.scanned.whole[number - 1][self.rows] if number else np.full(self.rows.stop - self.rows.start, -1)
 
-    def _real(self, name: str) -> Floats:
-        values = self._whole(name).astype(np.float64)
-        if not self._has_fractions(name):
-            return values
-        exact = self.scanned.real[self.numbers[name] - 1][self.rows]
-        return np.where(exact != 0, exact, values)
-
-    def _missing(self, name: str) -> Bools:
-        missing: Bools = self._whole(name) == -1
-        if self._has_fractions(name):
-            # Between -1 and 0 a number floors to -1 as well.
-            missing &= self.scanned.real[self.numbers[name] - 1][self.rows] == 0
-        return missing
-
-    def _has_fractions(self, name: str) -> bool:
-        return name in self.numbers and bool(self.scanned.fractional[self.numbers[name] - 1])
+def floored(values: npt.NDArray[Any]) -> Ints:
+    """The values as int64, rounded down."""
+    return values if values.dtype == np.int64 else np.floor(values).astype(np.int64)
 
 
 # ---------------- the comments of a log

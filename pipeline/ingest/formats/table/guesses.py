@@ -16,27 +16,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats
+from pipeline.arrays import Bools, Floats, one_piece
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.ingest.formats.table import values
-from pipeline.ingest.values import Typed
+from pipeline.ingest.raw_table import (
+    CATEGORIES,
+    COUNTS,
+    DOTTED,
+    DURATIONS,
+    EXIT_CODES,
+    INSTANTS,
+    MEMORY,
+    TEXTS,
+    TRES,
+    WAIT,
+    Column,
+    is_numeric,
+    numbers,
+)
 from pipeline.settings import IngestSettings, LogColumn, SiteSettings
 
-INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
-DURATIONS = ("runtime_s", "requested_s", "suspended_s", "wait_s", "cpu_s")
-COUNTS = ("procs", "nodes", "gpus", "requested_procs", "requested_nodes")
-EXIT_CODES = ("exit_code", "derived_exit_code")
-MEMORY = ("requested_mem_kib", "used_mem_kib", "max_rss_kib")
-CATEGORIES = (
-    "user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size", "gpu_type", "array_id",
-    "state",
-)  # fmt: skip
-TEXTS = ("job_id", "job_name", "preceding_job_id", "comment", "submit_line", "work_dir")
 TARGETS = (*INSTANTS, *DURATIONS, *COUNTS, *EXIT_CODES, *MEMORY, "energy_j", *CATEGORIES, *TEXTS)
 """What a column of a table may hold: columns of JOBS, texts that rules read, and `wait_s`, from submit to start (s)."""
 
-TRES, WAIT, SLURM = "tres", "wait", "slurm"
-"""How slurmdbd stores counts (lists of resources), exit codes (statuses of wait(2)) and states (numbers)."""
+SLURM = "slurm"
+"""How slurmdbd stores states: as numbers."""
 
 GUESSED, DECLARED = "guessed", "declared"
 
@@ -78,33 +81,77 @@ def public_set(names: Collection[str]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class MappedColumns:
-    """Per target the table's column, and how it is known: "declared", a public set's name, or "guessed"."""
+class KnownColumn(Column):
+    """A column, and how it is known: known_by is DECLARED, GUESSED or the name of a public set.
 
-    columns: Mapping[str, LogColumn]
-    known_by: Mapping[str, str]
+    has_unit: whether the settings or its name say the unit of its numbers. reasons: what the rows say for it.
+    """
 
-    @property
-    def used(self) -> list[str]:
-        """The columns of the table that are read."""
-        named = [name for one in self.columns.values() for name in (one.column, one.times) if name is not None]
-        return list(dict.fromkeys(named))
+    known_by: str = DECLARED
+    has_unit: bool = False
+    reasons: tuple[str, ...] = ()
 
     @property
-    def lacks(self) -> tuple[str, ...]:
-        """What it takes to tell when jobs ran, or for how long, and is not there."""
-        told = set(self.columns)
-        when = () if told & {"submit_s", "start_s", "end_s"} else ("submit_s, start_s or end_s",)
-        how_long = "runtime_s" in told or {"start_s", "end_s"} <= told
-        return (*when, *(() if how_long else ("runtime_s or both start_s and end_s",)))
+    def shown(self) -> str:
+        """The column and what it is taken for."""
+        return f"column {printable(self.name, 40)} ({self.target})"
 
-    @property
-    def is_log(self) -> bool:
-        """Whether they tell when jobs ran and for how long, and anything else that only a job has."""
-        return not self.lacks and bool({"job_id", "submit_s", "requested_s", *COUNTS} & set(self.columns))
+    def numbers(self, rows: pa.Table) -> Floats | None:
+        """The values as numbers, NaN where unknown; None where most are none."""
+        array = one_piece(rows[self.name])
+        return numbers(array).floats() if is_numeric(array) else None
+
+    def is_number(self, rows: pa.Table) -> bool:
+        """Whether the values are numbers of which neither the settings nor their name say the unit."""
+        return not self.has_unit and self.name != self.target and is_numeric(one_piece(rows[self.name]))
+
+    def sentence(self) -> str:
+        """What it is taken for, and on what evidence."""
+        shown = _STORED.get(self.unit, f" in {self.unit}" if self.unit else "")
+        how = "; ".join(("guessed from its name" if self.known_by == GUESSED else self.known_by, *self.reasons))
+        return f"{self.target} = {printable(self.name, 60)}{shown} ({how})"
 
 
-def mapped_columns(names: Sequence[str], settings: IngestSettings, where: str) -> MappedColumns:
+Columns = dict[str, KnownColumn]
+"""By target."""
+
+
+def _known(target: str, said: LogColumn, known_by: str) -> KnownColumn:
+    is_unknown = target in MEMORY and said.unit is None and said.column != target
+    factor = units_of(target).get(said.unit or "", None if is_unknown else 1.0)
+    per = said.per or ("processor" if said.column == target else "job")
+    return KnownColumn(
+        target, said.column, factor, said.unit or "", per, said.times, said.timezone or "",
+        states=_states(said.unit) if target == "state" else {}, known_by=known_by, has_unit=said.unit is not None,
+    )  # fmt: skip
+
+
+def _states(unit: str | None) -> Mapping[str, str]:
+    """Slurm's terms by word, and where slurmdbd stores numbers, by number."""
+    data = known_names()
+    known = {word: state for state, words in data["states"].items() for word in words.split()}
+    return known | {str(number): state for number, state in enumerate(data["slurm_states"] if unit == SLURM else ())}
+
+
+def used(columns: Columns) -> list[str]:
+    """The columns of the table that are read."""
+    names = (name for one in columns.values() for name in (one.name, one.times) if name is not None)
+    return list(dict.fromkeys(names))
+
+
+def lacks(columns: Columns) -> tuple[str, ...]:
+    """What it takes to tell when jobs ran, or for how long, and is not there."""
+    when = () if columns.keys() & {"submit_s", "start_s", "end_s"} else ("submit_s, start_s or end_s",)
+    how_long = "runtime_s" in columns or {"start_s", "end_s"} <= columns.keys()
+    return (*when, *(() if how_long else ("runtime_s or both start_s and end_s",)))
+
+
+def is_log(columns: Columns) -> bool:
+    """Whether they tell when jobs ran and for how long, and anything else that only a job has."""
+    return not lacks(columns) and bool({"job_id", "submit_s", "requested_s", *COUNTS} & columns.keys())
+
+
+def mapped_columns(names: Sequence[str], settings: IngestSettings, where: str) -> Columns:
     """The map for a table with these columns; InputError where a declared column is not there, or one that is needed.
 
     What the settings declare comes first, then the map of a public set, and without such a set guesses from names.
@@ -116,25 +163,24 @@ def mapped_columns(names: Sequence[str], settings: IngestSettings, where: str) -
     return found
 
 
-def lacking(found: MappedColumns, names: Sequence[str], where: str) -> InputError | None:
+def lacking(found: Columns, names: Sequence[str], where: str) -> InputError | None:
     """The error that names what is missing where a map does not tell when jobs ran, or for how long."""
     listed = ", ".join(printable(name, 40) for name in names[:12]) or "none"
-    expected = f"columns for {', and for '.join(found.lacks)}"
+    expected = f"columns for {', and for '.join(lacks(found))}"
     do = 'with --format table, name them in the config, as in [ingest.columns] submit_s = "time of submit"'
-    return InputError(where, f"the columns {listed}", expected, do) if found.lacks else None
+    return InputError(where, f"the columns {listed}", expected, do) if lacks(found) else None
 
 
-def guessed(names: Sequence[str], declared: Mapping[str, LogColumn] | None = None) -> MappedColumns:
+def guessed(names: Sequence[str], declared: Mapping[str, LogColumn] | None = None) -> Columns:
     """The map that names tell, with what is declared."""
-    columns, known_by = dict(declared or {}), dict.fromkeys(declared or {}, DECLARED)
+    columns = {target: _known(target, said, DECLARED) for target, said in (declared or {}).items()}
     public = public_set(names)
-    taken = {column.column for column in columns.values()}
-    found = public_sets()[public][1].items() if public else _by_name(names)
-    for target, column in found:
-        if target not in columns and column.column in names and (public or column.column not in taken):
-            columns[target], known_by[target] = column, public or GUESSED
-            taken |= set() if public else {column.column}
-    return MappedColumns(columns, known_by)
+    taken = {column.name for column in columns.values()}
+    for target, said in public_sets()[public][1].items() if public else _by_name(names):
+        if target not in columns and said.column in names and (public or said.column not in taken):
+            columns[target] = _known(target, said, public or GUESSED)
+            taken |= set() if public else {said.column}
+    return columns
 
 
 def _by_name(names: Sequence[str]) -> list[tuple[str, LogColumn]]:
@@ -203,63 +249,6 @@ _DATE = r"^\s*(?P<first>\d{1,2})[./](?P<second>\d{1,2})[./]\d{4}"
 _MONTHS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column that is read. factor: to the unit of JOBS (None: unknown); reasons: for the guess."""
-
-    target: str
-    said: LogColumn
-    known_by: str
-    zone: str
-    factor: float | None
-    day_first: bool = False
-    zero_is_known: bool = False
-    unit: str = ""
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def shown(self) -> str:
-        """The column and what it is taken for."""
-        return f"column {printable(self.said.column, 40)} ({self.target})"
-
-    def array(self, rows: pa.Table) -> pa.Array:
-        """The values as they came."""
-        return values.plain(rows[self.said.column])
-
-    def typed(self, rows: pa.Table) -> Typed:
-        """The values in the unit of JOBS."""
-        array, factor = self.array(rows), 1.0 if self.factor is None else self.factor
-        if self.target in INSTANTS:
-            facts = {"day_first": self.day_first, "zero_is_known": self.zero_is_known}
-            return values.instants(array, factor, self.zone, **facts)
-        if self.target in MEMORY:
-            return values.memory(array, self.factor)
-        if self.target in EXIT_CODES:
-            return values.exit_codes(array, is_status=self.said.unit == WAIT)
-        if self.target not in COUNTS:
-            return values.durations(array, factor)
-        if self.said.unit == TRES:
-            return values.resources(array, self.target)
-        return values.gpus(array, factor) if self.target == "gpus" else values.counts(array, factor)
-
-    def numbers(self, rows: pa.Table) -> Floats | None:
-        """The values as numbers, NaN where unknown; None where most are none."""
-        array = self.array(rows)
-        return values.numbers(array).floats() if values.is_numeric(array) else None
-
-    def is_number(self, rows: pa.Table) -> bool:
-        """Whether the values are numbers of which neither the settings nor their name say the unit."""
-        is_free = self.said.unit is None and self.said.column != self.target
-        return is_free and values.is_numeric(self.array(rows))
-
-    def sentence(self) -> str:
-        """What it is taken for, and on what evidence."""
-        unit = self.said.unit or self.unit
-        shown = _STORED.get(unit, f" in {unit}" if unit else "")
-        how = "; ".join(("guessed from its name" if self.known_by == GUESSED else self.known_by, *self.reasons))
-        return f"{self.target} = {printable(self.said.column, 60)}{shown} ({how})"
-
-
 @dataclass(slots=True)
 class Guesses:
     """The columns of a table by target, and sentences on what was assumed or rejected.
@@ -268,7 +257,7 @@ class Guesses:
     """
 
     rows: pa.Table
-    columns: dict[str, Column]
+    columns: Columns
     said: list[str] = field(default_factory=list)
 
     def span(self, first: str, last: str) -> Floats | None:
@@ -293,19 +282,16 @@ class Guesses:
     def reject(self, target: str, why: str) -> None:
         """Take no column for this target."""
         column = self.columns.pop(target)
-        self.said.append(f"column {printable(column.said.column, 40)} is not taken for {target}: {why}")
+        self.said.append(f"column {printable(column.name, 40)} is not taken for {target}: {why}")
 
 
-def checked(rows: pa.Table, mapped: MappedColumns, site: SiteSettings, settings: IngestSettings) -> Guesses:
+def checked(rows: pa.Table, columns: Columns, site: SiteSettings, settings: IngestSettings) -> Guesses:
     """How the columns are read, from what is declared, and for the others from the first rows of a table."""
-    found = Guesses(rows, {})
-    for target, said in mapped.columns.items():
-        is_unknown = target in MEMORY and said.unit is None and said.column != target
-        factor = units_of(target).get(said.unit or "", None if is_unknown else 1.0)
-        found.columns[target] = Column(target, said, mapped.known_by[target], said.timezone or site.timezone, factor)
+    zoned = {target: replace(column, zone=column.zone or site.timezone) for target, column in columns.items()}
+    found = Guesses(rows, zoned)
     _reject_unreadable(found)
     _set_epochs(found)
-    _set_date_order(found, mapped, settings)
+    _set_date_order(found, settings)
     ran_s = found.span("start_s", "end_s")
     if ran_s is not None and "suspended_s" in found.columns:
         ran_s -= np.nan_to_num(found.columns["suspended_s"].typed(rows).floats())
@@ -318,7 +304,7 @@ def checked(rows: pa.Table, mapped: MappedColumns, site: SiteSettings, settings:
     for target, column in found.columns.items():
         if target in MEMORY and column.factor is None and column.numbers(rows) is not None:
             found.said.append(f"{column.shown} holds numbers without a unit and is left unknown; {_how(target)}")
-        if target == "gpus" and column.said.unit == TRES:
+        if target == "gpus" and column.unit == TRES:
             found.said.append("resource 1001 of slurmdbd is read as GPUs; see `sacctmgr show tres` whether it is")
     return found
 
@@ -348,7 +334,7 @@ def _set_epochs(found: Guesses) -> None:
         typical = float(np.median(known)) if len(known) else 0.0
         unit = next((unit for least, unit in _EPOCHS if typical > least), "s")
         is_relative |= unit == "s" and typical < _SHORTEST_S
-        if found.columns[target].said.unit is None:
+        if not found.columns[target].has_unit:
             found.change(target, f"its numbers are near {typical:.3g}", factor=TIME_UNITS[unit], unit=unit)
             if unit != "s":
                 found.said.append(f"{found.columns[target].shown} is read as {unit} since 1970; {_how(target)}")
@@ -360,15 +346,15 @@ def _set_epochs(found: Guesses) -> None:
 
 def _date_parts(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array]:
     """The first and the second number of such dates."""
-    array = values.plain(rows[name])
+    array = one_piece(rows[name])
     texts = array if pa.types.is_string(array.type) else pa.array([], pa.string())
     found = pc.extract_regex(texts, _DATE).drop_null()
     return found.field(0).cast(pa.int64()), found.field(1).cast(pa.int64())
 
 
-def _set_date_order(found: Guesses, mapped: MappedColumns, settings: IngestSettings) -> None:
+def _set_date_order(found: Guesses, settings: IngestSettings) -> None:
     """The order of day and month in dates as 02.03.2026 or 2/3/2026; with dots the day is first where nothing tells."""
-    columns = sorted({mapped.columns[target].column for target in INSTANTS if target in mapped.columns})
+    columns = sorted({found.columns[target].name for target in INSTANTS if target in found.columns})
     parts = {name: _date_parts(found.rows, name) for name in columns}
     names = [name for name in columns if len(parts[name][0])]
     if not names:
@@ -376,8 +362,8 @@ def _set_date_order(found: Guesses, mapped: MappedColumns, settings: IngestSetti
     n_day_first, n_month_first = (
         sum(pc.sum(pc.greater(parts[name][place], _MONTHS)).as_py() or 0 for name in names) for place in (0, 1)
     )
-    texts = values.plain(found.rows[names[0]])
-    mark = "." if pc.any(pc.match_substring_regex(texts, values.DOTTED)).as_py() else "/"
+    texts = one_piece(found.rows[names[0]])
+    mark = "." if pc.any(pc.match_substring_regex(texts, DOTTED)).as_py() else "/"
     if settings.day_first:
         day_first, why = True, "as ingest.day_first says"
     elif n_day_first == n_month_first:
@@ -389,7 +375,7 @@ def _set_date_order(found: Guesses, mapped: MappedColumns, settings: IngestSetti
     order = f"{'day' if day_first else 'month'} first"
     found.said.append(f"dates such as 02{mark}03{mark}2026 are read {order}, {why}")
     for target in found.columns.keys() & set(INSTANTS):
-        if found.columns[target].said.column in names:
+        if found.columns[target].name in names:
             found.change(target, order, day_first=day_first)
 
 
@@ -453,7 +439,7 @@ def _set_limit(found: Guesses, ran_s: Floats | None) -> None:
     found.set_unit("requested_s", unit, why if share >= _ENOUGH else "")
 
 
-def _limit_unit(column: Column, rows: pa.Table, ran_s: Floats | None) -> tuple[str, float]:
+def _limit_unit(column: KnownColumn, rows: pa.Table, ran_s: Floats | None) -> tuple[str, float]:
     """The unit of a limit (before it is set), and the share of the runtimes within it; NaN where none is known."""
     limit = column.typed(rows).floats()
     known = (limit > 0) & (ran_s > 0) if ran_s is not None else np.zeros(len(limit), np.bool_)

@@ -10,7 +10,6 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow.csv as pc_csv
 
 from pipeline.arrays import Bools, Ints, arrow
 from pipeline.errors import InputError, printable
+from pipeline.ingest.raw_table import RawTable, tables_of_lines
 from pipeline.ingest.reader import unique_keys, unreadable_row
 from pipeline.ingest.sources import MAX_LINE_BYTES, Block, Source, byte_blocks, head, line_blocks
 from pipeline.settings import IngestSettings
@@ -29,22 +29,6 @@ UNKNOWN_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", 
 _BETWEEN = re.compile(r"[\s,]*")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _DELIMITERS = (",", "\t", ";", "|")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Rows of a table, the line of each (from 1) and its byte (from 0), and what else the part holds.
-
-    Of Parquet and Arrow a line is a row, and the byte is 0.
-    """
-
-    rows: pa.Table
-    line: Ints
-    offset: Ints
-    n_lines: int
-    n_bytes: int
-    unreadable: list[dict[str, Any]] = field(default_factory=list)
-    lines: dict[str, int] = field(default_factory=dict)
 
 
 def names_in(start: bytes, settings: IngestSettings | None = None) -> list[str]:
@@ -61,7 +45,9 @@ def names_in(start: bytes, settings: IngestSettings | None = None) -> list[str]:
     return names if len(names) > 1 else []
 
 
-def csv_parts(source: Source, names: Sequence[str], used: Sequence[str], settings: IngestSettings) -> Iterator[Part]:
+def csv_parts(
+    source: Source, names: Sequence[str], used: Sequence[str], settings: IngestSettings
+) -> Iterator[RawTable]:
     """The records of a CSV, a block of the source at a time."""
     first = first_line(head(source))
     delimiter, n_headers = _delimiter(first, settings), int(has_header(first, settings))
@@ -73,7 +59,7 @@ def csv_parts(source: Source, names: Sequence[str], used: Sequence[str], setting
 def _csv_part(
     source: Source, block: Block, names: Sequence[str], used: Sequence[str], delimiter: str, n_headers: int,
     settings: IngestSettings,
-) -> Part:  # fmt: skip
+) -> RawTable:  # fmt: skip
     """A block's records. A record that is no row keeps its line; a blank one is only counted."""
     bad: list[tuple[int, str]] = []
 
@@ -105,7 +91,7 @@ def _csv_part(
 def _with_lines(
     source: Source, block: Block, rows: pa.Table, starts: Ints, n_headers: int, bad: Sequence[tuple[int, str]], *,
     is_open: bool,
-) -> Part:  # fmt: skip
+) -> RawTable:  # fmt: skip
     n_records = rows.num_rows + len(bad)
     is_sure = len(starts) - 1 - n_headers - is_open == n_records
     if not is_sure:
@@ -136,27 +122,17 @@ def _with_lines(
     said = {name: n for name, n in lines.items() if n}
     n_bytes = len(block.data) + block.n_dropped
     offset = block.offset + starts[place]
-    return Part(rows, line_of[place], offset, block.n_lines, n_bytes, unreadable, said)
+    return RawTable(rows, line_of[place], offset, block.n_lines, n_bytes, unreadable, said)
 
 
-def json_parts(source: Source, used: Sequence[str]) -> Iterator[Part]:
-    """The objects of lines of JSON, a block of the source at a time."""
-    for block in line_blocks(source):
-        found, lines, offsets, unreadable, blank, offset = [], [], [], [], 0, block.offset
-        for number, text in enumerate(block.data.split(b"\n")[: block.n_lines], block.line):
-            if not text.strip():
-                blank += 1
-            elif (value := _object(text)) is None:
-                unreadable.append(unreadable_row(source, number, offset, "not_json", text))
-            else:
-                found.append(value)
-                lines.append(number)
-                offsets.append(offset)
-            offset += len(text) + 1
-        rows = _rows_of(found, used)
-        said = {"blank": blank} if blank else {}
-        places = np.array(lines, np.int64), np.array(offsets, np.int64)
-        yield Part(rows, *places, block.n_lines, len(block.data) + block.n_dropped, unreadable, said)
+def json_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
+    """The objects of lines of JSON; one without a line end is whole where it closes."""
+
+    def split(text: bytes) -> dict[str, str | None] | str:
+        value = _object(text)
+        return "not_json" if value is None else {name: _text(value.get(name)) for name in used}
+
+    return tables_of_lines(source, used, split, "not_json", is_last_whole=True)
 
 
 def _rows_of(objects: Sequence[dict[str, Any]], names: Sequence[str]) -> pa.Table:
@@ -164,12 +140,12 @@ def _rows_of(objects: Sequence[dict[str, Any]], names: Sequence[str]) -> pa.Tabl
     return pa.table({name: [_text(one.get(name)) for one in objects] for name in names}, schema=schema)
 
 
-def array_parts(source: Source, used: Sequence[str]) -> Iterator[Part]:
+def array_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
     """The objects of one JSON array; of such a table a line is an element."""
     n_before, n_bytes = 0, 0
     for objects, end in _array_objects(source):
         line = n_before + 1 + np.arange(len(objects))
-        yield Part(_rows_of(objects, used), line, np.zeros_like(line), len(objects), end - n_bytes)
+        yield RawTable(_rows_of(objects, used), line, np.zeros_like(line), len(objects), end - n_bytes)
         n_before, n_bytes = n_before + len(objects), end
 
 
