@@ -214,8 +214,8 @@ SELECT * EXCLUDE (n) FROM (
 
 
 def is_in_order(jobs: pa.Table) -> bool:
-    """Whether jobs surely stand in the order of _ORDERED, as those of most logs do whose ids are numbers."""
-    numbers = _as_integers(jobs["job_id"])
+    """Whether jobs surely stand in the order of _ORDERED: their submits, or else the numbers of their ids, tell."""
+    numbers = _as_integers(leading_digits(jobs["job_id"]))
     if numbers is None:
         return False
     submit_s, is_unknown = integers(jobs["submit_s"])
