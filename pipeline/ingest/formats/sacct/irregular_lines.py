@@ -93,22 +93,23 @@ def _is_of_another(line: bytes, layout: Layout) -> bool:
 
 def solve(text: bytes, layout: Layout) -> Cells | str | None:
     """The cells of one record's text, None for those of OPTIONAL that cannot be told; or a reason; None: no record."""
-    # Slurm takes any byte but 0 in a text: a crash has left it.
-    quoted = _quoted(text, layout) if layout.is_quoted and b'"' in text else None
-    tokens = text.split(layout.delimiter) if b"\0" not in text else []
+    # The one byte that Slurm takes in no text: a crash has left it.
+    is_sound = b"\0" not in text
+    quoted = _quoted(text, layout) if is_sound and layout.is_quoted and b'"' in text else None
+    tokens = text.split(layout.delimiter) if is_sound else []
     is_cut = layout.is_trailing and bool(tokens) and tokens.pop() != b""
     ways = _ways(tokens, layout) if 0 <= len(tokens) - len(layout.names) <= MAX_SURPLUS and not is_cut else None
     if quoted is not None or ways is None:
         return quoted
     joined = layout.delimiter.join
     cells: Cells = [joined(tokens[way[0][0] : way[0][1]]) if len(way) == 1 else None for way in ways]
+    texts = [cell for cell, ((low, high), *_) in zip(cells, ways, strict=True) if cell and high > low + 1]
+    if any(_STAMP.search(cell) for cell in (*texts, *(cell for cell in cells if cell and b"\n" in cell))):
+        return "joined_records"
     for column in _in_doubt(tokens, layout):
         cells[column] = None
     if any(cells[column] is None for column in layout.needed):
         return "ambiguous_fields"
-    texts = [cell for cell, ((low, high), *_) in zip(cells, ways, strict=True) if cell and high > low + 1]
-    if any(_STAMP.search(cell) for cell in (*texts, *(cell for cell in cells if cell and b"\n" in cell))):
-        return "joined_records"
     own, raw = cells[layout.id_column], cells[layout.raw_id_column] if layout.raw_id_column >= 0 else b""
     return "shifted_fields" if raw and own and own.isdigit() and own != raw else cells
 
