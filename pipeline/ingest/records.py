@@ -229,7 +229,7 @@ def _as_integers(ids: pa.ChunkedArray) -> Ints | None:
         numbers = ids.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    is_usual = pc.all(pc.equal(numbers.cast(pa.string()), ids)).as_py()
+    is_usual = pc.all(pc.equal(numbers.cast(pa.string()), ids), min_count=0).as_py()
     return integers(numbers)[0] if is_usual and integers(pc.binary_length(ids))[0].max(initial=0) <= 18 else None
 
 
