@@ -36,7 +36,6 @@ from pipeline.ingest.records import (
     HOLD_BYTES,
     Records,
     distinct,
-    inserted,
     leading_digits,
     marked,
     with_sorted_categories,
@@ -186,9 +185,6 @@ def read_logs(
             lost = pa.concat_tables([lost, again])
         account.settle(found, lost)
         rows.add(FOUND_JOBS, found)
-    if older and rows.is_spilled:
-        for table in older.unchanged(account):
-            rows.add(FOUND_JOBS, table)
     check_account(account, settings.max_damaged or 1.0)
     unreadable = _stored_lines(rows, account, to)
 
@@ -196,8 +192,9 @@ def read_logs(
         return report(account, settings, *((older.facts(), older.notes()) if older else ()))
 
     def jobs() -> Iterator[pa.Table]:
-        found = rows.ordered(FOUND_JOBS)
-        for part in inserted(next(found), older.unchanged(account)) if older and not rows.is_spilled else found:
+        first_s = account.first_submit_s if older and older.is_in_order else None
+        others = (older.unchanged(account), older.names, -np.inf if first_s is None else first_s) if older else ()
+        for part in rows.ordered(FOUND_JOBS, *others):
             if older:
                 older.count(part)
             yield JOBS.check(part.select(JOBS.schema().names))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, arrow, floats, integers, one_piece, replaced, tally_of, unknown
+from pipeline.arrays import Bools, Floats, arrow, floats, integers, one_piece, replaced, tally_of, unknown
 from pipeline.errors import ConfigError, InputError, TableError, printable
 from pipeline.ingest.ingest_report import Account
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
@@ -22,7 +22,6 @@ from pipeline.ingest.records import (
     Fate,
     Records,
     distinct,
-    follows,
     leading_digits,
     marked,
     with_sorted_categories,
@@ -110,14 +109,11 @@ def read_jobs_tables(
 
     rows = Records({JOBS.name: JOBS.schema()}, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
     seen, kept, sites, submits_s = Tally(), Tally(), set[str](), list[int]()
-    last, is_in_order = JOBS.empty(), True
     for batch in chain.from_iterable(map(batches, sources)):
         own = batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name))
         for name in SET_LATER:
             own = replaced(own, name, unknown(own.num_rows, JOBS.schema().field(name).type))
         rows.add(JOBS.name, own)
-        is_in_order = is_in_order and follows(last, own)
-        last = own if own.num_rows else last
         seen, kept = seen + tally_of(batch), kept + tally_of(own)
         sites |= {str(name) for name in batch["site"].unique().to_pylist()}
         submits_s += [value for value in pc.min_max(own["submit_s"]).as_py().values() if value is not None]
@@ -128,7 +124,7 @@ def read_jobs_tables(
         raise InputError(where, instead, f"jobs of {printable(site.name, 60)}", do)
     try:
         rows.check_key(JOBS)
-        found = map(JOBS.check, rows.tables(JOBS.name) if is_in_order else rows.ordered(JOBS.name))
+        found = map(JOBS.check, rows.ordered(JOBS.name))
         jobs = StoredTable(to.write(to.jobs, found, JOBS, {}), JOBS) if to else with_sorted_categories(next(found))
     except TableError as error:
         instead = f"jobs that cannot stand in one table ({printable(str(error), 160).rstrip('.')})"
@@ -156,33 +152,31 @@ _PLACEHOLDER = r"^\d+_\["
 class EarlierTable:
     """A table JOBS that is brought up to date, and what became of its rows.
 
-    It is read twice: the rows that new records may change, then the others in their order. site: whose jobs are read.
+    It is read twice: the rows that new records may change, then the others. site: whose jobs are read.
     """
 
     def __init__(self, path: Path, new_ids: pa.Array, site: str) -> None:
-        """new_ids: what the ids of the new records begin with. n_rows: all rows; lacks: columns it does not have."""
+        """new_ids: what the ids of the new records begin with. n_rows: all rows; names: its columns."""
         self.path, self.site, self.is_in_order = path, site, True
         self.n_rows, there = StoredTable(path, JOBS).num_rows, schema_names(path, JOBS)
         self.lacks = tuple(name for name in JOBS.schema().names if name not in there)
+        self.names = (*(name for name in JOBS.schema().names if name in there), FATE.name)
         self.counts, self.first_ids = Counter[str](), dict[str, list[str]]()
         self._new_ids = new_ids
         self._submits_s: list[int] = []
         self._ends_s: list[int] = []
 
     def changing(self) -> Iterator[pa.Table]:
-        """The rows of the new records' jobs; all rows, where the table is not in the order in which it is written."""
-        last = JOBS.empty()
+        """The rows of the new records' jobs."""
+        last_s = -np.inf
         for table in read_older_batches(self.path, JOBS):
-            self.is_in_order = self.is_in_order and follows(last, table)
-            last = table if table.num_rows else last
+            submit_s = np.append(last_s, np.nan_to_num(floats(table, "submit_s"), nan=np.inf))
+            self.is_in_order, last_s = self.is_in_order and is_ascending(submit_s), submit_s[-1]
             yield table.filter(self._may_change(table))
-        if not self.is_in_order:
-            for table in read_older_batches(self.path, JOBS):
-                yield table.filter(pc.invert(self._may_change(table)))
 
     def unchanged(self, account: Account) -> Iterator[pa.Table]:
-        """The other rows as FOUND, in order; the account takes them in as they pass."""
-        for table in read_older_batches(self.path, JOBS) if self.is_in_order else ():
+        """The other rows as FOUND; the account takes them in as they pass."""
+        for table in read_older_batches(self.path, JOBS):
             found = self._with_fate(table.filter(pc.invert(self._may_change(table))))
             account.settle(found, JOBS.empty())
             yield found
@@ -260,6 +254,11 @@ class EarlierTable:
                 more = ", ..." if n > len(self.first_ids[name]) else ""
                 found.append(f"{n} jobs of the earlier table {told}: {shown}{more}")
         return found
+
+
+def is_ascending(values: Floats) -> bool:
+    """Whether no value is below the one before it."""
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def _is_part(jobs: pa.Table) -> Bools:

@@ -7,7 +7,7 @@ a name can look like a row's end.
 """
 
 import os
-import selectors
+import select
 import signal
 import subprocess  # nosec B404 # lists of arguments, no shell
 import tempfile
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from pipeline.errors import InputError, printable
 from pipeline.ingest.sources import ReadOnce, Source
@@ -130,85 +130,67 @@ class Program(RawIOBase):
         given: str | None = None,
     ) -> None:  # fmt: skip
         self._command, self._environment, self._timeout_s, self._do = command, environment, timeout_s, do
-        self._given, self._said, self._is_over = given or "", b"", False
+        self._given, self._errors, self._is_over = given or "", _unnamed_file("errors"), False
         self._process: subprocess.Popen[bytes] | None = None
-        self._selector = selectors.DefaultSelector()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         """Waits for the next output, up to the buffer's size; 0 only where the program has ended well."""
-        data = b"" if self._is_over else None
-        while data is None:
-            process = self._process or self._start()
-            ready = self._selector.select(self._timeout_s)
-            if not ready:
-                raise self._failed(f"no output for {self._timeout_s:g} s")
-            for key, _ in ready:
-                found = os.read(key.fd, min(len(buffer), _PIPE_BYTES))
-                if key.data == "out":
-                    data = found
-                    continue
-                self._said = (self._said + found)[:_SAID_BYTES]
-                if not found:
-                    self._selector.unregister(key.fileobj)
-            if data == b"":
-                self._check_end(process)
-                self._is_over = True
+        if self._is_over:
+            return 0
+        process = self._process = self._process or self._start()
+        assert process.stdout is not None  # nosec B101 # for the type checker
+        if not select.select([process.stdout], [], [], self._timeout_s)[0]:
+            raise self._failed(f"no output for {self._timeout_s:g} s")
+        data = os.read(process.stdout.fileno(), min(len(buffer), _PIPE_BYTES))
+        if not data:
+            try:
+                code = process.wait(_END_WAIT_S)
+            except subprocess.TimeoutExpired:
+                raise self._failed("an output that ended before the program did") from None
+            if code:
+                raise self._failed(f"signal {-code}" if code < 0 else f"exit code {code}")
+            self._is_over = True
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
         """End the program, where it still runs, and what it has started."""
         process, self._process, self._is_over = self._process, None, True
-        self._selector.close()
         if process is not None:
             # Its group, because sacct may be a script that has started the real one; gone already is as good.
             if process.poll() is None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-            for pipe in (process.stdout, process.stderr):
-                assert pipe is not None  # nosec B101 # for the type checker
-                pipe.close()
+            assert process.stdout is not None  # nosec B101 # for the type checker
+            process.stdout.close()
+        self._errors.close()
         super().close()
 
     def _start(self) -> "subprocess.Popen[bytes]":
         # A list of arguments and no shell: what runs is the command the site has set.
-        pipe = subprocess.PIPE
         try:
-            # In memory where the system has such files, so that a full disk stops no change of jobs.
-            memory = os.fdopen(os.memfd_create("given"), "w+b") if hasattr(os, "memfd_create") else None
-            with memory or tempfile.TemporaryFile() as given:
+            with _unnamed_file("given") as given:
                 given.write(self._given.encode())
                 given.seek(0)
-                process = subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
-                    list(self._command), stdin=given, stdout=pipe, stderr=pipe, bufsize=0,
+                return subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
+                    list(self._command), stdin=given, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0,
                     env=dict(self._environment), start_new_session=True,
                 )  # fmt: skip
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise self._failed(f"a program that cannot be run ({reason})") from None
-        assert process.stdout is not None and process.stderr is not None  # nosec B101 # for the type checker
-        self._selector.register(process.stdout, selectors.EVENT_READ, "out")
-        self._selector.register(process.stderr, selectors.EVENT_READ, "err")
-        self._process = process
-        return process
-
-    def _check_end(self, process: "subprocess.Popen[bytes]") -> None:
-        """InputError where the program, which has closed its output, does not end, or not well."""
-        try:
-            code = process.wait(_END_WAIT_S)
-        except subprocess.TimeoutExpired:
-            raise self._failed("an output that ended before the program did") from None
-        assert process.stderr is not None  # nosec B101 # for the type checker
-        os.set_blocking(process.stderr.fileno(), False)
-        self._said = (self._said + (process.stderr.read() or b""))[:_SAID_BYTES]
-        if code:
-            raise self._failed(f"signal {-code}" if code < 0 else f"exit code {code}")
 
     def _failed(self, found: str) -> InputError:
-        said = printable(" ".join(self._said.decode("utf-8", "replace").split()), 300)
-        found = f"{found} and '{said}'" if said else found
+        said = os.pread(self._errors.fileno(), _SAID_BYTES, 0)
+        shown = printable(" ".join(said.decode("utf-8", "replace").split()), 300)
+        found = f"{found} and '{shown}'" if shown else found
         return InputError(printable(self._command[0]), found, "records and exit code 0", self._do)
+
+
+def _unnamed_file(name: str) -> IO[bytes]:
+    """A file that ends with its last user: in memory where the system has such, so that a full disk stops nothing."""
+    return os.fdopen(os.memfd_create(name), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()

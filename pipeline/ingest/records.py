@@ -5,8 +5,10 @@ Which rows are one record, and which of its readings is kept, DuckDB says for th
 depends neither on where the rows were nor on the order in which they came.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ from pipeline.arrays import (
     Ints,
     arrow,
     dense_codes,
+    floats,
     integers,
     nulls,
     one_piece,
@@ -200,65 +203,24 @@ def _is_repeated(ids: pa.ChunkedArray) -> Bools:
 
 # ---------------------------------------------------------------- the order of rows
 
-_LAST = np.iinfo(np.int64).max
-_NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
 _ORDERING = ("submit_s", "job_id", "restart", "cluster", "site")
 _ORDERED = r"""
 SELECT * EXCLUDE (n) FROM (
-    SELECT {0}, regexp_extract(job_id, '^(-?\d{{0,18}})(\D*)(\d{{0,18}})', ['first', 'word', 'second']) AS n FROM "{1}"
+    SELECT {}, regexp_extract(job_id, '^(-?\d{{0,18}})(\D*)(\d{{0,18}})', ['first', 'word', 'second']) AS n FROM rows
 ) ORDER BY submit_s NULLS LAST, coalesce(try_cast(n.first AS BIGINT), -1), n.word,
     coalesce(try_cast(n.second AS BIGINT), -1), job_id, restart, cluster, site
 """
-"""The order of `in_order`, in the database."""
+"""By submit (unknown last), job id (its numbers as numbers: 9_2 before 9_10 before 10), restart, cluster, site."""
 
 
-def in_order(jobs: pa.Table) -> pa.Table:
-    """By submit (unknown last), job id (its numbers as numbers), restart, cluster, site; the same table if it is so."""
-    others = (_rank(jobs[name]) for name in ("cluster", "site") if jobs[name].null_count < jobs.num_rows)
-    order = np.lexsort([*_leading_keys(jobs), integers(jobs["restart"])[0], *others][::-1])
-    if bool((np.diff(order) == 1).all()):
-        return jobs
-    return jobs.unify_dictionaries().take(arrow(order))
-
-
-def follows(before: pa.Table, jobs: pa.Table) -> bool:
-    """Whether jobs stand in order, and after the last one of the table before them."""
-    joint = pa.concat_tables([before.slice(max(before.num_rows - 1, 0)), jobs.slice(0, 1)]).unify_dictionaries()
-    return in_order(jobs) is jobs and in_order(joint) is joint
-
-
-def inserted(jobs: pa.Table, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of batches in order, and among them those of a table in order, in the order of all.
-
-    Only rows that tie with a batch's last submit wait for the next batch.
-    """
-    waiting = jobs.slice(0, 0)
-    for batch in batches:
-        waiting = pa.concat_tables([waiting, batch])
-        if batch.num_rows:
-            last = _submits(batch)[-1]
-            n_waiting, n_jobs = (int(np.searchsorted(_submits(table), last)) for table in (waiting, jobs))
-            yield in_order(pa.concat_tables([waiting.slice(0, n_waiting), jobs.slice(0, n_jobs)]))
-            waiting, jobs = waiting.slice(n_waiting), jobs.slice(n_jobs)
-    yield in_order(pa.concat_tables([waiting, jobs]))
-
-
-def _submits(jobs: pa.Table) -> Ints:
-    submit, is_unknown = integers(jobs["submit_s"])
-    return np.where(is_unknown, _LAST, submit)
-
-
-def _leading_keys(jobs: pa.Table) -> list[Ints]:
-    """Keys by submit, then by id: 9_2 before 9_10, and both before 10."""
-    numbers = _as_integers(jobs["job_id"])
-    if numbers is not None:
-        return [_submits(jobs), numbers]
-    parts = pc.extract_regex(one_piece(jobs["job_id"]), _NATURAL)
-    first, word, second = (parts.field(i) for i in range(3))
-    first, second = (
-        integers(pc.replace_substring_regex(digits, "^-?$", "-1").cast(pa.int64()))[0] for digits in (first, second)
-    )
-    return [_submits(jobs), first, _rank(word), second, _rank(jobs["job_id"])]
+def is_in_order(jobs: pa.Table) -> bool:
+    """Whether jobs surely stand in the order of _ORDERED: their submits, or else the numbers of their ids, tell."""
+    numbers = _as_integers(leading_digits(jobs["job_id"]))
+    if numbers is None:
+        return False
+    submit_s, is_unknown = integers(jobs["submit_s"])
+    later = np.diff(np.where(is_unknown, np.iinfo(np.int64).max, submit_s))
+    return bool(((later > 0) | ((later == 0) & (np.diff(numbers) > 0))).all())
 
 
 def _as_integers(ids: pa.ChunkedArray) -> Ints | None:
@@ -267,7 +229,7 @@ def _as_integers(ids: pa.ChunkedArray) -> Ints | None:
         numbers = ids.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    is_usual = pc.all(pc.equal(numbers.cast(pa.string()), ids)).as_py()
+    is_usual = pc.all(pc.equal(numbers.cast(pa.string()), ids), min_count=0).as_py()
     return integers(numbers)[0] if is_usual and integers(pc.binary_length(ids))[0].max(initial=0) <= 18 else None
 
 
@@ -277,7 +239,7 @@ def ranked(rows: pa.Table) -> dict[str, Ints]:
     return ranks | {"job_id": row_codes(*(ranks[name] for name in JOB if name in ranks))}
 
 
-def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
+def _rank(column: pa.ChunkedArray) -> Ints:
     array = one_piece(column)
     encoded = array if array.type == CATEGORY else array.dictionary_encode()
     place = np.empty(len(encoded.dictionary), np.int64)
@@ -356,14 +318,14 @@ class Records:
     def batches(self, kinds: Sequence[str]) -> Iterator[dict[str, pa.Table]]:
         """The rows of these kinds, all of one job and its tasks and components together."""
         if not self.is_spilled:
-            held = {kind: self._held.pop(kind) for kind in kinds}
+            held = {kind: under_schema(self._held.pop(kind), self.schemas[kind]) for kind in kinds}
             # What becomes of them is in memory too.
-            self.folder = None
-            yield {kind: under_schema(held.pop(kind), self.schemas[kind]) for kind in kinds}
+            self.hold_bytes = sys.maxsize
+            yield held
             return
         query = " UNION ALL BY NAME ".join(_KEYED.format(kind, self._names(kind)) for kind in kinds)
         waiting: list[pa.Table] = []
-        for rows in self._found(f"{query} ORDER BY _key", *kinds):
+        for rows in self._found(f"{query} ORDER BY _key", {kind: self._reader(kind) for kind in kinds}):
             n_whole = pc.index(rows["_key"], rows["_key"][-1]).as_py()
             if n_whole:
                 yield self._by_kind([*waiting, rows.slice(0, n_whole)], kinds)
@@ -375,32 +337,47 @@ class Records:
     def tables(self, kind: str) -> Iterator[pa.Table]:
         """The rows of a kind as they were added: all, where they are in memory, else a batch at a time."""
         if self.is_spilled:
-            yield from (pa.Table.from_batches([batch]) for batch in self._stored(kind))
+            yield from (pa.Table.from_batches([batch]) for batch in self._reader(kind))
         else:
             yield under_schema(self._held.pop(kind), self.schemas[kind])
 
-    def ordered(self, kind: str) -> Iterator[pa.Table]:
-        """The jobs of a kind, in order."""
-        if not self.is_spilled:
-            yield from map(in_order, self.tables(kind))
+    def ordered(
+        self, kind: str, others: Iterator[pa.Table] | None = None, names: Sequence[str] = (), from_s: float = -np.inf
+    ) -> Iterator[pa.Table]:
+        """The jobs of a kind, and other jobs under its schema, of which these columns have a value, in one order.
+
+        from_s: an instant before which no job of the kind was submitted; the others until then stand in order.
+        """
+        schema, late = self.schemas[kind], list[pa.Table]()
+        for table in others or ():
+            is_late = ~(floats(table, "submit_s") < from_s)
+            yield table.filter(arrow(~is_late))
+            if is_late.any():
+                late.append(table.filter(arrow(is_late)))
+                break
+        tables = [next(self.tables(kind))] if not self.is_spilled else self.tables(kind)
+        if others is None and isinstance(tables, list) and is_in_order(tables[0]):
+            yield tables[0]
             return
-        for rows in self._found(_ORDERED.format(self._names(kind), kind), kind):
-            yield under_schema([rows], self.schemas[kind])
+        batches = (batch for table in chain(tables, late, others or ()) for batch in table.to_batches())
+        rows = {"rows": pa.RecordBatchReader.from_batches(schema, batches)}
+        for table in self._found(_ORDERED.format(self._names(kind, names)), rows):
+            yield under_schema([table], schema)
 
     def check_key(self, kind: TableKind) -> None:
         """TableError where rows in files, which no check sees together, repeat their key."""
         if self.is_spilled:
-            query = f'SELECT count(*) - count(DISTINCT ({", ".join(kind.key)})) AS n FROM "{kind.name}"'  # noqa: S608
-            (n_repeated,) = (rows["n"][0].as_py() for rows in self._found(query, kind.name))
+            query = f"SELECT count(*) - count(DISTINCT ({', '.join(kind.key)})) AS n FROM rows"  # noqa: S608
+            (n_repeated,) = (rows["n"][0].as_py() for rows in self._found(query, {"rows": self._reader(kind.name)}))
             if n_repeated:
                 found, expected = f"{n_repeated} rows repeating the key", f"one row per {', '.join(kind.key)}"
                 raise TableError(kind.name, found, expected)
 
-    def _found(self, query: str, *kinds: str) -> Iterator[pa.Table]:
-        """What a query of some kinds finds, a batch at a time."""
+    def _found(self, query: str, rows: Mapping[str, pa.RecordBatchReader]) -> Iterator[pa.Table]:
+        """What a query of some rows finds, a batch at a time."""
         with connected(self.folder) as database:
-            for kind in kinds:
-                database.register(kind, self._stored(kind))
+            for name, reader in rows.items():
+                database.register(name, reader)
             for batch in database.sql(query).to_arrow_reader(BATCH_ROWS):
                 yield pa.Table.from_batches([batch])
 
@@ -409,9 +386,9 @@ class Records:
         own = {kind: rows.filter(pc.equal(rows["_kind"], kind)) for kind in kinds}
         return {kind: under_schema([table], self.schemas[kind]) for kind, table in own.items()}
 
-    def _names(self, kind: str) -> str:
+    def _names(self, kind: str, others: Iterable[str] = ()) -> str:
         """The columns of a kind that have a value: a sort of the others would take as long."""
-        names = {*self._filled[kind], *_ORDERING}
+        names = {*self._filled[kind], *_ORDERING, *others}
         return ", ".join(f'"{name}"' for name in self.schemas[kind].names if name in names)
 
     def _spill(self, folder: Path) -> None:
@@ -423,7 +400,7 @@ class Records:
             while held:
                 self.add(kind, held.pop(0))
 
-    def _stored(self, kind: str) -> pa.RecordBatchReader:
+    def _reader(self, kind: str) -> pa.RecordBatchReader:
         assert self.folder is not None  # nosec B101 # for the type checker
         self._files[kind].close()
         return pa.ipc.open_stream(str(self.folder / f"{kind}.arrow"))

@@ -90,7 +90,6 @@ _DURATION = (
     r"(?P<seconds>\d{1,18}(?:\.\d+)?)$"
 )
 _SIZE = r"^(?P<number>\d{1,18}(?:\.\d+)?)(?P<unit>[KkMmGgTtPpEe]?)(?P<tail>(?:i?[Bb]|[Ww])?)(?P<per>[NnCc]?)$"
-_CLOCK_BYTES, _CLOCK_S = len("00:00:00"), np.array([36_000, 3_600, 0, 600, 60, 0, 10, 1])
 _KIB = {letter: 1024.0**power for power, letter in enumerate("KMGTPE")}
 _JOULES = {letter: 1000.0**power for power, letter in enumerate("KMGTPE", 1)}
 _MARK, _MARK_END = 2.0**31, 2.0**32
@@ -115,31 +114,13 @@ def durations(words: pa.Array) -> Typed:
 
     After days come hours: `2-12` is 2 days 12 hours, `2-12:30` has minutes too.
     """
-    took_s = _clocks_s(words)
-    others = np.isnan(took_s)
-    missing, invalid = np.zeros_like(others), np.zeros_like(others)
-    if others.any():
-        distinct, place = _distinct(words.filter(arrow(others)))
-        parts = pc.extract_regex(distinct, _DURATION)
-        days, hours, minutes, seconds = (_numbers(parts, name) for name in ("days", "hours", "minutes", "seconds"))
-        n_colons = _has(parts, "hours").astype(np.int64) + _has(parts, "minutes")
-        lasted_s = (hours * 3600 + minutes * 60 + seconds) * np.where(_has(parts, "days"), 60.0 ** (2 - n_colons), 1.0)
-        lasted_s = (days * DAY_S + lasted_s) * np.where(_has(parts, "minus"), -1.0, 1.0)
-        read = _read(lasted_s, ~nulls(parts), distinct, NO_LIMIT, place)
-        took_s[others], missing[others], invalid[others] = read.values, read.missing, read.invalid
-    return Typed(took_s, missing, invalid)
-
-
-def _clocks_s(words: pa.Array) -> Floats:
-    """Seconds of the texts that are hours:minutes:seconds with two digits each, NaN of the others."""
-    data, ends = words_of(words)
-    took_s = np.full(len(words), np.nan)
-    rows = np.flatnonzero((np.diff(ends) == _CLOCK_BYTES) & ~nulls(words)) if len(words) else np.empty(0, np.int64)
-    digits = data[ends[rows, None] + np.arange(_CLOCK_BYTES)].astype(np.int64) - ord("0")
-    is_colon = np.arange(_CLOCK_BYTES) % 3 == 2
-    fits = np.where(is_colon, digits == ord(":") - ord("0"), (digits >= 0) & (digits <= 9)).all(axis=1)
-    took_s[rows[fits]] = digits[fits] @ _CLOCK_S
-    return took_s
+    distinct, place = _distinct(words)
+    parts = pc.extract_regex(distinct, _DURATION)
+    days, hours, minutes, seconds = (_numbers(parts, name) for name in ("days", "hours", "minutes", "seconds"))
+    n_colons = _has(parts, "hours").astype(np.int64) + _has(parts, "minutes")
+    lasted_s = (hours * 3600 + minutes * 60 + seconds) * np.where(_has(parts, "days"), 60.0 ** (2 - n_colons), 1.0)
+    lasted_s = (days * DAY_S + lasted_s) * np.where(_has(parts, "minus"), -1.0, 1.0)
+    return _read(lasted_s, ~nulls(parts), distinct, NO_LIMIT, place)
 
 
 def memory(words: pa.Array, plain_kib: float = 1 / 1024) -> Memory:

@@ -70,9 +70,9 @@ def sacct(lines: list[str], until_s: int) -> list[bool]:
     for line in lines[1:]:
         fields = line.split("|")
         if line and "." not in fields[0]:
-            told = [datetime.fromisoformat(text + "Z").timestamp() for text in fields[-15:-11] if text[:1].isdigit()]
-            over[fields[-1]] = max(*told, max(told) + int(fields[-11]) if "Unknown" in fields[-12] else 0) < until_s
-    return [True, *(not line or over[line.split("|")[-1]] for line in lines[1:])]
+            told = [datetime.fromisoformat(text + "Z").timestamp() for text in fields[7:11] if text[:1].isdigit()]
+            over[fields[21]] = max(*told, max(told) + int(fields[11]) if "Unknown" in fields[10] else 0) < until_s
+    return [True, *(not line or over[line.split("|")[21]] for line in lines[1:])]
 
 
 LOGS = {"riverbend.swf.gz": swf, "millrace.swf": swf, "millrace.pbs": pbs, "millrace.sacct.txt": sacct}

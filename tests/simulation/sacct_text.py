@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from tests.simulation.millrace import PROCS_PER_NODE, JobAttempt
 
 COLUMNS = (
-    "JobIDRaw", "JobID", "JobName", "User", "Group", "Account", "Partition", "QOS", "Submit", "Eligible", "Start",
+    "JobIDRaw", "JobID", "User", "Group", "Account", "Partition", "QOS", "Submit", "Eligible", "Start",
     "End", "ElapsedRaw", "TimelimitRaw", "ReqCPUS", "AllocCPUS", "NNodes", "ReqMem", "MaxRSS", "TotalCPU", "State",
-    "ExitCode", "DBIndex",
+    "ExitCode", "DBIndex", "JobName",
 )  # fmt: skip
 EXIT_CODES = {"FAILED": "1:0", "CANCELLED": "0:15"}
 CPU_SHARE = 0.96

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.ingest.formats import pbs
 from pipeline.ingest.formats.pbs import PBS
 from pipeline.ingest.reader import Remarks, chunks_of, jobs_table
-from pipeline.ingest.records import distinct, in_order, marked
+from pipeline.ingest.records import FOUND, Records, distinct, marked
 from pipeline.ingest.sources import find_sources, line_blocks
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -64,7 +64,9 @@ def read_paths(
     assert n_lines == folded.jobs.num_rows + unreadable.num_rows + sum(lines.values())
     remarks = sum((chunk.remarks for chunk in chunks), Remarks())
     found, _ = distinct(marked(folded.jobs, part=0, format=0, is_new=True), [PBS.same_record])
-    jobs = JOBS.check(in_order(found).select(JOBS.schema().names))
+    rows = Records({"found": FOUND}, None, 0)
+    rows.add("found", found)
+    jobs = JOBS.check(pa.concat_tables(rows.ordered("found")).select(JOBS.schema().names))
     return Outcome(_plain(jobs), _plain(unreadable), lines, remarks, n_lines)
 
 

@@ -58,14 +58,14 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
     settings = IngestSettings(problem_size_rules=rules, keep_submit_line=True)
     out, beside, scratch = tmp_path / "o.parquet", tmp_path / "o.unreadable.parquet", tmp_path / "scratch"
     spilled = []
-    stored = Records._stored
+    stored = Records._reader
 
     def noted(self: Records, kind: str) -> pa.RecordBatchReader:
         rows = stored(self, kind)
         spilled.append((scratch / f"{kind}.arrow").read_bytes())
         return rows
 
-    monkeypatch.setattr(Records, "_stored", noted)
+    monkeypatch.setattr(Records, "_reader", noted)
     monkeypatch.setattr(records, "_PACKED", pa.ipc.IpcWriteOptions())
     to = OnDisk(out, beside, scratch, hold_bytes=0)
     *_, report = ingest([log], site, settings, to=to)

@@ -1,6 +1,8 @@
 """Rows in memory or in the database: nothing lost, whole jobs together, one order."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 from pipeline.arrays import CATEGORY
 from pipeline.errors import TableError
 from pipeline.ingest import records
-from pipeline.ingest.records import Records, in_order, inserted, leading_digits
+from pipeline.ingest.records import Records, is_in_order, leading_digits
 from pipeline.tables import JOBS
 from tests.rows import jobs_of
 
@@ -32,6 +34,20 @@ def shuffled_jobs() -> pa.Table:
     rows = [{"job_id": str(i), "submit_s": s} for i, s in zip(ids, submits, strict=True)]
     rows += [{"job_id": "6", "submit_s": 3, "restart": r, "cluster": c} for r in (1, 0, 2) for c in ("b", None, "a")]
     return jobs_of(rows)
+
+
+def by_hand(jobs: pa.Table) -> list[dict[str, Any]]:
+    """The rows in the order of JOBS: submit, the id's numbers as numbers, restart, cluster, site."""
+
+    def key(job: dict[str, Any]) -> tuple[Any, ...]:
+        found = re.match(r"(-?[0-9]{0,18})([^0-9]*)([0-9]{0,18})", job["job_id"])
+        assert found is not None
+        first, word, second = (found[1] in ("", "-") and -1) or int(found[1] or -1), found[2], int(found[3] or -1)
+        submit = (job["submit_s"] is None, job["submit_s"] or 0)
+        id_key = (first, word.encode(), second, job["job_id"].encode())
+        return (*submit, *id_key, job["restart"], job["cluster"] or "", job["site"] or "")
+
+    return sorted(jobs.to_pylist(), key=key)
 
 
 def test_a_job_s_tasks_components_and_server_names_begin_alike() -> None:
@@ -73,13 +89,13 @@ def test_rows_may_keep_the_order_in_which_they_came(tmp_path: Path, hold_bytes: 
 
 
 @HOLD
-def test_the_database_has_the_order_of_memory(tmp_path: Path, hold_bytes: int) -> None:
+def test_jobs_come_back_in_one_order(tmp_path: Path, hold_bytes: int) -> None:
     jobs = shuffled_jobs()
     rows = Records({"jobs": JOBS.schema()}, tmp_path, hold_bytes)
     for start in range(0, jobs.num_rows, 100):
         rows.add("jobs", jobs.slice(start, 100))
     rows.check_key(JOBS)
-    assert pa.concat_tables(rows.ordered("jobs")).to_pylist() == in_order(jobs).to_pylist()
+    assert pa.concat_tables(rows.ordered("jobs")).to_pylist() == by_hand(jobs)
     assert rows.is_spilled == (hold_bytes == 0)
 
 
@@ -91,11 +107,22 @@ def test_a_key_that_repeats_in_the_database_is_found(tmp_path: Path) -> None:
         rows.check_key(JOBS)
 
 
+@HOLD
 @pytest.mark.parametrize("n_rows", [1, 7, 1_000])
-def test_a_table_in_order_takes_in_other_rows(n_rows: int) -> None:
-    jobs = in_order(shuffled_jobs())
-    is_new = np.arange(jobs.num_rows) % 3 == 0
+@pytest.mark.parametrize("from_s", [-np.inf, 2.0])
+def test_a_table_in_order_takes_in_other_rows(tmp_path: Path, hold_bytes: int, n_rows: int, from_s: float) -> None:
+    jobs = jobs_of(by_hand(shuffled_jobs()))
+    submit_s = np.array([np.inf if s is None else s for s in jobs["submit_s"].to_pylist()])
+    is_new = (np.arange(jobs.num_rows) % 3 == 0) & (submit_s >= from_s)
     new, earlier = (jobs.filter(pa.array(chosen)) for chosen in (is_new, ~is_new))
+    rows = Records({"jobs": JOBS.schema()}, tmp_path, hold_bytes)
+    rows.add("jobs", new)
     batches = (earlier.slice(start, n_rows) for start in range(0, earlier.num_rows, n_rows))
-    assert pa.concat_tables(inserted(new, batches)).to_pylist() == jobs.to_pylist()
-    assert pa.concat_tables(inserted(new, ())).to_pylist() == new.to_pylist()
+    assert pa.concat_tables(rows.ordered("jobs", batches, (), from_s)).to_pylist() == jobs.to_pylist()
+
+
+def test_only_jobs_whose_order_is_sure_are_left_as_they_are() -> None:
+    numbers = jobs_of([{"job_id": "9", "submit_s": 1}, {"job_id": "10", "submit_s": 1}, {"job_id": "2"}])
+    assert is_in_order(numbers)
+    assert not is_in_order(numbers.take([1, 0, 2])) and not is_in_order(numbers.take([0, 0]))
+    assert not is_in_order(jobs_of([{"job_id": "9_2", "submit_s": 1}, {"job_id": "9_10", "submit_s": 1}]))

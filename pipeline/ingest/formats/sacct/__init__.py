@@ -20,7 +20,6 @@ from pipeline.arrays import Bools, Ints, integers
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.fold import fold
-from pipeline.ingest.formats.sacct.irregular_lines import Habits
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, N_LINES, Scanned, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
@@ -34,16 +33,16 @@ BLOCK_BYTES = 1 << 22
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
-    habits, layouts = Habits(start), [find_layout(start, settings, f"{printable(source.label)}, line 1")]
+    layouts = [find_layout(start, settings, f"{printable(source.label)}, line 1")]
     # What follows the last sure start of a record waits for the next block, so that a record that goes on is whole.
     for block in line_blocks(source, BLOCK_BYTES, lambda data: last_start(data, layouts[-1])):
-        yield from _chunks(block, layouts, context, habits)
+        yield from _chunks(block, layouts, context)
 
 
-def _chunks(block: Block, layouts: list[Layout], context: Context, habits: Habits) -> Iterator[Chunk]:
+def _chunks(block: Block, layouts: list[Layout], context: Context) -> Iterator[Chunk]:
     """A block as chunks, one for each layout that a line in it names; `layouts` takes these in."""
     while True:
-        scanned = scan_block(block.data, layouts[-1], habits)
+        scanned = scan_block(block.data, layouts[-1])
         if scanned.cut is None:
             yield _chunk(scanned, block, context)
             return
@@ -166,6 +165,7 @@ def _plural(n: int) -> str:
 
 _ADVICE = {
     "time_without_date": "export again without SLURM_TIME_FORMAT",
+    "ambiguous_fields": "export again with a --delimiter that no name holds, and set ingest.delimiter",
     "cut_off": 'export again, or set ingest.last_line = "take" if the dump is surely whole',
     "not_a_time": "export again without SLURM_TIME_FORMAT, or set ingest.day_first for dates as 31/12/2026",
 }

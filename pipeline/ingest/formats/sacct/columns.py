@@ -7,7 +7,7 @@ and data_parser/v0.0.39 to 46 (23.02 to 26), whose tables of fields, PARSER_ARRA
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -37,6 +37,7 @@ class Kind(Enum):
     OTHER = r"[^\n]*"
     FREE = r"[\s\S]*"
     FOLDER = r"|/[\s\S]*"
+    COMMAND = r"|(?:\S*/)?(?:sbatch|srun|salloc|scrontab)(?:\s[\s\S]*)?"
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
@@ -50,12 +51,12 @@ class Kind(Enum):
     @property
     def is_wide(self) -> bool:
         """Whether a value may hold the delimiter."""
-        return self in (Kind.FREE, Kind.FOLDER)
+        return self in (Kind.FREE, Kind.FOLDER, Kind.COMMAND)
 
     @property
     def is_text(self) -> bool:
         """Whether values are anybody's text, which tells nothing about where a record's columns lie."""
-        return self in (Kind.FREE, Kind.FOLDER, Kind.OTHER, Kind.NAME, Kind.HOSTS)
+        return self.is_wide or self in (Kind.OTHER, Kind.NAME, Kind.HOSTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,12 @@ COLUMNS: Mapping[str, Column] = {
     "work_dir": _column(Kind.FOLDER, "workdir work_dir workingdirectory", "working_directory"),
     "comment": _column(Kind.FREE, "comment", "comment.job"),
     "admin_comment": _column(Kind.FREE, "admincomment admin_comment", "comment.administrator"),
-    "submit_line": _column(Kind.FREE, "submitline submit_line", "submit_line"),
+    "submit_line": _column(Kind.COMMAND, "submitline submit_line", "submit_line"),
 }
 """What is read, by what it tells. typed_mem is memory as typed, where that is known beside the job's total."""
+
+OPTIONAL = ("work_dir", "comment", "admin_comment", "submit_line", "energy")
+"""What may stay unknown in a record that is read."""
 
 _UNREAD = {
     Kind.DURATION: "usercpu systemcpu cputime cputimeraw reserved planned resvcpu resvcpuraw plannedcpu plannedcpuraw "
@@ -159,6 +163,17 @@ def kind_of(name: str) -> Kind:
     return _KINDS.get(name, Kind.TRES if name.startswith("tresusage") else Kind.OTHER)
 
 
+_KNOWN_STATE = re.compile(rf"(?:{'|'.join(STATES)})(?: by \d+)?\+?|[A-Z_]+\+".encode())
+
+
+def _is_known_state(cell: bytes) -> bool:
+    return _KNOWN_STATE.fullmatch(cell) is not None
+
+
+def _is_id_or_none(cell: bytes) -> bool:
+    return not cell or Kind.ID.fits(cell)
+
+
 # ---------------- a dump's own columns
 # Which columns a dump of sacct has, and what separates them.
 
@@ -196,6 +211,20 @@ class Layout:
         place = {name: column for column, name in reversed(list(enumerate(self.names)))}
         found = {what: [place[name] for name in column.names if name in place] for what, column in COLUMNS.items()}
         return {what: places[0] for what, places in found.items() if places}
+
+    @cached_property
+    def fits(self) -> tuple[Callable[[bytes], bool], ...]:
+        """Of each column, whether some bytes may stand there: of states those of the manual; a second id or none."""
+        fits = [_is_known_state if kind is Kind.STATE else kind.fits for kind in self.kinds]
+        for column, kind in enumerate(self.kinds):
+            if kind is Kind.ID and column != self.id_column:
+                fits[column] = _is_id_or_none
+        return tuple(fits)
+
+    @cached_property
+    def needed(self) -> frozenset[int]:
+        """The columns without which a record is not read."""
+        return frozenset(column for what, column in self.sources.items() if what not in OPTIONAL)
 
     @property
     def id_column(self) -> int:

@@ -300,6 +300,7 @@ _TEXT_OF: Mapping[Kind, Callable[[object], str]] = {
     Kind.NAME: text,
     Kind.FREE: text,
     Kind.FOLDER: text,
+    Kind.COMMAND: text,
     Kind.TIME: lambda value: _said(_whole(value) or None),
     Kind.DURATION: lambda value: _said(number(value)),
     Kind.COUNT: lambda value: _said(_whole(value)),

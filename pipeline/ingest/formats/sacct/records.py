@@ -162,6 +162,7 @@ _TYPERS: Mapping[Kind, Callable[[Fields, str], pa.Array]] = {
     Kind.NAME: Fields.category,
     Kind.FREE: Fields.text,
     Kind.FOLDER: Fields.text,
+    Kind.COMMAND: Fields.text,
     Kind.EXIT: lambda fields, what: whole(fields.exit_code(what)),
     Kind.COUNT: lambda fields, what: arrow(*fields.count(what)),
 }

@@ -4,7 +4,7 @@ Lines with the right number of delimiters are split by Arrow, all at once. The o
 it puts together becomes rows as well, so that the rest of the reader sees one kind of record.
 """
 
-from bisect import insort
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Ints, arrow, nulls, one_piece, texts
 from pipeline.ingest.formats.sacct.columns import Layout, header_layout, is_message
-from pipeline.ingest.formats.sacct.irregular_lines import Cells, Habits, is_shifted, resolve, solve
+from pipeline.ingest.formats.sacct.irregular_lines import BLANK, HEADER, Cells, resolve
 from pipeline.ingest.lines import columns_of, line_bounds, only_lines
 from pipeline.ingest.values import decoded, truths
 
@@ -33,8 +33,6 @@ its end, and how many lines it takes; and the id as it stands again beside the f
 
 _MESSAGE_BYTES = 16
 _NEAR_LINES = 64
-MAX_LOOSE = 8
-"""Unreadable lines before a whole one that are tried as the beginning of its record."""
 
 RawTable: TypeAlias = pa.Table
 """Records as texts by what they tell (COLUMNS), in order of line, with LINE, BYTE, END and N_LINES."""
@@ -73,7 +71,7 @@ class _Lines(NamedTuple):
     is_record: Bools
 
 
-def scan_block(data: bytes, layout: Layout, habits: Habits) -> Scanned:
+def scan_block(data: bytes, layout: Layout) -> Scanned:
     """The records of some lines, the last of which may lack its end."""
     rows, lines = _plain(data, layout)
     odd = np.flatnonzero(~lines.is_record)
@@ -83,8 +81,8 @@ def scan_block(data: bytes, layout: Layout, habits: Habits) -> Scanned:
         if b"job" in text[:65536].lower() and layout.delimiter in text:
             other = header_layout(text)
             if other is not None and (other.names, other.delimiter) != (layout.names, layout.delimiter):
-                return replace(scan_block(data[:start], layout, habits), cut=(line, start, other))
-    return _with_odd(data, layout, rows, lines, odd, habits) if len(odd) else Scanned(rows, [])
+                return replace(scan_block(data[:start], layout), cut=(line, start, other))
+    return _with_odd(data, layout, rows, lines, odd) if len(odd) else Scanned(rows, [])
 
 
 def last_start(data: bytes, layout: Layout) -> int:
@@ -161,86 +159,37 @@ def _are_records(columns: dict[str, pa.Array]) -> Bools:
     return is_good
 
 
-def _with_odd(
-    data: bytes, layout: Layout, rows: RawTable, lines: _Lines, odd: Ints, habits: Habits
-) -> Scanned:  # fmt: skip
+def _with_odd(data: bytes, layout: Layout, rows: RawTable, lines: _Lines, odd: Ints) -> Scanned:
     """The rows, with those that odd lines make, and without those that odd lines go on with."""
-
-    def span(first: int, last: int) -> tuple[int, int]:
-        return int(lines.start[first]), int(lines.end[last])
-
     says = np.array([is_message(data[start : start + _MESSAGE_BYTES]) for start in lines.start[odd].tolist()], np.bool_)
     odd, recorded = odd[~says], np.flatnonzero(lines.is_record)
     n_before = np.cumsum(lines.is_record)[odd]
     is_kept = np.ones(len(recorded), np.bool_)
-    records: list[tuple[Place, Cells]] = []
-    unreadable: list[tuple[Place, str]] = []
-    n_headers = n_blank = 0
-    for run, after in zip(
-        *(np.split(own, np.flatnonzero(np.diff(n_before)) + 1) for own in (odd, n_before)), strict=True
-    ):
-        if not len(run):
-            continue
-        numbers, n_rows = run.tolist(), int(after[0])
+    records, unreadable, counts = list[tuple[Place, Cells]](), list[tuple[Place, str]](), Counter[str]()
+    for run in np.split(odd, np.flatnonzero(np.diff(n_before)) + 1) if len(odd) else ():
+        n_rows = int(np.searchsorted(recorded, run[0]))
+        # Lines behind a record may go on with the text of its last column, and end with what looks like a whole one.
         leads = n_rows > 0 and layout.kinds[-1].is_wide and bool(is_kept[n_rows - 1])
-        if leads:
-            numbers.insert(0, int(recorded[n_rows - 1]))
-        found = resolve([data[slice(*span(line, line))] for line in numbers], layout)
-        made = list[tuple[int, int, Cells]]()
-        for first, last, cells in found.records:
-            if leads and first == last == 0:
-                continue
-            if is_shifted(data[slice(*span(numbers[first], numbers[last]))], cells, layout, habits):
-                insort(found.unreadable, (first, last, "shifted_fields"))
-            else:
-                made.append((first, last, cells))
-        if leads and any(first == 0 for first, *_ in (*made, *found.unreadable)):
-            is_kept[n_rows - 1] = False
-        n_headers, n_blank = n_headers + found.n_headers, n_blank + found.n_blank
-        loose = [
-            (Place(numbers[first], *span(numbers[first], numbers[last]), last - first + 1), reason)
-            for first, last, reason in found.unreadable
-        ]
-        if loose and n_rows < len(recorded):
-            next_line = int(recorded[n_rows])
-            begun = _begun(found.unreadable, numbers, next_line, data, lines, layout)
-            if begun < len(loose):
-                # These lines and the next record may also be one record with a line's end in a text.
+        numbers = recorded[n_rows - leads : n_rows].tolist() + run.tolist() + recorded[n_rows : n_rows + 1].tolist()
+        texts_of = [data[lines.start[line] : lines.end[line]] for line in numbers]
+        n_own = len(run) + leads
+        for first, last, found in resolve(texts_of[:n_own], layout, texts_of[n_own] if texts_of[n_own:] else None):
+            if leads and first == 0:
+                if last == 0:
+                    continue
+                is_kept[n_rows - 1] = False
+            if last == n_own:
                 is_kept[n_rows] = False
-                first, n_taken = found.unreadable[begun][0], sum(place.n_lines for place, _ in loose[begun:])
-                n_blank -= len(numbers) - first - n_taken
-                where = span(numbers[first], next_line)
-                loose[begun:] = [(Place(numbers[first], *where, len(numbers) - first + 1), "ambiguous_fields")]
-        records += [
-            (Place(numbers[first], *span(numbers[first], numbers[last]), last - first + 1), cells)
-            for first, last, cells in made
-        ]
-        unreadable += loose
+            start, end = int(lines.start[numbers[first]]), int(lines.end[numbers[last]])
+            place = Place(numbers[first], start, end, last - first + 1)
+            if not isinstance(found, str):
+                records.append((place, found))
+            elif found in (HEADER, BLANK):
+                counts[found] += 1
+            else:
+                unreadable.append((place, found))
     whole = _joined(layout, rows.filter(arrow(is_kept)), records)
-    return Scanned(whole, unreadable, n_headers, n_blank, len(records), n_messages=int(says.sum()))
-
-
-def _begun(
-    loose: Sequence[tuple[int, int, str]], numbers: Sequence[int], next_line: int, data: bytes, lines: _Lines,
-    layout: Layout,
-) -> int:  # fmt: skip
-    """The first of a run's last unreadable lines that, with all up to the next whole line, could be a record.
-
-    Blank lines between them belong to it: a text may hold them too.
-    """
-    first, at = len(loose), len(numbers) - 1
-    while first and len(loose) - first < MAX_LOOSE:
-        while at > loose[first - 1][1] and not data[lines.start[numbers[at]] : lines.end[numbers[at]]].strip():
-            at -= 1
-        if loose[first - 1][1] != at:
-            break
-        first -= 1
-        at = loose[first][0] - 1
-    for k in range(first, len(loose)):
-        text = data[lines.start[numbers[loose[k][0]]] : lines.end[next_line]]
-        if loose[k][2] == "too_few_fields" and solve(text, layout) is not None:
-            return k
-    return len(loose)
+    return Scanned(whole, unreadable, counts[HEADER], counts[BLANK], len(records), n_messages=int(says.sum()))
 
 
 def _joined(layout: Layout, rows: RawTable, records: Sequence[tuple[Place, Cells]]) -> RawTable:
