@@ -161,13 +161,11 @@ class CleanedBlocks:
                 part = rows_of(jobs, first, after, [*named, "submit_s", "end_s"])
                 yield part.filter(pa.array(~self._dropped(part)))
 
-        span_s = log_windows.plausible_span(undropped())
-
-        def submits() -> Iterator[JobArrays]:
-            return (JobArrays(part, self.site, span_s=span_s) for part in undropped())
-
+        span_s, rates = log_windows.plausible_span(undropped()), None
         # With one block its own arrays give the rates, once a screen needs them.
-        rates = submit_rates(submits, self.rules.min_jobs) if len(bounds) > 1 else None
+        if len(bounds) > 1:
+            submits = pa.concat_tables(part.select(["user", "submit_s"]) for part in undropped()).unify_dictionaries()
+            rates = submit_rates(JobArrays(submits, self.site, span_s=span_s), self.rules.min_jobs)
         for first, after in bounds:
             block, is_end = rows_of(jobs, first, after), after == jobs.num_rows
             yield self.block(JobArrays(block, self.site, first == 0, is_end, rates, self.settings, span_s))
