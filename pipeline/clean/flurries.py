@@ -25,12 +25,12 @@ def submit_rates(arrays: JobArrays, min_jobs: int) -> dict[str, float]:
     Of the jobs only the users and the submit times are read.
     """
     codes, names = arrays.codes("user")
-    known = (codes >= 0) & ~np.isnan(arrays.submit_s)
-    known &= (np.bincount(codes[known], minlength=len(names)) >= min_jobs)[codes]
-    active, place = np.unique(codes[known], return_inverse=True)
+    rows = np.flatnonzero((codes >= 0) & ~np.isnan(arrays.submit_s))
+    rows = rows[(np.bincount(codes[rows], minlength=len(names)) >= min_jobs)[codes[rows]]]
+    active, place = np.unique(codes[rows], return_inverse=True)
     if len(active) < 2:
         return {}
-    since_s = arrays.submit_s[known] - arrays.submit_s[known].min()
+    since_s = arrays.submit_s[rows] - arrays.submit_s[rows].min()
     unit_s = WEEK_S if since_s.max() >= SHORT_LOG_WEEKS * WEEK_S else DAY_S
     n_bins = int(since_s.max() // unit_s) + 1
     cells = place * n_bins + (since_s // unit_s).astype(np.int64)

@@ -123,6 +123,13 @@ def test_a_job_without_user_or_submit_counts_in_no_rate() -> None:
         assert submit_rates(JobArrays(both, SiteSettings()), 50) == rates
 
 
+def test_a_log_without_users_has_no_rates() -> None:
+    jobs, field = log_of(200), JOBS.schema().field("user")
+    nobody = jobs.set_column(jobs.column_names.index("user"), field, pa.nulls(200, field.type))
+    assert submit_rates(JobArrays(nobody, SiteSettings()), 50) == {}
+    assert clean(nobody, SETTINGS)[0].num_rows == 200
+
+
 def test_only_the_ends_of_the_log_are_edges() -> None:
     jobs = log_of(4000)
     for first, after in list(blocks_of(jobs, 1000))[:-1]:
