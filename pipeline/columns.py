@@ -342,7 +342,7 @@ _DECLARED = (
     # expected starts
     instant("made_s", "When the answer was made."),
     *(instant(f"start_s_q{q}", f"When {q}% of such jobs have started.") for q in (10, 50, 80, 95)),
-    category("answered_by", "How the answer was made: simulation, similar or draws.", required=True),
+    category("answered_by", "How the answer was made: simulation, similar, draws or idle.", required=True),
     truth("is_newest", "Whether it is the job's newest answer, or only its first one."),
     instant("started_s", "When the job was seen to have started; null while it waits, or where it was not seen."),
     # what the estimator has learnt

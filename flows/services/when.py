@@ -97,7 +97,8 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
         loaded = state_of(manifest, is_live=True)
         timezone = loaded.state.site["timezone"]
         path = manifest.path(JOBS.name)
-        found = _record(published, loaded, _pools(now))
+        pools = _pools(now, asked)
+        found = _record(published, loaded, pools)
         past = newest_jobs(StoredTable(path, JOBS), READ, waits.NEWEST_JOBS)[0]
         curve = None
         if asked and asked.get("user") and asked.get("application"):
@@ -114,7 +115,7 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     of_row = {int(row): place for place, row in enumerate(known.row)}
     place = {name: of_row[row] for row, name in enumerate(rows, past.num_rows) if row in of_row}
     quantiles_s = _estimates(known, past.num_rows, loaded)
-    log = waits.log_of(_with_held_part(known, now, place), quantiles_s, _pools(now), found.queues if found else [])
+    log = waits.log_of(_with_held_part(known, now, place), quantiles_s, pools, found.queues if found else [])
     priority, tier_of = np.full(len(known), np.nan), {node.partition: node.tier for node in now.nodes}
     for job in now.jobs:
         tier = max(tier_of.get(name, 0) for name in str(job.values.get("queue")).split(","))
@@ -158,10 +159,14 @@ def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> Histor
     return replace(past, procs=procs)
 
 
-def _pools(now: Now) -> waits.Pools | None:
-    """Partitions of the queue's jobs that share a node share a pool; None where no node of them is known."""
-    used = {one for job in now.jobs for one in str(job.values.get("queue")).split(",")}
-    nodes = [node for node in now.nodes if node.partition in used or not node.partition]
+def _pools(now: Now, asked: Mapping[str, Value] | None) -> waits.Pools | None:
+    """Partitions of the queue's jobs, and of one that is asked about, that share a node share a pool.
+
+    Nodes of other partitions do not count, but where no job names one. None where no node is known.
+    """
+    told = [job.values for job in now.jobs] + ([asked] if asked and asked.get("queue") else [])
+    used = {one for values in told for one in str(values.get("queue")).split(",")}
+    nodes = [node for node in now.nodes if not told or node.partition in used or not node.partition]
     if not nodes:
         return None
     partitions, of_partition = np.unique([node.partition for node in nodes], return_inverse=True)

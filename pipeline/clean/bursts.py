@@ -54,12 +54,6 @@ def find_timers(arrays: JobArrays) -> list[Ints]:
     return [one for one in found if _is_routine(arrays, one, TIMER_ACTIVE_DAYS, TIMER_MIN_SPAN_DAYS)]
 
 
-def active_days(times_s: Ints) -> float:
-    """Share of days with at least one of the ascending times, from the first to the last day."""
-    days = np.unique(times_s // DAY_S)
-    return float(len(days) / (days[-1] - days[0] + 1))
-
-
 def _classes(rows: Ints, codes: Ints, needed: float) -> list[Ints]:
     """The rows of each code with at least `needed` rows; classes in order of their first row."""
     _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
@@ -70,8 +64,10 @@ def _classes(rows: Ints, codes: Ints, needed: float) -> list[Ints]:
 
 
 def _is_routine(arrays: JobArrays, rows: Ints, days_share: float, min_span_days: float) -> bool:
+    """Whether jobs in order of submit span so many days, with a job on this share of the site's days at least."""
     span_s = arrays.submit_s[rows[-1]] - arrays.submit_s[rows[0]]
-    return bool(span_s >= min_span_days * DAY_S) and active_days(arrays.local_s[rows]) >= days_share
+    days = np.unique(arrays.local_s[rows] // DAY_S)
+    return bool(span_s >= min_span_days * DAY_S and len(days) / (days[-1] - days[0] + 1) >= days_share)
 
 
 def _is_probe(arrays: JobArrays, rows: Ints, rules: BurstRules, work: float) -> bool:

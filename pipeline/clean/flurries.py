@@ -6,7 +6,7 @@ are the periods in which the user alone was faster, at any time scale, found in 
 lead in machine-weeks.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,62 +19,28 @@ from pipeline.kernels import entry_kernel, kernel
 SHORT_LOG_WEEKS = 8
 
 
-def submit_rates(blocks: Callable[[], Iterable[JobArrays]], min_jobs: int) -> dict[str, float]:
+def submit_rates(arrays: JobArrays, min_jobs: int) -> dict[str, float]:
     """By user with `min_jobs` jobs, the jobs that all other such users submit in a median week; empty for one user.
 
-    `blocks` gives the jobs of the log, block by block; it is called twice.
+    Of the jobs only the users and the submit times are read.
     """
-    active, ends_s = _active_users(blocks(), min_jobs)
+    codes, names = arrays.codes("user")
+    rows = np.flatnonzero((codes >= 0) & ~np.isnan(arrays.submit_s))
+    rows = rows[(np.bincount(codes[rows], minlength=len(names)) >= min_jobs)[codes[rows]]]
+    active, place = np.unique(codes[rows], return_inverse=True)
     if len(active) < 2:
         return {}
-    own, unit_s = _counts(blocks(), active, ends_s)
+    since_s = arrays.submit_s[rows] - arrays.submit_s[rows].min()
+    unit_s = WEEK_S if since_s.max() >= SHORT_LOG_WEEKS * WEEK_S else DAY_S
+    n_bins = int(since_s.max() // unit_s) + 1
+    cells = place * n_bins + (since_s // unit_s).astype(np.int64)
+    own = np.bincount(cells, minlength=len(active) * n_bins).reshape(len(active), n_bins)
     totals = own.sum(axis=0)
     # Weeks without any job do not count: the machine was down, or the log holds a stray date.
     others = (totals - own)[:, totals > 0]
     # Where most weeks are empty, the mean replaces the median.
     typical = np.where((median := np.median(others, axis=1)) > 0, median, others.mean(axis=1))
-    return dict(zip(active, (typical * WEEK_S / unit_s).tolist(), strict=True))
-
-
-def _known(block: JobArrays) -> tuple[Ints, Floats]:
-    """Users and submits of the jobs that have both."""
-    codes, submit_s = block.codes("user")[0], block.submit_s
-    known = (codes >= 0) & ~np.isnan(submit_s)
-    return codes[known], submit_s[known]
-
-
-def _active_users(blocks: Iterable[JobArrays], min_jobs: int) -> tuple[list[str], tuple[float, float]]:
-    """The users with enough jobs, in order of name; first and last submit of any of these, s since 1970."""
-    n_jobs: dict[str, int] = {}
-    spans_s: dict[str, tuple[float, float]] = {}
-    for block in blocks:
-        codes, submit_s = _known(block)
-        names = block.codes("user")[1]
-        first_s, last_s = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-        np.minimum.at(first_s, codes, submit_s)
-        np.maximum.at(last_s, codes, submit_s)
-        for name, n, low, high in zip(names, np.bincount(codes, minlength=len(names)), first_s, last_s, strict=True):
-            before = spans_s.get(name, (np.inf, -np.inf))
-            n_jobs[name] = n_jobs.get(name, 0) + int(n)
-            spans_s[name] = min(before[0], float(low)), max(before[1], float(high))
-    active = sorted(name for name, n in n_jobs.items() if n >= min_jobs)
-    spans = [spans_s[name] for name in active]
-    return active, (min((low for low, _ in spans), default=np.nan), max((high for _, high in spans), default=np.nan))
-
-
-def _counts(blocks: Iterable[JobArrays], active: list[str], ends_s: tuple[float, float]) -> tuple[Ints, int]:
-    """Jobs per active user and week (day in a short log), from the first such job on; the length of the unit, s."""
-    first_s, last_s = ends_s
-    unit_s = WEEK_S if last_s - first_s >= SHORT_LOG_WEEKS * WEEK_S else DAY_S
-    n_bins = int((last_s - first_s) // unit_s) + 1
-    place_of = {name: place for place, name in enumerate(active)}
-    counts = np.zeros(len(active) * n_bins, np.int64)
-    for block in blocks:
-        codes, submit_s = _known(block)
-        place = np.array([place_of.get(name, -1) for name in block.codes("user")[1]], np.int64)[codes]
-        bins = ((submit_s[place >= 0] - first_s) // unit_s).astype(np.int64)
-        counts += np.bincount(place[place >= 0] * n_bins + bins, minlength=counts.size)
-    return counts.reshape(len(active), n_bins), unit_s
+    return dict(zip([names[code] for code in active], (typical * WEEK_S / unit_s).tolist(), strict=True))
 
 
 @kernel
@@ -199,7 +165,7 @@ def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
     """
     rest = arrays.rest_per_week
     if rest is None:
-        rest = arrays.once(("rates", min_jobs), lambda: submit_rates(lambda: [arrays], min_jobs))
+        rest = arrays.once(("rates", min_jobs), lambda: submit_rates(arrays, min_jobs))
     return np.array([rest.get(name, 0.0) for name in arrays.codes("user")[1]])
 
 

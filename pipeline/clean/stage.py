@@ -161,13 +161,11 @@ class CleanedBlocks:
                 part = rows_of(jobs, first, after, [*named, "submit_s", "end_s"])
                 yield part.filter(pa.array(~self._dropped(part)))
 
-        span_s = log_windows.plausible_span(undropped())
-
-        def submits() -> Iterator[JobArrays]:
-            return (JobArrays(part, self.site, span_s=span_s) for part in undropped())
-
+        span_s, rates = log_windows.plausible_span(undropped()), None
         # With one block its own arrays give the rates, once a screen needs them.
-        rates = submit_rates(submits, self.rules.min_jobs) if len(bounds) > 1 else None
+        if len(bounds) > 1:
+            submits = pa.concat_tables(part.select(["user", "submit_s"]) for part in undropped()).unify_dictionaries()
+            rates = submit_rates(JobArrays(submits, self.site, span_s=span_s), self.rules.min_jobs)
         for first, after in bounds:
             block, is_end = rows_of(jobs, first, after), after == jobs.num_rows
             yield self.block(JobArrays(block, self.site, first == 0, is_end, rates, self.settings, span_s))
@@ -234,7 +232,11 @@ def _flagged(
     arrays: JobArrays, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
 ) -> tuple[Ints, list[Flag]]:
     """Per job the index of its flag in the list (-1: none); the list is in order of precedence."""
-    masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
+    tiers, screens = bursts.column("tier").to_pylist(), bursts.column("screen").to_pylist()
+    of_burst = [BURST_FLAGS[one] if tier == Tier.REMOVE else None for tier, one in zip(tiers, screens, strict=True)]
+    # The last element is for jobs without a burst (place -1).
+    masks = {flag: np.array([*(one is flag for one in of_burst), False])[burst_place] for flag in BURST_FLAGS.values()}
+    masks[Flag.SITE_DROP] = dropped
     active = [flag for flag in Flag if flag not in arrays.settings.flags_off and (flag in RULES or flag in masks)]
     places = np.full(arrays.jobs.num_rows, -1, np.int64)
     for place, flag in enumerate(active):
@@ -242,15 +244,6 @@ def _flagged(
         spared = kept if flag not in RECORD_FLAGS and flag is not Flag.SITE_DROP else False
         places[(places < 0) & mask & ~np.asarray(spared)] = place
     return places, active
-
-
-def _burst_masks(bursts: pa.Table, burst_place: Ints) -> dict[Flag, Bools]:
-    screens, tiers = bursts.column("screen").to_pylist(), bursts.column("tier").to_pylist()
-    masks = {}
-    for flag in dict.fromkeys(BURST_FLAGS.values()):
-        chosen = [tier == Tier.REMOVE and BURST_FLAGS[name] is flag for name, tier in zip(screens, tiers, strict=True)]
-        masks[flag] = np.array([*chosen, False])[burst_place]
-    return masks
 
 
 def _named(places: Ints, names: list[str]) -> pa.Array:

@@ -1,7 +1,4 @@
-"""Scores PREDICTIONS on the jobs that came after them: those of past nights of a log, and of published versions.
-
-Also the answers of published States on later jobs. What a job is scored with knows no job that ended after its submit.
-"""
+"""Scores what two published versions say of the jobs that came after both: their PREDICTIONS, and their States."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,66 +12,14 @@ from pipeline.columns import INTERVALS
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import N_QUANTILES, scores
 from pipeline.estimate.state import State, estimate
-from pipeline.group import assign_groups, choose_template, with_chosen
-from pipeline.large_tables import rows_of
+from pipeline.group import assign_groups, with_chosen
 from pipeline.publish import Manifest
-from pipeline.run import tables_of
-from pipeline.settings import GroupSettings, RunSettings
+from pipeline.settings import GroupSettings
 from pipeline.storage import read_table
 from pipeline.tables import PREDICTIONS, TEMPLATES
 
-N_NIGHTS = 12
-HORIZONS = (1.0, 7.0)
 ROUNDING = 1e-9
 """Runs of one length have an interval of this length, but for rounding."""
-
-
-def later_scores(
-    jobs: pa.Table,
-    settings: RunSettings,
-    shares: tuple[float, float] = (2 / 3, 0.98),
-    horizons: Sequence[float] = HORIZONS,
-    n_nights: int = N_NIGHTS,
-) -> dict[float, pa.Table]:
-    """Per horizon (days), the jobs submitted within it after each night, with the predictions of that night.
-
-    `jobs` are flagged JOBS. The nights are evenly spaced between two shares of the jobs by submit. What ends after a
-    night is not known at it; the template of a night is the previous one of the next. A row per job that a published
-    row answers, as `answered` makes it, with `is_seen`, whether its group had run on its count by the night, and
-    `age_days`, its submit after the night.
-    """
-    submit_s = floats(jobs, "submit_s")
-    parts, previous = list[pa.Table](), ""
-    first_s, last_s = np.quantile(submit_s[np.isfinite(submit_s)], shares)
-    for night_s in np.linspace(first_s, last_s, n_nights):
-        table, group = published(jobs, settings, float(night_s), previous)
-        previous = "+".join(group.columns)
-        parts.append(_scored(table, assign_groups(jobs, group)[0], float(night_s), max(horizons)))
-    every = pa.concat_tables(parts)
-    found = {days: every.filter(pc.less_equal(every["age_days"], days)) for days in horizons}
-    return {days: one for days, one in found.items() if one.num_rows}
-
-
-def published(
-    jobs: pa.Table, settings: RunSettings, night_s: float, previous: str = ""
-) -> tuple[pa.Table, GroupSettings]:
-    """PREDICTIONS as a run at a time publishes them, and how it groups; `jobs` are flagged JOBS of any time."""
-    known = jobs.filter(pa.array(_ends(jobs) <= night_s))
-    templates, _ = choose_template(known, settings.group, previous)
-    given = {"jobs_flagged": known, "templates": templates}
-    table = rows_of(tables_of(settings, given, "predictions")["predictions"])
-    return table, with_chosen(settings.group, templates)
-
-
-def _scored(table: pa.Table, grouped: pa.Table, night_s: float, days: float) -> pa.Table:
-    """The later jobs of a night that a row answers."""
-    age_days = (floats(grouped, "submit_s") - night_s) / DAY_S
-    is_later = (age_days > 0) & (age_days <= days) & (floats(grouped, "runtime_s") > 0)
-    is_known = pc.is_valid(grouped.column("group_id")).to_numpy() & (_ends(grouped) <= night_s)
-    ran, later = set(keys_of(grouped.filter(pa.array(is_known)))), grouped.filter(pa.array(is_later))
-    found = answered(table, later).append_column("age_days", pa.array(age_days[is_later]))
-    found = found.append_column("is_seen", pa.array([key in ran for key in keys_of(later)], pa.bool_()))
-    return found.filter(found["is_ok"].is_valid())
 
 
 def answered(table: pa.Table, grouped: pa.Table) -> pa.Table:
@@ -92,11 +37,6 @@ def answered(table: pa.Table, grouped: pa.Table) -> pa.Table:
 def keys_of(table: pa.Table) -> list[tuple[str, int]]:
     """Group and count of each row."""
     return list(zip(table.column("group_id").to_pylist(), table.column("procs").to_pylist(), strict=True))
-
-
-def _ends(jobs: pa.Table) -> Floats:
-    end_s = floats(jobs, "end_s")
-    return np.where(np.isnan(end_s), floats(jobs, "submit_s") + floats(jobs, "runtime_s"), end_s)
 
 
 def figures(scored: pa.Table) -> dict[str, Any]:

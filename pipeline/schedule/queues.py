@@ -37,6 +37,8 @@ class Log:
     """Processors of each pool."""
     queue: Ints
     """Per job a number of its queue, -1: unknown."""
+    is_told: bool = False
+    """Whether the scheduler told the pools; else they are usual sizes."""
 
     @cached_property
     def limit_s(self) -> Floats:
@@ -50,8 +52,10 @@ class Log:
         for held in (past.gpus, past.procs * past.requested_mem_kib):
             amount = np.nan_to_num(held)
             if amount.any():
-                most = np.maximum(usual_capacity(past, self.pool, amount), 1.0)
-                found = np.maximum(found, amount / most[self.pool] * self.capacity[self.pool])
+                most = usual_capacity(past, self.pool, amount)[self.pool]
+                # Of a pool whose past jobs held none of it the amount is unknown.
+                share = np.divide(amount, most, out=np.zeros(len(past)), where=most > 0)
+                found = np.maximum(found, share * self.capacity[self.pool])
         return found
 
     @cached_property
@@ -110,7 +114,7 @@ def queue_at(log: Log, at_s: float, asked: int = -1) -> Queue:
 
 
 def usual_capacity(past: History, pool: Ints, amount: Floats | None = None) -> Floats:
-    """Per pool the amount that the jobs did not exceed for FULL_SHARE of the time that they held any.
+    """Per pool the amount that the jobs did not exceed for FULL_SHARE of the time that they held any; 0: none did.
 
     `amount` is what each job holds; None: its processors.
     """
@@ -120,7 +124,7 @@ def usual_capacity(past: History, pool: Ints, amount: Floats | None = None) -> F
 
 def _capacity(past: History, amount: Floats, chosen: Bools) -> float:
     if not chosen.any():
-        return 1.0
+        return 0.0
     begins_s, ends_s = past.start_s[chosen], np.minimum(past.end_s[chosen], past.submit_s[-1])
     change = np.concatenate([amount[chosen], -amount[chosen]])
     times_s = np.concatenate([begins_s, ends_s])

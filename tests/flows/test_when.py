@@ -124,6 +124,37 @@ def test_a_partition_has_its_own_nodes(walltime: Walltime, out: Path, squeue: Ca
     assert first["dispatch_time"] > NOW_S + 600 and second["dispatch_time"] == NOW_S
 
 
+def test_an_idle_machine_is_answered_now(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
+    # Two nodes of 4 processors are up: the two jobs with most priority fit them.
+    priorities = {3: 10, 4: 20, 5: 30}
+    squeue(*(waiting(number, priority=priority) for number, priority in priorities.items()))
+    third, second, first = answered(walltime, out)["jobs"]
+    levels = ("start_s_q10", "start_s_q50", "start_s_q80", "start_s_q95")
+    for row in (first, second):
+        assert row["answered_by"] == "idle" and {row[name] for name in levels} == {NOW_S}
+    assert third["answered_by"] == "draws" and third["dispatch_time"] > NOW_S
+    shown = walltime("when", "--from", str(out), *AT)
+    assert "no job runs on the nodes" in shown.out
+    # Where a job runs on the nodes, the past answers.
+    squeue(running(1, NOW_S - 600), waiting(3))
+    assert answered(walltime, out, "--job", "3")["jobs"][0]["answered_by"] == "draws"
+
+
+def test_a_job_that_would_be_submitted_to_an_idle_machine_starts_now(
+    walltime: Walltime, out: Path, squeue: Callable[..., None]
+) -> None:
+    squeue(running(1, NOW_S - 600, partition="wide"))
+    found = answered(walltime, out, "--procs", "4", "--requested", "4h", *OWN, "--queue", "wide")
+    assert {row["answered_by"] for row in found["choices"]} == {"draws"}
+    squeue(running(1, NOW_S - 600))
+    found = answered(walltime, out, "--procs", "4", "--requested", "4h", *OWN, "--queue", "wide")
+    assert {row["answered_by"] for row in found["choices"]} == {"idle"}
+    assert {row["wait_s_q95"] for row in found["choices"]} == {0}
+    squeue()
+    found = answered(walltime, out, "--procs", "4", "--requested", "4h", *OWN)
+    assert {row["answered_by"] for row in found["choices"]} == {"idle"}
+
+
 def test_a_job_of_a_partition_with_a_higher_tier_is_before_those_with_more_priority(
     walltime: Walltime, out: Path, squeue: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -314,6 +314,7 @@ ANSWERED = {
     "simulation": "past jobs that waited in a similar queue, with the queue simulated",
     "similar": "past jobs that waited in a similar queue",
     "draws": "the simulated queue alone: its accuracy is not known yet",
+    "idle": "the idle machine: no job runs on the nodes, and the jobs fit there with all that wait before them",
 }
 """What answered, in words."""
 
@@ -384,7 +385,7 @@ def _starts_basis(found: Mapping[str, Any], ways: set[str | None]) -> Iterator[s
         yield f"Expected starts come from {'; or from '.join(named)}."
     if record := found["record"]:
         yield (
-            f"Of {record['n_scored']:,} such questions of the last 90 days {percent(record['held_q80'])} of the starts "
+            f"Of {record['n_scored']:,} such questions of the last 20 days {percent(record['held_q80'])} of the starts "
             f"were by the 80% time and {percent(record['held_q95'])} by the 95% time, before calibration; the median "
             f"error was {span(record['median_error_s'])}."
         )

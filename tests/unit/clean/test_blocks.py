@@ -86,7 +86,7 @@ def test_every_job_is_kept_or_set_aside_once_and_blocks_do_not_touch_each_other(
 def test_a_block_is_cleaned_with_the_rates_of_the_log_and_else_alone() -> None:
     jobs = log_of(5000)
     flags = clean(jobs, SETTINGS)[0].column("flag").cast(pa.string())
-    rates = submit_rates(lambda: [JobArrays(jobs, SiteSettings())], BURST_RULES.min_jobs)
+    rates = submit_rates(JobArrays(jobs, SiteSettings()), BURST_RULES.min_jobs)
     for first, after in list(blocks_of(jobs, 1000))[1:-1]:
         arrays = JobArrays(jobs.slice(first, after - first), SiteSettings(), False, False, rates)
         alone = CleanedBlocks(SETTINGS, SiteSettings()).block(arrays).column("flag").cast(pa.string())
@@ -105,22 +105,29 @@ def test_new_jobs_leave_the_ends_of_earlier_blocks() -> None:
 @pytest.mark.parametrize("n_jobs", [1400, 5000])
 def test_the_rates_of_users_are_those_of_the_whole_log(n_jobs: int) -> None:
     jobs = log_of(n_jobs)
-    whole = submit_rates(lambda: [JobArrays(jobs, SiteSettings())], 50)
-    blocks = [JobArrays(jobs.slice(first, 170), SiteSettings()) for first in range(0, n_jobs, 170)]
-    assert submit_rates(lambda: blocks, 50) == whole
+    whole = submit_rates(JobArrays(jobs, SiteSettings()), 50)
+    parts = pa.concat_tables([jobs.slice(first, 170) for first in range(0, n_jobs, 170)][::-1]).unify_dictionaries()
+    assert submit_rates(JobArrays(parts, SiteSettings()), 50) == whole
     assert set(whole) == {"u0", "u1", "u2", "u3", "u4"}
-    assert submit_rates(lambda: blocks, n_jobs) == {}
+    assert submit_rates(JobArrays(jobs, SiteSettings()), n_jobs) == {}
 
 
 def test_a_job_without_user_or_submit_counts_in_no_rate() -> None:
     jobs = log_of(3000)
-    rates = submit_rates(lambda: [JobArrays(jobs, SiteSettings())], 50)
+    rates = submit_rates(JobArrays(jobs, SiteSettings()), 50)
     without = jobs.slice(0, 200)
     for name in ("user", "submit_s"):
         field = JOBS.schema().field(name)
         lacking = without.set_column(without.column_names.index(name), field, pa.nulls(200, field.type))
-        blocks = [JobArrays(lacking, SiteSettings()), JobArrays(jobs, SiteSettings())]
-        assert submit_rates(blocks.copy, 50) == rates
+        both = pa.concat_tables([lacking, jobs]).unify_dictionaries()
+        assert submit_rates(JobArrays(both, SiteSettings()), 50) == rates
+
+
+def test_a_log_without_users_has_no_rates() -> None:
+    jobs, field = log_of(200), JOBS.schema().field("user")
+    nobody = jobs.set_column(jobs.column_names.index("user"), field, pa.nulls(200, field.type))
+    assert submit_rates(JobArrays(nobody, SiteSettings()), 50) == {}
+    assert clean(nobody, SETTINGS)[0].num_rows == 200
 
 
 def test_only_the_ends_of_the_log_are_edges() -> None:

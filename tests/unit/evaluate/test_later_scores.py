@@ -3,8 +3,9 @@
 import numpy as np
 import pyarrow.compute as pc
 
+from benchmarks.later_table import later_scores
 from pipeline.clean import clean
-from pipeline.evaluate.later_scores import figures, later_scores
+from pipeline.evaluate.later_scores import figures
 from pipeline.settings import RunSettings
 from tests.rows import jobs_of
 
