@@ -18,7 +18,7 @@ from pipeline.evaluate.scaling_errors import PREDICTORS
 from pipeline.laws import LAWS
 from pipeline.scaling.adept import find, runtime_s
 from pipeline.scaling.series import SeriesBatch
-from tests.simulation.series import clean_series
+from tools.simulation.series import clean_series
 
 PREDICTORS_SHOWN = ("adept", "downey", "walltime")
 ACCURATE = 0.2

@@ -2,7 +2,7 @@
 
 python -m benchmarks.bench_screens [--series 5000] [--json]
 
-The family is that of tests/simulation/series.py: nine laws equally often. The log's noise is known from repeats. An odd
+The family is that of tools/simulation/series.py: nine laws equally often. The log's noise is known from repeats. An odd
 size is 20% slow or fast, at a random place of the series; an unfavoured processor count takes the factor given.
 """
 
@@ -29,7 +29,7 @@ from pipeline.scaling.screens import (  # noqa: E402
     find_patterns,
     screen,
 )
-from tests.simulation.series import as_observations, clean_series  # noqa: E402
+from tools.simulation.series import as_observations, clean_series  # noqa: E402
 
 MIXED = np.array([4.0, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
 SQUARE = np.array([4.0, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64])

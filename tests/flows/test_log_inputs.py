@@ -22,7 +22,7 @@ from pipeline.storage import write_table
 from pipeline.tables import INPUT_MODELS, STATE
 from tests.flows.support import SAMPLES, Outcome
 from tests.publishing import facts_of, publish
-from tests.simulation.named_inputs import law_s
+from tools.simulation.named_inputs import law_s
 
 Walltime = Callable[..., Outcome]
 CONFIG = """logs = ['first.sacct']

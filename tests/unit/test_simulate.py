@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import simulate
-from tests.simulate import PLANTED_RECORDS, Job, Law, downey_high, downey_low, simulate_log
+from tools import simulate
+from tools.simulate import PLANTED_RECORDS, Job, Law, downey_high, downey_low, simulate_log
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 LOGS = {"riverbend": "riverbend.swf.gz", "traps": "traps.swf"}

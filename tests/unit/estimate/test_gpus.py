@@ -13,7 +13,7 @@ from pipeline.estimate.questions import questions_of
 from pipeline.estimate.stage import learn_state
 from pipeline.settings import SiteSettings
 from tests.rows import jobs_of
-from tests.simulation.gpu_runs import GPU_APPLICATIONS, gpu_runs, gpu_sacct
+from tools.simulation.gpu_runs import GPU_APPLICATIONS, gpu_runs, gpu_sacct
 
 TYPED, OTHER_TYPE, WITHOUT, _ = GPU_APPLICATIONS
 NOISE = 0.12

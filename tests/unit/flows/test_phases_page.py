@@ -5,7 +5,7 @@ import pyarrow as pa
 from flows.pages.phases import phases_page
 from pipeline.phases.phase_input import PhaseRules
 from pipeline.phases.phases import find_phases
-from tests.simulation.mpi_steps import HERE, simulated_run
+from tools.simulation.mpi_steps import HERE, simulated_run
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 

@@ -9,7 +9,7 @@ from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.run import run_plain, start_run
 from pipeline.settings import GroupSettings, RunSettings
 from tests.rows import jobs_of
-from tests.simulation.gpu_runs import GPU_APPLICATIONS, GpuApplication, gpu_pbs, gpu_runs, gpu_sacct
+from tools.simulation.gpu_runs import GPU_APPLICATIONS, GpuApplication, gpu_pbs, gpu_runs, gpu_sacct
 
 SETTINGS = GroupSettings(template=("user",))
 CARDS = {"gpu_type": "a100"}

@@ -34,7 +34,7 @@ from pipeline.run import submitted_runs
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import INPUT_MODELS
-from tests.simulation.named_inputs import law_s, named_inputs_log
+from tools.simulation.named_inputs import law_s, named_inputs_log
 
 RULE = {"find": r"[a-z]+_n(?P<n>[0-9]{1,9})_step(?P<steps>[0-9]{1,9})"}
 PLAIN = {"inputs": {"rules": [RULE]}}

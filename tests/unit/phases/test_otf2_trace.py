@@ -11,7 +11,7 @@ from pipeline.phases import input_of, otf2
 from pipeline.phases.otf2 import RankRecords
 from pipeline.phases.phase_input import PhaseRules
 from pipeline.phases.phases import find_phases
-from tests.simulation.mpi_steps import HERE, simulated_run
+from tools.simulation.mpi_steps import HERE, simulated_run
 
 pytest.importorskip("otf2", reason="OTF2 NOT TESTED: the extra walltime[otf2] is not installed")
 

@@ -20,7 +20,7 @@ from pipeline.phases.occurrences import (
 from pipeline.phases.phase_input import PhaseRules, PlanRules
 from pipeline.phases.phases import find_phases
 from pipeline.phases.platforms import planned_places
-from tests.simulation.mpi_steps import HERE, simulated_run
+from tools.simulation.mpi_steps import HERE, simulated_run
 
 CALLS, _ = simulated_run(2000, 4, HERE, 1)
 PHASES, POINTS, _ = find_phases(CALLS, "steps", PhaseRules())

@@ -7,7 +7,7 @@ import pytest
 from pipeline.scaling.fit import FitRules, fit
 from pipeline.scaling.screens import ScreenRules, find_patterns, screen
 from pipeline.tables import OBSERVATIONS, PATTERNS
-from tests.simulation.series import as_observations, clean_series
+from tools.simulation.series import as_observations, clean_series
 
 PROCS = 2.0 ** np.arange(8)
 NOISE = 0.02

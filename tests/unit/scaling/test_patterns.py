@@ -7,7 +7,7 @@ import pytest
 from pipeline.scaling.fitted_series import fit_and_predict
 from pipeline.scaling.screens import CLASSES, ScreenRules, find_patterns, level, screen, unlevel
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
-from tests.simulation.series import as_observations, clean_series
+from tools.simulation.series import as_observations, clean_series
 
 PROCS = 2.0 ** np.arange(10)
 MIXED = np.array([4.0, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])

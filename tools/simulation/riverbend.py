@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tests.simulation.laws import Law, amdahl, constant, downey_high, downey_low
-from tests.simulation.log import SimulatedLog, simulate_log
-from tests.simulation.workload import Application
+from tools.simulation.laws import Law, amdahl, constant, downey_high, downey_low
+from tools.simulation.log import SimulatedLog, simulate_log
+from tools.simulation.workload import Application
 
 SEED = 20_240_108
 MAX_PROCS = 512

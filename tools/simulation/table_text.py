@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tests.simulation.millrace import JobAttempt
+from tools.simulation.millrace import JobAttempt
 
 HEADER = (
     "Job ID", "User", "group", "account", "Queue Name", "Job Name", "Status", "Submit Time", "Start Time", "End Time",

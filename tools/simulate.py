@@ -1,7 +1,7 @@
 """Simulated accounting logs with known truth, for tests and for data_samples/.
 
-    python -m tests.simulate --out data_samples            write the samples again, byte for byte
-    python -m tests.simulate --out data_samples --check    compare them, write nothing
+    python -m tools.simulate --out data_samples            write the samples again, byte for byte
+    python -m tools.simulate --out data_samples --check    compare them, write nothing
 
 Everything random takes a seeded numpy Generator; nothing here uses the library's own laws or readers.
 """
@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.simulation.laws import Law, amdahl, constant, downey_high, downey_low, noisy, series
-from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log, write_swf
-from tests.simulation.plant import (
+from tools.simulation.laws import Law, amdahl, constant, downey_high, downey_low, noisy, series
+from tools.simulation.log import UNIX_START_S, SimulatedLog, simulate_log, write_swf
+from tools.simulation.plant import (
     AFTER,
     BEFORE,
     cut_at_end,
@@ -37,12 +37,12 @@ from tests.simulation.plant import (
     inject_wait_unknown,
     inject_zero_runtimes,
 )
-from tests.simulation.planted_records import PLANTED_RECORDS, Kind
-from tests.simulation.riverbend import simulated_riverbend
-from tests.simulation.samples import differing, log_truth, sample_files, simulated_traps
-from tests.simulation.scheduler import scheduled
-from tests.simulation.swf_text import FIELDS, Line, header, record, with_textual_traps
-from tests.simulation.workload import Application, Job, random_applications, submitted_jobs
+from tools.simulation.planted_records import PLANTED_RECORDS, Kind
+from tools.simulation.riverbend import simulated_riverbend
+from tools.simulation.samples import differing, log_truth, sample_files, simulated_traps
+from tools.simulation.scheduler import scheduled
+from tools.simulation.swf_text import FIELDS, Line, header, record, with_textual_traps
+from tools.simulation.workload import Application, Job, random_applications, submitted_jobs
 
 __all__ = [
     "AFTER", "BEFORE", "FIELDS", "PLANTED_RECORDS", "UNIX_START_S", "Application", "Job", "Kind", "Law", "Line",
@@ -58,7 +58,7 @@ __all__ = [
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the samples, or with --check names those that differ; 0: written or all the same."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulate", description="Make the sample logs.")
+    parser = argparse.ArgumentParser(prog="python -m tools.simulate", description="Make the sample logs.")
     parser.add_argument("--out", type=Path, required=True, help="the samples' folder")
     parser.add_argument("--check", action="store_true", help="compare, write nothing; exit code 1 if any differs")
     asked = parser.parse_args(arguments)

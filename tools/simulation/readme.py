@@ -6,11 +6,11 @@ from typing import Any
 _PAGE = """\
 # Sample logs
 
-`tests/simulate.py` generates these logs and this page from known laws, and plants anomalies, which the truth files
+`tools/simulate.py` generates these logs and this page from known laws, and plants anomalies, which the truth files
 list. No machine, site or person in them exists. You may use them under Apache-2.0 or CC0 1.0.
 
-    python -m tests.simulate --out data_samples            # write them again, byte for byte
-    python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
+    python -m tools.simulate --out data_samples            # write them again, byte for byte
+    python -m tools.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
 
 {files}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tests.simulation.laws import Law, amdahl, constant, downey_high, downey_low, noisy
+from tools.simulation.laws import Law, amdahl, constant, downey_high, downey_low, noisy
 
 DAY_S = 86_400
 ROUND_REQUESTS_S = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.simulation.plant import AFTER, BEFORE, cut_at_end
-from tests.simulation.planted_records import PLANTED_RECORDS
-from tests.simulation.scheduler import scheduled
-from tests.simulation.swf_text import Line, header, record, with_textual_traps
-from tests.simulation.workload import DAY_S, Application, Job, random_applications, submitted_jobs
+from tools.simulation.plant import AFTER, BEFORE, cut_at_end
+from tools.simulation.planted_records import PLANTED_RECORDS
+from tools.simulation.scheduler import scheduled
+from tools.simulation.swf_text import Line, header, record, with_textual_traps
+from tools.simulation.workload import DAY_S, Application, Job, random_applications, submitted_jobs
 
 UNIX_START_S = 1_704_672_000  # Monday 2024-01-08 00:00 UTC
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.simulation.workload import DAY_S, ROUND_REQUESTS_S, Job, with_request
+from tools.simulation.workload import DAY_S, ROUND_REQUESTS_S, Job, with_request
 
 Change = Callable[[Job, np.random.Generator], Job]
 Inject = Callable[[list[Job], np.random.Generator, int, int], list[Job]]

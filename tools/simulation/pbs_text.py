@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from tests.simulation.millrace import PROCS_PER_NODE, JobAttempt
-from tests.simulation.sacct_text import CPU_SHARE, MEMORY_SHARE
+from tools.simulation.millrace import PROCS_PER_NODE, JobAttempt
+from tools.simulation.sacct_text import CPU_SHARE, MEMORY_SHARE
 
 SERVER = "millrace"
 EXIT_STATUS = {"COMPLETED": 0, "FAILED": 1, "CANCELLED": 271, "REQUEUED": -11}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.simulation.laws import Law, amdahl, downey_low, noisy
+from tools.simulation.laws import Law, amdahl, downey_low, noisy
 
 START_S = 1_704_096_000
 """2024-01-01 08:00 UTC."""

@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from tests.simulation.finished_text import jobcomp_file, lsf_accounting
-from tests.simulation.gpu_runs import gpu_runs, gpu_sacct
-from tests.simulation.laws import amdahl, downey_low
-from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
-from tests.simulation.millrace import day_truth, simulated_millrace, swf_log
-from tests.simulation.named_inputs import named_inputs_log
-from tests.simulation.pbs_text import pbs_accounting
-from tests.simulation.phase_runs import block_files, phase_traces
-from tests.simulation.plant import AFTER, BEFORE
-from tests.simulation.planted_records import PLANTED_RECORDS
-from tests.simulation.readme import readme
-from tests.simulation.riverbend import SEED, simulated_riverbend
-from tests.simulation.sacct_text import sacct_dump
-from tests.simulation.solver_runs import solver_runs
-from tests.simulation.table_text import table_of_attempts
-from tests.simulation.workload import DAY_S, Application, Job
+from tools.simulation.finished_text import jobcomp_file, lsf_accounting
+from tools.simulation.gpu_runs import gpu_runs, gpu_sacct
+from tools.simulation.laws import amdahl, downey_low
+from tools.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
+from tools.simulation.millrace import day_truth, simulated_millrace, swf_log
+from tools.simulation.named_inputs import named_inputs_log
+from tools.simulation.pbs_text import pbs_accounting
+from tools.simulation.phase_runs import block_files, phase_traces
+from tools.simulation.plant import AFTER, BEFORE
+from tools.simulation.planted_records import PLANTED_RECORDS
+from tools.simulation.readme import readme
+from tools.simulation.riverbend import SEED, simulated_riverbend
+from tools.simulation.sacct_text import sacct_dump
+from tools.simulation.solver_runs import solver_runs
+from tools.simulation.table_text import table_of_attempts
+from tools.simulation.workload import DAY_S, Application, Job
 
 INPUTS_JOBS, INPUTS_SEED = 800, 17
 GPU_JOBS, GPU_SEED = 1_000, 30

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tests.simulation.millrace import PROCS_PER_NODE, JobAttempt
-from tests.simulation.sacct_text import CPU_SHARE, MEMORY_SHARE
+from tools.simulation.millrace import PROCS_PER_NODE, JobAttempt
+from tools.simulation.sacct_text import CPU_SHARE, MEMORY_SHARE
 
 _EXIT_STATUS = {"COMPLETED": 0, "FAILED": 256, "CANCELLED": 33_280}
 """As wait(2) gives it: exit code 1, and 130 of a job that its owner ended."""

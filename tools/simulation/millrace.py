@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.simulation.laws import amdahl, constant, downey_low, noisy
-from tests.simulation.log import UNIX_START_S, SimulatedLog, swf_of
-from tests.simulation.scheduler import scheduled
-from tests.simulation.workload import DAY_S, Application, Job, submitted_jobs, with_request
+from tools.simulation.laws import amdahl, constant, downey_low, noisy
+from tools.simulation.log import UNIX_START_S, SimulatedLog, swf_of
+from tools.simulation.scheduler import scheduled
+from tools.simulation.workload import DAY_S, Application, Job, submitted_jobs, with_request
 
 SEED = 18
 MAX_PROCS = 64

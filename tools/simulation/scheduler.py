@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.simulation.workload import Job
+from tools.simulation.workload import Job
 
 
 def scheduled(jobs: Sequence[Job], max_procs: int) -> list[Job]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from tests.simulation.workload import SHORT_QUEUE_LIMIT_S, Job
+from tools.simulation.workload import SHORT_QUEUE_LIMIT_S, Job
 
 FIELDS = (
     "job_id", "submit_s", "wait_s", "runtime_s", "procs", "cpu_s", "used_mem_kib", "requested_procs", "requested_s",
@@ -43,7 +43,7 @@ def header(
         f"Computer: {computer}",
         "Installation: a machine that never was",
         "Acknowledge: nobody; the log is simulated",
-        "Information: made by tests/simulate.py",
+        "Information: made by tools/simulate.py",
         "             described in data_samples/README.md",
         "Conversion: none",
         f"MaxJobs: {n_jobs}",

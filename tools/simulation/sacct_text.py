@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tests.simulation.millrace import PROCS_PER_NODE, JobAttempt
+from tools.simulation.millrace import PROCS_PER_NODE, JobAttempt
 
 COLUMNS = (
     "JobIDRaw", "JobID", "User", "Group", "Account", "Partition", "QOS", "Submit", "Eligible", "Start",
