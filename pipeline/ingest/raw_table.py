@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from pipeline.arrays import LATEST_S, Bools, Floats, Ints, arrow, floats_of, integers, nulls, one_piece, texts
 from pipeline.errors import printable
 from pipeline.ingest import values
-from pipeline.ingest.jobs import Per, first_known, per_processor, positive, requested_memory
 from pipeline.ingest.reader import (
     Chunk,
     Layout,
@@ -36,7 +35,7 @@ from pipeline.ingest.reader import (
 )
 from pipeline.ingest.slurm_texts import exit_code, gpus_of, resource
 from pipeline.ingest.sources import Source, line_blocks
-from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Memory, Typed, truths
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Memory, Per, Typed, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
@@ -284,16 +283,16 @@ def _times(rows: _Rows) -> dict[str, pa.Array]:
     at = {name: rows.floats(name) for name in INSTANTS}
     took = {name: rows.floats(name) for name in DURATIONS if name != "cpu_s"}
     runtime_s, idle_s = took["runtime_s"], np.nan_to_num(took["suspended_s"])
-    start_s = first_known(at["start_s"], at["submit_s"] + took["wait_s"], at["end_s"] - runtime_s - idle_s)
-    end_s = first_known(at["end_s"], start_s + runtime_s + idle_s)
+    start_s = values.first_known(at["start_s"], at["submit_s"] + took["wait_s"], at["end_s"] - runtime_s - idle_s)
+    end_s = values.first_known(at["end_s"], start_s + runtime_s + idle_s)
     between_s = end_s - start_s - idle_s
-    runtime_s = first_known(runtime_s, np.where(between_s >= 0, between_s, np.nan))
+    runtime_s = values.first_known(runtime_s, np.where(between_s >= 0, between_s, np.nan))
     submit_s = at["submit_s"] if "submit_s" in rows.columns else start_s
     known = at | {"submit_s": submit_s, "start_s": start_s, "end_s": end_s}
     return {name: whole(np.floor(found)) for name, found in known.items()} | {
         "runtime_s": real(runtime_s),
         "suspended_s": real(took["suspended_s"]),
-        "requested_s": real(positive(took["requested_s"])),
+        "requested_s": real(values.positive(took["requested_s"])),
     }
 
 
@@ -301,7 +300,7 @@ def _sizes(rows: _Rows) -> dict[str, pa.Array]:
     """Counts, and memory and processor time per processor. Where rows have no processors, their nodes or else their
     GPUs stand in for them, which is said."""
     number = {name: rows.counts(name) for name in COUNTS}
-    nodes = first_known(positive(number["nodes"]), positive(number["requested_nodes"]))
+    nodes = values.first_known(values.positive(number["nodes"]), values.positive(number["requested_nodes"]))
     per_node, gpus = rows.site.procs_per_node, number["gpus"]
     lacks = ~(number["procs"] > 0) & ~(number["requested_procs"] > 0)
     kinds = {
@@ -312,19 +311,19 @@ def _sizes(rows: _Rows) -> dict[str, pa.Array]:
     rows.remarks.update({f"{_SIZES}{name}": int(np.count_nonzero(of_kind)) for name, of_kind in kinds.items()})
     stand_ins = [nodes * (per_node or 1), gpus, number["procs"]]
     number["procs"] = np.select(list(kinds.values()), stand_ins, number["procs"])
-    procs = first_known(positive(number["procs"]), positive(number["requested_procs"]))
+    procs = values.first_known(values.positive(number["procs"]), values.positive(number["requested_procs"]))
     found = {name: whole(one) for name, one in number.items()}
     found |= {name: whole(rows.floats(name)) for name in EXIT_CODES}
     used_kib, used_per = rows.memory("used_mem_kib")
     asked_kib, asked_per = rows.memory("requested_mem_kib")
     # A request of 0 is one for all memory of a node.
-    asked_kib = positive(asked_kib)
+    asked_kib = values.positive(asked_kib)
     if "requested_mem_kib" in rows.columns:
-        found["requested_memory"] = requested_memory(asked_kib, asked_per)
+        found["requested_memory"] = values.requested_memory(asked_kib, asked_per)
     is_per_processor = "cpu_s" in rows.columns and rows.columns["cpu_s"].per == "processor"
     return found | {
-        "requested_mem_kib": real(positive(per_processor(asked_kib, asked_per, procs, nodes))),
-        "used_mem_kib": real(per_processor(used_kib, used_per, procs, nodes)),
+        "requested_mem_kib": real(values.positive(values.per_processor(asked_kib, asked_per, procs, nodes))),
+        "used_mem_kib": real(values.per_processor(used_kib, used_per, procs, nodes)),
         "max_rss_kib": real(rows.memory("max_rss_kib")[0]),
         "cpu_s": real(rows.floats("cpu_s") / (1.0 if is_per_processor else procs)),
     }

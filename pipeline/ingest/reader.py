@@ -1,4 +1,4 @@
-"""Defines a reader and what it hands over: a new format is one new file that makes one Reader.
+"""Defines a reader and what it hands over, and what readers share: a new format is one new file that makes one Reader.
 
 What happens to a chunk. derive.py first completes each of its tables: application and problem size
 are derived from the job's text, personal columns are hashed where the site asks for it, and RAW columns are
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
-from pipeline.arrays import CATEGORY, Floats, Ints, arrow, integers, nulls, texts, unknown
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts, unknown
 from pipeline.errors import InputError, printable
 from pipeline.ingest.sources import Block, Source, empty_source
 from pipeline.settings import IngestSettings, SiteSettings
@@ -266,6 +267,43 @@ def categories(values: pa.Array, name_of: Callable[[Any], str | None]) -> pa.Dic
     is_none = np.array([name is None for name in names])
     lookup = arrow(np.array([place.get(name or "", 0) for name in names], np.int32), is_none)
     return pa.DictionaryArray.from_arrays(pc.take(lookup, encoded.indices), texts(words))
+
+
+def line_bounds(data: bytes) -> tuple[Ints, Ints]:
+    """Where each line starts and ends, its newline left out."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    return np.append(0, ends[:-1] + 1), ends
+
+
+def only_lines(data: bytes, starts: Ints, is_kept: Bools) -> bytes:
+    """Some lines of a text; starts: where each of its lines starts."""
+    if is_kept.all():
+        return data
+    return np.frombuffer(data, np.uint8)[np.repeat(is_kept, np.diff(starts, append=len(data)))].tobytes()
+
+
+def columns_of(
+    text: pa.Buffer, n_fields: int, kinds: Mapping[int, pa.DataType], delimiter: str, *, has_nulls: bool = False
+) -> dict[int, pa.ChunkedArray]:
+    """The columns of lines of n_fields, by place from 0; kinds: those asked for. ArrowInvalid where a line is another.
+
+    has_nulls: whether an empty field is null, and not a value.
+    """
+    names = [str(place) for place in range(n_fields)]
+    of_kind = {str(place): kind for place, kind in kinds.items()}
+    rows = pyarrow.csv.read_csv(
+        pa.BufferReader(text),
+        # One thread: the same wall-clock time here, and half the CPU time. One block: columns in one piece.
+        pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
+        pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char=False, ignore_empty_lines=False),
+        pyarrow.csv.ConvertOptions(
+            include_columns=list(of_kind), column_types=of_kind, null_values=[""] if has_nulls else [],
+            strings_can_be_null=has_nulls, check_utf8=False,
+        ),
+    )  # fmt: skip
+    return {place: rows[str(place)] for place in kinds}
 
 
 READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'

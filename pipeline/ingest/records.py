@@ -25,10 +25,8 @@ from pipeline.arrays import (
     dense_codes,
     floats,
     integers,
-    nulls,
     one_piece,
     replaced,
-    row_codes,
     unknown,
 )
 from pipeline.errors import TableError
@@ -231,22 +229,6 @@ def _as_integers(ids: pa.ChunkedArray) -> Ints | None:
         return None
     is_usual = pc.all(pc.equal(numbers.cast(pa.string()), ids), min_count=0).as_py()
     return integers(numbers)[0] if is_usual and integers(pc.binary_length(ids))[0].max(initial=0) <= 18 else None
-
-
-def ranked(rows: pa.Table) -> dict[str, Ints]:
-    """By column with a value, the rank of each row's value, null -1; of `job_id` that of the job (JOB)."""
-    ranks = {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
-    return ranks | {"job_id": row_codes(*(ranks[name] for name in JOB if name in ranks))}
-
-
-def _rank(column: pa.ChunkedArray) -> Ints:
-    array = one_piece(column)
-    encoded = array if array.type == CATEGORY else array.dictionary_encode()
-    place = np.empty(len(encoded.dictionary), np.int64)
-    place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place))
-    is_null = nulls(encoded)
-    codes = np.where(is_null, 0, integers(encoded.indices)[0])
-    return np.where(is_null, -1, place[codes] if len(place) else -1)
 
 
 def with_sorted_categories(jobs: pa.Table) -> pa.Table:

@@ -1,6 +1,7 @@
-"""Types text for all formats: numbers, durations, memory, energy, and instants in a zone with its repeated hours.
+"""Types text for all formats: numbers, durations, memory, energy, and instants in a zone with its repeated hours; and
+says what several columns tell of a job's memory, in one way for all formats.
 
-Every function takes an Arrow array of texts and gives one value a text. What is null, or a word for "unknown", is
+A typing function takes an Arrow array of texts and gives one value a text. What is null, or a word for "unknown", is
 missing. What is neither a value nor such a word is `invalid`: missing, too, and for the caller to set aside. Texts that
 come again are typed once.
 """
@@ -23,6 +24,7 @@ from pipeline.arrays import DAY_S, LATEST_S, Bools, Floats, Ints, arrow, floats_
 from pipeline.errors import ConfigError, printable
 
 Bytes = npt.NDArray[np.uint8]
+Per = npt.NDArray[np.int8]
 
 NO_VALUE = (
     "unknown", "none", "n/a", "(null)", "null", "nan", "none assigned", "invalid", "?", "18446744073709551614",
@@ -65,7 +67,7 @@ class Typed:
 class Memory(Typed):
     """KiB; per: PROCESSOR, NODE, or JOB where the text does not say."""
 
-    per: npt.NDArray[np.int8]
+    per: Per
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,3 +356,59 @@ def utf8(array: pa.StringArray) -> pa.StringArray:
 def decoded(word: bytes) -> str:
     """Text of bytes; what is no UTF-8 becomes \\x escapes."""
     return word.decode("utf-8", "backslashreplace")
+
+
+# ---------------- what several columns tell of a job
+
+_PER = ("processor", "node", "job")
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def first_known(*told: Floats) -> Floats:
+    """Of several ways to tell one thing the first that a job has; NaN where it has none."""
+    found = told[0]
+    for other in told[1:]:
+        found = np.where(np.isnan(found), other, found)
+    return found
+
+
+def positive(values: Floats) -> Floats:
+    """The values above 0; NaN elsewhere."""
+    return np.where(values > 0, values, np.nan)
+
+
+def per_processor(kib: Floats, per: Per, procs: Floats, nodes: Floats, placed: Floats | None = None) -> Floats:
+    """Memory per processor, NaN where that is unknown.
+
+    kib: what was counted per PROCESSOR, NODE or JOB. placed: processors on these nodes, where those that a job's total
+    is for are others.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_nodes = kib * nodes / (procs if placed is None else placed)
+        own = np.select([per == PROCESSOR, per == NODE], [kib, of_nodes], kib / procs)
+    return np.where(np.isfinite(own), own, np.nan)
+
+
+def requested_memory(kib: Floats, per: Per) -> pa.DictionaryArray:
+    """A category per job from the amount, KiB (NaN: unknown), and PROCESSOR, NODE or JOB."""
+    known = np.flatnonzero(np.isfinite(kib))
+    # A hash finds the few amounts of many jobs in a tenth of the time that sorting them takes.
+    amounts = arrow(kib[known]).dictionary_encode()
+    codes = buffers.integers(amounts.indices)[0] * len(_PER) + per[known]
+    met = np.flatnonzero(np.bincount(codes, minlength=1))
+    distinct = floats_of(pa.chunked_array([amounts.dictionary]))
+    pairs = sorted((float(distinct[code // len(_PER)]), int(code % len(_PER)), int(code)) for code in met if len(known))
+    place = np.zeros(len(distinct) * len(_PER) + 1, np.int32)
+    place[[code for _, _, code in pairs]] = np.arange(len(pairs))
+    indices = np.zeros(len(kib), np.int32)
+    indices[known] = place[codes]
+    words = [memory_text(amount, unit) for amount, unit, _ in pairs]
+    return pa.DictionaryArray.from_arrays(arrow(indices, ~np.isfinite(kib)), buffers.texts(words))
+
+
+def memory_text(kib: float, per: int) -> str:
+    """The amount in the largest binary unit in which it is a whole number."""
+    unit = 0
+    while kib >= 1024 and kib % 1024 == 0 and unit + 1 < len(_UNITS):
+        kib, unit = kib / 1024, unit + 1
+    return f"{kib:.15g}{_UNITS[unit]}/{_PER[per]}"

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.ingest.jobs import memory_text, requested_memory
-from pipeline.ingest.values import JOB, NODE, PROCESSOR
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, memory_text, requested_memory
 
 
 @pytest.mark.parametrize(

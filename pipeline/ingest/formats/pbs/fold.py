@@ -11,14 +11,26 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, dense_codes, floats_of, integers, nulls, one_piece, texts
+from pipeline.arrays import (
+    CATEGORY,
+    Bools,
+    Ints,
+    arrow,
+    dense_codes,
+    floats_of,
+    integers,
+    nulls,
+    one_piece,
+    row_codes,
+    texts,
+)
 from pipeline.ingest.formats.pbs.fields import CODE, STATES
 from pipeline.ingest.formats.pbs.scan import KINDS
 from pipeline.ingest.reader import Folded, constant, jobs_table
-from pipeline.ingest.records import ranked
 from pipeline.settings import IngestSettings, SiteSettings
-from pipeline.tables import JOBS
+from pipeline.tables import JOB, JOBS
 
 _Q, _S, _R, _E, _D, _A, _Z = range(len(KINDS))
 _POSITION = ("source_file", "source_line")
@@ -98,12 +110,28 @@ def _ordered(parts: pa.Table, keys: list[Ints]) -> Ints:
     if not same.any():
         return order
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    ranks = ranked(parts.take(arrow(order[tied])))
+    ranks = _ranks(parts.take(arrow(order[tied])))
     said = [*(key[order[tied]] for key in keys), *(rank for name, rank in ranks.items() if name not in _POSITION)]
     place = np.lexsort([*(ranks[name] for name in _POSITION[::-1]), *said[::-1]])
     order[tied] = order[tied][place]
     said_again = np.logical_and.reduce([values[place[1:]] == values[place[:-1]] for values in said])
     return np.delete(order, tied[:-1][said_again])
+
+
+def _ranks(rows: pa.Table) -> dict[str, Ints]:
+    """By column with a value, the rank of each row's value, null -1; of `job_id` that of the job (JOB)."""
+    ranks = {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+    return ranks | {"job_id": row_codes(*(ranks[name] for name in JOB if name in ranks))}
+
+
+def _rank(column: pa.ChunkedArray) -> Ints:
+    array = one_piece(column)
+    encoded = array if array.type == CATEGORY else array.dictionary_encode()
+    place = np.empty(len(encoded.dictionary), np.int64)
+    place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place))
+    is_null = nulls(encoded)
+    codes = np.where(is_null, 0, integers(encoded.indices)[0])
+    return np.where(is_null, -1, place[codes] if len(place) else -1)
 
 
 def _rows(order: Ints, kind: Ints, key: Ints, has_no_start: Bools, job: Ints, n_jobs: int) -> _Rows:

@@ -14,7 +14,6 @@ from pipeline.ingest import values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
 from pipeline.ingest.formats.sacct.scan import ID, LINE, MOST_DIGITS, RawTable
-from pipeline.ingest.jobs import Per, first_known, per_processor, positive, requested_memory
 from pipeline.ingest.reader import (
     STEPS,
     Remarks,
@@ -38,7 +37,7 @@ from pipeline.ingest.slurm_texts import (
     noted_s_of,
 )
 from pipeline.ingest.sources import Source
-from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, truths
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Per, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
@@ -296,15 +295,17 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         asked = fields.by_word("req_tres", partial(counted, NODES))
         number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
         typed["requested_nodes"] = whole(number["requested_nodes"])
-    given, placed, asked, asked_nodes = map(positive, number.values())
+    given, placed, asked, asked_nodes = map(values.positive, number.values())
     # --mem=0 asks for all memory of a node.
     asked_kib, per = fields.memory("requested_mem", 1024.0)
-    kib, typed_kib, typed_per = positive(asked_kib), positive(asked_kib), per
+    kib, typed_kib, typed_per = values.positive(asked_kib), values.positive(asked_kib), per
     if fields.has("typed_mem"):
         typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
-        typed_kib = positive(typed_kib)
-    procs = first_known(asked, given)
-    own_kib = per_processor(kib, per, procs, first_known(placed, asked_nodes), first_known(given, asked))
+        typed_kib = values.positive(typed_kib)
+    procs = values.first_known(asked, given)
+    own_kib = values.per_processor(
+        kib, per, procs, values.first_known(placed, asked_nodes), values.first_known(given, asked)
+    )
     allocated, largest_kib = fields.category("alloc_tres"), fields.memory("max_rss", 1 / 1024)[0]
     for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
         # In a text, where two columns tell different numbers of what Slurm writes from one, fields are shifted.
@@ -317,7 +318,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         "gpus": whole(gpus),
         "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
         "requested_mem_kib": real(own_kib),
-        "requested_memory": _typed_memory(fields, typed_kib, typed_per, first_known(asked_nodes, placed), procs),
+        "requested_memory": _typed_memory(fields, typed_kib, typed_per, values.first_known(asked_nodes, placed), procs),
         "max_rss_kib": real(largest_kib),
         "used_mem_kib": real(_used_kib(fields, largest_kib) / given),
         "cpu_s": real(fields.duration("total_cpu") / given),
@@ -338,7 +339,7 @@ def _typed_memory(fields: Fields, kib: Floats, said_per: Per, nodes: Floats, pro
         is_per_cpu = pc.fill_null(pc.match_substring(fields.text("submit_line"), "--mem-per-cpu"), False)
         per[is_total & is_per_cpu.to_numpy(zero_copy_only=False) & ~np.isnan(procs)] = PROCESSOR
     divisor = np.where(per == PROCESSOR, procs, np.where(per == NODE, nodes, 1.0))
-    return requested_memory(np.where(is_total, kib / divisor, kib), per)
+    return values.requested_memory(np.where(is_total, kib / divisor, kib), per)
 
 
 def _limits(fields: Fields) -> dict[str, pa.Array]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Ints, arrow, nulls, one_piece, texts
 from pipeline.ingest.formats.sacct.columns import Layout, header_layout, is_message
 from pipeline.ingest.formats.sacct.irregular_lines import BLANK, HEADER, Cells, resolve
-from pipeline.ingest.lines import columns_of, line_bounds, only_lines
+from pipeline.ingest.reader import columns_of, line_bounds, only_lines
 from pipeline.ingest.values import decoded, truths
 
 MOST_DIGITS = 10

@@ -46,8 +46,6 @@ from pipeline.ingest.formats.swf.scan import (
     looks_right,
     scan,
 )
-from pipeline.ingest.jobs import requested_memory
-from pipeline.ingest.lines import line_bounds
 from pipeline.ingest.reader import (
     NO_LINE_END,
     PART,
@@ -57,12 +55,13 @@ from pipeline.ingest.reader import (
     categories,
     constant,
     jobs_table,
+    line_bounds,
     named,
     unreadable_rows,
     unreadable_table,
 )
 from pipeline.ingest.sources import Block, Source, line_blocks
-from pipeline.ingest.values import PROCESSOR, truths
+from pipeline.ingest.values import PROCESSOR, requested_memory, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Ints, floats_of, integers
-from pipeline.ingest.lines import columns_of, line_bounds, only_lines
+from pipeline.ingest.reader import columns_of, line_bounds, only_lines
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
 N_FIELDS, MOST_FIELDS = 18, 21
