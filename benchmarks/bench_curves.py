@@ -204,7 +204,7 @@ def widths(found: pd.DataFrame) -> dict[float, tuple[float, ...]]:
 
         options = {"maxiter": 4000, "xatol": 1e-3, "fatol": 1e-8}
         ended = []
-        for start in (0.3, 0.8):
+        for start in (0.3, 0.6, 0.8):
             at = np.array([0, start, 0.5, 0])
             for _ in range(3):
                 best = minimize(loss, at, method="Nelder-Mead", options=options)

@@ -303,7 +303,8 @@ def _fill_gain(h: int, at: float, log2_x: Floats, work: _Workspace) -> float:
     there = walked[min(right, m - 1)]
     if 0 < right < m:
         part = (at - log2_x[right - 1]) / (log2_x[right] - log2_x[right - 1])
-        there = walked[right - 1] + part * (walked[right] - walked[right - 1])
+        # A step is likelier half-way between two sizes: were it as likely beside one, intervals would jump there.
+        there = walked[right - 1] + part * part * (3.0 - 2.0 * part) * (walked[right] - walked[right - 1])
     spread = there + DRIFT_LOG_SD**2 * (max(at - log2_x[m - 1], 0.0) + max(log2_x[0] - at, 0.0))
     rest, whole = 1.0, 0.0
     for j in range(m):

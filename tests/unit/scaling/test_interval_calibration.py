@@ -41,6 +41,18 @@ def test_no_interval_of_runtimes_that_only_fell_exceeds_what_ran_on_the_smallest
     assert quantiles({8: 1000.0, 16: 620.0, 32: 700.0}, np.array([1024.0]))[0, 4] > 1000.0
 
 
+def test_no_end_jumps_beside_a_measured_count() -> None:
+    """A step lies somewhere between two counts; intervals jumped by up to 10% where it was as likely beside one."""
+    at = np.arange(36, 257, dtype=float)
+    for series in (
+        {36: 8226.57, 72: 9080.18, 144: 4494.15, 288: 2431.68},
+        {16: 24379.276, 32: 16029.105, 64: 7207.134, 128: 3632.592},
+        {8: 1798.5612, 32: 892.8571, 56: 662.2517, 88: 416.6667},
+    ):
+        moved = np.abs(np.diff(np.log(quantiles(series, at)), axis=0)).max(axis=1) - np.diff(np.log(at))
+        assert moved.max() < 0.05
+
+
 @pytest.mark.shared
 @pytest.mark.skipif(not SCALING.exists(), reason="COVERAGE NOT CHECKED: no shared/data beside the checkout")
 def test_intervals_hold_on_codes_left_out_and_ok_is_earned() -> None:
