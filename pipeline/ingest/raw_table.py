@@ -361,7 +361,7 @@ _PANDAS_DAYS = r"^(-?\d+) days?,? \+?"
 _MOST = 2.0**40
 """More s, processors or GiB is an error in the table."""
 
-_BIT_63, _PER_CPU = 1 << 63, r"^9223372036\d{9}$"
+_BIT_63, _PER_CPU = 1 << 63, r"^-?9223372036\d{9}$"
 _FRACTION = r"(:\d\d)\.\d+"
 DOTTED = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})"
 
@@ -395,7 +395,8 @@ def is_numeric(words: pa.Array) -> bool:
 
 def _with_texts(read: Typed, words: pa.Array, typed: Callable[[pa.Array], Typed]) -> Typed:
     """Numbers, and for the texts that are none what `typed` makes of them."""
-    odd = np.flatnonzero(read.invalid)
+    # A text that is no number has the value 0; a number that is too large has its own, and is no text.
+    odd = np.flatnonzero(read.invalid & (read.values == 0))
     if not len(odd) or not pa.types.is_string(words.type):
         return read
     found = typed(words.take(arrow(odd)))
@@ -479,7 +480,8 @@ def memory(array: pa.Array, factor: float | None) -> Memory:
     if read.invalid.any():
         return values.memory(as_texts(array), factor or 1 / 1024)
     is_marked = truths(pc.match_substring_regex(array, _PER_CPU))
-    marked = [int(word) - _BIT_63 for word in array.filter(arrow(is_marked)).to_pylist()]
+    # An integer with a sign holds the highest bit as its sign.
+    marked = [int(word) % (2 * _BIT_63) - _BIT_63 for word in array.filter(arrow(is_marked)).to_pylist()]
     kib = read.values * (factor or 1.0)
     kib[is_marked] = np.array(marked, np.float64) * (factor or 1.0)
     unknown = (read.missing & ~is_marked) | ~((kib >= 0) & (kib < values.NO_KIB)) | np.bool_(factor is None)

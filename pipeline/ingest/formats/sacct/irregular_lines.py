@@ -46,7 +46,7 @@ def resolve(lines: Sequence[bytes], layout: Layout, whole: bytes | None) -> list
         loose = list(takewhile(lambda one: one[2] in (BLANK, "too_few_fields"), found[: -MAX_LOOSE - 1 : -1]))
         for place in range(len(found) - len(loose), len(found)):
             first, _, outcome = found[place]
-            if outcome != BLANK and solve(b"\n".join([*lines[first:], whole]), layout) is not None:
+            if outcome != BLANK and _joined([*lines[first:], whole], layout) is not None:
                 return [*found[:place], (first, len(lines), "ambiguous_fields")]
     return found
 
@@ -71,7 +71,7 @@ def _record(lines: Sequence[bytes], at: int, layout: Layout) -> tuple[int, Cells
         n_delimiters, n_bytes = n_delimiters + lines[last].count(layout.delimiter), n_bytes + len(lines[last])
         if n_delimiters > layout.n_delimiters + MAX_SURPLUS or n_bytes > MAX_LINE_BYTES:
             break
-        if n_delimiters >= layout.n_delimiters and (found := solve(b"\n".join(lines[at : last + 1]), layout)):
+        if n_delimiters >= layout.n_delimiters and (found := _joined(lines[at : last + 1], layout)):
             break
     if found is None:
         return at, _why_not(lines[at], layout)
@@ -82,6 +82,12 @@ def _record(lines: Sequence[bytes], at: int, layout: Layout) -> tuple[int, Cells
             end = place if line.strip() else end
     longer = solve(b"\n".join(lines[at : end + 1]), layout) if end > last else found
     return (last, found) if longer is None or isinstance(longer, str) else (end, longer)
+
+
+def _joined(lines: Sequence[bytes], layout: Layout) -> Cells | str | None:
+    """What lines hold as one record; None too where several are known to be more than one."""
+    found = solve(b"\n".join(lines), layout)
+    return None if len(lines) > 1 and found == "joined_records" else found
 
 
 def _is_of_another(line: bytes, layout: Layout) -> bool:
