@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-logs test-wheel test-versions sbom test-slurm test-slurm-guard test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
+.PHONY: run test test-slow check test-logs test-wheel test-versions sbom test-slurm test-slurm-guard test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -15,7 +15,11 @@ run: $(STAMP)
 TEST_MINUTES ?= 80
 # A test has ten minutes (pyproject.toml), and all of them together these: a run that stands still ends.
 test: lint
-	@timeout --kill-after=30 $(TEST_MINUTES)m $(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+	@timeout --kill-after=30 $(TEST_MINUTES)m $(PYTHON) -m pytest -m "not slow" --numprocesses=auto --maxprocesses=4 --dist=loadfile
+
+# Random examples of every reader and fit, rates over many series, deaths at every step, the commands of the documents.
+test-slow: $(STAMP)
+	@timeout --kill-after=30 $(TEST_MINUTES)m $(PYTHON) -m pytest -m slow --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 # Every real log beside the checkout, whatever its size, against plain readers of the formats.
 test-logs: $(STAMP)

@@ -17,6 +17,9 @@ import pytest
 from tests.documents.console_blocks import Command, commands_of, matches
 from tests.flows.support import Outcome
 
+pytestmark = pytest.mark.slow
+
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tutorials", "how-to", "explanations")
 DOCUMENTS = [

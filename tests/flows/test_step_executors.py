@@ -95,6 +95,7 @@ def started(distributed: ModuleType) -> Any:
     return distributed.LocalCluster(**options)
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_gives_the_same_bytes_also_where_a_worker_is_killed(
     tmp_path: Path, serial: dict[str, bytes], cluster: object
 ) -> None:

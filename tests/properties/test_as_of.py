@@ -22,6 +22,9 @@ from pipeline.ingest import ingest
 from pipeline.run import run_plain, start_run
 from pipeline.settings import CleanSettings, IngestSettings, RunSettings, SiteSettings
 
+pytestmark = pytest.mark.slow
+
+
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 SITE = SiteSettings(name="here", timezone="UTC")
 _STARTED = re.compile(r"UnixStartTime: (\d+)")

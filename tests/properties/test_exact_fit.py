@@ -11,6 +11,9 @@ from pipeline.scaling.fit import fit_law
 from tests.properties.brute_force import brute_force, error
 from tests.properties.random_series import batch_of, random_series
 
+pytestmark = pytest.mark.slow
+
+
 DOWNEY = ("downey_low", "downey_high")
 # A fit this good relative to the weights is exact up to rounding: comparing it further compares rounding.
 PERFECT = 1e-12

@@ -11,6 +11,9 @@ from tests.fuzz.logs import FORMATS, logs
 from tests.fuzz.mutate import fuzzed
 from tests.fuzz.splice import PASSED, SPLICES, Pairs
 
+pytestmark = pytest.mark.slow
+
+
 SEED = 29
 MOST = {"lost": 0.05, "joined": 0.02, "doubled": 0.002, "shifted": 0.01}
 """Largest share of splices that pass for data: what is left are digits lost or run together in a number."""

@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,9 @@ from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS
 from tests.unit.ingest.logs import row
+
+pytestmark = pytest.mark.slow
+
 
 HEADER = "JobID|User|JobName|State|Submit|Start|End|Elapsed|AllocCPUS|MaxRSS"
 IDS = ("7", "7_1", "7_2", "12+0", "12+1", "300", "45")

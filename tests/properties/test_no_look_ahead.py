@@ -12,6 +12,9 @@ from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.methods import ESTIMATORS, LookAheadError
 from tests.unit.evaluate.estimators import log
 
+pytestmark = pytest.mark.slow
+
+
 PAST = history(log(1500))
 CENSORED = replace(PAST, is_lower_bound=np.arange(len(PAST)) % 7 == 0)
 NEVER_RAN = np.arange(len(PAST)) % 5 == 2

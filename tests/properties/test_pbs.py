@@ -6,12 +6,16 @@ from itertools import pairwise
 from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.ingest.formats import pbs
 from tests.unit.ingest.pbs_logs import T0, ended, queued, read, record, started
+
+pytestmark = pytest.mark.slow
+
 
 POSITION = ("source_file", "source_line")
 few = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,9 @@ from pipeline.ingest.reader import STEPS, chunks_of
 from pipeline.ingest.sources import Source, line_blocks
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
+
+pytestmark = pytest.mark.slow
+
 
 NAMES = "JobID|JobName|User|Submit|Start|End|Elapsed|AllocCPUS|ReqMem|State|ExitCode|MaxRSS|DBIndex"
 POSITION = ("source_file", "source_line")

@@ -16,6 +16,9 @@ from tests.rows import jobs_of
 from tests.unit.estimate.states import DAY_S, busy_log
 from tests.unit.evaluate.estimators import log
 
+pytestmark = pytest.mark.slow
+
+
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "swf"
 RANDOM = np.random.default_rng(11)
 PAST = history(busy_log(seed=7))

@@ -19,6 +19,9 @@ from pipeline.ingest.sources import Source, line_blocks
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 
+pytestmark = pytest.mark.slow
+
+
 HEADER = b"; UnixStartTime: 1000\n; Queue: 1 day\n; Queue: 2 night (long)\n"
 REALS = (4, 6, 7, 9, 10, 18)
 POSITION = ("source_file", "source_line")

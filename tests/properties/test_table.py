@@ -19,6 +19,9 @@ from tests.table_lookup import look_up, published_rows
 from tests.unit.estimate.states import busy_log
 from tests.unit.estimate.table_log import DAY_S, made_log, midnight_s, state_at
 
+pytestmark = pytest.mark.slow
+
+
 LOGS = Path(__file__).parents[3] / "shared" / "data" / "swf"
 STALE_DAYS = (0.0, 1.0, 7.0)
 

@@ -11,6 +11,9 @@ from pipeline.scaling.adept import find, runtime_s
 from pipeline.scaling.series import SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
+pytestmark = pytest.mark.slow
+
+
 RANGES = {"downey_low": ((400, 1000), (0.0, 1.0)), "downey_high": ((400, 2000), (1.1, 12.0))}
 EXACT = {"downey_low": fit_low_unit, "downey_high": fit_high_unit}
 GIVEN = {"smallest": [0, 1, 2, 3], "spread": [0, 3, 6, 9], "largest": [6, 7, 8, 9]}

@@ -13,6 +13,8 @@ from pipeline.schedule.workload import Workload
 from tests.unit.benchmarks.plain_moldable import plain_moldable, rigid_choices
 from tests.unit.evaluate.test_replay import random_jobs
 
+pytestmark = pytest.mark.slow
+
 
 def moldable(work: Workload, seed: int) -> Choices:
     """Two jobs in three on 1 to 5 counts; planned runtimes are from far too short to far too long."""

@@ -111,6 +111,7 @@ test()
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("baselines", "estimate"), ("estimate", "baselines")])
 def test_processes_that_compile_into_one_cache_agree(tmp_path: Path, order: tuple[str, ...]) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}

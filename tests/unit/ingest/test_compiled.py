@@ -25,6 +25,7 @@ def ran(folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "decorator",
     [

@@ -23,6 +23,7 @@ DATA = Path(__file__).parents[4] / "shared" / "data"
 FOLDERS = ("swf", "sacct", "pbs", "tables")
 IS_ALL, MOST_BYTES = os.environ.get("WALLTIME_ALL_LOGS") == "1", 700_000
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.skipif(not DATA.is_dir(), reason="REAL LOGS NOT READ: no folder shared/data beside the checkout"),
 ]

@@ -247,6 +247,7 @@ def _act_and_die(out: Path, act: str, step: int) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ["promote", "rollback", "pin"])
 def test_death_in_any_step_of_a_change_leaves_one_whole_version(act: str, tmp_path: Path) -> None:
     made = Clock(tmp_path / "made")

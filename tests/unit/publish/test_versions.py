@@ -127,6 +127,7 @@ def _publish_and_die(staged: dict[str, Path], out: Path, step: int) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 def test_death_in_any_step_leaves_one_whole_version(tmp_path: Path) -> None:
     old, older, new = (stage(tmp_path / str(n), float(n)) for n in (1, 2, 3))
     seen: list[set[float]] = []

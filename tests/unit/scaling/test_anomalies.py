@@ -35,6 +35,7 @@ def made(n_series: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     return runtime_s, spoilt_s, place, np.where(sign > 0, "slow", "fast")
 
 
+@pytest.mark.slow
 def test_one_odd_size_among_eight_is_found_and_clean_series_stay_clean() -> None:
     """A fifth off at 2% noise, over nine laws: recall .85, precision .9, at most 5% of clean series alarmed."""
     runtime_s, spoilt_s, place, word = made(1500, seed=11)

@@ -44,6 +44,7 @@ def test_favoured_counts_are_found_at_two_percent_noise(name: str, procs: np.nda
     assert np.median(factors) == pytest.approx(1.2, rel=0.02)
 
 
+@pytest.mark.slow
 def test_steps_of_a_factor_of_two_are_found_at_two_percent_noise_and_at_the_right_size() -> None:
     runtime_s = noisy(300, PROCS, seed=2)
     place = np.random.default_rng(3).integers(3, 8, 300)
@@ -56,6 +57,7 @@ def test_steps_of_a_factor_of_two_are_found_at_two_percent_noise_and_at_the_righ
     assert share_found(patterns_of(PROCS, runtime_s), "stepwise", 300) <= 0.05
 
 
+@pytest.mark.slow
 def test_small_gains_and_declines_are_found_at_one_percent_false_alarms() -> None:
     """The fine grid's worth: with the coarse one alone 70% of steps of 1.2 and 93% of declines are found."""
     rng = np.random.default_rng(8)
@@ -81,6 +83,7 @@ def test_a_small_gain_is_no_step_where_nothing_tells_the_noise() -> None:
     assert rows_of(patterns_of(PROCS, stepped_s), "stepwise", 1)[0]["status"] == "found"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("starts", [(3, 6), (3, 7), (4, 7), (4, 8)])
 @pytest.mark.parametrize("gain", [1.3, 2.0])
 def test_three_phases_of_three_to_four_sizes_are_found(starts: tuple[int, int], gain: float) -> None:
