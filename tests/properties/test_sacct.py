@@ -133,7 +133,9 @@ def test_names_come_back_whole(rows: list[str]) -> None:
     """Whatever stands in a job name, it is read as it was written, or its record is set aside and the reason said."""
     jobs, unreadable, _ = read(dump(rows))
     written = {row.split("|", 1)[1].rsplit("|", 11)[0] or None for row in rows if "." not in row.split("|", 1)[0]}
-    assert set(unreadable["reason"].to_pylist()) <= {"ambiguous_fields", "shifted_fields"}
+    # With a state that Slurm does not know (FOO), no place of a name's delimiters and line ends fits the columns.
+    unfit = {"too_many_fields", "too_few_fields"} if any("|FOO|" in row for row in rows) else set()
+    assert set(unreadable["reason"].to_pylist()) <= {"ambiguous_fields", "shifted_fields"} | unfit
     assert set(jobs["job_name"].to_pylist()) <= written
 
 

@@ -46,7 +46,7 @@ def resolve(lines: Sequence[bytes], layout: Layout, whole: bytes | None) -> list
         loose = list(takewhile(lambda one: one[2] in (BLANK, "too_few_fields"), found[: -MAX_LOOSE - 1 : -1]))
         for place in range(len(found) - len(loose), len(found)):
             first, _, outcome = found[place]
-            if outcome != BLANK and _joined([*lines[first:], whole], layout) is not None:
+            if outcome != BLANK and solve(b"\n".join([*lines[first:], whole]), layout) not in (None, "joined_records"):
                 return [*found[:place], (first, len(lines), "ambiguous_fields")]
     return found
 
@@ -85,16 +85,21 @@ def _record(lines: Sequence[bytes], at: int, layout: Layout) -> tuple[int, Cells
 
 
 def _joined(lines: Sequence[bytes], layout: Layout) -> Cells | str | None:
-    """What lines hold as one record; None too where several are known to be more than one."""
+    """What lines hold as one record; None too where several are records that begin in lines of their own."""
     found = solve(b"\n".join(lines), layout)
-    return None if len(lines) > 1 and found == "joined_records" else found
+    is_more = found == "joined_records" and any(_is_begun(line, layout) for line in lines[1:])
+    return None if is_more else found
+
+
+def _is_begun(line: bytes, layout: Layout) -> bool:
+    """Whether a line begins like a record."""
+    first, delimiter, _ = line.partition(layout.delimiter)
+    return bool(first and delimiter and layout.fits[0](first))
 
 
 def _is_of_another(line: bytes, layout: Layout) -> bool:
     """Whether a line begins like a record, or holds a time as records do."""
-    cells = line.split(layout.delimiter)
-    is_begun = len(cells) > 1 and bool(cells[0]) and layout.fits[0](cells[0])
-    return is_begun or _STAMP.search(line) is not None or _is_header(line, layout)
+    return _is_begun(line, layout) or _STAMP.search(line) is not None or _is_header(line, layout)
 
 
 def solve(text: bytes, layout: Layout) -> Cells | str | None:
