@@ -66,6 +66,9 @@ _TAIL = (
 _LIMITS = re.compile(r"-?\d+ -?\d+ -?\d+ (?!-?\d+ )")
 """How it begins: three numbers, and a text."""
 
+_EVENT = re.compile("[A-Z][A-Z0-9_]{0,39}")
+"""A type of events, as in JOB_RESIZE: reports name those that are not read."""
+
 _DONE = "64"
 _STATES = {
     "1": "PREEMPTED", "5": "TIMEOUT", "6": "DEADLINE", "8": "CANCELLED", "9": "CANCELLED", "14": "CANCELLED",
@@ -80,8 +83,8 @@ def _record(line: bytes) -> Mapping[str, str | None] | str:
         (cells,) = csv.reader([decoded(line).strip()], delimiter=" ", skipinitialspace=True, strict=True)
     except csv.Error as error:
         raise ValueError from error
-    if cells[0] != "JOB_FINISH" and cells[0].isupper():
-        return f"other_{cells[0][:40]}"
+    if cells[0] != "JOB_FINISH" and _EVENT.fullmatch(cells[0]):
+        return f"other_{cells[0]}"
     if cells.count("JOB_FINISH") != 1 or cells[0] != "JOB_FINISH":
         raise ValueError
     at = 1
@@ -108,6 +111,8 @@ def _record(line: bytes) -> Mapping[str, str | None] | str:
     if float(found["version"]) >= 9.1:
         listed(2)
         n_hosts, begin = int(cells[at]), at + 1
+        if n_hosts < 0:
+            raise ValueError
         at = begin + n_hosts * next((n for n in (6, 5) if _LIMITS.match(" ".join(cells[begin + n * n_hosts :]))), 6)
         found |= taken(_TAIL.split())
     return _completed(found, slots)

@@ -104,8 +104,16 @@ def test_what_is_no_whole_record_is_set_aside(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", ["999999999999", "-1", "x"])
 def test_a_count_that_the_record_cannot_hold_costs_nothing(tmp_path: Path, count: str) -> None:
     one, two = LSF.splitlines()[:2]
-    _, bad, _ = read(tmp_path / "a", f"{one.replace(' 1 1032 ', f' {count} 1032 ')}\n{two}\n")
-    assert bad == [(1, "not_a_record")]
+    for n_pairs_or_hosts in ((" 1 1032 ", f" {count} 1032 "), (' 1 "n1" 10 0 ', f' {count} "n1" 10 0 ')):
+        _, bad, _ = read(tmp_path / "a", f"{one.replace(*n_pairs_or_hosts)}\n{two}\n")
+        assert bad == [(1, "not_a_record")]
+
+
+def test_other_events_are_counted_by_type_and_no_other_text_is_a_type(tmp_path: Path) -> None:
+    others = ('"JOB_RESIZE" "10.1" 1', '"EV\x1b[2J" "10.1" 1', '"ADA BELL" "10.1" 1', f'"{"A" * 41}" "10.1" 1')
+    _, bad, report = read(tmp_path / "a", "\n".join([LSF.splitlines()[0], *others]) + "\n")
+    assert bad == [(line, "not_a_record") for line in (3, 4, 5)]
+    assert [name for name in report.set_aside if name.startswith("other_")] == ["other_JOB_RESIZE"]
 
 
 def test_a_job_that_never_ran_has_no_start(tmp_path: Path) -> None:
