@@ -127,6 +127,8 @@ def _digest(function: FunctionType) -> str:
             parts.append(f"{name} {_digest(_KERNELS[value][0])}")
         elif isinstance(value, bool | int | float | str | tuple):
             parts.append(f"{name} {value!r}")
+        elif isinstance(value, np.ndarray | np.generic):
+            parts.append(f"{name} {value.dtype} {value.tolist()}")
     parts += [repr(getattr(kind, "_fields", kind)) for kind in function.__annotations__.values()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

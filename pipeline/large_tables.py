@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ from pipeline.schema import TableKind
 from pipeline.storage import ROW_GROUP_ROWS, expecting_table, read_rows, write_batches
 from pipeline.tables import GROUPED_JOBS
 from pipeline.version import code_version
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +85,30 @@ def stored(batches: Iterable[pa.Table], kind: TableKind, folder: Path | None, na
     return StoredTable(path, kind)
 
 
-SORT_MEMORY = "128MB"
-"""What DuckDB may take for itself; what is beyond waits on disk."""
+DATABASE_MEMORY = "128MB"
+"""What DuckDB may take for itself; what it hands over and what it reads come to that."""
+
+
+def connected(folder: Path | None = None) -> "duckdb.DuckDBPyConnection":
+    """A database in memory; where it has a folder, its memory is bounded, and it puts there what is beyond."""
+    import duckdb  # noqa: PLC0415  (a tenth of a second that most commands do without)
+
+    bounds = {"memory_limit": DATABASE_MEMORY, "temp_directory": str(folder / "database")} if folder else {}
+    database = duckdb.connect(config={"autoinstall_known_extensions": "false", **bounds})
+    database.execute("SET threads = 1; SET default_null_order = 'nulls_first'; SET enable_progress_bar = false")
+    return database
 
 
 def sorted_rows(table: StoredTable, columns: Sequence[str], by: str) -> Iterator[pa.Table]:
     """The rows that have a value in the column `by`, in its order (ties as they stand), with these columns."""
-    import duckdb  # noqa: PLC0415  (a tenth of a second that most logs do without)
-
     names = ", ".join(f'"{name}"' for name in columns)
     query = (
         f"SELECT {names} FROM read_parquet(?, file_row_number = true) "  # noqa: S608 # nosec B608 # declared columns
         f'WHERE "{by}" IS NOT NULL ORDER BY "{by}", file_row_number'
     )
-    with TemporaryDirectory(prefix=".sorted.", dir=table.path.parent) as folder:
-        settings = {"memory_limit": SORT_MEMORY, "temp_directory": folder, "autoinstall_known_extensions": "false"}
-        with duckdb.connect(config={**settings, "threads": "1"}) as database:
-            batches = database.sql(query, params=[str(table.path)]).to_arrow_reader(ROW_GROUP_ROWS)
-            yield from (pa.Table.from_batches([batch]) for batch in batches)
+    with TemporaryDirectory(prefix=".sorted.", dir=table.path.parent) as folder, connected(Path(folder)) as database:
+        batches = database.sql(query, params=[str(table.path)]).to_arrow_reader(ROW_GROUP_ROWS)
+        yield from (pa.Table.from_batches([batch]) for batch in batches)
 
 
 Stage = Callable[[pa.Table], tuple[pa.Table, Report]]

@@ -69,9 +69,10 @@ def silent_requests(jobs: LargeTable) -> list[SilentRequest]:
         is_run = (runtime_s > 0) & nulls(part.column("flag"))
         named = pa.table({
             "queue": part.column("queue").cast(pa.string()), "requested_s": part.column("requested_s"),
-            "runs": is_run.astype(np.int64), "longest_s": np.where(is_run, runtime_s, 0.0),
-        }).filter(pa.array(floats(part, "requested_s") > 0))  # fmt: skip
-        parts.append(_by_request(named.append_column("jobs", pa.array(np.ones(len(named), np.int64)))))
+            "jobs": np.ones(len(part), np.int64), "runs": is_run.astype(np.int64),
+            "longest_s": np.where(is_run, runtime_s, 0.0),
+        })  # fmt: skip
+        parts.append(_by_request(named.filter(pa.array(floats(part, "requested_s") > 0))))
         first_s, last_s = np.fmin.reduce(submit_s, initial=first_s), np.fmax.reduce(submit_s, initial=last_s)
     found = _by_request(pa.concat_tables(parts))
     n_log = pc.sum(found["runs"]).as_py() or 0

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,17 +29,12 @@ from pipeline.arrays import (
     unknown,
 )
 from pipeline.errors import TableError
+from pipeline.large_tables import connected
 from pipeline.schema import TableKind
 from pipeline.tables import JOB, JOBS, SET_LATER
 
-if TYPE_CHECKING:
-    import duckdb
-
 HOLD_BYTES = 112 << 20
 """Rows stay in memory up to this size, some half a million jobs."""
-
-DATABASE_MEMORY = "128MB"
-"""What DuckDB may take for itself; what it hands over and what it reads come to that."""
 
 BATCH_ROWS = 50_000
 """Rows that come out of DuckDB at a time: folding and combining them takes some 1 KB a row."""
@@ -256,16 +250,6 @@ def leading_digits(ids: pa.ChunkedArray) -> pa.ChunkedArray:
 
 _PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
 _KEYED = r"""SELECT '{0}' AS _kind, regexp_replace(job_id, '^(\d+).*', '\1', 's') AS _key, {1} FROM "{0}" """
-
-
-def connected(folder: Path | None = None) -> "duckdb.DuckDBPyConnection":
-    """A database in memory; where it has a folder, its memory is bounded, and it puts there what is beyond."""
-    import duckdb  # noqa: PLC0415  (a tenth of a second that most logs do without)
-
-    bounds = {"memory_limit": DATABASE_MEMORY, "temp_directory": str(folder / "database")} if folder else {}
-    database = duckdb.connect(config={"autoinstall_known_extensions": "false", **bounds})
-    database.execute("SET threads = 1; SET default_null_order = 'nulls_first'; SET enable_progress_bar = false")
-    return database
 
 
 class Records:

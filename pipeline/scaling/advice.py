@@ -346,7 +346,7 @@ def scalability(series: Sequence[FittedSeries], run_id: str) -> tuple[pa.Table, 
     Parameters
     ----------
     series : sequence of FittedSeries
-        The series of `fitted_series`, one a axis.
+        The series of `fitted_series`, one for each axis.
     run_id : str
         Id of the run, written to every row.
 

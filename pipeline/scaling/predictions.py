@@ -67,8 +67,8 @@ def predict(
     Parameters
     ----------
     series : sequence of FittedSeries
-        The series of `fitted_series`, one a axis; with their patterns, predictions are of the phase, or the kind of
-        count, of each row.
+        The series of `fitted_series`, one for each axis; with their patterns, predictions are of the phase, or
+        the kind of count, of each row.
     run_id : str
         Id of the run, written to every row.
     at : sequence of int, optional
@@ -124,7 +124,9 @@ def _predictions(
     n_beyond = int(np.sum(table.column("is_extrapolated").to_numpy()))
     facts = {"predictions": table.num_rows, "predictions_extrapolated": n_beyond}
     report = Report("curves", "group", Tally(n_groups), Tally(n_answered), set_aside, facts).check()
-    return table if across is None else with_across(table, across, series.observations, series.axis, at), report
+    if across is not None:
+        table = with_across(table, across, series.observations, series.axis, run_id, at)
+    return table, report
 
 
 def _counts(series: "FittedSeries", at: Sequence[int] | None) -> tuple[Ints, Floats]:

@@ -215,7 +215,12 @@ MOST_SERVED_SIZES = 3
 
 
 def with_across(
-    predictions: pa.Table, across_rows: pa.Table, observations: pa.Table, axis: Axis, at: Sequence[int] | None
+    predictions: pa.Table,
+    across_rows: pa.Table,
+    observations: pa.Table,
+    axis: Axis,
+    run_id: str,
+    at: Sequence[int] | None,
 ) -> pa.Table:
     """PREDICTIONS in which groups of few sizes are answered from another problem size, where that has a better record.
 
@@ -228,14 +233,15 @@ def with_across(
     served = {
         (row["group_id"], row["procs"]): row
         for row in across_rows.filter(pc.is_in(across_rows.column("status"), pa.array(SERVED))).to_pylist()
-        if 0 < n_counts[row["group_id"]] <= MOST_SERVED_SIZES and (at is None or row["procs"] in at)
+        if 0 < n_counts[row["group_id"]] <= MOST_SERVED_SIZES
+        and (row["group_id"], row["procs"]) not in ran
+        and (at is None or row["procs"] in at)
     }
-    if not served.keys() - ran:
+    if not served:
         return predictions
     rows = {(row["group_id"], row["procs"]): row for row in predictions.to_pylist()}
-    run_id = next((row["run_id"] for row in rows.values()), None)
-    for key in served.keys() - ran:
-        row, is_beyond = served[key], key not in rows or rows[key]["is_extrapolated"]
+    for key, row in served.items():
+        is_beyond = key not in rows or rows[key]["is_extrapolated"]
         is_ok = row["runtime_s_hi80"] <= MOST_OK_SPAN * row["runtime_s_lo80"]
         rows[key] = {name: row[name] for name in ("group_id", "procs", *ENDS)} | {
             "axis": axis, "is_extrapolated": is_beyond, "method": "across", "run_id": run_id,
@@ -256,7 +262,8 @@ def weak_scaling(
 ) -> dict[str, Any] | None:
     """The longest series whose problem size is proportional to its processors; None where none has three counts.
 
-    Of equally long ones, that of least work per processor. SeriesBatch that are not positive numbers are left out.
+    Of equally long ones, that of least work per processor. Points with a value that is no positive number
+    are left out.
 
     Parameters
     ----------

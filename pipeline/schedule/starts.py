@@ -22,7 +22,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.forest import Forest, grown, leaves, similarity
 from pipeline.large_tables import LargeTable, newest_jobs
-from pipeline.schedule.forward import simulated
+from pipeline.schedule.forward import orders_of, simulated
 from pipeline.schedule.queues import Log, Queue, usual_capacity
 from pipeline.schedule.start_cases import FEATURES, SIMULATED, SOON_S, Cases, Questions, cases_at, logs
 from pipeline.schedule.time_left import UNCALIBRATED, Outcomes, calibration, outcomes_of, time_left
@@ -369,11 +369,10 @@ def _fits_idle(queue: Queue) -> Bools:
     log, fits = queue.log, np.zeros(len(queue.waits), np.bool_)
     if not log.is_told:
         return fits
-    pools = log.pool[queue.waits]
+    pools, in_turn = log.pool[queue.waits], orders_of(queue)[0]
     for pool in np.setdiff1d(pools, log.pool[queue.runs]).tolist():
-        own = np.flatnonzero(pools == pool)
-        in_turn = own[np.argsort(np.nan_to_num(-queue.priority[own]), kind="stable")]
-        fits[in_turn] = np.cumsum(log.size[queue.waits[in_turn]]) <= log.capacity[pool]
+        own = in_turn[pools[in_turn] == pool]
+        fits[own] = np.cumsum(log.size[queue.waits[own]]) <= log.capacity[pool]
     return fits
 
 

@@ -6,16 +6,19 @@ its values, which are counted beside it. DuckDB adds up, so that a log larger th
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
 from pipeline.arrays import LARGEST_WORK_S, Floats, floats
-from pipeline.large_tables import LargeTable, StoredTable
+from pipeline.large_tables import LargeTable, StoredTable, connected
 from pipeline.report import Fact, Report, Tally
 from pipeline.schema import Flag
 from pipeline.silent_requests import SilentRequest, sentences, silent_requests
 from pipeline.tables import WASTE
+
+if TYPE_CHECKING:
+    import duckdb
 
 NO_WORK = (
     Flag.PARTIAL_EXECUTION, Flag.UNFINISHED, Flag.CANCELLED_BEFORE_START, Flag.NEVER_RAN, Flag.IMPOSSIBLE_TIMES,
@@ -99,12 +102,12 @@ def carbon(jobs: LargeTable, intensity: Intensity) -> dict[tuple[str, str | None
 
 
 @contextmanager
-def _held_of(jobs: LargeTable, silent: Sequence[SilentRequest] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+def _held_of(jobs: LargeTable, silent: Sequence[SilentRequest] = ()) -> Iterator["duckdb.DuckDBPyConnection"]:
     """A database with the view `held`: the jobs that held what they were allocated, and what each left unused.
 
     Time is not reserved by the requests that are `silent`.
     """
-    with duckdb.connect(config={"threads": 1}) as database:
+    with connected() as database:
         stored = database.read_parquet(str(jobs.path)) if isinstance(jobs, StoredTable) else database.from_arrow(jobs)
         stored.create_view("jobs")
         queues, requests_s = pa.array([one.queue for one in silent], pa.string()), [one.requested_s for one in silent]

@@ -77,3 +77,11 @@ print("loaded:", *(name for name in {SPARED!r} if name in sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[{'group_id': 'b', 'law': 'power'}]", "loaded:"]
+
+
+def test_the_steps_of_a_run_load_no_library_before_it_is_used() -> None:
+    """Commands that run one step or none import them all."""
+    spared = ("pandas", "duckdb", "numba", "prefect", "matplotlib")
+    script = f"import sys, pipeline.run; print('loaded:', *(name for name in {spared!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "loaded:\n"

@@ -53,13 +53,14 @@ def test_editing_what_a_kernel_does_not_read_keeps_it(tmp_path: Path) -> None:
     assert ran(tmp_path) == "2 1"
 
 
-def test_a_constant_from_a_file_without_kernels_renews_the_kernel(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("constant", "read"), [("N = {}", "N"), ("import numpy as np\nN = np.array([{}])", "N[0]")])
+def test_a_constant_from_a_file_without_kernels_renews_the_kernel(tmp_path: Path, constant: str, read: str) -> None:
     imports = "from pipeline.kernels import entry_kernel as kernel\nfrom sizes import N\n"
-    (tmp_path / "entry.py").write_text(imports + "@kernel\ndef go(n: int) -> int:\n    return n + N\n")
+    (tmp_path / "entry.py").write_text(imports + f"@kernel\ndef go(n: int) -> int:\n    return n + {read}\n")
     sizes = tmp_path / "sizes.py"
-    sizes.write_text("N = 1\n")
+    sizes.write_text(constant.format(1))
     assert [ran(tmp_path), ran(tmp_path)] == ["2 0", "2 1"]
-    sizes.write_text("N = 2\n")
+    sizes.write_text(constant.format(2))
     assert ran(tmp_path) == "3 0"
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import arrow, replaced
 from pipeline.ingest.reader import Folded
-from pipeline.ingest.records import connected
+from pipeline.large_tables import connected
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
 
