@@ -47,8 +47,8 @@ from pipeline.phases.phases import find_phases  # noqa: E402
 from pipeline.phases.platforms import expand, planned_times, predict_runtime  # noqa: E402
 from pipeline.storage import read_table, write_table  # noqa: E402
 from tests.unit.phases.otf2_archive import write_archive  # noqa: E402
-from tests.unit.phases.trace_csv import csv_lines, write_csv  # noqa: E402
 from tools.simulation.mpi_steps import HERE, THERE, Machine, simulated_run  # noqa: E402
+from tools.simulation.trace_csv import csv_lines, write_csv  # noqa: E402
 
 SETTINGS = PhaseRules()
 N_RANKS = 8

@@ -14,8 +14,8 @@ from pipeline.storage import write_table
 from pipeline.tables import JOBS
 from tests.flows.support import Outcome
 from tests.rows import jobs_of
-from tests.unit.phases.trace_csv import csv_lines, write_csv
 from tools.simulation.mpi_steps import HERE, simulated_run
+from tools.simulation.trace_csv import csv_lines, write_csv
 
 Walltime = Callable[..., Outcome]
 ROOT = Path(__file__).resolve().parents[2]

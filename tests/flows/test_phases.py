@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.flows.support import Outcome
-from tests.unit.phases.trace_csv import csv_lines, write_csv
 from tools.simulation.mpi_steps import HERE, THERE, simulated_run
+from tools.simulation.trace_csv import csv_lines, write_csv
 
 Walltime = Callable[..., Outcome]
 

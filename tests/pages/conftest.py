@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.phases.trace_csv import csv_lines, write_csv
 from tools.simulation.mpi_steps import HERE, simulated_run
+from tools.simulation.trace_csv import csv_lines, write_csv
 
 ROOT = Path(__file__).resolve().parents[2]
 AXE_VERSION = "4.14.1"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tests.unit.phases.trace_csv import csv_lines
 from tools.simulation.mpi_steps import HERE, THERE, Machine, simulated_run
+from tools.simulation.trace_csv import csv_lines
 
 STEPS, RANKS = 600, 2
 INTERVALS, BLOCK = 160, 1_000

@@ -219,7 +219,7 @@ def plan_phases(
     folder: Path = FOLDER,
     budget: str | None = option("--budget 5%", "Share of the run to spend, warm-up included. Default: 5%."),
     samples: int | None = option(
-        "--samples", "Instead: so many occurrences of each phase, or all if it has fewer.", min=1
+        "--samples", "Instead: this many occurrences of each phase, or all if it has fewer.", min=1
     ),
     warmup: int | None = option("--warmup", "Occurrences before each timed one that warm up.", min=0, max=1000),
 ) -> Answer:

@@ -380,14 +380,18 @@ def _gain(own: Mapping[str, Any], row: Mapping[str, Any], level: str) -> float:
 
 
 def _starts_basis(found: Mapping[str, Any], ways: set[str | None]) -> Iterator[str]:
+    from pipeline.arrays import DAY_S
+    from pipeline.schedule.starts import CALIBRATION_S
+
     named: Sequence[str] = [ANSWERED[way] for way in ANSWERED if way in ways]
     if named:
         yield f"Expected starts come from {'; or from '.join(named)}."
     if record := found["record"]:
+        days = round(CALIBRATION_S / DAY_S)
         yield (
-            f"Of {record['n_scored']:,} such questions of the last 20 days {percent(record['held_q80'])} of the starts "
-            f"were by the 80% time and {percent(record['held_q95'])} by the 95% time, before calibration; the median "
-            f"error was {span(record['median_error_s'])}."
+            f"Of {record['n_scored']:,} such questions of the last {days} days {percent(record['held_q80'])} of the "
+            f"starts were by the 80% time and {percent(record['held_q95'])} by the 95% time, before calibration; the "
+            f"median error was {span(record['median_error_s'])}."
         )
     yield (
         f"At {instant(int(found['at_s']))} {found['n_running']:,} jobs ran and {found['n_waiting']:,} waited on "

@@ -75,9 +75,9 @@ def limits(
 ) -> Answer:
     """Recommend what to request, with unused hours, per user or account; or show what shorter limits have done.
 
-    Jobs of one user, application, processors and request are a kind. A request is recommended for a kind under two
-    conditions: about 3% of its jobs ran longer than the request recommended before, and it is much below what they
-    request. Other kinds get no letter.
+    Jobs with the same user, application, processors and request are of one kind. A kind gets a recommendation if about
+    3% of its jobs ran longer than what was recommended before, and if that is much below what they request. Other kinds
+    get no letter.
 
     --memory: the memory within which the promised share of jobs stays, measured on the later third of the log.
 

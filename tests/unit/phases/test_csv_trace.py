@@ -11,8 +11,8 @@ from pipeline.errors import InputError
 from pipeline.phases import input_of
 from pipeline.phases.calls import is_csv_trace, read_csv_trace
 from pipeline.phases.clock import find_events
-from tests.unit.phases.trace_csv import HEADER, csv_lines, write_csv
 from tools.simulation.mpi_steps import HERE, simulated_run
+from tools.simulation.trace_csv import HEADER, csv_lines, write_csv
 
 CALLS, _ = simulated_run(20, 4, HERE, 1)
 LINES = csv_lines(CALLS)

@@ -14,8 +14,8 @@ from pipeline.phases.calls import read_csv_trace
 from pipeline.phases.clock import find_events, grown_phases, logical_trace
 from pipeline.phases.phase_input import Pas2pRules, PhaseRules
 from pipeline.phases.phases import find_phases
-from tests.unit.phases.trace_csv import HEADER, write_csv
 from tools.simulation.mpi_steps import CHECKPOINT, COARSE, HERE, STEP, THERE, simulated_run
+from tools.simulation.trace_csv import HEADER, write_csv
 
 SETTINGS = PhaseRules()
 N_STEPS, N_RANKS = 300, 6
