@@ -90,10 +90,15 @@ DATABASE_MEMORY = "128MB"
 
 
 def connected(folder: Path | None = None) -> "duckdb.DuckDBPyConnection":
-    """A database in memory; where it has a folder, its memory is bounded, and it puts there what is beyond."""
+    """A database in memory; where it has a folder, its memory is bounded, and it puts there what is beyond.
+
+    Without one it writes nothing: DuckDB itself would write to the current folder.
+    """
     import duckdb  # noqa: PLC0415  (a tenth of a second that most commands do without)
 
-    bounds = {"memory_limit": DATABASE_MEMORY, "temp_directory": str(folder / "database")} if folder else {}
+    bounds = {"temp_directory": ""}
+    if folder:
+        bounds = {"memory_limit": DATABASE_MEMORY, "temp_directory": str(folder / "database")}
     database = duckdb.connect(config={"autoinstall_known_extensions": "false", **bounds})
     database.execute("SET threads = 1; SET default_null_order = 'nulls_first'; SET enable_progress_bar = false")
     return database
