@@ -12,6 +12,8 @@ class WalltimeError(Exception):
     """Base class of expected failures; the command line prints one line and exits with `exit_code`."""
 
     exit_code = 2
+    reason = "input"
+    """Why a run failed, in the record of the run."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The error as it is, in another process: the default calls the class with the sentence alone."""
@@ -29,6 +31,8 @@ class InputError(WalltimeError):
 
 class ConfigError(InputError):
     """A setting that cannot be used."""
+
+    reason = "config"
 
 
 class TableError(WalltimeError):

@@ -1,25 +1,27 @@
 """The nightly run and the rerun as Prefect flows, their parts as tasks, and what they leave: artifacts and an event.
 
-No server is needed: without PREFECT_API_URL Prefect starts a temporary one. A run makes about two dozen tasks (sacct,
-each step, publish or keep), because a local server stalls at thousands. A task takes and returns plain values: names,
-settings, paths, reports; never a table. Steps get the results of the steps that they read from, so that Prefect knows
-the edges of the graph, the times, and which task failed. They are reused by their own key (inputs, settings, code),
-which names their folder: Prefect shows a reused one as Cached. No result is stored a second time. The settings say
-where steps are computed: in this process one after another, in a pool of processes, or on Dask.
+A run makes about two dozen tasks (sacct, each step, publish or keep), because a local server stalls at thousands. A
+task takes and returns plain values: names, settings, paths, reports; never a table. Steps get the results of the steps
+that they read from, so that Prefect knows the edges of the graph, the times, and which task failed. They are reused by
+their own key (inputs, settings, code), which names their folder: Prefect shows a reused one as Cached. No result is
+stored a second time. The settings say where steps are computed: in this process one after another, in a pool of
+processes, or on Dask.
 
 A night leaves three artifacts (how well it predicts and its checks, what changed, a link to the site's page) and the
-event `walltime.version.published`, by which other deployments can be started. What cannot reach Prefect's API is left
-out with a warning: the tables are published.
+event `walltime.version.published`, by which other deployments can be started. A run of a deployment that has published
+while Prefect's API is away waits for it, so that its artifacts, its event and its end arrive. A run from the command
+line leaves them out with a warning.
 """
 
-import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import httpx
 from prefect import flow, get_run_logger, tags, task
@@ -28,20 +30,20 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import RunInput, State, TaskRun, TaskRunResult
 from prefect.events import emit_event
+from prefect.events.filters import EventFilter
 from prefect.exceptions import FailedRun
-from prefect.runtime import flow_run
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 from prefect.tasks import Task
 
 from flows.pages.markdown import changed_rows, checks_markdown, version_markdown
-from flows.prefect.session import artifact_key, nightly_run_name, site_and_zone, site_tags
+from flows.prefect import server_address
 from flows.services.files.os_errors import os_failure
-from flows.services.files.process_guards import children_end_with_us, deny_world_writing
+from flows.services.files.process_guards import deny_world_writing
 from flows.services.initialising import site_slug
-from flows.services.run.prepare import Rerun, sacct_table
-from flows.services.run.run_record import BlockedVersionError, read_last_run
+from flows.services.run.prepare import Rerun, run_settings, sacct_table
+from flows.services.run.run_record import BlockedVersionError
 from flows.services.run.running import (
     Plainly,
     Results,
@@ -51,6 +53,7 @@ from flows.services.run.running import (
     rerun_and_keep,
     run_and_publish,
 )
+from pipeline.arrays import DAY_S
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
 from pipeline.publish.manifest import manifest_or_none
@@ -60,27 +63,37 @@ from pipeline.run import STEPS_BY_NAME, WRITER, Run
 from pipeline.settings import ExecutionSettings
 
 PUBLISHED = "walltime.version.published"
-FAILED = "walltime.night.failed"
 
 SACCT_PAUSES_S = [30.0, 60.0, 120.0]
 """How long to wait before sacct is asked again, s: slurmdbd is back within minutes of a restart."""
 
 CONNECT_S = 30
+ANSWER_S = 10.0
+LOOK_S = 10.0
 _KILLED = InputError(
     "a process of the run", "that it was killed", "processes that live as long as the run",
     "see that there is enough memory, or set run.processes to 1",
 )  # fmt: skip
 
-
 _failures: ContextVar[list[WalltimeError] | None] = ContextVar("failures", default=None)
 """Where a flow leaves its failure for the command that called it; None: a worker did."""
 
 
-def _night_name() -> str:
-    return nightly_run_name(flow_run.parameters, flow_run.scheduled_start_time)
+def night_name() -> str:
+    """The site and the time of a run, as in `riverbend 2026-11-22 02:15`: the site's time at the scheduled start.
+
+    A config that cannot be read gives its file's name and the time in UTC; the run itself reports the fault.
+    """
+    given = flow_run.parameters
+    config = Path(str(given.get("config", "")))
+    name, zone = config.stem, "UTC"
+    with suppress(WalltimeError, OSError, ValueError):
+        site = run_settings(config, given.get("site")).site
+        name, zone = site.name, site.timezone
+    return f"{printable(name)} {flow_run.scheduled_start_time.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
 
 
-@flow(name="nightly", flow_run_name=_night_name, retries=0, persist_result=False)
+@flow(name="nightly", flow_run_name=night_name, retries=0, persist_result=False)
 def nightly(
     config: str,
     logs: list[str] | None = None,
@@ -156,26 +169,16 @@ def _ended(call: Callable[[], str]) -> str:
         failure = os_failure(error) if isinstance(error, OSError) else error
         if (failures := _failures.get()) is not None:
             failures.append(failure)
-        show(_show_failure, error, str(failure))
+        if isinstance(failure, BlockedVersionError):
+            show(show_blocked, failure)
         return cast("str", Failed(message=str(failure), data=failure))
 
 
 def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
-    """Call a flow from the command line, with the tags that a deployment of the site has.
-
-    Prefect's temporary server is started here where no other is configured, so that processes of the run find it.
-    """
-    # A process inherits the signals that are blocked where it is started. A terminal sends a Ctrl-C to all: the server
-    # would end before the run can report its own end to it, and the run would ask it again for a minute.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        with children_end_with_us():
-            client = get_client(sync_client=True)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    """Call a flow from the command line, with the tags that a deployment of the site has."""
     failures: list[WalltimeError] = []
     _failures.set(failures)
-    with temporary_settings({PREFECT_API_URL: str(client.api_url)}), tags(*site_tags(site)):
+    with tags(*site_tags(site)):
         try:
             return str(called(**arguments))
         except FailedRun as error:
@@ -183,11 +186,15 @@ def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
             raise (failures or [WalltimeError(str(error))])[-1] from None
 
 
+def site_tags(site: str) -> list[str]:
+    """The tags of a site's deployment and of its runs."""
+    return ["walltime", f"site:{printable(site)}"]
+
+
 class Tasks(Plainly):
     """The tasks of one flow run; later ones know the earlier ones as those that they wait for."""
 
     def __init__(self) -> None:
-        self.flow_run = str(flow_run.id or "")
         self._ended: list[State[Any]] = []
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -285,11 +292,25 @@ def _dask_runner(address: str) -> Iterator[TaskRunner[Any]]:
 
 
 def show(call: Callable[..., None], *arguments: Any) -> None:
-    """Tell Prefect's API something; where it is away, that is a warning in the log of the flow run."""
+    """Tell Prefect's API something. A run of a deployment waits for it, one from the command line warns in its log."""
+    if deployment.id:
+        wait_for_api(str(server_address()))
     try:
         call(*arguments)
     except (httpx.HTTPError, RuntimeError) as error:
         get_run_logger().warning("not shown, because Prefect's API is away: %s", printable(str(error)))
+
+
+def wait_for_api(address: str) -> None:
+    """Return when a Prefect server answers there; Prefect's own client would ask one that hangs for minutes.
+
+    `/ready` asks the database too; `/health` is well while PostgreSQL is stopped.
+    """
+    while True:
+        with suppress(httpx.HTTPError):
+            if httpx.get(f"{address}/ready", timeout=ANSWER_S).status_code < 500:
+                return
+        time.sleep(LOOK_S)
 
 
 def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
@@ -299,22 +320,19 @@ def show_version(manifest: Manifest, kind: str, page: str | None) -> None:
     before = manifest_or_none(manifest.root, manifest.previous[0].folder) if manifest.previous else None
     link = page or manifest.place("predictions").parent.absolute().as_uri()
     about = f"of the version {printable(manifest.folder)}"
-    key = artifact_key(manifest.site, kind)
+    key = f"walltime-{site_slug(manifest.site)}-{kind}"
     create_markdown_artifact(version_markdown(manifest, link), f"{key}-summary", f"Accuracy and checks {about}")
     create_table_artifact(changed_rows(manifest, before), f"{key}-changes", f"Rows of the tables {about}")
     create_link_artifact(link, "the site's page" if page else "the tables", f"{key}-page", f"Where to look {about}")
-    if kind == "night" and (last := read_last_run(manifest.root)):
-        emit_version(manifest, last.began_s)
+    if kind == "night":
+        announce(manifest)
 
 
-def _show_failure(error: Exception, sentence: str) -> None:
-    """The checks of a blocked version as an artifact; the event that a night failed."""
-    if isinstance(error, BlockedVersionError):
-        _warn(error.report.notes)
-        key = artifact_key(error.site, "night-summary")
-        create_markdown_artifact(checks_markdown(error.report), key, "The checks that blocked the version")
-    if flow_run.flow_name == "nightly":
-        emit_failure(site_and_zone(flow_run.parameters)[0], sentence)
+def show_blocked(error: BlockedVersionError) -> None:
+    """The checks of a blocked version as an artifact."""
+    _warn(error.report.notes)
+    key = f"walltime-{site_slug(error.site)}-night-summary"
+    create_markdown_artifact(checks_markdown(error.report), key, "The checks that blocked the version")
 
 
 def _warn(notes: tuple[str, ...]) -> None:
@@ -322,19 +340,21 @@ def _warn(notes: tuple[str, ...]) -> None:
         get_run_logger().warning("%s", printable(note, 2000))
 
 
-def emit_version(manifest: Manifest, since_s: float) -> None:
-    """Emit the event that a version is published, unless it was made before: a night without new jobs makes none."""
-    if manifest.created_s >= int(since_s):
-        facts = {"version": manifest.folder, "run_id": manifest.run_id, "newest_job_end_s": manifest.data_newest_end_s}
-        _emit(PUBLISHED, manifest.site, {**facts, "folder": str(manifest.root.absolute())})
-
-
-def emit_failure(site: str, message: str) -> None:
-    """Emit the event that a night failed."""
-    _emit(FAILED, site, {"message": message})
-
-
-def _emit(event: str, site: str, payload: dict[str, Any]) -> None:
-    name = printable(site)
-    resource = {"prefect.resource.id": f"walltime.site.{site_slug(site)}", "prefect.resource.name": name}
-    emit_event(event, resource, payload={"site": name, **payload})
+def announce(manifest: Manifest) -> None:
+    """Emit the event of each version of the last day that has none: also of a run that was killed before its own."""
+    site = printable(manifest.site)
+    resource = {"prefect.resource.id": f"walltime.site.{site_slug(manifest.site)}"}
+    asked = {"event": {"name": [PUBLISHED]}, "resource": {"id": [resource["prefect.resource.id"]]}}
+    with get_client(sync_client=True) as client:
+        known = {event.payload.get("version") for event in client.read_events(EventFilter.model_validate(asked)).events}
+    for one in reversed(manifest.history):
+        if one.folder not in known and one.created_s > manifest.created_s - DAY_S:
+            made = manifest if one.folder == manifest.folder else manifest_or_none(manifest.root, one.folder)
+            facts = {
+                "site": site,
+                "version": one.folder,
+                "run_id": one.run_id,
+                "newest_job_end_s": made.data_newest_end_s if made else None,
+                "folder": str(manifest.root.absolute()),
+            }
+            emit_event(PUBLISHED, {**resource, "prefect.resource.name": site}, payload=facts)

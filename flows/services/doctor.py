@@ -11,6 +11,7 @@ import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,8 @@ from flows.services.initialising import program_failure, site_slug
 from flows.services.limits import limit_facts
 from flows.services.published.published_folder import live_pointer
 from flows.services.run.prepare import listed_paths
-from flows.services.run.run_record import LAST_RUN, SERVED, SERVING, RunState, read_last_run
+from flows.services.run.run_record import LAST_RUN, SERVED, SERVING, read_last_run
+from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup
@@ -34,13 +36,13 @@ from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.large_tables import StoredTable
-from pipeline.publish import Manifest, store
+from pipeline.publish import Manifest, checks, reading, store
 from pipeline.publish.manifest import MANIFEST, VERSIONS, read_manifest
 from pipeline.publish.versions import stored_versions
 from pipeline.report import parsed_json
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table
-from pipeline.tables import JOBS, SET_LATER
+from pipeline.tables import JOBS, SET_LATER, TABLES
 
 HELD_TOO_LONG_S = 24 * 3600
 """A run that takes longer than the time between two nights stands in the way of the next one."""
@@ -311,7 +313,7 @@ def check_lock(site: Site) -> Iterator[Found]:
 def check_last_run(site: Site) -> Iterator[Found]:
     """The last run ended well: what `walltime run` and `walltime serve` record, whoever has started it."""
     last = read_last_run(site.root)
-    if last is None or last.state in (RunState.RUNNING, RunState.SUCCEEDED):
+    if last is None or last.state in ("running", "succeeded"):
         return
     ended_s = int(last.ended_s if last.ended_s is not None else last.began_s)
     when = f"{duration(max(0, site.now_s - ended_s))} ago"
@@ -421,3 +423,28 @@ DEEP = ("hashes", "reruns")
 """Checks that read whole files of all versions, which may take minutes."""
 
 CHECKS = tuple(name for name in ALL_CHECKS if name not in DEEP)
+
+
+def check_published(folder: Path, now_s: float) -> dict[str, Any]:
+    """The checks of the published version, in plain values, with the settings of its run.
+
+    `passed` is false where one that blocks has failed. InputError where nothing is published there.
+    """
+    with reading(folder) as manifest:
+        before, reason = checks.version_before(manifest, manifest.site, published=True)
+        files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
+        # A run of another release has recorded no settings of checks, or those of others.
+        known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in checks.CHECKS}
+        settings = parse_settings({"checks": known}, printable(str(manifest.root)))
+        results = checks.check_night(
+            checks.Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason)
+        )
+    return {
+        "run_id": manifest.run_id,
+        "site": manifest.site,
+        "folder": manifest.folder,
+        "compared_with": before.run_id if before else None,
+        "not_compared": reason or None,
+        "passed": not checks.failed(results, blocking=True),
+        "checks": [asdict(one) for one in results],
+    }

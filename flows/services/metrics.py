@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
@@ -82,8 +82,8 @@ def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> s
     if last is not None:
         steps = [({"step": name}, step) for name, step in last.steps.items()]
         found |= {
-            "last_run_state": [({"state": str(state)}, int(state == last.state)) for state in RunState],
-            "last_run_exit_reason": [({"reason": str(one)}, int(one == last.reason)) for one in Reason],
+            "last_run_state": [({"state": state}, int(state == last.state)) for state in get_args(RunState)],
+            "last_run_exit_reason": [({"reason": one}, int(one == last.reason)) for one in get_args(Reason)],
             "last_run_exit_code": last.exit_code,
             "last_run_began_timestamp": last.began_s,
             "last_run_ended_timestamp": last.ended_s,

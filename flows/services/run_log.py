@@ -20,14 +20,11 @@ from typing import Any, TextIO
 from flows.services.files.os_errors import os_failure
 from flows.services.progress import StageEvent, listening
 from flows.services.run.run_record import (
+    LAST_RUN,
     RUNNING,
     LastRun,
-    Reason,
-    RunState,
     StepFacts,
     ending_of,
-    settle_killed,
-    write_ended,
     write_run,
 )
 from pipeline.errors import WalltimeError, printable
@@ -60,8 +57,7 @@ class RunLog:
 
     @contextmanager
     def running(self, work: Path) -> Iterator[None]:
-        """The run inside has a record in its locked work folder; a killed run before it is settled first."""
-        settle_killed(work.parent)
+        """The run inside has a record in its locked work folder, in place of that of a killed run before it."""
         self._record(work)
         try:
             yield
@@ -160,7 +156,7 @@ def logging_to(log: RunLog) -> Iterator[RunLog]:
 
 
 @contextmanager
-def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
+def recorded_run(settings: RunSettings) -> Iterator[RunLog]:
     """Follow the run inside: write its events, and at its end its record and its metrics, however it ends.
 
     A run that does not begin because another one is in progress leaves the other one's record alone.
@@ -168,7 +164,7 @@ def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
     log = run_log.get() or RunLog(sys.stderr, settings.run.log_format == "json")
     log.site, log.is_anonymous = settings.site.name, settings.site.anonymise
     now_s, me = float(time.time()), os.getpid()
-    log.run = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, me, {}, (), flow_run)
+    log.run = LastRun(settings.site.name, "", "running", "none", None, now_s, None, me, {})
     began, failure = time.monotonic(), None
     try:
         with listening(log.stage):
@@ -179,7 +175,7 @@ def recorded_run(settings: RunSettings, flow_run: str = "") -> Iterator[RunLog]:
     finally:
         if not isinstance(failure, RunInProgressError):
             ended = log.run.with_end(failure, float(time.time()))
-            write_ended(Path(settings.output_dir), ended)
+            write_run(Path(settings.output_dir) / LAST_RUN, ended)
             if settings.run.metrics_file is not None:
                 _write_metrics(Path(settings.run.metrics_file), Path(settings.output_dir), ended, log)
         log.ended(time.monotonic() - began, failure)

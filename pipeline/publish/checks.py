@@ -18,6 +18,7 @@ from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish.manifest import Manifest, TableEntry, load_manifest, opened_rows
+from pipeline.report import Report, Tally
 from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
 from pipeline.storage import read_rows
@@ -45,6 +46,7 @@ LEVELS: dict[str, tuple[tuple[str, float], ...]] = {
 }
 """Per stage the facts that are shares of later jobs, with their nominal levels."""
 
+FINDINGS_SHOWN = 4
 SCORED = {"predict": "past_jobs", "learn": "n_scored"}
 
 
@@ -125,6 +127,12 @@ class CheckResult:
     state: Literal["passed", "failed", "skipped"]
     reason: str = ""
     findings: tuple[Finding, ...] = ()
+
+    def __str__(self) -> str:
+        """The findings of a failed check in one line; further ones than the first few are counted."""
+        more = len(self.findings) - FINDINGS_SHOWN
+        shown = "; ".join(map(str, self.findings[:FINDINGS_SHOWN]))
+        return f"Check {self.check} failed: {shown}{f'; and {more} more' if more > 0 else ''}."
 
     @property
     def blocks(self) -> bool:
@@ -279,3 +287,14 @@ COMPARING = ("fewer_rows", "more_rows", "null_shares")
 def failed(results: Sequence[CheckResult], *, blocking: bool) -> list[CheckResult]:
     """The failed checks that block, or those that only warn."""
     return [result for result in results if result.state == "failed" and result.blocks == blocking]
+
+
+def report_of(results: Sequence[CheckResult]) -> Report:
+    """The checks as a report: passed, failed and skipped ones; a note for each that failed."""
+    counts = {state: sum(result.state == state for result in results) for state in ("passed", "failed", "skipped")}
+    set_aside = {state: Tally(counts[state]) for state in ("failed", "skipped") if counts[state]}
+    notes = tuple(str(result) for result in results if result.state == "failed")
+    return Report(
+        "checks", "check", Tally(len(results)), Tally(counts["passed"]), set_aside,
+        {result.check: result.state for result in results}, notes,
+    ).check()  # fmt: skip

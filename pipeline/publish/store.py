@@ -59,6 +59,7 @@ class RunInProgressError(InputError):
     """Another run publishes to the same folder."""
 
     exit_code = BUSY_EXIT
+    reason = "busy"
 
 
 @dataclass(frozen=True, slots=True)

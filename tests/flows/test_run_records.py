@@ -2,11 +2,9 @@
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,39 +64,24 @@ def test_a_failing_sacct_is_asked_again_and_a_bad_setting_is_not(
 
 
 def test_a_ctrl_c_of_a_terminal_ends_the_run_at_once_and_prefect_knows(tmp_path: Path) -> None:
-    """A terminal sends it to the temporary server too, which has to live until it has the state of the run."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.settings import PREFECT_API_URL
+
     # Tests that were started in the background ignore Ctrl-C, and so would the run.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    own = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL")
-    environment = {name: value for name, value in os.environ.items() if name not in own}
-    command = [sys.executable, "-m", "flows.cli", "run", "configs/sample.toml", "--out", str(tmp_path / "out")]
+    config = tmp_path / "eddy.toml"
+    config.write_text(f"logs = ['{ROOT / 'data_samples/riverbend.swf.gz'}']\n[site]\nname = 'eddy-of-ctrl-c'\n")
+    command = [sys.executable, "-m", "flows.cli", "run", str(config), "--out", str(tmp_path / "out")]
+    environment = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        command, env=environment | {"PREFECT_HOME": str(tmp_path / "home")}, cwd=ROOT, start_new_session=True,
-        stderr=subprocess.PIPE, text=True,
-    ) as run:  # fmt: skip
+        command, env=environment, cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE, text=True
+    ) as run:
         assert run.stderr is not None and run.stderr.readline().startswith("ingest")
         began = time.monotonic()
         os.killpg(run.pid, signal.SIGINT)
         left = run.stderr.read()
     assert run.returncode == 130 and "Traceback" not in left and time.monotonic() - began < 30
-    with closing(sqlite3.connect(tmp_path / "home" / "prefect.db")) as database:
-        assert database.execute("SELECT state_name FROM flow_run").fetchall() == [("Crashed",)]
-
-
-def test_a_killed_run_takes_the_temporary_server_with_it(tmp_path: Path) -> None:
-    own = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL")
-    environment = {name: value for name, value in os.environ.items() if name not in own}
-    command = [sys.executable, "-m", "flows.cli", "run", "configs/sample.toml", "--out", str(tmp_path / "out")]
-    with subprocess.Popen(
-        command, env=environment | {"PREFECT_HOME": str(tmp_path / "home")}, cwd=ROOT, stderr=subprocess.PIPE, text=True
-    ) as run:
-        assert run.stderr is not None and run.stderr.readline().startswith("ingest")
-        children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
-        servers = [child for child in children if b"uvicorn" in Path(f"/proc/{child}/cmdline").read_bytes()]
-        assert len(servers) == 1
-        run.kill()
-    for _ in range(100):
-        if not Path(f"/proc/{servers[0]}").exists():
-            break
-        time.sleep(0.2)
-    assert not Path(f"/proc/{servers[0]}").exists()
+    tagged = FlowRunFilter.model_validate({"tags": {"all_": ["site:eddy-of-ctrl-c"]}})
+    with get_client(sync_client=True) as client:
+        assert [one.state_name for one in client.read_flow_runs(flow_run_filter=tagged)] == ["Crashed"]

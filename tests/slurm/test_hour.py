@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.run.run_record import RunState, read_last_run
+from flows.services.run.run_record import read_last_run
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.prefect_server.conftest import PREFECT, ROOT, Server, free_port, process, wait_for
@@ -116,9 +116,11 @@ class Site:
         return self.processes.enter_context(inside)
 
     def run_in_progress(self) -> str:
-        """The id of the flow run that its record says is running; empty where none runs."""
+        """The id of the flow run whose record says that it is running; empty where none runs."""
         found = read_last_run(self.tables)
-        return found.flow_run if found is not None and found.state == RunState.RUNNING else ""
+        if found is None or found.state != "running":
+            return ""
+        return next((run["id"] for run in self.server.runs("my-site") if run["state_name"] == "Running"), "")
 
     def look(self) -> Look:
         """What is to be seen now."""

@@ -60,11 +60,11 @@ def run(
         _following(config, log_format, waits=wait, verbose=verbose) as chosen,
         nullcontext() if chosen.is_json else _showing_steps(),
     ):
-        if plain:
+        if plain or not _has_server():
             manifest = Path(run_and_publish(**arguments))
         else:
             settings = run_settings(config, site, out)
-            # This fails before Prefect's API is there, without asking sacct.
+            # This fails before Prefect's API is asked, without asking sacct.
             listed_paths(settings, config, log or [])
             manifest = Path(_run_flow("run", settings, arguments, verbose=verbose))
     if is_quiet() and not json:
@@ -83,20 +83,21 @@ def run(
     return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
 
 
+def _has_server() -> bool:
+    """Whether the user has configured a server of Prefect, by PREFECT_API_URL or a profile."""
+    from flows.prefect import server_address
+
+    return server_address() is not None
+
+
 def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], *, verbose: bool) -> str:
     """Call the flow of a command under Prefect; returns its path."""
-    from flows.prefect.session import prefect_session
-    from flows.services.run_log import run_log
-    from pipeline.publish.store import WORK, check_no_other_run
+    from flows.prefect import prefect_session
 
-    folder = Path(settings.output_dir)
-    # A second run would start an API on the same database.
-    log = run_log.get()
-    check_no_other_run(folder / WORK, log.announce if log else None)
-    with prefect_session(folder, verbose=verbose, instead=f"`walltime {command} --plain`"):
+    with prefect_session(verbose=verbose, instead=f"`walltime {command} --plain`"):
         from flows.prefect.nightly import nightly, rerun, run_flow
 
-        return str(run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name))
+        return run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name)
 
 
 @contextmanager
@@ -166,7 +167,7 @@ def rerun(
         "output_dir": out,
     }  # fmt: skip
     with _showing_steps():
-        if plain:
+        if plain or not _has_server():
             manifest = rerun_and_keep(Rerun(config, **arguments))
         else:
             settings = check_rerun(Rerun(config, **arguments))

@@ -67,8 +67,8 @@ def serve(
 ) -> None:
     """Run a config on a schedule, as a deployment of a Prefect server, until Ctrl-C or SIGTERM.
 
-    Start a server with `prefect server start`; PREFECT_API_URL names one elsewhere. While it does not answer, runs
-    start on time without it, and are reported to it afterwards. One command serves one site.
+    Start a server with `prefect server start`; PREFECT_API_URL names one elsewhere. Runs that are due while it does not
+    answer start when it is back, and those that have begun go on. One command serves one site.
     The schedule is in the time zone of the site, or of --timezone. --json prints what is served as one line of JSON.
 
     \b
@@ -89,8 +89,7 @@ def serve(
         schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
         shown = [Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")]
         print_answer(Answer([{"site": site, **asdict(served)}], shown, is_lines=True), as_json=json)
-        options = {"page": page, "notify": notify}
-        serve_site(served, settings, config, options, lambda text: typer.echo(text, err=True))
+        serve_site(served, settings, config, page, notify, lambda text: typer.echo(text, err=True))
 
 
 def doctor(
@@ -127,8 +126,8 @@ def doctor(
     check_mode(ctx, "--checks", is_on=checks, own=(), shared=("--from",))
     check_mode(ctx, "--metrics", is_on=metrics is not None, own=(), shared=("--from",))
     if checks:
+        from flows.services.doctor import check_published
         from flows.services.run.run_record import BLOCKED_EXIT_CODE
-        from flows.services.run.running import check_published
 
         outcome = check_published(published_folder(target), time.time())
         return Answer(outcome, view_checks(outcome), exit_code=0 if outcome["passed"] else BLOCKED_EXIT_CODE)

@@ -3,11 +3,9 @@
 import os
 import signal
 import stat
-import subprocess  # nosec B404 # a list of arguments
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -42,28 +40,6 @@ def _exit(number: int, _: FrameType | None) -> NoReturn:
     # A second signal must not cut the cleaning up short.
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(_SIGNAL_EXIT + number)
-
-
-@contextmanager
-def children_end_with_us() -> Iterator[None]:
-    """Processes that are started in this context end with this process, however it ends.
-
-    A shell has the reading end of a pipe; the system closes the other end with this process. Where the kernel does not
-    list the children of a process, nothing is done.
-    """
-    before = _children()
-    yield
-    if started := _children() - before:
-        command = ["/bin/sh", "-c", 'read _; kill "$@" 2> /dev/null', "sh", *started]
-        none = subprocess.DEVNULL
-        subprocess.Popen(  # noqa: S603 # nosec B603 # process ids alone
-            command, stdin=subprocess.PIPE, stdout=none, stderr=none, start_new_session=True
-        )
-
-
-def _children() -> set[str]:
-    """The ids of the processes that this one has started."""
-    return {child for path in Path("/proc/self/task").glob("*/children") for child in path.read_text().split()}
 
 
 def deny_world_writing() -> None:

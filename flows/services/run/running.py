@@ -6,7 +6,7 @@ other processes or on workers of Dask: all give the same bytes.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,18 @@ from flows.services.run.prepare import (
 )
 from flows.services.run.run_record import BlockedVersionError
 from flows.services.run_log import recorded_run
-from pipeline.config_file import parse_settings
 from pipeline.errors import WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest, publish, reading
-from pipeline.publish.checks import CHECKS, CheckResult, Night, check_night, failed, version_before
+from pipeline.publish.checks import CheckResult, Night, check_night, failed, report_of, version_before
 from pipeline.publish.manifest import LogEntry, made_manifest, manifest_or_none
 from pipeline.publish.mirror import mirror
 from pipeline.publish.store import find_step, keep_step, keep_steps, step_folders, work_folder
 from pipeline.publish.versions import RETENTION, check_name_free, keep_blocked, keep_unpublished
-from pipeline.report import Report, StepResult, Tally
+from pipeline.report import Report, StepResult
 from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, start_run, step_key
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table
-from pipeline.tables import TABLES
 from pipeline.version import code_version
 from pipeline.workers import return_free_memory, using_threads
 
@@ -47,16 +45,9 @@ Results = Mapping[str, StepResult[Path]]
 STEP_THREADS = 2
 """Threads of a step, for the parts of the estimator and for its look-up table; no table depends on it."""
 
-_FINDINGS_SHOWN = 4
-
 
 class Plainly:
-    """How the parts of a night are called: here in this process, by `flows.prefect` as tasks.
-
-    `flow_run` is the id of Prefect's flow run, for the record.
-    """
-
-    flow_run = ""
+    """How the parts of a night are called: here in this process, by `flows.prefect` as tasks."""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of the function, which is `sacct_table`, `publish_checked` or `keep_unpublished`."""
@@ -83,7 +74,7 @@ def run_and_publish(
     """Run every step over the config's logs and publish the tables; returns the path of the manifest."""
     settings = run_settings(Path(config), site, output_dir)
     folder = Path(settings.output_dir)
-    with recorded_run(settings, by.flow_run) as record:
+    with recorded_run(settings) as record:
         paths = listed_paths(settings, Path(config), logs or ())
         with naming_path(folder), work_folder(folder, record.announce) as work, record.running(work):
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
@@ -188,7 +179,7 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
     before, reason = version_before(manifest_or_none(made.root), made.site)
     night = Night(made, staged, made.created_s, settings.checks, before.tables if before else None, reason)
     results = check_night(night)
-    report = checks_report(results)
+    report = report_of(results)
     made = replace(made, reports=(*made.reports, report.as_dict()))
     if blocking := failed(results, blocking=True):
         raise BlockedVersionError(_blocked_text(blocking, keep_blocked(staged, made)), report, made.site)
@@ -201,7 +192,7 @@ def _blocked_text(blocking: Sequence[CheckResult], folder: Path) -> str:
     modes = f'set checks.{blocking[0].check}.mode to "warn"'
     how = modes if len(blocking) == 1 else "set their modes under [checks] to warn"
     return (
-        f"{' '.join(map(_findings_text, blocking))} Nothing was published: the tables published before "
+        f"{' '.join(map(str, blocking))} Nothing was published: the tables published before "
         f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
         f"correct the log or the config, or {how}, and run again."
     )
@@ -217,44 +208,3 @@ def mirror_failure(folder: Path, to: str | None) -> str:
         place, reason = printable(str(to), 300), printable(str(error).rstrip("."), 300)
         return f"the published version was not copied to {place} ({reason}); the next run tries again."
     return ""
-
-
-def check_published(folder: Path, now_s: float) -> dict[str, Any]:
-    """The checks of the published version, in plain values, with the settings of its run.
-
-    `passed` is false where one that blocks has failed. InputError where nothing is published there.
-    """
-    with reading(folder) as manifest:
-        before, reason = version_before(manifest, manifest.site, published=True)
-        files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
-        # A run of another release has recorded no settings of checks, or those of others.
-        known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in CHECKS}
-        settings = parse_settings({"checks": known}, printable(str(manifest.root)))
-        results = check_night(Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason))
-    return {
-        "run_id": manifest.run_id,
-        "site": manifest.site,
-        "folder": manifest.folder,
-        "compared_with": before.run_id if before else None,
-        "not_compared": reason or None,
-        "passed": not failed(results, blocking=True),
-        "checks": [asdict(one) for one in results],
-    }
-
-
-def checks_report(results: Sequence[CheckResult]) -> Report:
-    """The checks as a report: passed, failed and skipped ones; a note for each that failed."""
-    counts = {state: sum(result.state == state for result in results) for state in ("passed", "failed", "skipped")}
-    set_aside = {state: Tally(counts[state]) for state in ("failed", "skipped") if counts[state]}
-    notes = tuple(_findings_text(result) for result in results if result.state == "failed")
-    return Report(
-        "checks", "check", Tally(len(results)), Tally(counts["passed"]), set_aside,
-        {result.check: result.state for result in results}, notes,
-    ).check()  # fmt: skip
-
-
-def _findings_text(result: CheckResult) -> str:
-    """The findings of a failed check in one line; further ones than the first few are counted."""
-    more = len(result.findings) - _FINDINGS_SHOWN
-    shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
-    return f"Check {result.check} failed: {shown}{f'; and {more} more' if more > 0 else ''}."

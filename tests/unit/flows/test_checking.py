@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from flows.services.doctor import check_published
 from flows.services.run.run_record import BlockedVersionError
-from flows.services.run.running import check_published, publish_checked
+from flows.services.run.running import publish_checked
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as textfile
 
 from flows.services.metrics import folder_metrics, gauge, metrics_text
-from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, StepFacts, read_last_run, write_run
+from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, StepFacts, read_last_run, write_run
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.publish import Retention
 from pipeline.publish.store import WORK, work_folder
@@ -21,7 +21,7 @@ from pipeline.tables import FITS
 from tests.publishing import facts_of, publish
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\x1b[31m\u202e'
-RUN = LastRun("here", "r1", RunState.RUNNING, "none", None, 100.0, None, 2**30, {})
+RUN = LastRun("here", "r1", "running", "none", None, 100.0, None, 2**30, {})
 REPORTS = [
     Report("clean", "job", Tally(10, 3600.0), Tally(7, 3000.0), {"flurry": Tally(3, 600.0)}),
     Report("predict", "prediction", Tally(2), Tally(2), {}, {"in_80_later": 0.78, "in_95_later": None}),
@@ -80,17 +80,17 @@ def test_tables_cleaning_and_coverage(tmp_path: Path) -> None:
 def test_a_failed_run_is_recorded_where_the_disk_renames_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_run(tmp_path / LAST_RUN, replace(RUN, state=RunState.SUCCEEDED))
+    write_run(tmp_path / LAST_RUN, replace(RUN, state="succeeded"))
 
     def failing(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(Path, "replace", failing)
-    write_run(tmp_path / LAST_RUN, replace(RUN, state=RunState.FAILED))
+    write_run(tmp_path / LAST_RUN, replace(RUN, state="failed"))
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     write_run(tmp_path / "link", RUN)
     last = read_last_run(tmp_path)
-    assert last is not None and last.state == RunState.FAILED and not (tmp_path / "elsewhere").exists()
+    assert last is not None and last.state == "failed" and not (tmp_path / "elsewhere").exists()
     write_run(tmp_path / "none" / LAST_RUN, RUN)
     assert not (tmp_path / "none").exists()
 

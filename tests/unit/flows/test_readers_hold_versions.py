@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from flows.services.doctor import check_published
 from flows.services.exporting import export
 from flows.services.guard import Watch
-from flows.services.run.running import check_published
 from pipeline.config_file import parse_settings
 from pipeline.publish import Manifest, Retention, load_manifest
 from pipeline.storage import write_table
