@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from flows.services.files.os_errors import read_text
 from flows.services.replaying import machine_size
-from flows.services.run.prepare import settings_and_logs
 from flows.services.series_files import read_runs
+from flows.services.settings_and_logs import settings_and_logs
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
 from pipeline.clean import clean
 from pipeline.errors import InputError, printable

@@ -42,20 +42,12 @@ from flows.prefect import server_address
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import deny_world_writing
 from flows.services.initialising import site_slug
-from flows.services.run.prepare import Rerun, run_settings, sacct_table
+from flows.services.run import running
 from flows.services.run.run_record import BlockedVersionError
-from flows.services.run.running import (
-    Plainly,
-    Results,
-    compute_step,
-    followed,
-    publish_checked,
-    rerun_and_keep,
-    run_and_publish,
-)
+from flows.services.settings_and_logs import run_settings, sacct_table
 from pipeline.arrays import DAY_S
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
-from pipeline.publish import Manifest, load_manifest
+from pipeline.publish import Manifest
 from pipeline.publish.manifest import manifest_or_none
 from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, StepResult
@@ -64,8 +56,14 @@ from pipeline.settings import ExecutionSettings
 
 PUBLISHED = "walltime.version.published"
 
-SACCT_PAUSES_S = [30.0, 60.0, 120.0]
+ANNOUNCED = 20
+"""Versions whose events are looked for; the API gives the newest 50."""
+
+PAUSES_S = [30.0, 60.0, 120.0]
 """How long to wait before sacct is asked again, s: slurmdbd is back within minutes of a restart."""
+
+UNKEPT: dict[str, Any] = {"persist_result": False, "cache_policy": NO_CACHE}
+"""Results are files of a store, whose paths tasks return."""
 
 CONNECT_S = 30
 ANSWER_S = 10.0
@@ -93,7 +91,7 @@ def night_name() -> str:
     return f"{printable(name)} {flow_run.scheduled_start_time.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
 
 
-@flow(name="nightly", flow_run_name=night_name, retries=0, persist_result=False)
+@flow(name="nightly", flow_run_name=night_name, persist_result=False)
 def nightly(
     config: str,
     logs: list[str] | None = None,
@@ -101,7 +99,7 @@ def nightly(
     output_dir: str | None = None,
     page: str | None = None,
 ) -> str:
-    """Run every step over the config's logs and publish the tables; returns the path of the manifest.
+    """Run every step over the config's logs and publish the tables; returns the folder of the published version.
 
     An expected failure, as of a bad config, is a Failed run whose message is one sentence.
 
@@ -113,15 +111,10 @@ def nightly(
         page: Address of the site's page, to which the run links.
     """
 
-    def publish() -> str:
-        path = run_and_publish(config, logs, site, output_dir, Tasks())
-        show(show_version, load_manifest(Path(path).parent), "night", page)
-        return path
-
-    return _ended(publish)
+    return _ended("night", page, lambda: running.run_and_publish(config, logs, site, output_dir, Tasks()))
 
 
-@flow(name="rerun", flow_run_name="rerun {name}", retries=0, persist_result=False)
+@flow(name="rerun", flow_run_name="rerun {name}", persist_result=False)
 def rerun(
     config: str,
     name: str,
@@ -146,25 +139,19 @@ def rerun(
         site: Name of the site that replaces that of the config.
         output_dir: Folder that replaces that of the config.
     """
-    asked = Rerun(Path(config), name, changes or (), begin, end, logs or (), site, output_dir)
-
-    def keep() -> str:
-        kept = rerun_and_keep(asked, Tasks())
-        show(show_version, kept, "rerun", None)
-        return kept.folder
-
-    return _ended(keep)
+    asked = (config, name, changes, begin, end, logs, site, output_dir)
+    return _ended("rerun", None, lambda: running.rerun_and_keep(*asked, Tasks()))
 
 
-def _ended(call: Callable[[], str]) -> str:
-    """What a flow returns: the result of the call, or after an expected failure a Failed run with one sentence.
+def _ended(kind: str, page: str | None, call: Callable[[], Manifest]) -> str:
+    """What a flow returns: the version that the call made, or after an expected failure a Failed run with one sentence.
 
     Prefect would log the traceback of an exception. It takes a returned state as the run's, and raises its data.
     """
     # A worker starts the flow without the command line.
     deny_world_writing()
     try:
-        return call()
+        made = call()
     except (WalltimeError, OSError) as error:
         failure = os_failure(error) if isinstance(error, OSError) else error
         if (failures := _failures.get()) is not None:
@@ -172,6 +159,8 @@ def _ended(call: Callable[[], str]) -> str:
         if isinstance(failure, BlockedVersionError):
             show(show_blocked, failure)
         return cast("str", Failed(message=str(failure), data=failure))
+    show(show_version, made, kind, page)
+    return made.folder
 
 
 def run_flow(called: Any, arguments: dict[str, Any], site: str) -> str:
@@ -191,7 +180,7 @@ def site_tags(site: str) -> list[str]:
     return ["walltime", f"site:{printable(site)}"]
 
 
-class Tasks(Plainly):
+class Tasks(running.Plainly):
     """The tasks of one flow run; later ones know the earlier ones as those that they wait for."""
 
     def __init__(self) -> None:
@@ -201,7 +190,7 @@ class Tasks(Plainly):
         """The result of the function, called as its task."""
         return TASKS[function](*arguments, wait_for=self._ended)
 
-    def compute(self, run: Run, folders: Mapping[str, Path]) -> Results:
+    def compute(self, run: Run, folders: Mapping[str, Path]) -> running.Results:
         """The results of all steps, with a task each; the first failure in the order of the steps is raised."""
         get_run_logger().info("run %s over %s", run.run_id, printable(", ".join(run.log_labels), 2000))
         begun: dict[str, Any] = {}  # the states of steps that ended here, or the futures of submitted ones
@@ -225,7 +214,7 @@ class Tasks(Plainly):
             try:
                 for name in () if runner is None else folders:
                     begin(name)
-                results = {name: followed(name, partial(end, name)) for name in folders}
+                results = {name: running.followed(name, partial(end, name)) for name in folders}
             except BrokenProcessPool:
                 raise _KILLED from None
             self._ended += [one.state if runner else one for one in begun.values()]
@@ -242,10 +231,10 @@ def _called(arguments: dict[str, Any]) -> State[Any]:
         raise
 
 
-@task(task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE)
-def step(name: str, run: Run, folder: Path, upstream: Results) -> State[StepResult[Path]]:
+@task(task_run_name="{name}", **UNKEPT)
+def step(name: str, run: Run, folder: Path, upstream: running.Results) -> State[StepResult[Path]]:
     """The result of a step, in its folder."""
-    result = compute_step(name, run, folder, upstream)
+    result = running.compute_step(name, run, folder, upstream)
     done, report = "reused" if result.is_reused else "written", result.report
     get_run_logger().info("%s: %s", done, folder)
     counts = f"{done}: {report.kept.rows:,} of {report.seen.rows:,} {report.unit}s kept"
@@ -258,13 +247,14 @@ def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
     return isinstance(error, InputError) and not isinstance(error, ConfigError)
 
 
-sacct = task(
-    name="sacct", task_run_name="sacct", persist_result=False, cache_policy=NO_CACHE,
-    retries=len(SACCT_PAUSES_S), retry_delay_seconds=SACCT_PAUSES_S, retry_condition_fn=_may_pass,
-)(sacct_table)  # fmt: skip
-publish = task(name="publish", task_run_name="publish", persist_result=False, cache_policy=NO_CACHE)(publish_checked)
-keep = task(name="keep", task_run_name="keep", persist_result=False, cache_policy=NO_CACHE)(keep_unpublished)
-TASKS: dict[Callable[..., Any], Task[..., Any]] = {sacct_table: sacct, publish_checked: publish, keep_unpublished: keep}
+def _task_of(function: Callable[..., Any], name: str, **more: Any) -> Task[..., Any]:
+    return task(name=name, task_run_name=name, **UNKEPT, **more)(function)
+
+
+retried = {"retries": len(PAUSES_S), "retry_delay_seconds": PAUSES_S, "retry_condition_fn": _may_pass}
+sacct = _task_of(sacct_table, "sacct", **retried)
+publish, keep = _task_of(running.publish_checked, "publish"), _task_of(keep_unpublished, "keep")
+TASKS: dict[Any, Task[..., Any]] = {sacct_table: sacct, running.publish_checked: publish, keep_unpublished: keep}
 
 
 def task_runner(settings: ExecutionSettings) -> AbstractContextManager[TaskRunner[Any] | None]:
@@ -346,15 +336,9 @@ def announce(manifest: Manifest) -> None:
     resource = {"prefect.resource.id": f"walltime.site.{site_slug(manifest.site)}"}
     asked = {"event": {"name": [PUBLISHED]}, "resource": {"id": [resource["prefect.resource.id"]]}}
     with get_client(sync_client=True) as client:
-        known = {event.payload.get("version") for event in client.read_events(EventFilter.model_validate(asked)).events}
-    for one in reversed(manifest.history):
+        told = client.read_events(EventFilter.model_validate(asked), limit=50).events
+    known = {event.payload.get("version") for event in told}
+    for one in reversed(manifest.history[:ANNOUNCED]):
         if one.folder not in known and one.created_s > manifest.created_s - DAY_S:
-            made = manifest if one.folder == manifest.folder else manifest_or_none(manifest.root, one.folder)
-            facts = {
-                "site": site,
-                "version": one.folder,
-                "run_id": one.run_id,
-                "newest_job_end_s": made.data_newest_end_s if made else None,
-                "folder": str(manifest.root.absolute()),
-            }
-            emit_event(PUBLISHED, {**resource, "prefect.resource.name": site}, payload=facts)
+            facts = {"version": one.folder, "run_id": one.run_id, "folder": str(manifest.root.absolute())}
+            emit_event(PUBLISHED, {**resource, "prefect.resource.name": site}, payload={"site": site, **facts})

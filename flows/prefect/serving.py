@@ -129,8 +129,8 @@ def serve_site(
                 return
         except WalltimeError:
             raise
-        except Exception as error:  # of several kinds, and groups of them
-            say(f"Prefect's runner has ended ({_first(error)}). It is started again.")
+        except Exception as error:  # of several kinds
+            say(f"Prefect's runner has ended ({printable(str(error))}). It is started again.")
             time.sleep(PAUSE_S)
 
 
@@ -152,13 +152,6 @@ def until_due(served: Served, now: datetime) -> float:
     schedule = CronSchedule(cron=served.cron, timezone=served.timezone)
     ahead_s = asyncio.run(schedule.get_dates(n=1, start=now))[0].timestamp() - now.timestamp()
     return ahead_s if ahead_s < MAKING_S else 0.0
-
-
-def _first(error: BaseException) -> str:
-    """The first failure in a group of them, in a few words."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return printable(f"{type(error).__name__}: {error}".splitlines()[0], 200)
 
 
 def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[Any]:

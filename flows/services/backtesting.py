@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.services.logs.cleaning import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, seconds
-from flows.services.run.prepare import resolve
+from flows.services.settings_and_logs import resolve
 from pipeline.arrays import Floats
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History

@@ -26,8 +26,8 @@ from flows.services import schedulers
 from flows.services.files.os_errors import naming_path, sentence_of
 from flows.services.logs.ingesting import accumulated_jobs
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
-from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS, SLURM
+from flows.services.settings_and_logs import listed_paths
 from flows.services.when import note_starts, read_starts
 from pipeline.application_names import application_of
 from pipeline.arrays import DAY_S

@@ -17,7 +17,7 @@ from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.published.published_folder import published_folder, read_columns
 from flows.services.quantities import clock, instant, memory_text
-from flows.services.run.prepare import settings_and_logs
+from flows.services.settings_and_logs import settings_and_logs
 from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History, memory_history

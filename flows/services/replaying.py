@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.services.logs.cleaning import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, words
-from flows.services.run.prepare import settings_and_logs
+from flows.services.settings_and_logs import settings_and_logs
 from pipeline.arrays import DAY_S, Floats, category_codes, floats
 from pipeline.errors import InputError, printable
 from pipeline.evaluate.backtest import past_of

@@ -174,7 +174,8 @@ def recorded_run(settings: RunSettings) -> Iterator[RunLog]:
         raise
     finally:
         if not isinstance(failure, RunInProgressError):
-            ended = log.run.with_end(failure, float(time.time()))
+            state, reason, code = ending_of(failure)
+            ended = replace(log.run, state=state, reason=reason, exit_code=code, ended_s=float(time.time()))
             write_run(Path(settings.output_dir) / LAST_RUN, ended)
             if settings.run.metrics_file is not None:
                 _write_metrics(Path(settings.run.metrics_file), Path(settings.output_dir), ended, log)

@@ -14,8 +14,8 @@ import pytest
 
 from flows.services.guard import Guard
 from flows.services.published.published_folder import live_pointer
-from flows.services.run.prepare import run_settings
 from flows.services.schedulers import SLURM
+from flows.services.settings_and_logs import run_settings
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
 from pipeline.ingest.slurm_texts import asked_s_of, limit_comment, set_s_of

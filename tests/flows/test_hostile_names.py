@@ -129,12 +129,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def published(place: Path) -> Path:
-    from flows.services.run.prepare import Rerun
+
     from flows.services.run.running import rerun_and_keep, run_and_publish
 
     out, jobs = place / "out", str(place / "jobs.parquet")
     run_and_publish(str(place / "site.toml"), [jobs], None, str(out))
-    rerun_and_keep(Rerun(place / "site.toml", "try-1", logs=[jobs], output_dir=str(out)))
+    rerun_and_keep(str(place / "site.toml"), "try-1", logs=[jobs], output_dir=str(out))
     return out
 
 

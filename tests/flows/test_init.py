@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from flows.services.initialising import initialise, look, slurm_environment, unit_texts, unit_word
-from flows.services.run.prepare import prepare_run, resolve, run_settings
+from flows.services.run.running import prepare_run
+from flows.services.settings_and_logs import resolve, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, job

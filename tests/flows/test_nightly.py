@@ -79,6 +79,18 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
     assert [entry.run_id for entry in second.previous] == [first.run_id]
 
 
+def told_of(client: Any) -> list[dict[str, Any]]:
+    """The events of published versions, once there are some."""
+    from prefect.events.filters import EventFilter
+
+    asked = EventFilter.model_validate({"event": {"name": ["walltime.version.published"]}})
+    for _ in range(60):
+        if found := client.read_events(asked, limit=50).events:
+            return [one.payload for one in found]
+        time.sleep(1)
+    return []
+
+
 def test_a_night_leaves_three_artifacts_a_task_a_step_with_its_edges_and_lines_of_json(
     config: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +114,8 @@ def test_a_night_leaves_three_artifacts_a_task_a_step_with_its_edges_and_lines_o
             if len(tasks) > len(STEPS) and all(task["end_time"] for task in tasks):
                 break
             time.sleep(1)
+        events = [one for one in told_of(client) if one["run_id"] == load_manifest(config.parent / "out").run_id]
+    assert len(events) == 1
     artifacts = {artifact["key"].removeprefix("walltime-oxbow-night-"): artifact["data"] for artifact in found}
     assert set(artifacts) == {"summary", "changes", "page"}
     assert "set aside\\: cancelled\\_before\\_start" in artifacts["summary"] and page in artifacts["page"]

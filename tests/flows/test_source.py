@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.services.logs.ingesting import accumulated_jobs
-from flows.services.run.prepare import prepare_run, resolve, run_settings
+from flows.services.run.running import prepare_run
+from flows.services.settings_and_logs import resolve, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings

@@ -14,8 +14,8 @@ from flows.services.doctor import diagnose
 from flows.services.guard import Watch, watching_alone
 from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_pointer, live_state
-from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
+from flows.services.settings_and_logs import run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.store import kept_table

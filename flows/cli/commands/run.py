@@ -4,7 +4,7 @@ import resource
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,6 @@ from pipeline.errors import InputError, WalltimeError
 if TYPE_CHECKING:
     from flows.services.run_log import RunLog
     from pipeline.publish import Manifest
-    from pipeline.settings import RunSettings
 
 PATTERN_ROWS = 5
 """Number of patterns in the summary; the table has all."""
@@ -49,10 +48,8 @@ def run(
       walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster
       walltime run my-site.toml --plain --json
     """
-    from flows.services.run.prepare import listed_paths, run_settings
-    from flows.services.run.running import run_and_publish
     from flows.services.site_facts import summarize_version
-    from pipeline.publish import load_manifest
+    from pipeline.publish.manifest import MANIFEST
 
     began = time.monotonic()
     arguments: dict[str, Any] = {"config": str(config), "logs": log or [], "site": site, "output_dir": out}
@@ -60,21 +57,14 @@ def run(
         _following(config, log_format, waits=wait, verbose=verbose) as chosen,
         nullcontext() if chosen.is_json else _showing_steps(),
     ):
-        if plain or not _has_server():
-            manifest = Path(run_and_publish(**arguments))
-        else:
-            settings = run_settings(config, site, out)
-            # This fails before Prefect's API is asked, without asking sacct.
-            listed_paths(settings, config, log or [])
-            manifest = Path(_run_flow("run", settings, arguments, verbose=verbose))
+        published = _made("run", arguments, is_plain=plain, verbose=verbose)
     if is_quiet() and not json:
         return None
     # Where no step was done, nothing is new.
     steps = chosen.run.steps if chosen.run is not None else {}
     is_new = any(not step.is_reused for name, step in steps.items() if name != "publish")
-    published = load_manifest(manifest.parent)
     summary = summarize_version(published) | {
-        "manifest": str(manifest), "output_dir": str(manifest.parent),
+        "manifest": str(published.root / MANIFEST), "output_dir": str(published.root),
         "folder": str(published.place("predictions").parent), "created_s": published.created_s,
         "seconds": time.monotonic() - began,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -83,21 +73,27 @@ def run(
     return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
 
 
-def _has_server() -> bool:
-    """Whether the user has configured a server of Prefect, by PREFECT_API_URL or a profile."""
-    from flows.prefect import server_address
+def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_plain: bool, verbose: bool) -> "Manifest":
+    """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
+    from flows.services.run.running import rerun_and_keep, run_and_publish
+    from flows.services.settings_and_logs import listed_paths, run_settings
 
-    return server_address() is not None
+    if not is_plain:
+        from flows.prefect import prefect_session, server_address
 
+        if server_address():
+            config = Path(arguments["config"])
+            settings = run_settings(config, arguments["site"], arguments["output_dir"])
+            # This fails before Prefect's API is asked, without asking sacct.
+            listed_paths(settings, config, arguments["logs"])
+            with prefect_session(verbose=verbose, instead=f"`walltime {command} --plain`"):
+                from flows.prefect.nightly import nightly, rerun, run_flow
+                from pipeline.publish import load_manifest
 
-def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], *, verbose: bool) -> str:
-    """Call the flow of a command under Prefect; returns its path."""
-    from flows.prefect import prefect_session
-
-    with prefect_session(verbose=verbose, instead=f"`walltime {command} --plain`"):
-        from flows.prefect.nightly import nightly, rerun, run_flow
-
-        return run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name)
+                folder = run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name)
+                return load_manifest(Path(settings.output_dir), folder)
+    make: Callable[..., Manifest] = run_and_publish if command == "run" else rerun_and_keep
+    return make(**arguments)
 
 
 @contextmanager
@@ -156,23 +152,16 @@ def rerun(
     Examples:
       walltime rerun my-site.toml --since 2023-01 --until 2023-06 --set group.template=user --name try-7
     """
-    from flows.services.run.prepare import Rerun, check_rerun
-    from flows.services.run.running import rerun_and_keep
+
     from flows.services.site_facts import summarize_version
-    from pipeline.publish import load_manifest
 
     began = time.monotonic()
     arguments: dict[str, Any] = {
-        "name": name, "changes": change or [], "begin": begin, "end": end, "logs": log or [], "site": site,
-        "output_dir": out,
+        "config": str(config), "name": name, "changes": change or [], "begin": begin, "end": end, "logs": log or [],
+        "site": site, "output_dir": out,
     }  # fmt: skip
     with _showing_steps():
-        if plain or not _has_server():
-            manifest = rerun_and_keep(Rerun(config, **arguments))
-        else:
-            settings = check_rerun(Rerun(config, **arguments))
-            version = _run_flow("rerun", settings, {"config": str(config)} | arguments, verbose=verbose)
-            manifest = load_manifest(Path(settings.output_dir), version)
+        manifest = _made("rerun", arguments, is_plain=plain, verbose=verbose)
     summary: dict[str, Any] = summarize_version(manifest)
     facts = {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began}
     return Answer(summary | facts, view_rerun(manifest, summary))

@@ -124,7 +124,7 @@ def guard(
     from contextlib import ExitStack
 
     from flows.services.guard import FOLLOWED, Guard, Watch, watching_alone
-    from flows.services.run.prepare import run_settings
+    from flows.services.settings_and_logs import run_settings
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")

@@ -66,11 +66,6 @@ class LastRun:
     warnings: tuple[str, ...] = ()
     """Sentences on what failed and did not end the run."""
 
-    def with_end(self, error: BaseException | None, ended_s: float) -> "LastRun":
-        """The same run after its end with an error, or with None."""
-        state, reason, code = ending_of(error)
-        return replace(self, state=state, reason=reason, exit_code=code, ended_s=ended_s)
-
 
 def ending_of(error: BaseException | None) -> tuple[RunState, str, int | None]:
     """State, reason and exit code of a run that ended with an error, or without; a signal's code is not known here."""

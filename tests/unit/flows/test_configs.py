@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from flows.services.run.prepare import find_logs
+from flows.services.settings_and_logs import find_logs
 from pipeline.config_file import load_settings, parse_settings
 from pipeline.errors import ConfigError, InputError
 from pipeline.schema import Flag

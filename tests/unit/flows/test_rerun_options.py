@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from flows.services.quantities import as_of_seconds, period_s
-from flows.services.run.prepare import window_of, with_changes
+from flows.services.settings_and_logs import window_of, with_changes
 from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError
 from pipeline.settings import RunSettings

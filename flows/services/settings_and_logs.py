@@ -1,13 +1,9 @@
-"""Makes a run from a config file and overrides of the command line: its logs, settings and folder.
-
-A rerun is a run over some months with changed settings, kept as a version that is not published.
-"""
+"""Which settings and logs a command means: those of its config, and what the command line puts in their place."""
 
 import glob
 import time
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +13,8 @@ from flows.services.quantities import period_s
 from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.ingest import Window
-from pipeline.ingest.sources import compression_of, find_sources
-from pipeline.publish import load_manifest
-from pipeline.publish.versions import check_given_name
-from pipeline.run import Run, start_run
-from pipeline.settings import AUTO, RunSettings
-from pipeline.storage import read_table
-from pipeline.tables import TEMPLATES
-
-
-def prepare_run(settings: RunSettings, paths: Sequence[Path]) -> Run:
-    """The run over these logs; InputError where one of them cannot be opened."""
-    for source in find_sources(paths):
-        compression_of(source)  # fails for a file that cannot be opened
-    run = start_run(settings, paths)
-    return replace(run, previous_template=previous_template(run, Path(settings.output_dir)))
-
-
-def previous_template(run: Run, folder: Path) -> str:
-    """The template that the folder's current version chose for this site; empty if there is none, or a list is set.
-
-    A run over the same logs as the current version takes that version's own previous template, so that it publishes
-    the same bytes.
-    """
-    if run.settings.group.template != AUTO:
-        return ""
-    try:
-        manifest = load_manifest(folder)
-        table = read_table(manifest.path(TEMPLATES.name), TEMPLATES)
-    except InputError:
-        # A damaged table must not stop the run that replaces it.
-        return ""
-    if manifest.site != run.settings.site.name:
-        return ""
-    logs = tuple((log.name, log.sha256) for log in manifest.logs)
-    is_same = logs == tuple(zip(run.log_labels, run.log_digests, strict=True))
-    found = table.filter(table.column("is_previous" if is_same else "is_chosen")).column("template").to_pylist()
-    return str(found[0]) if found else ""
+from pipeline.ingest.sources import find_sources
+from pipeline.settings import RunSettings
 
 
 def resolve(
@@ -124,33 +85,6 @@ def _given(pattern: str, base: Path) -> Path:
     path = Path(pattern).expanduser()
     is_plain = path.is_absolute() or (base / path).exists() or not glob.has_magic(pattern)
     return base / path if is_plain else Path(glob.escape(str(base))) / path
-
-
-@dataclass(frozen=True, slots=True)
-class Rerun:
-    """What is asked of a rerun: the name of its version, changed settings as in group.template=user, and its window.
-
-    `begin` and `end` are months, days or instants. The other fields override the config, as those of a run do.
-    """
-
-    config: Path
-    name: str
-    changes: Sequence[str] = ()
-    begin: str | None = None
-    end: str | None = None
-    logs: Sequence[str] = ()
-    site: str | None = None
-    output_dir: str | None = None
-
-
-def check_rerun(asked: Rerun) -> RunSettings:
-    """The changed settings of a rerun; ConfigError or InputError for what can be wrong before a log is read."""
-    check_given_name(asked.name)
-    settings = run_settings(asked.config, asked.site, asked.output_dir)
-    listed_paths(settings, asked.config, asked.logs)
-    changed = with_changes(settings, asked.changes)
-    window_of(asked.begin, asked.end, changed.site.timezone)
-    return changed
 
 
 def window_of(begin: str | None, end: str | None, timezone: str) -> Window:
