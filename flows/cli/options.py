@@ -74,7 +74,7 @@ TIMEZONE = option("--timezone ZONE", "Time zone of times that name none, as in E
 KEY_FILE = option("--key-file FILE", "The file with the key for hashed names of persons.")
 OUT_FILE = option("--out PATH", "Also write the figures as a table, .parquet or .csv.", callback=table_file)
 PAGE_FILE = option("--report PAGE.html", "Also draw the result on one page.")
-PLAIN = option("--plain", "Run without Prefect: the same tables.", False)
+PLAIN = option("--plain", "Run without Prefect, as where no server of it is configured: the same tables.", False)
 SHOW_PREFECT = option("--verbose", "Also show Prefect's own log.", False)
 MAX_PROCS = option("--max-procs", "Processors of the machine, instead of the known number.", min=1)
 NODE = option("--procs-per-node", "Processors per node; whole nodes are charged.", min=1)

@@ -19,6 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -67,7 +68,6 @@ UNKEPT: dict[str, Any] = {"persist_result": False, "cache_policy": NO_CACHE}
 
 CONNECT_S = 30
 ANSWER_S = 10.0
-LOOK_S = 10.0
 _KILLED = InputError(
     "a process of the run", "that it was killed", "processes that live as long as the run",
     "see that there is enough memory, or set run.processes to 1",
@@ -283,24 +283,27 @@ def _dask_runner(address: str) -> Iterator[TaskRunner[Any]]:
 
 def show(call: Callable[..., None], *arguments: Any) -> None:
     """Tell Prefect's API something. A run of a deployment waits for it, one from the command line warns in its log."""
+    log = get_run_logger()
     if deployment.id:
-        wait_for_api(str(server_address()))
+        wait_for_api(str(server_address()), log.warning)
     try:
         call(*arguments)
     except (httpx.HTTPError, RuntimeError) as error:
-        get_run_logger().warning("not shown, because Prefect's API is away: %s", printable(str(error)))
+        log.warning("not shown, because Prefect's API is away: %s", printable(str(error)))
 
 
-def wait_for_api(address: str) -> None:
+def wait_for_api(address: str, say: Callable[[str], None]) -> None:
     """Return when a Prefect server answers there; Prefect's own client would ask one that hangs for minutes.
 
     `/ready` asks the database too; `/health` is well while PostgreSQL is stopped.
     """
-    while True:
+    for n_tries in count():
         with suppress(httpx.HTTPError):
             if httpx.get(f"{address}/ready", timeout=ANSWER_S).status_code < 500:
                 return
-        time.sleep(LOOK_S)
+        if n_tries == 0:
+            say(f"Prefect's API at {printable(address)} does not answer. This process waits for it.")
+        time.sleep(ANSWER_S)
 
 
 def show_version(manifest: Manifest, kind: str, page: str | None) -> None:

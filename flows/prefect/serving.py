@@ -25,18 +25,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from prefect import serve
+from prefect import settings as of_prefect
 from prefect.automations import Automation
 from prefect.client.orchestration import get_client
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
 from prefect.server.schemas.schedules import CronSchedule
-from prefect.settings import (
-    PREFECT_API_URL,
-    PREFECT_CLIENT_MAX_RETRIES,
-    PREFECT_CLIENT_RETRY_EXTRA_CODES,
-    temporary_settings,
-)
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 
@@ -98,31 +93,30 @@ def serving_lock(folder: Path) -> BinaryIO:
 
 
 def serve_site(
-    served: Served,
-    settings: RunSettings,
-    config: Path,
-    page: str | None,
-    notify: str | None,
-    say: Callable[[str], None],
+    served: Served, settings: RunSettings, given: dict[str, str | None], notify: str | None, say: Callable[[str], None]
 ) -> None:
     """Serve both flows until SIGINT or SIGTERM, one run at a time; the caller holds the `serving_lock`.
 
-    `page` is the address of the site's page, `notify` the block of notifications. The schedule stays active when this
-    process ends: a restart must not leave it paused.
+    `given`: the parameters of the nightly flow; `notify`: the block of notifications. The schedule stays active when
+    this process ends: a restart must not leave it paused.
     """
     # Prefect's runner stops itself by a coroutine that it does not await where SIGTERM ends it.
     warnings.filterwarnings("ignore", "coroutine 'Runner.astop' was never awaited", RuntimeWarning)
     folder = Path(settings.output_dir)
     write_text(folder / SERVING / SERVED, json.dumps(asdict(served), indent=1) + "\n")
-    of_client = {PREFECT_CLIENT_MAX_RETRIES: TRIES, PREFECT_CLIENT_RETRY_EXTRA_CODES: "500"}
+    of_client = {
+        of_prefect.PREFECT_API_URL: served.api,
+        of_prefect.PREFECT_CLIENT_MAX_RETRIES: TRIES,
+        of_prefect.PREFECT_CLIENT_RETRY_EXTRA_CODES: "500",
+    }
     while True:
         # Prefect's runner sets its own, which fails when that runner is over.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
-            wait_for_api(served.api)
-            with temporary_settings({PREFECT_API_URL: served.api, **of_client}):
+            wait_for_api(served.api, say)
+            with of_prefect.temporary_settings(of_client):
                 make_automations(served.name, settings.site.name, notify)
-                deployments = deployments_of(served, settings, config, page)
+                deployments = deployments_of(served, settings.site.name, given)
                 time.sleep(until_due(served, datetime.now(UTC)))
                 run_again(served, folder)
                 serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
@@ -154,16 +148,14 @@ def until_due(served: Served, now: datetime) -> float:
     return ahead_s if ahead_s < MAKING_S else 0.0
 
 
-def deployments_of(served: Served, settings: RunSettings, config: Path, page: str | None) -> list[Any]:
+def deployments_of(served: Served, site: str, given: dict[str, str | None]) -> list[Any]:
     """The scheduled nightly run, and the rerun, which a user starts in Prefect's pages with parameters."""
-    site, path = settings.site.name, str(config.absolute())
     common: dict[str, Any] = {"tags": site_tags(site), "entrypoint_type": EntrypointType.MODULE_PATH}
     night, again = f"Walltime's nightly run of {printable(site)}", "A rerun over past jobs, which is not published"
-    schedule = Cron(served.cron, timezone=served.timezone)
-    given = {"config": path, "page": page}
+    schedule, of_rerun = Cron(served.cron, timezone=served.timezone), {"config": given["config"]}
     return [
         nightly.to_deployment(served.name, schedule=schedule, parameters=given, description=night, **common),
-        rerun.to_deployment(f"{served.name}-rerun", parameters={"config": path}, description=again, **common),
+        rerun.to_deployment(f"{served.name}-rerun", parameters=of_rerun, description=again, **common),
     ]
 
 

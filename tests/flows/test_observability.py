@@ -59,8 +59,8 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nights")
     for n_jobs in (160, 250):
         with (folder / f"{n_jobs}.log").open("w") as stream, logging_to(RunLog(stream, is_json=True)):
-            manifest = run_and_publish(str(config_of(folder, n_jobs)))
-        shutil.copy(manifest, folder / f"{n_jobs}.json")
+            made = run_and_publish(str(config_of(folder, n_jobs)))
+        shutil.copy(made.root / "manifest.json", folder / f"{n_jobs}.json")
     return folder
 
 

@@ -64,7 +64,7 @@ def test_a_server_without_its_database_is_waited_for(monkeypatch: pytest.MonkeyP
     """Its `/health` still says that all is well, as when PostgreSQL is stopped."""
     from flows.prefect import nightly as module
 
-    asked = []
+    asked, said = [], list[str]()
 
     class WithoutDatabase(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -72,12 +72,12 @@ def test_a_server_without_its_database_is_waited_for(monkeypatch: pytest.MonkeyP
             self.send_response(200 if self.path == "/api/health" or len(asked) > 2 else 503)
             self.end_headers()
 
-    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "ANSWER_S", 0.5)
     with HTTPServer(("127.0.0.1", 0), WithoutDatabase) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        module.wait_for_api(f"http://127.0.0.1:{server.server_port}/api")
+        module.wait_for_api(f"http://127.0.0.1:{server.server_port}/api", said.append)
         server.shutdown()
-    assert asked == ["/api/ready"] * 3
+    assert asked == ["/api/ready"] * 3 and len(said) == 1 and "does not answer" in said[0]
 
 
 def test_a_second_serve_of_a_site_says_so_and_ends(config: Path, tmp_path: Path, walltime: Callable[..., Any]) -> None:
@@ -97,7 +97,7 @@ def deployment_of(config: Path) -> Any:
 
     settings = config_settings(config)
     served = serving.served_of(settings, "15 2 1 1 *", None)
-    for deployment in serving.deployments_of(served, settings, config, None):
+    for deployment in serving.deployments_of(served, settings.site.name, {"config": str(config), "page": None}):
         deployment.apply()
     return served
 

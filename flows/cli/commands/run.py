@@ -75,6 +75,7 @@ def run(
 
 def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_plain: bool, verbose: bool) -> "Manifest":
     """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
+    from flows.services.files.os_errors import config_settings
     from flows.services.run.running import rerun_and_keep, run_and_publish
     from flows.services.settings_and_logs import listed_paths, run_settings
 
@@ -92,6 +93,10 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
 
                 folder = run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name)
                 return load_manifest(Path(settings.output_dir), folder)
+        run = config_settings(Path(arguments["config"])).run
+        if run.processes > 1 or run.dask:
+            say = "run.processes and run.dask take a Prefect server (PREFECT_API_URL): the steps run one after another."
+            sys.stderr.write(f"walltime: {say}\n")
     make: Callable[..., Manifest] = run_and_publish if command == "run" else rerun_and_keep
     return make(**arguments)
 

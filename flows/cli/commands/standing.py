@@ -89,7 +89,8 @@ def serve(
         schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
         shown = [Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")]
         print_answer(Answer([{"site": site, **asdict(served)}], shown, is_lines=True), as_json=json)
-        serve_site(served, settings, config, page, notify, lambda text: typer.echo(text, err=True))
+        given = {"config": str(config.absolute()), "page": page}
+        serve_site(served, settings, given, notify, lambda text: typer.echo(text, err=True))
 
 
 def doctor(
