@@ -4,7 +4,6 @@ import importlib
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -96,27 +95,8 @@ class FlowRun(PlainRun):
     options = ()
 
 
-class OwnApiRun:
-    """`walltime run` with an API of its own, started as a user starts it."""
-
-    def __init__(self, night: Night, store: Path, log: Path) -> None:
-        command = [sys.executable, "-m", "flows.cli", "run", str(night.config), "--out", str(store), "--quiet"]
-        with log.open("ab") as sink:
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=sink, env=_environment())
-        self.pid = self._process.pid
-
-    def code(self) -> int | None:
-        return self._process.poll()
-
-    def wait(self) -> int:
-        return self._process.wait(600)
-
-
 def cpu_s_of(pid: int) -> float:
-    """The CPU-seconds of a process, of its children that it has waited for, and of all that descend from it and live.
-
-    The API of a killed `OwnApiRun` descends from nobody and is not counted.
-    """
+    """The CPU-seconds of a process, of the children that it has waited for, and of its living descendants."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     own = sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
@@ -138,10 +118,6 @@ def standing_api(folder: Path) -> Iterator[None]:
         with SubprocessASGIServer() as server:
             patch.setenv("PREFECT_API_URL", server.api_url)
             yield
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
 
 
 def _call(arguments: list[str], log: str) -> None:

@@ -24,14 +24,13 @@ from typing import Any
 from flows.services.doctor import diagnose
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
-from pipeline.publish.store import holder_of, leftovers, step_folders
+from pipeline.publish.store import holder_of, leftovers
 from pipeline.run import STEPS
 from tests.crash.conftest import KILLS, SEED, STORES
 from tests.crash.nights import (
     ROOT,
     FlowRun,
     Night,
-    OwnApiRun,
     PlainRun,
     Running,
     cpu_s_of,
@@ -42,8 +41,8 @@ from tests.crash.nights import (
     write_expected,
 )
 
-FLOW_SHARE, OWN_API_SHARE = 0.65, 0.05
-"""Of the kills: of flows under a standing API, and of flows with their own API, whose start takes longest."""
+FLOW_SHARE = 0.7
+"""Of the kills: of flows under a standing API; the others are plain runs."""
 
 AIMED_SHARE = 0.5
 """Of the kills: at a stage that is drawn first."""
@@ -61,7 +60,7 @@ class Kills:
     n_wanted: int
     seed: int
     rng: random.Random
-    seconds: dict[type, list[float]] = field(default_factory=lambda: {PlainRun: [], FlowRun: [], OwnApiRun: []})
+    seconds: dict[type, list[float]] = field(default_factory=lambda: {PlainRun: [], FlowRun: []})
     """How long runs that were left alone held their lock."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -69,11 +68,11 @@ class Kills:
 
     def disturb(self, kind: type, night: Night, store: Path) -> None:
         """Kill one run at a random instant after it has taken its lock; it may end before."""
-        before, log = (run_of(store), steps_in(store)), self.folder / "runs.log"
+        before, log = run_of(store), self.folder / "runs.log"
         stages_file(log).unlink(missing_ok=True)
         run = kind(night, store, log)
         wait_for_lock(run, store)
-        if kind is not OwnApiRun and self.rng.random() < AIMED_SHARE:
+        if self.rng.random() < AIMED_SHARE:
             wait_for_stage(run, self.rng.choice(STAGES), log)
             time.sleep(self.rng.uniform(0, self.expected_s(kind) / len(STAGES)))
         else:
@@ -82,7 +81,7 @@ class Kills:
             os.kill(run.pid, signal.SIGKILL)
         if run.wait() == -signal.SIGKILL:
             self.counts[kind.__name__] += 1
-            place = place_of(store, *before, log)
+            place = place_of(store, before, log)
             self.places[place] += 1
             sys.stdout.write(f"kill {self.n_killed} of {self.n_wanted}, seed {self.seed}: {kind.__name__}, {place}\n")
             sys.stdout.flush()
@@ -106,8 +105,6 @@ class Kills:
     def next_kind(self) -> type:
         """The kind whose kills are furthest behind their share."""
         n = self.n_killed + 1
-        if self.counts["OwnApiRun"] < OWN_API_SHARE * n:
-            return OwnApiRun
         return FlowRun if self.counts["FlowRun"] < FLOW_SHARE * n else PlainRun
 
     @property
@@ -141,13 +138,7 @@ def run_of(store: Path) -> str:
         return ""
 
 
-def steps_in(store: Path) -> set[str]:
-    """The names of the step folders of a store."""
-    work = store / "work"
-    return step_folders(work)
-
-
-def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) -> str:
+def place_of(store: Path, run_before: str, log: Path) -> str:
     """Where a killed run was: by what it left, and by the stage that a forked run wrote into its file of stages."""
     if leftovers(store / "manifest.json") or leftovers(store / "versions"):
         return "publishing: writing the version"
@@ -158,17 +149,7 @@ def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) ->
         return "publishing: checks" if state == "started" else "after its publication"
     if stage:
         return f"steps: {'in' if state == 'started' else 'after'} {stage}"
-    return "before the first step" if stages_file(log).exists() else place_by_folders(store, steps_before)
-
-
-def place_by_folders(store: Path, steps_before: set[str]) -> str:
-    """The same of a run with an API of its own, which is no fork and writes no stages."""
-    writing = [draft.name.removeprefix(".").partition("-")[0] for draft in leftovers(store / "work")]
-    n_new = len(steps_in(store) - steps_before)
-    if n_new == len(STEPS):
-        return "publishing: checks"
-    is_in_steps = n_new or any(step.name in writing for step in STEPS)
-    return "steps: own API" if is_in_steps else "own API: before its first step, or in steps done before"
+    return "before the first step"
 
 
 @contextmanager
@@ -226,7 +207,7 @@ def kill_and_compare(tmp_path: Path, n_wanted: int, seed: int) -> None:
                 assert expected_version(store) == versions[n]
             else:
                 kills.disturb(kills.next_kind(), nights[n], store)
-        for kind, last in ((FlowRun, 1), (OwnApiRun, 3), (PlainRun, 2)):
+        for kind, last in ((FlowRun, 1), (PlainRun, 3)):
             kills.leave_alone(kind, nights[last], store)
             assert expected_version(store) == versions[last]
             time.sleep(1)
