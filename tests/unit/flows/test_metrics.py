@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as textfile
 
 from flows.services.metrics import folder_metrics, gauge, metrics_text
-from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, StepFacts, read_last_run, write_run
+from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, StepFacts, ending_of, read_last_run, write_run
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.publish import Retention
 from pipeline.publish.store import WORK, work_folder
@@ -98,7 +98,8 @@ def test_a_failed_run_is_recorded_where_the_disk_renames_nothing(
 def test_the_last_run_and_its_steps(tmp_path: Path) -> None:
     put(tmp_path / "out")
     steps = {"ingest": StepFacts(2.5, 10, False), "publish": StepFacts(0.5, None, False)}
-    write_run(tmp_path / "out" / LAST_RUN, replace(RUN, steps=steps).with_end(ConfigError("a", "b", "c"), 130.0))
+    ended = dict(zip(("state", "reason", "exit_code"), ending_of(ConfigError("a", "b", "c")), strict=True))
+    write_run(tmp_path / "out" / LAST_RUN, replace(RUN, steps=steps, ended_s=130.0, **ended))
     found = values(tmp_path / "out")
     assert {row["state"] for row, n in found["walltime_last_run_state"] if n} == {"failed"}
     assert {row["reason"] for row, n in found["walltime_last_run_exit_reason"] if n} == {"config"}

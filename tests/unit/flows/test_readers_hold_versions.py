@@ -33,7 +33,7 @@ def watched(out: Path) -> None:
 COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "export": ("exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
     "watch": ("guard.read_table", watched),
-    "check": ("run.running.check_night", lambda out: check_published(out, NEWEST_S)),
+    "check": ("doctor.checks.check_night", lambda out: check_published(out, NEWEST_S)),
 }
 
 
