@@ -335,13 +335,13 @@ def _warn(notes: tuple[str, ...]) -> None:
 
 def announce(manifest: Manifest) -> None:
     """Emit the event of each version of the last day that has none: also of a run that was killed before its own."""
-    site = printable(manifest.site)
+    site, root = printable(manifest.site), str(manifest.root.absolute())
     resource = {"prefect.resource.id": f"walltime.site.{site_slug(manifest.site)}"}
     asked = {"event": {"name": [PUBLISHED]}, "resource": {"id": [resource["prefect.resource.id"]]}}
     with get_client(sync_client=True) as client:
         told = client.read_events(EventFilter.model_validate(asked), limit=50).events
-    known = {event.payload.get("version") for event in told}
+    known = {(event.payload.get("folder"), event.payload.get("version")) for event in told}
     for one in reversed(manifest.history[:ANNOUNCED]):
-        if one.folder not in known and one.created_s > manifest.created_s - DAY_S:
-            facts = {"version": one.folder, "run_id": one.run_id, "folder": str(manifest.root.absolute())}
-            emit_event(PUBLISHED, {**resource, "prefect.resource.name": site}, payload={"site": site, **facts})
+        if (root, one.folder) not in known and one.created_s > manifest.created_s - DAY_S:
+            facts = {"site": site, "folder": root, "version": one.folder, "run_id": one.run_id}
+            emit_event(PUBLISHED, {**resource, "prefect.resource.name": site}, payload=facts)

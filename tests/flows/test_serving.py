@@ -156,7 +156,7 @@ def test_each_version_of_the_last_day_has_its_event_once(
         publish(staged, [], facts, output_dir=out, created_s=now_s - age_s, retention=RETENTION)
     manifest = load_manifest(out)
     of_run = {one.run_id: one.folder for one in manifest.history}
-    known = [SimpleNamespace(payload={"version": of_run["told"]})]
+    known = [SimpleNamespace(payload={"version": of_run["told"], "folder": str(out)})]
     monkeypatch.setattr(SyncPrefectClient, "read_events", lambda *_, **__: SimpleNamespace(events=known))
     monkeypatch.setattr(module, "emit_event", lambda *_, payload: told.append(payload["run_id"]))
     module.announce(manifest)
