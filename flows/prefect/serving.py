@@ -40,7 +40,7 @@ from flows.prefect.nightly import nightly, rerun, site_tags, wait_for_api
 from flows.services.initialising import site_slug
 from flows.services.run.run_record import SERVED, SERVING, read_last_run
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
-from pipeline.publish.store import RunInProgressError, holder_name, holder_of, take_run_lock
+from pipeline.publish.store import take_run_lock
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 
@@ -84,12 +84,9 @@ def served_of(settings: RunSettings, cron: str, timezone: str | None) -> Served:
 
 def serving_lock(folder: Path) -> BinaryIO:
     """Held by the one process that serves the site of an output folder; RunInProgressError where another one does."""
-    try:
-        return take_run_lock(folder / SERVING)
-    except RunInProgressError:
-        found = f"another `walltime serve` of it ({holder_name(holder_of(folder / SERVING))})"
-        where, do = printable(str(folder), 1000), "leave it to that one, or end it first"
-        raise RunInProgressError(where, found, "one that serves", do) from None
+    return take_run_lock(
+        folder / SERVING, found="another `walltime serve` of it", do="leave it to that one, or end it first"
+    )
 
 
 def serve_site(

@@ -41,32 +41,29 @@ def mirror(manifest: "Manifest", to: str) -> None:
     tables = {name: replace(one, path=f"files/{one.sha256}.parquet") for name, one in manifest.tables.items()}
     text = replace(manifest, tables=tables).to_json().encode()
     for name, entry in tables.items():
-        _send(manifest.path(name).open("rb"), to, entry.path, entry.bytes)
+        with manifest.path(name).open("rb") as source:
+            _send(source, to, entry.path, entry.bytes)
     for target in (f"versions/{manifest.folder}/version.json", "manifest.json"):
         _send(BytesIO(text), to, target)
 
 
 def _send(source: BinaryIO, to: str, target: str, n_bytes: int | None = None) -> None:
     """Write a file of the copy, in some tries; with `n_bytes` one of that size, whose name is its content, is left."""
-    with source:
-        for pause_s in PAUSES_S:
-            try:
-                return _send_once(source, to, target, n_bytes)
-            except OSError:
-                time.sleep(pause_s)
-        return _send_once(source, to, target, n_bytes)
-
-
-def _send_once(source: BinaryIO, to: str, target: str, n_bytes: int | None) -> None:
-    system, path = _place(to, target)
-    if n_bytes is not None and system.get_file_info(path).size == n_bytes:
-        return
-    source.seek(0)
-    if system.type_name == "local":
-        write_atomically(Path(path), lambda sink: copyfileobj(source, sink, _BLOCK_BYTES))
-    else:
-        with system.open_output_stream(path) as sink:
-            copyfileobj(source, sink, _BLOCK_BYTES)
+    for pause_s in (*PAUSES_S, None):
+        try:
+            system, path = _place(to, target)
+            if n_bytes is None or system.get_file_info(path).size != n_bytes:
+                source.seek(0)
+                if system.type_name == "local":
+                    write_atomically(Path(path), lambda sink: copyfileobj(source, sink, _BLOCK_BYTES))
+                else:
+                    with system.open_output_stream(path) as sink:
+                        copyfileobj(source, sink, _BLOCK_BYTES)
+            return
+        except OSError:
+            if pause_s is None:
+                raise
+            time.sleep(pause_s)
 
 
 def _place(to: str, target: str) -> tuple[Any, str]:

@@ -22,21 +22,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from pipeline import storage
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, StepResult, parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.storage import (
-    draft_of,
-    drafted,
-    file_sha256,
-    file_stamp,
-    remove,
-    sha256_once,
-    sync,
-    write_table,
-    write_text,
-)
 from pipeline.version import code_version
 
 LOCK = ".lock"
@@ -148,10 +138,10 @@ def is_held(folder: Path) -> bool:
 
 def drop_folder(folder: Path) -> None:
     """Rename a folder to a draft of it and then remove that, so that its name is free at once."""
-    dropped = draft_of(folder)
+    dropped = storage.draft_of(folder)
     with suppress(FileNotFoundError):
         folder.rename(dropped)
-    remove(dropped)
+    storage.remove(dropped)
 
 
 def leftovers(place: Path) -> list[Path]:
@@ -166,7 +156,7 @@ def leftovers(place: Path) -> list[Path]:
 def remove_leftovers(place: Path) -> None:
     """Remove what writers that died have left; the caller must be the only writer."""
     for path in leftovers(place):
-        remove(path)
+        storage.remove(path)
 
 
 def holds_tables(folder: Path, beside: Collection[str]) -> bool:
@@ -181,7 +171,7 @@ def add_name(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
-        sync(target)
+        storage.sync(target)
 
 
 def damage(path: Path, sha256: str = "", n_bytes: int | None = None) -> str:
@@ -190,10 +180,10 @@ def damage(path: Path, sha256: str = "", n_bytes: int | None = None) -> str:
     Without a digest it is not read. A process reads a file once, and again when its size, times or inode differ.
     """
     try:
-        stamp = file_stamp(path)
+        stamp = storage.file_stamp(path)
         if n_bytes not in (None, stamp.bytes):
             return f"{stamp.bytes} bytes"
-        found = sha256_once(path, stamp) if sha256 else ""
+        found = storage.sha256_once(path, stamp) if sha256 else ""
     except (FileNotFoundError, NotADirectoryError):
         return "no such file"
     except OSError as error:
@@ -204,7 +194,7 @@ def damage(path: Path, sha256: str = "", n_bytes: int | None = None) -> str:
 @contextmanager
 def new_table(pointer: Path) -> Iterator[Path]:
     """A draft to write, which becomes the table that a pointer names, a JSON file."""
-    draft = draft_of(pointer)
+    draft = storage.draft_of(pointer)
     try:
         yield draft
         keep_tables(pointer, {pointer.stem: draft})
@@ -218,13 +208,13 @@ def keep_tables(pointer: Path, drafts: Mapping[str, Path], facts: Mapping[str, A
     The tables before stay for those who still read them, KEPT_TABLES in all; other files of this name, and drafts, go.
     """
     (name, draft), *others = drafts.items()
-    path = pointer.with_name(f"{name}-{file_sha256(draft)[:16]}.parquet")
+    path = pointer.with_name(f"{name}-{storage.file_sha256(draft)[:16]}.parquet")
     for other, beside in others:
         beside.replace(path.with_suffix(f".{other}.parquet"))
     draft.replace(path)
-    sync(path.parent)
+    storage.sync(path.parent)
     tables = list(dict.fromkeys([path.name, *named_tables(pointer)]))[:KEPT_TABLES]
-    write_text(pointer, json.dumps({**(facts or {}), "table": path.name, "tables": tables}, indent=1) + "\n")
+    storage.write_text(pointer, json.dumps({**(facts or {}), "table": path.name, "tables": tables}, indent=1) + "\n")
     remove_leftovers(pointer)
     kept = {pointer.name, *(table.partition(".")[0] for table in tables)}
     for one in path.parent.glob(f"{name}[-.]*"):
@@ -253,26 +243,28 @@ def kept_table(pointer: Path) -> Path | None:
     return path
 
 
-def take_run_lock(folder: Path, announce: Announce | None = None) -> BinaryIO:
-    """The lock of a folder, held until the handle is closed; RunInProgressError where another run holds it."""
+def take_run_lock(
+    folder: Path,
+    announce: Announce | None = None,
+    found: str = "another run that publishes here",
+    do: str = "try again later, or wait for it with --wait",
+) -> BinaryIO:
+    """The lock of a folder, held until the handle is closed; RunInProgressError where another process holds it.
+
+    With `announce` this waits for the lock instead. `found` and `do` are the words of the failure.
+    """
     while (handle := acquire(folder)) is None:
         # `is_held` of another process holds the lock for an instant: then no run is found, and this one tries again.
-        check_no_other_run(folder, announce)
+        if not is_held(folder):
+            continue
+        holder = holder_name(holder_of(folder))
+        if announce is None:
+            where = printable(str(folder.parent), 1000)
+            raise RunInProgressError(where, f"{found} ({holder})", "one at a time", do)
+        announce(f"waiting for {holder}, which publishes to the same folder.")
+        with suppress(OSError), (folder / LOCK).open("rb") as waited:
+            fcntl.flock(waited, fcntl.LOCK_SH)
     return handle
-
-
-def check_no_other_run(work: Path, announce: Announce | None = None) -> None:
-    """Return when no other run holds the lock; RunInProgressError unless this run is to wait. Nothing is created."""
-    if not is_held(work):
-        return
-    holder = holder_name(holder_of(work))
-    if announce is None:
-        found = f"another run that publishes here ({holder})"
-        where, do = printable(str(work.parent), 1000), "try again later, or wait for it with --wait"
-        raise RunInProgressError(where, found, "one run at a time", do)
-    announce(f"waiting for {holder}, which publishes to the same folder.")
-    with suppress(OSError), (work / LOCK).open("rb") as handle:
-        fcntl.flock(handle, fcntl.LOCK_SH)
 
 
 @contextmanager
@@ -314,16 +306,16 @@ def keep_step(
     of the others depend only on their content and the code version.
     """
     drop_folder(folder)
-    with drafted(folder) as draft:
+    with storage.drafted(folder) as draft:
         draft.mkdir()
         tables, report = compute(draft)
         sums = {}
         for name, table in tables.items():
             path = draft / f"{name}.parquet"
             if not isinstance(table, StoredTable):
-                write_table(path, table, kinds[name], {"code": code_version()})
-            sums[name] = file_sha256(path)
-        write_text(draft / _REPORT, json.dumps({"report": report.as_dict(), "sha256": sums}, indent=1) + "\n")
+                storage.write_table(path, table, kinds[name], {"code": code_version()})
+            sums[name] = storage.file_sha256(path)
+        storage.write_text(draft / _REPORT, json.dumps({"report": report.as_dict(), "sha256": sums}, indent=1) + "\n")
     return StepResult({name: folder / f"{name}.parquet" for name in tables}, report)
 
 
