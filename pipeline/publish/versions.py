@@ -26,22 +26,9 @@ from pathlib import Path
 
 from pipeline.arrays import DAY_S
 from pipeline.errors import InputError, printable
+from pipeline.publish import manifest as manifests
 from pipeline.publish import store
-from pipeline.publish.manifest import (
-    DATAPACKAGE,
-    MANIFEST,
-    OWN_FILES,
-    OWN_MANIFEST,
-    PIN,
-    VERSIONS,
-    Manifest,
-    VersionEntry,
-    check_inside,
-    load_manifest,
-    manifest_or_none,
-    package_text,
-    read_manifest,
-)
+from pipeline.publish.manifest import Manifest, VersionEntry, load_manifest, manifest_or_none, read_manifest
 from pipeline.publish.mirror import is_mirrored
 from pipeline.storage import drafted, sync, write_text
 
@@ -110,7 +97,7 @@ def publish(staged: Mapping[str, Path], made: Manifest, retention: Retention) ->
                 raise InputError(printable(str(made.root)), found, "other logs, settings or code", do)
         # Without a manifest before, nobody knows which versions were published: none is removed.
         _make_current(_placed(staged, made), before, made.created_s, retention=retention if before else None)
-    return made.root / MANIFEST
+    return made.root / manifests.MANIFEST
 
 
 def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
@@ -137,7 +124,7 @@ def rollback(output_dir: Path, now_s: int) -> Manifest:
             where = printable(str(output_dir))
             raise InputError(where, "no version that was published before", "one to go back to")
         restored = _make_current(_read_whole(earlier), before, now_s, withdraws=True)
-        write_text(earlier.path / PIN, json.dumps({"since_s": now_s}) + "\n")
+        write_text(earlier.path / manifests.PIN, json.dumps({"since_s": now_s}) + "\n")
         return restored
 
 
@@ -146,9 +133,9 @@ def pin(output_dir: Path, text: str, since_s: int | None) -> StoredVersion:
     with _writing(output_dir, creates=False):
         found = find_version(output_dir, text)
         if since_s is not None:
-            write_text(found.path / PIN, json.dumps({"since_s": since_s}) + "\n")
+            write_text(found.path / manifests.PIN, json.dumps({"since_s": since_s}) + "\n")
         else:
-            (found.path / PIN).unlink(missing_ok=True)
+            (found.path / manifests.PIN).unlink(missing_ok=True)
             sync(found.path)
     return found
 
@@ -167,13 +154,13 @@ def _writing(output_dir: Path, *, creates: bool = True) -> Iterator[Manifest | N
 
     Without `creates` InputError where there are no versions, and nothing is made.
     """
-    versions = output_dir / VERSIONS
+    versions = output_dir / manifests.VERSIONS
     if is_mirrored(output_dir) or not (creates or versions.is_dir()):
         expected = "the folder to which a run has published"
         raise InputError(printable(str(output_dir)), "no versions", expected, "run first")
-    check_inside(output_dir, versions)
+    manifests.check_inside(output_dir, versions)
     with store.locked(versions):
-        store.remove_leftovers(output_dir / MANIFEST)
+        store.remove_leftovers(output_dir / manifests.MANIFEST)
         before = None
         with suppress(InputError):
             before = read_manifest(output_dir)
@@ -187,7 +174,7 @@ def _make_current(
 
     A version in use stays until a later publication. Other files and folders always stay.
     """
-    versions = own.root / VERSIONS
+    versions = own.root / manifests.VERSIONS
     if before is None:
         # Without a readable manifest all versions without a name count as published.
         known = [one.manifest for one in stored_versions(own.root) if one.manifest and not one.name]
@@ -201,7 +188,7 @@ def _make_current(
     gone = expired(stored, retention, now_s) if retention else set()
     kept = tuple(one for one in history if one.folder not in gone)
     manifest = replace(own, previous=kept, published_s=now_s)
-    write_text(own.root / MANIFEST, manifest.to_json())
+    write_text(own.root / manifests.MANIFEST, manifest.to_json())
     for folder in sorted(gone):
         if lock := _lock(versions / folder, fcntl.LOCK_EX):
             with lock:
@@ -217,18 +204,20 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
         has_bytes = own is not None and {name: entry.sha256 for name, entry in own.tables.items()} == shas
         if own is not None and has_bytes and not any(store.damage(own.place(name), sha) for name, sha in shas.items()):
             return own
-    versions, wanted = made.root / VERSIONS, version_name(made.created_s, made.run_id)
+    versions, wanted = made.root / manifests.VERSIONS, version_name(made.created_s, made.run_id)
     names = (wanted if n == 1 else f"{wanted}-{n}" for n in range(1, 1_000_000))
     folder = next(folder for name in names if not (folder := versions / name).exists())
-    tables = {name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()}
+    tables = {
+        name: replace(one, path=f"{manifests.VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()
+    }
     manifest = replace(made, folder=folder.name, tables=tables)
     with drafted(folder) as draft:
         draft.mkdir()
         for name, source in staged.items():
             store.add_name(source, draft / f"{name}.parquet")
         (draft / store.LOCK).touch()
-        write_text(draft / DATAPACKAGE, package_text(manifest))
-        write_text(draft / OWN_MANIFEST, manifest.to_json())
+        write_text(draft / manifests.DATAPACKAGE, manifests.package_text(manifest))
+        write_text(draft / manifests.OWN_MANIFEST, manifest.to_json())
     return manifest
 
 
@@ -296,8 +285,8 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
         with suppress(InputError):
             history = read_manifest(output_dir).history
     places, found = {entry.folder: place for place, entry in enumerate(history)}, list[StoredVersion]()
-    for path in sorted((output_dir / VERSIONS).glob("[!.]*")):
-        if not store.holds_tables(path, OWN_FILES):
+    for path in sorted((output_dir / manifests.VERSIONS).glob("[!.]*")):
+        if not store.holds_tables(path, manifests.OWN_FILES):
             continue
         # A night lists hundreds of versions: the manifests of those that were published are not read.
         if (place := places.get(path.name)) is not None:
@@ -305,7 +294,7 @@ def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = N
         else:
             own = manifest_or_none(output_dir, path.name)
             entry = own.history[0] if own else VersionEntry("", path.name, 0)
-        found.append(StoredVersion(**asdict(entry), path=path, place=place, is_pinned=(path / PIN).exists()))
+        found.append(StoredVersion(**asdict(entry), path=path, place=place, is_pinned=(path / manifests.PIN).exists()))
     return sorted(found, key=lambda one: (one.place is None, one.place or 0, -one.created_s, one.folder))
 
 
@@ -352,7 +341,7 @@ def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = Non
             current = read_manifest(output_dir)
             chosen = current if as_of_s is None else _version_as_of(current, as_of_s)
         # It may have been removed since the manifest was read; then another manifest is there by now.
-        if lock := _lock(output_dir / VERSIONS / chosen.folder, fcntl.LOCK_SH):
+        if lock := _lock(output_dir / manifests.VERSIONS / chosen.folder, fcntl.LOCK_SH):
             with lock:
                 yield chosen.check() if isinstance(chosen, Manifest) else load_manifest(output_dir, chosen.folder)
             return
@@ -391,5 +380,5 @@ def blocked_versions(output_dir: Path) -> list[tuple[int, str]]:
 
     Folders without a manifest are not ours to remove.
     """
-    folders = [path.parent for path in (output_dir / BLOCKED).glob(f"*/{MANIFEST}")]
+    folders = [path.parent for path in (output_dir / BLOCKED).glob(f"*/{manifests.MANIFEST}")]
     return sorted((made.created_s if (made := manifest_or_none(one)) else 0, one.name) for one in folders)
