@@ -16,9 +16,9 @@ import pyarrow as pa
 from flows.services.job_answers import LoadedState, state_of
 from flows.services.published.browse import queried_rows
 from flows.services.quantities import instant
-from flows.services.replaying import machine_size
 from flows.services.site_facts import fits_by_law_and_status, version_figures
-from pipeline.arrays import Floats, Ints, category_codes, floats
+from flows.services.studies import machine_size
+from pipeline.arrays import Floats, category_codes, floats
 from pipeline.errors import InputError
 from pipeline.estimate.history import history
 from pipeline.estimate.score import N_QUANTILES
@@ -110,23 +110,17 @@ def _replayed(
     users = category_codes(jobs, "user")[1]
     rows = []
     for loaded in states:
-        quantiles_s = {METHOD: _planned_s(loaded, jobs, later)}
-        subject = Subject("", work, quantiles_s, users, Convention.NATURAL, since_s=after_s)
+        # What the version says of the later jobs; of the others nothing, so that their requests stand.
+        past = history(jobs.take(later), loaded.state.site["timezone"])
+        quantiles_s: Floats = np.full((jobs.num_rows, N_QUANTILES), np.nan)
+        quantiles_s[later[past.row]] = estimate(loaded.state, past.as_submitted())[:, :N_QUANTILES]
+        subject = Subject("", work, {METHOD: quantiles_s}, users, Convention.NATURAL, since_s=after_s)
         rows.append(_figures(subject, shakes))
     whole = rows[0]["today"]
     return {
         "jobs": int(whole["n_jobs"]), **about, "has_waits": has_waits(jobs),
         "today": {name: whole[name] for name in FIGURES}, "each": [row["version"] for row in rows],
     }  # fmt: skip
-
-
-def _planned_s(loaded: LoadedState, jobs: pa.Table, later: Ints) -> Floats:
-    """(rows, 6) quantiles, s: what a version says of the later jobs; NaN, for which the request stands, elsewhere."""
-    past = history(jobs.take(later), loaded.state.site["timezone"])
-    answered = estimate(loaded.state, past.as_submitted())[:, :N_QUANTILES]
-    quantiles_s: Floats = np.full((jobs.num_rows, answered.shape[1]), np.nan)
-    quantiles_s[later[past.row]] = answered
-    return quantiles_s
 
 
 def _figures(subject: Subject, shakes: Shakes) -> dict[str, Any]:
