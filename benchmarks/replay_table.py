@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.backtest_table import line, short
-from flows.services.replaying import replay_task, subject_of
+from flows.services.studies import replay_task, subject_of
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.what_if import SOFT, TODAY, Estimates, cases, what_if
 from pipeline.schedule.workload import Shakes

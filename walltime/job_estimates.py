@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.quantities import chosen_names
-from flows.services.replaying import ReplayTask, chosen_cases, subject_of_jobs
+from flows.services.studies import ReplayTask, chosen_cases, subject_of_jobs
 from pipeline.arrays import DAY_S, Floats, Ints, floats
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s

@@ -6,7 +6,7 @@ the two versions are compared, and not what came after them. The jobs before are
 not scored: a queue that began a week before the scored jobs was not yet like the real one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ import pyarrow as pa
 from flows.services.job_answers import LoadedState, state_of
 from flows.services.published.browse import queried_rows
 from flows.services.quantities import instant
-from flows.services.replaying import machine_size
 from flows.services.site_facts import fits_by_law_and_status, version_figures
-from pipeline.arrays import Floats, Ints, category_codes, floats
+from flows.services.studies import machine_size
+from pipeline.arrays import Floats, category_codes, floats
 from pipeline.errors import InputError
 from pipeline.estimate.history import history
 from pipeline.estimate.score import N_QUANTILES
@@ -27,7 +27,8 @@ from pipeline.evaluate.later_scores import estimate_figures, later_jobs, predict
 from pipeline.publish import Manifest, reading
 from pipeline.publish.versions import stored_versions
 from pipeline.schedule.engine import Policy
-from pipeline.schedule.what_if import METHOD, Case, Estimates, Subject, what_if
+from pipeline.schedule.verdict import by_value
+from pipeline.schedule.what_if import METHOD, TODAY, Case, Estimates, Subject, what_if
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.storage import read_table
 from pipeline.tables import GROUPS, JOBS
@@ -108,35 +109,23 @@ def _replayed(
     every = "silent_request" in source.settings.get("clean", {}).get("flags_off", ())
     work = workload_of_jobs(jobs, capacity, own_rows=history(jobs).row, counts_every_request=every)
     users = category_codes(jobs, "user")[1]
-    rows = []
+    each = list[dict[str, float]]()
+    today: Mapping[str, Any] = {}
     for loaded in states:
-        quantiles_s = {METHOD: _planned_s(loaded, jobs, later)}
-        subject = Subject("", work, quantiles_s, users, Convention.NATURAL, since_s=after_s)
-        rows.append(_figures(subject, shakes))
-    whole = rows[0]["today"]
+        # What the version says of the later jobs; of the others nothing, so that their requests stand.
+        past = history(jobs.take(later), loaded.state.site["timezone"])
+        quantiles_s: Floats = np.full((jobs.num_rows, N_QUANTILES), np.nan)
+        quantiles_s[later[past.row]] = estimate(loaded.state, past.as_submitted())[:, :N_QUANTILES]
+        subject = Subject("", work, {METHOD: quantiles_s}, users, Convention.NATURAL, since_s=after_s)
+        rows = what_if(subject, [CASE], shakes).to_pylist()
+        if not rows:
+            expected = "later jobs with a runtime after the first 1% of the replay"
+            raise InputError("--replay", "no job to score", expected)
+        today, own = (next(iter(by_value(rows, case.name, "all").values())) for case in (TODAY, CASE))
+        changes = {f"slowdown_change_{name}": own[name]["slowdown_change"] for name in ("q25", "q75")}
+        each.append({name: own["median"][name] for name in FIGURES} | changes)
+    whole = today["median"]
     return {
         "jobs": int(whole["n_jobs"]), **about, "has_waits": has_waits(jobs),
-        "today": {name: whole[name] for name in FIGURES}, "each": [row["version"] for row in rows],
+        "today": {name: whole[name] for name in FIGURES}, "each": each,
     }  # fmt: skip
-
-
-def _planned_s(loaded: LoadedState, jobs: pa.Table, later: Ints) -> Floats:
-    """(rows, 6) quantiles, s: what a version says of the later jobs; NaN, for which the request stands, elsewhere."""
-    past = history(jobs.take(later), loaded.state.site["timezone"])
-    answered = estimate(loaded.state, past.as_submitted())[:, :N_QUANTILES]
-    quantiles_s: Floats = np.full((jobs.num_rows, answered.shape[1]), np.nan)
-    quantiles_s[later[past.row]] = answered
-    return quantiles_s
-
-
-def _figures(subject: Subject, shakes: Shakes) -> dict[str, Any]:
-    """The rows of all scored jobs: EASY with requests, and the version's estimates with quartiles of their change."""
-    rows = [row for row in what_if(subject, [CASE], shakes).to_pylist() if row["part"] == "all"]
-    if not rows:
-        raise InputError("--replay", "no job to score", "later jobs with a runtime after the first 1% of the replay")
-    own = {row["statistic"]: row for row in rows if row["estimates"] == CASE.estimates}
-    today = {row["statistic"]: row for row in rows if row["estimates"] == Estimates.REQUEST}
-    middle = "median" if "median" in own else "single"
-    change = {name: own.get(name, own[middle])["slowdown_change"] for name in ("q25", "q75")}
-    version = {name: own[middle][name] for name in FIGURES} | {f"slowdown_change_{q}": v for q, v in change.items()}
-    return {"today": today[middle], "version": version}

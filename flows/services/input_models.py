@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
-from flows.services.quantities import check_lengths, text_table, words
+from flows.services.quantities import check_lengths, number_of, text_table, words
 from pipeline import inputs
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
@@ -57,15 +57,6 @@ def column_of_cells(cells: Sequence[str], is_number: bool | None = None) -> pa.A
             number is not None or cell.lower() in UNKNOWN for cell, number in zip(cells, numbers, strict=True)
         )
     return pa.array(numbers, pa.float64()) if is_number else pa.array([cell or None for cell in cells], pa.string())
-
-
-def number_of(cell: str) -> float | None:
-    """The number of a cell; None where it is none, also for what only Python reads as one, and infinity."""
-    try:
-        value = float(cell) if cell.isascii() and "_" not in cell else math.inf
-    except ValueError:
-        return None
-    return value if abs(value) < math.inf else None
 
 
 def with_processors(table: pa.Table, declaration: inputs.Declaration) -> pa.Table:

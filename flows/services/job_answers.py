@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flows.services import quantities
 from flows.services.published.published_folder import live_state, read_columns, rows_where, unreliability_note
-from flows.services.quantities import LATER, check_lengths, instant, instant_s, kibibytes, seconds, text_table
 from pipeline.application_names import application_of
 from pipeline.arrays import DAY_S, Bools, Floats, Value, floats, integers, matching_places
 from pipeline.axes import Axis
@@ -165,13 +165,13 @@ def facts_of(loaded: LoadedState) -> dict[str, Any]:
 
 
 def _submit_s(state: State, at: Value) -> float:
-    if at is None or at == LATER:
+    if at is None or at == quantities.LATER:
         # Half a day is asked at the age of a day.
         return state.as_of_s + (DAY_S / 2 if at else 0.0)
-    found = float(instant_s("--at", at, state.site["timezone"]) if isinstance(at, str) else at)
+    found = float(quantities.instant_s("--at", at, state.site["timezone"]) if isinstance(at, str) else at)
     if found < state.as_of_s:
-        known = instant(int(state.as_of_s))
-        raise InputError("--at", f"{instant(int(found))}", f"{known} or later, where the known log ends")
+        known = quantities.instant(int(state.as_of_s))
+        raise InputError("--at", f"{quantities.instant(int(found))}", f"{known} or later, where the known log ends")
     return found
 
 
@@ -357,11 +357,8 @@ def _count(text: str, option: str, least: int = 1) -> int:
 
 
 def _positive(text: str, option: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 < found < math.inf:
+    found = quantities.number_of(text)
+    if found is None or found <= 0:
         raise InputError(f"{option} {printable(text)}", "no number above 0", "a number above 0")
     return found
 
@@ -374,8 +371,9 @@ JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
     **{name: (name, _text) for name in TEXTS},
     "procs": ("procs", _count), "requested_procs": ("procs", _count),
     "nodes": ("nodes", _count), "gpus": ("gpus", partial(_count, least=0)),
-    "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),
-    "mem_per_cpu": ("requested_mem_kib", kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
+    "requested": ("requested_s", quantities.seconds), "requested_s": ("requested_s", _positive),
+    "memory": ("memory", quantities.kibibytes),
+    "mem_per_cpu": ("requested_mem_kib", quantities.kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
     "at": ("at", _text), "submit_s": ("at", _positive),
 }  # fmt: skip
 """By option or column name: the column of JOBS that it sets, and the parser of its text."""
@@ -390,7 +388,7 @@ def answer_batch(loaded: LoadedState, path: Path, key_file: Path | None) -> tupl
     A row has the job's id (the text of an id column, else its number from 1), its given values, its runtime quantiles
     (s), the numbers of jobs they rest on, and its memory. InputError names the wrong line, or the unknown columns.
     """
-    where, read = text_table(path, "a CSV of jobs")
+    where, read = quantities.text_table(path, "a CSV of jobs")
     # A blank line is no job; one of separators alone is a job of which nothing is known.
     rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
     if not rows:
@@ -402,7 +400,7 @@ def answer_batch(loaded: LoadedState, path: Path, key_file: Path | None) -> tupl
         raise InputError(where, found, f"columns of {', '.join((*JOB_FIELDS, IDS[0]))}")
     if len({JOB_FIELDS[name][0] if name in JOB_FIELDS else name for name in names}) < len(names):
         raise InputError(where, "two columns with the same meaning", "one of them")
-    check_lengths(where, names, listed)
+    quantities.check_lengths(where, names, listed)
     jobs = []
     for line, row in listed:
         try:

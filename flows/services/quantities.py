@@ -42,13 +42,19 @@ def kibibytes(text: str, option: str) -> float:
     return float(found[1]) * _UNIT_KIB[found[2]]
 
 
+def number_of(text: str) -> float | None:
+    """The number that a text is; None where it is none, also for what only Python reads as one, and infinity."""
+    try:
+        value = float(text) if text.isascii() and "_" not in text else math.inf
+    except ValueError:
+        return None
+    return value if abs(value) < math.inf else None
+
+
 def share(text: str, option: str, least: float = 0.0, most: float = 1.0) -> float:
     """The share of 5% or .05, above 0, at least `least` and at most `most`; InputError otherwise."""
     plain = text.strip()
-    try:
-        found = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
-    except ValueError:
-        found = 0.0
+    found = (number_of(plain.removesuffix("%")) or 0.0) / (100 if plain.endswith("%") else 1)
     if not found > 0 or not least <= found <= most:
         above = f"from {100 * least:g}%" if least else "above 0%"
         expected = f"a share {above} to {100 * most:g}%, as in 97% or .97"

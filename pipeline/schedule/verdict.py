@@ -132,9 +132,9 @@ CHANGED = {
 
 def _answer(rows: Sequence[Row]) -> Iterator[str]:
     """What the best case gains and who loses by it, beside the others."""
-    ranked, base = by_merit(rows), _by_value(rows, TODAY.name, "all")[None]["median"]
+    ranked, base = by_merit(rows), by_value(rows, TODAY.name, "all")[None]["median"]
     name = case_of(ranked[0])
-    own = _by_value(rows, name, "all")[None]
+    own = by_value(rows, name, "all")[None]
     middle, low, high = own["median"], own["q25"]["slowdown_change"], own["q75"]["slowdown_change"]
     begins = "Gain" if high < 0 else "Nothing is gained" if low > 0 else "Nothing is surely gained"
     yield (
@@ -165,8 +165,8 @@ def _answer(rows: Sequence[Row]) -> Iterator[str]:
         f"Long waits: 1 job in 100 would have waited more than {p99}, the longest wait would have been {longest}, and "
         f"the tenth of the jobs with the most processors would have waited {widest} on average."
     )
-    users, sizes = _by_value(rows, name, "user"), _by_value(rows, name, "size")
-    before = {part: _by_value(rows, TODAY.name, part) for part in ("user", "size")}
+    users, sizes = by_value(rows, name, "user"), by_value(rows, name, "size")
+    before = {part: by_value(rows, TODAY.name, part) for part in ("user", "size")}
     shorter = [one for one, found in users.items() if found["q75"]["wait_change_s"] < -SAME_S]
     longer = [one for one, found in users.items() if found["q25"]["wait_change_s"] > SAME_S]
     longer.sort(key=lambda one: -users[one]["median"]["wait_change_s"] * users[one]["median"]["n_jobs"])
@@ -193,7 +193,7 @@ def _answer(rows: Sequence[Row]) -> Iterator[str]:
         yield f"The control, which plans with a tenth of the request, changes the slowdown by {change:+.0%}: {more}."
 
 
-def _by_value(rows: Sequence[Row], case: str, part: str) -> dict[Any, dict[str, Row]]:
+def by_value(rows: Sequence[Row], case: str, part: str) -> dict[Any, dict[str, Row]]:
     """By value of the part the rows of a case by statistic; of one replay all statistics are the same."""
     found: dict[Any, dict[str, Row]] = {}
     for row in rows:

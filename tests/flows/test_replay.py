@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.replaying import replay_task, subject_of
+from flows.services.studies import replay_task, subject_of
 from pipeline.export.scheduler_files import plugin
 from pipeline.limits.plan import limit_answer
 from pipeline.limits.soft import planned_limits

@@ -168,9 +168,9 @@ def backtest(
       walltime backtest my-site.toml --by month --report page.html --out figures.parquet
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
-    from flows.pages.backtest import backtest_blocks, backtest_page
-    from flows.services.backtesting import backtest_tasks, run_backtest
+    from flows.pages.studies import backtest_blocks, backtest_page
     from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
+    from flows.services.studies import backtest_tasks, run_backtest
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
     check_paths({"--out": out, "--errors": errors}, report)
@@ -227,9 +227,9 @@ def replay(
       walltime replay my-site.toml --out replayed
       walltime replay log.swf.gz --policy easy --estimates soft --shakes 0
     """
-    from flows.pages.replay import replay_blocks, replay_facts, replay_page
+    from flows.pages.studies import replay_blocks, replay_facts, replay_page
     from flows.services.files.table_files import write_joined, write_page
-    from flows.services.replaying import chosen_cases, replay_task, run_replay, with_distinct_names
+    from flows.services.studies import chosen_cases, replay_task, run_replay, with_distinct_names
     from pipeline.schedule.workload import Convention, Shakes
     from pipeline.tables import REPLAY
 

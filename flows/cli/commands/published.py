@@ -251,11 +251,7 @@ def pin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
       walltime versions pin try-7
       walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
-    from pipeline.publish.versions import pin as keep
-
-    found = keep(published, version, int(time.time()))
-    said = [f"Version {found.folder} is pinned and stays on disk."]
-    return Answer({"pinned": found.folder, "name": found.name}, said)
+    return _kept(published, version, "pinned", int(time.time()), "is pinned and stays on disk.")
 
 
 def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
@@ -266,10 +262,14 @@ def unpin(version: str = VERSION, published: Path = shared.FROM) -> Answer:
       walltime versions unpin try-7
       walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-site-tables
     """
+    return _kept(published, version, "unpinned", None, "is no longer pinned.")
+
+
+def _kept(published: Path, version: str, done: str, pinned_s: int | None, said: str) -> Answer:
     from pipeline.publish.versions import pin as keep
 
-    found = keep(published, version, None)
-    return Answer({"unpinned": found.folder, "name": found.name}, [f"Version {found.folder} is no longer pinned."])
+    found = keep(published, version, pinned_s)
+    return Answer({done: found.folder, "name": found.name}, [f"Version {found.folder} {said}"])
 
 
 def compare(

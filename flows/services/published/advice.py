@@ -15,7 +15,7 @@ import numpy as np
 from flows.services.job_answers import answers, as_ingested, state_of
 from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import unreliability_note
-from flows.services.quantities import check_lengths, instant_s, text_table
+from flows.services.quantities import check_lengths, instant_s, number_of, text_table
 from pipeline.arrays import HOUR_S, Floats
 from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
@@ -207,11 +207,8 @@ def intensity_of(given: str) -> Intensity:
 
 
 def _checked(text: str, where: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = np.nan
-    if not 0 <= number <= MOST_G_PER_KWH:
+    number = number_of(text)
+    if number is None or not 0 <= number <= MOST_G_PER_KWH:
         raise InputError(where, printable(text, 60), f"0 to {MOST_G_PER_KWH:,.0f} g CO2e per kWh")
     return number
 

@@ -1,8 +1,8 @@
 """The backtest's page: hostile names are spelt out, the same table gives the same bytes, little data is no failure."""
 
-from flows.pages.backtest import backtest_blocks, backtest_page
+from flows.pages.studies import backtest_blocks, backtest_page
 from flows.pages.terminal import print_blocks
-from flows.services.backtesting import BacktestResult
+from flows.services.studies import BacktestResult
 from pipeline.evaluate import backtest
 from pipeline.settings import RunSettings
 from tests.unit.evaluate.estimators import last_two, log, nobody, request

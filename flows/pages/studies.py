@@ -1,4 +1,6 @@
-"""What `walltime backtest` answers: errors of methods and of published predictions, with a page of charts."""
+"""What `walltime backtest` and `replay` answer, as blocks and as a page: errors of methods, and what other estimates
+would have gained.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +11,11 @@ import numpy as np
 
 from flows.pages import blocks as show
 from flows.pages import charts
-from flows.pages.blocks import Block, Column, Detail, Figure, Figures, Grid, Heading, columns, fixed, percent
-from flows.services.backtesting import BacktestResult, ranked
+from flows.pages.blocks import Block, Column, Detail, Figure, Grid, Heading, columns, fixed, percent
+from flows.services.studies import BacktestResult, ranked
 from pipeline.evaluate.backtest import TRAIN_SHARE
+from pipeline.schedule.verdict import ReplayResult, average_changes, best_case, case_of, medians, sentences, whole
+from pipeline.schedule.what_if import WITH_METHOD
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -28,12 +32,12 @@ METHODS, OTHER_WAYS = (
 """Other ways are estimates from older knowledge, or without the jobs that cleaning sets aside."""
 IN_80, UNDER_95 = (next(one for one in METHODS if one.heading == name) for name in ("in 80%", "under q95"))
 
-INTRO = (
+BACKTEST_INTRO = (
     "Each log is replayed in order of submit. Every method estimates a job's runtime only from jobs that had ended by "
     f"its submit. The first {TRAIN_SHARE:.1%} of the jobs are used for training; the rest are scored, the same jobs "
     "for every method. Where a method has no estimate, the request is used, or else the quantiles of the log so far.",
 )
-FOOTER = "Papers report a mean absolute error of 29% to 59% of the mean runtime (Smith, Foster and Taylor 1998; 2004)."
+SOURCE = "Papers report a mean absolute error of 29% to 59% of the mean runtime (Smith, Foster and Taylor 1998; 2004)."
 
 
 def backtest_blocks(
@@ -65,10 +69,10 @@ def backtest_page(found: Sequence[BacktestResult]) -> str:
     from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
 
     blocks = backtest_blocks([replace(result, cpu_s={}) for result in found])
-    return page_of("Backtest", "Errors of the estimates", blocks, INTRO, FOOTER)
+    return page_of("Backtest", "Errors of the estimates", blocks, BACKTEST_INTRO, SOURCE)
 
 
-def _figures(best: Row) -> Figures:
+def _figures(best: Row) -> show.Figures:
     """What the best method reached."""
     figures = {
         "mean absolute error over the mean runtime": fixed(best["mae_over_mean"]),
@@ -77,7 +81,7 @@ def _figures(best: Row) -> Figures:
         "of jobs no longer than the 95% quantile": percent(best["coverage_q95"]),
         "of the request is the 95% quantile, medians compared": fixed(best["q95_over_request"]),
     }
-    return Figures([Figure(value, meaning) for meaning, value in figures.items() if value not in ("", "%")])
+    return show.Figures([Figure(value, meaning) for meaning, value in figures.items() if value not in ("", "%")])
 
 
 def _methods(result: BacktestResult) -> Grid:
@@ -198,3 +202,107 @@ def _by_part(
     )
     legend = [charts.Key(method, charts.colour_of(place)) for place, method in enumerate(methods)]
     return charts.Chart(alt, [charts.Panel(marks, charts.named_steps(values, BY[part]), axis)], caption, legend, title)
+
+
+CASES = columns("cases", case=case_of, guard=lambda row: "yes" if row["is_guarded"] else "no")
+AVERAGES = columns("averages", case=case_of)
+
+REPLAY_INTRO = (
+    "Each log is scheduled again under each policy with each kind of estimates. Estimates are made as of each submit. "
+    "No job is killed for a passed prediction. Bounded slowdown is response over runtime, both at least 10 s. Changes "
+    "are from EASY backfilling with requests in the same replay; the bars reach from the lower to the upper quartile "
+    "of the replays.",
+)
+
+
+def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> dict[str, Any]:
+    """Per log its facts, the sentences and every row; and the changes averaged over the logs with waits.
+
+    `avebsld` is the score of the simulators pyss and predictsim: the mean bounded slowdown by case, null under the
+    natural convention.
+    """
+    logs = [
+        {
+            "log": result.subject.log, "capacity": result.subject.work.capacity, "capacity_unit": result.unit,
+            "capacity_from": result.capacity_from, "n_jobs": len(result.subject.work),
+            "left_out_or_changed": dict(result.subject.work.counts), "has_waits": result.subject.has_waits,
+            "log_utilisation": result.subject.log_utilisation, "sentences": sentences(result),
+            "avebsld": _avebsld(whole(result.table.to_pylist())), "rows": result.table,
+        }
+        for result in found
+    ]  # fmt: skip
+    return {"logs": logs, "averages": average_changes(found), "written": written}
+
+
+def _avebsld(rows: Sequence[Row]) -> dict[str, float] | None:
+    if rows[0]["convention"] != "pyss":
+        return None
+    return {case_of(row): row["slowdown_mean"] for row in rows}
+
+
+def replay_blocks(found: Sequence[ReplayResult], written: Mapping[str, Path] | None = None) -> Iterator[Block]:
+    """Per log the sentences and a table of the cases, with sizes and users on a page; then the means over the logs."""
+    for result in found:
+        yield Detail([Heading(result.subject.log)])
+        yield from sentences(result)
+        yield ""
+        cases = _cases_with_quartiles(result)
+        yield Detail([_changes(cases)])
+        title = f"{result.subject.log}: mean bounded slowdown, its change from EASY with requests, and waits"
+        yield Grid(title, CASES, cases)
+        yield Detail(_by_size_and_user(result))
+    if len(found) > 1:
+        left = sum(not result.subject.has_waits for result in found)
+        title = "Mean over the logs of the slowdown's change" + (f"; {left} without waits left out" if left else "")
+        yield Grid(title, AVERAGES, average_changes(found))
+    yield from show.wrote(written or {})
+
+
+def _cases_with_quartiles(result: ReplayResult) -> list[dict[str, Any]]:
+    """The medians of each case, with the quartiles `q25` and `q75` of its change of the slowdown."""
+    rows = result.table.to_pylist()
+    changes = {(case_of(row), row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"}
+    return [{**row, **{q: changes.get((case_of(row), q)) for q in ("q25", "q75")}} for row in whole(rows)]
+
+
+def _by_size_and_user(result: ReplayResult) -> Iterator[Block]:
+    """Under the best case: sizes in rising order, and users, those who lose most first."""
+    rows = result.table.to_pylist()
+    case = best_case(rows)
+    own = [row for row in medians(rows) if case_of(row) == case]
+    for part, name in (("size", "processors"), ("user", "user")):
+        parts = [row for row in own if row["part"] == part]
+        if part == "user":
+            parts.sort(key=lambda row: -row["wait_change_s"] * row["n_jobs"])
+        if parts:
+            named = show.text(name, "part_value", none="unknown")
+            yield Grid(f"By {part}, {case}", (named, *columns("parts")), parts)
+
+
+def _changes(cases: Sequence[Row]) -> charts.Chart:
+    """Per case a line between the quartiles of slowdown_change, and a dot at the median."""
+    names = [case_of(row) for row in cases]
+    marks: list[charts.Mark] = [charts.rule(x=0)]
+    changes = [row["slowdown_change"] for row in cases]
+    changed = ["unknown" if change is None else f"{show.signed(change, 1, 100)}%" for change in changes]
+    words = [f"{name}: {change}" for name, change in zip(names, changed, strict=True)]
+    for place, row in enumerate(cases):
+        colour = "best" if row["estimates"] in WITH_METHOD else "muted"
+        ends = [np.nan if row[name] is None else row[name] for name in ("q25", "slowdown_change", "q75")]
+        marks.append(charts.Line(ends[::2], [place, place], colour, 2))
+        marks.append(charts.Dots(ends[1:2], [place], colour, 3, titles=words[place : place + 1]))
+    axis = charts.Axis("change of the mean bounded slowdown", charts.percent_label)
+    return charts.Chart(
+        f"Change of the mean bounded slowdown. {'; '.join(words)}.",
+        [charts.Panel(marks, axis, charts.named_rows(names))],
+        "Change of the mean bounded slowdown, by policy and estimates.",
+        height=50 + 18 * len(cases),
+        left=150,
+    )
+
+
+def replay_page(found: Sequence[ReplayResult]) -> str:
+    """The page of some logs' replays; the same results give the same bytes."""
+    from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
+
+    return page_of("Replay", "What other estimates would have gained", replay_blocks(found), REPLAY_INTRO)
