@@ -34,9 +34,6 @@ from pipeline.tables import JOB, JOBS
 
 _Q, _S, _R, _E, _D, _A, _Z = range(len(KINDS))
 _POSITION = ("source_file", "source_line")
-_OF_ITSELF = ("kind", "record_s", "state_code", *_POSITION)
-"""Columns that two records of one attempt do not share."""
-
 _SHIFT = 34
 """Instants are below 2^33, so that a job is one number: id << 34 | ctime."""
 
@@ -223,42 +220,3 @@ def _filled(column: pa.ChunkedArray, rows: _Rows) -> pa.Array:
         has = np.append(~nulls(array), False)
         source = np.where(~has[source] & has[rows.second], rows.second, source)
     return array.take(arrow(source))
-
-
-def pruned(parts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    """The records that a fold needs, in their order; how many were taken out, by the names `fold` counts them under."""
-    if not parts.num_rows:
-        return parts, {}
-    kind = integers(parts["kind"])[0]
-    created, has_none = integers(parts["submit_s"])
-    ids = dense_codes(parts["job_id"])
-    job = np.unique(np.where(has_none, -1, (ids << _SHIFT) + created), return_inverse=True)[1]
-    runs = job[np.isin(kind, (_S, _R, _E)) & ~has_none]
-    is_idle = (kind == _Q) & ~has_none & np.isin(job, runs)
-    is_told = _told_elsewhere(parts, kind, job, has_none)
-    lines = {"event_Q": int(np.count_nonzero(is_idle)), "event_S": int(np.count_nonzero(is_told))}
-    kept = parts.filter(arrow(~(is_idle | is_told)))
-    return kept, {name: n for name, n in lines.items() if n}
-
-
-def _told_elsewhere(parts: pa.Table, kind: Ints, job: Ints, has_none: Bools) -> Bools:
-    """The S records whose every value has one beside it in an R or E record of the same job and start."""
-    start, no_start = integers(parts["start_s"])
-    attempt = (job << _SHIFT) + start
-    is_whole = ~no_start & ~has_none
-    started = np.flatnonzero((kind == _S) & is_whole)
-    ended = np.flatnonzero(((kind == _R) | (kind == _E)) & is_whole)
-    is_told = np.zeros(len(kind), np.bool_)
-    if not len(started) or not len(ended):
-        return is_told
-    ended = ended[np.argsort(attempt[ended], kind="stable")]
-    place = np.minimum(np.searchsorted(attempt[ended], attempt[started]), len(ended) - 1)
-    found = attempt[ended[place]] == attempt[started]
-    started, other = started[found], ended[place[found]]
-    lacks = np.zeros(len(started), np.bool_)
-    for name in parts.column_names:
-        if name not in _OF_ITSELF and parts[name].null_count:
-            is_null = nulls(parts[name])
-            lacks |= ~is_null[started] & is_null[other]
-    is_told[started[~lacks]] = True
-    return is_told
