@@ -13,8 +13,20 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Ints, arrow
 from pipeline.ingest import values
 from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
-from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, vnodes
-from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, texts_of, value_spans
+from pipeline.ingest.formats.pbs.scan import (
+    DATE_BYTES,
+    KINDS,
+    LOOSE,
+    REASONS,
+    REPEATED,
+    Counts,
+    Scanned,
+    chunks,
+    hosts,
+    texts_of,
+    value_spans,
+    vnodes,
+)  # fmt: skip
 from pipeline.ingest.reader import Remarks, categories, constant, real, whole
 from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Typed, first_known, positive, requested_memory
 from pipeline.tables import JOBS

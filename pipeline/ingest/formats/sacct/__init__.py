@@ -19,8 +19,7 @@ import numpy as np
 from pipeline.arrays import Bools, Ints, integers
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
-from pipeline.ingest.formats.sacct.fold import fold
-from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
+from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, fold, typed_records
 from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, N_LINES, Scanned, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks

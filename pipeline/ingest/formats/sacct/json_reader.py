@@ -26,8 +26,7 @@ from pipeline.arrays import arrow, texts
 from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind, first_line, is_message
-from pipeline.ingest.formats.sacct.fold import fold
-from pipeline.ingest.formats.sacct.records import Context, typed_records
+from pipeline.ingest.formats.sacct.records import Context, fold, typed_records
 from pipeline.ingest.formats.sacct.scan import LINE, RawTable
 from pipeline.ingest.reader import (
     STEPS,

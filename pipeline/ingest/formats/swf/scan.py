@@ -2,7 +2,7 @@
 
 Arrow's CSV parser reads regular lines: comments above, then as many plain numbers in every line. Odd lines between
 these are sorted out and read one at a time in Python. The scanner knows bytes, lines and numbers, and nothing of what a
-field means (fields.py does).
+field means (__init__.py does).
 """
 
 import re
