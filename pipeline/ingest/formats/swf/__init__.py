@@ -196,10 +196,6 @@ class Fields:
         values = self.values(name)
         return arrow(values.astype(np.float64) + 0.0, values == -1)
 
-    def text(self, name: str) -> pa.Array:
-        """The integer as text."""
-        return self.whole(name).cast(pa.string())
-
     def category(self, name: str, names: Mapping[int, str] | None = None) -> pa.DictionaryArray:
         """Categories: the header's name where it has one, else the number."""
         known = names or {}
@@ -214,11 +210,6 @@ class Fields:
         if any(one.any() for one in fractions):
             whole = whole + np.floor(np.sum(fractions, axis=0)).astype(np.int64)
         return arrow(whole, missing)
-
-    def submits(self) -> Ints:
-        """Field 2 of the rows that have it, as it stands."""
-        values = self.values("submit_s")
-        return floored(values[values != -1])
 
     def n_floored(self) -> int:
         """How many values lost a fraction because their column holds whole numbers."""
@@ -270,33 +261,24 @@ class Header:
 
     def read(self, line: int, text: bytes) -> None:
         """Take in one comment line, with its `;`."""
-        match = _key(text)
-        if match is None:
-            self._continue(line, _said(text).strip())
-            return
-        key, value = match[1], match[2].strip()
-        self.values.setdefault(key, []).append(value)
-        self._last = (line, key)
-        self._apply(key, value)
-
-    def changes(self, text: bytes) -> bool:
-        """Whether reading this comment line will change how the jobs after it are read."""
-        match = _key(text)
-        return match is not None and (match[1] == "UnixStartTime" or match[1] in self.names)
-
-    def _continue(self, line: int, said: str) -> None:
-        before, key = self._last
-        if said and before == line - 1:
-            self.values[key][-1] = f"{self.values[key][-1]} {said}"[:_MAX_VALUE]
+        key, value = _key_and_value(text)
+        before, last_key = self._last
+        if key:
+            self.values.setdefault(key, []).append(value)
             self._last = (line, key)
-
-    def _apply(self, key: str, value: str) -> None:
+        elif value and before == line - 1:
+            self.values[last_key][-1] = f"{self.values[last_key][-1]} {value}"[:_MAX_VALUE]
+            self._last = (line, last_key)
         if key == "UnixStartTime":
             number = _INTEGER.match(value)
             self.start_s, self.is_absolute = (int(number[0]) if number else None), None
             self.bad_start = None if number else value
         elif key in self.names and (match := _NAMED.match(value)):
             self.names[key][int(match[1])] = match[2]
+
+    def changes(self, text: bytes) -> bool:
+        """Whether reading this comment line will change how the jobs after it are read."""
+        return _key_and_value(text)[0] in ("UnixStartTime", *self.names)
 
     def zero_s(self, submits: Ints) -> int:
         """What these submits count from, where the first ones below a header decide for all: its start, or 1970.
@@ -325,19 +307,16 @@ def short_names(said: dict[int, str]) -> dict[int, str]:
     return {number: f"{name} #{number}" if n_times[name] > 1 else name for number, name in named.items()}
 
 
-def _key(text: bytes) -> re.Match[str] | None:
-    return _KEY.match(_said(text))
-
-
-def _said(text: bytes) -> str:
-    return _decoded(text[: 4 * _MAX_VALUE]).strip().removeprefix(";")[:_MAX_VALUE]
-
-
-def _decoded(text: bytes) -> str:
+def _key_and_value(comment: bytes) -> tuple[str, str]:
+    """The key of a comment line, empty where it has none, and what stands behind it."""
+    cut = comment[: 4 * _MAX_VALUE]
     try:
-        return text.decode("utf-8")
+        text = cut.decode("utf-8")
     except UnicodeDecodeError:
-        return text.decode("latin-1")
+        text = cut.decode("latin-1")
+    said = text.strip().removeprefix(";")[:_MAX_VALUE]
+    match = _KEY.match(said)
+    return (match[1], match[2].strip()) if match else ("", said.strip())
 
 
 # ---------------- a block's jobs
@@ -375,7 +354,8 @@ def _typed(
 
 
 def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, first_line: int) -> pa.Table:
-    n_rows, zero_s = fields.rows.stop - fields.rows.start, header.zero_s(fields.submits())
+    n_rows, submits = fields.rows.stop - fields.rows.start, fields.values("submit_s")
+    zero_s = header.zero_s(floored(submits[submits != -1]))
     reals = {name: fields.real(name) for name in REALS}
     kib = floats_of(pa.chunked_array([reals["requested_mem_kib"]]))
     counts = {name: fields.whole(name) for name in COUNTS}
@@ -385,11 +365,11 @@ def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, fi
         n_rows,
         **(reals | counts | plain | named),
         site=constant(site.name, n_rows),
-        job_id=fields.text("job_id"),
+        job_id=fields.whole("job_id").cast(pa.string()),
         submit_s=fields.instant(zero_s, "submit_s"),
         start_s=fields.instant(zero_s, "submit_s", "wait_s"),
         end_s=fields.instant(zero_s, "submit_s", "wait_s", "runtime_s"),
-        preceding_job_id=fields.text("preceding_job_id"),
+        preceding_job_id=fields.whole("preceding_job_id").cast(pa.string()),
         # By the format's definition the field is per processor.
         requested_memory=requested_memory(kib, np.full(n_rows, PROCESSOR, np.int8)),
         exit_code=fields.whole("status"),
@@ -457,17 +437,15 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
         is_code = truths(pc.is_in(jobs["source_file"].cast(pa.string()), value_set=files).combine_chunks())
     else:
         is_code = np.full(jobs.num_rows, settings.swf_status == "exit_code")
+
     # The lowest bit of a key tells how its number is read.
-    state = categories(arrow(2 * status + is_code, is_null), lambda key: _state(key >> 1, is_code=bool(key & 1)))
+    def state_of(key: int) -> str:
+        return ("FAILED" if key >> 1 else "COMPLETED") if key & 1 else STATES.get(key >> 1, str(key >> 1))
+
+    state = categories(arrow(2 * status + is_code, is_null), state_of)
     part = np.where(~is_null & ~is_code & (status >= 2) & (status <= 4), status, 0).astype(np.int32)
     jobs = replaced(jobs, "exit_code", arrow(status, is_null | ~is_code))
     return replaced(jobs, "state", state).append_column(PART, arrow(part))
-
-
-def _state(number: int, *, is_code: bool) -> str:
-    if is_code:
-        return "FAILED" if number else "COMPLETED"
-    return STATES.get(number, str(number))
 
 
 def _files_of_exit_codes(remarks: Remarks) -> list[str]:
@@ -515,40 +493,31 @@ def _name(*parts: str) -> str:
     return _SEPARATOR.join(parts)
 
 
+_SENTENCES = {
+    "jobs_with_bad_start_time": "a UnixStartTime header is no number and is left alone",
+    "jobs_without_start_time": "no UnixStartTime header holds for {n} jobs: their times count from the log's own zero "
+    "(if that is not 1970-01-01 UTC, instants are wrong by a constant; durations are not)",
+    "absolute_submits": "the submits of {n} jobs count from 1970 already: UnixStartTime is not added",
+    "backward_submits": "submit times go backwards {n} times in file order",
+    "no_starts": "no wait times: start times are unknown (submit times may be start times)",
+    "lacking_starts": "{n} jobs have no wait or submit time: their start is unknown",
+    "long_lines": "{n} lines have more than 18 fields: the others are read where [ingest.columns] names them. Such "
+    "logs may mean other things by memory and CPU time: 0 in [ingest.columns] leaves a field out",
+    "short_lines": "{n} lines have fewer than 18 fields: the missing are unknown",
+    "floored": "{n} instants, counts or ids have a fraction and are floored",
+    "no_line_end": NO_LINE_END,
+}
+
+
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times and states."""
-    n_jobs = remarks["jobs"]
+    found = Remarks(remarks)
+    found["lacking_starts" if remarks["starts"] else "no_starts"] = remarks["jobs"] - remarks["starts"]
     moves = ", ".join(f"{name} = {number}" for name, number in sorted(settings.columns.items()))
-    said = [
-        (remarks["jobs_with_bad_start_time"], "a UnixStartTime header is no number and is left alone"),
-        (
-            remarks["jobs_without_start_time"],
-            f"no UnixStartTime header holds for {remarks['jobs_without_start_time']} jobs: their times count from the "
-            "log's own zero (if that is not 1970-01-01 UTC, instants are wrong by a constant; durations are not)",
-        ),
-        (
-            remarks["absolute_submits"],
-            f"the submits of {remarks['absolute_submits']} jobs count from 1970 already: UnixStartTime is not added",
-        ),
-        (remarks["backward_submits"], f"submit times go backwards {remarks['backward_submits']} times in file order"),
-        (n_jobs and not remarks["starts"], "no wait times: start times are unknown (submit times may be start times)"),
-        (
-            0 < remarks["starts"] < n_jobs,
-            f"{n_jobs - remarks['starts']} jobs have no wait or submit time: their start is unknown",
-        ),
-        (
-            remarks["long_lines"],
-            f"{remarks['long_lines']} lines have more than 18 fields: the others are read where [ingest.columns] names "
-            "them. Such logs may mean other things by memory and CPU time: 0 in [ingest.columns] leaves a field out",
-        ),
-        (remarks["short_lines"], f"{remarks['short_lines']} lines have fewer than 18 fields: the missing are unknown"),
-        (remarks["floored"], f"{remarks['floored']} instants, counts or ids have a fraction and are floored"),
-        (remarks["no_line_end"], NO_LINE_END),
-        (moves, f"fields read by a dialect: {moves}"),
-    ]
     return [
         *status_notes(remarks, settings),
-        *(sentence for holds, sentence in said if holds),
+        *(sentence.format(n=found[name]) for name, sentence in _SENTENCES.items() if found[name]),
+        *([f"fields read by a dialect: {moves}"] if moves else []),
     ]
 
 
