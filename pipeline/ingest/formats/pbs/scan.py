@@ -3,15 +3,18 @@
 It knows lines, semicolons and `key=value` pairs; fields.py knows what they mean.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, arrow
+from pipeline.arrays import Bools, Floats, Ints, arrow, integers, nulls
 from pipeline.ingest.sources import MAX_LINE_BYTES
 from pipeline.ingest.values import Bytes, Typed, utf8
 from pipeline.kernels import called_kernel, uncounted_kernel
@@ -448,9 +451,8 @@ _MOST = 1_000_000_000
 """No count of processors is larger; what is larger is no count."""
 
 _LEAST_SLOTS = 1024
-_NCPUS, _PPN = (int.from_bytes(name, "big") for name in (b"ncpus", b"ppn"))
-_NGPUS, _GPUS, _GPU = (int.from_bytes(name, "big") for name in (b"ngpus", b"gpus", b"gpu"))
-_LONGEST_NAME = 5
+_CPUS, _GPUS = ("ncpus", "ppn"), ("ngpus", "gpus", "gpu")
+_NUMBER = re.compile(r"0*([0-9]+?)(?:#|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,40 +473,13 @@ class Counts(Typed):
 
 def hosts(data: Bytes, start: Ints, end: Ints) -> Counts:
     """Processors and distinct hosts: `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; + joins."""
-    counts, kinds = np.zeros((3, len(start)), np.int64), np.empty(len(start), np.uint8)
+    counts, kinds = np.zeros((2, len(start)), np.int64), np.empty(len(start), np.uint8)
     longest = int((end - start).max(initial=0))
     n_slots = max(_LEAST_SLOTS, 1 << longest.bit_length())
     seen, stamp = np.zeros(n_slots, np.uint64), np.full(n_slots, -1, np.int64)
     _hosts(data, start, end, seen, stamp, counts, kinds)
-    return _counted(counts, kinds)
-
-
-def chunks(data: Bytes, start: Ints, end: Ints) -> Counts:
-    """Processors, chunks and GPUs of select and nodes.
-
-    `2:ncpus=16+1:ncpus=4` is 36 processors in 3 chunks, `2:ppn=4:gpus=1+host:ppn=2` 10 with 2 GPUs; a chunk without a
-    number is 1, and without ncpus or ppn 1 processor.
-    """
-    return _chunked(data, start, end, False)
-
-
-def vnodes(data: Bytes, start: Ints, end: Ints) -> Counts:
-    """The same of exec_vnode, where a chunk starts with a name, and has as many processors as it says, or none.
-
-    Invalid where no chunk says.
-    """
-    return _chunked(data, start, end, True)
-
-
-def _chunked(data: Bytes, start: Ints, end: Ints, is_vnode: bool) -> Counts:
-    counts, kinds = np.zeros((3, len(start)), np.int64), np.empty(len(start), np.uint8)
-    _chunks(data, start, end, is_vnode, counts, kinds)
-    return _counted(counts, kinds)
-
-
-def _counted(counts: Ints, kinds: Bytes) -> Counts:
-    procs, nodes, gpus = counts
-    return Counts(procs, kinds != OK, kinds == INVALID, nodes, gpus)
+    procs, nodes = counts
+    return Counts(procs, kinds != OK, kinds == INVALID, nodes, np.zeros_like(nodes))
 
 
 @uncounted_kernel
@@ -580,69 +555,49 @@ def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return (value, n, at) if value <= _MOST else (0, 0, at)
 
 
-@uncounted_kernel
-def _chunks(data: Bytes, start: Ints, end: Ints, is_vnode: bool, counts: Ints, kinds: Bytes) -> None:
-    """Processors, chunks and GPUs of each span."""
-    for row in range(start.size):
-        at, stop = start[row], end[row]
-        if at >= stop:
-            kinds[row] = NULL
-            continue
-        kinds[row] = OK
-        n_procs, n_gpus, n_chunks, has_cpus = 0, 0, 0, False
-        while at < stop:
-            while at < stop and (data[at] == 43 or data[at] == 40 or data[at] == 41):
-                at += 1
-            if at >= stop:
-                break
-            n, cpus, cards, at = _chunk(data, at, stop, is_vnode)
-            if n < 0:
-                kinds[row] = INVALID
-                break
-            has_cpus = has_cpus or cpus >= 0
-            per_chunk = cpus if cpus >= 0 else (0 if is_vnode else 1)
-            n_procs = min(n_procs + n * per_chunk, _MOST)
-            n_gpus = min(n_gpus + n * cards, _MOST)
-            n_chunks = min(n_chunks + n, _MOST)
-        if n_chunks == 0 or (is_vnode and not has_cpus):
-            kinds[row] = INVALID
-        counts[0, row], counts[1, row], counts[2, row] = n_procs, n_chunks, n_gpus
+def chunks(words: pa.StringArray, *, is_vnode: bool = False) -> Counts:
+    """Processors, chunks and GPUs of select and nodes.
+
+    `2:ncpus=16+1:ncpus=4` is 36 processors in 3 chunks, `2:ppn=4:gpus=1+host:ppn=2` 10 with 2 GPUs; a chunk without a
+    number is 1, and without ncpus or ppn 1 processor. In exec_vnode (is_vnode) a chunk starts with a name, and has as
+    many processors as it says, or none; where no chunk says the text is invalid.
+    """
+    encoded = words.dictionary_encode()
+    parts = pc.split_pattern_regex(encoded.dictionary, "[+)]")
+    row = integers(pc.list_parent_indices(parts))[0]
+    each = pc.utf8_ltrim(parts.flatten(), "(").dictionary_encode()
+    read = [_chunk(text, is_vnode=is_vnode) for text in each.dictionary.to_pylist()]
+    n, cpus, gpus = np.array(read, np.int64).reshape(-1, 3).T[:, integers(each.indices)[0]]
+
+    def total(values: npt.NDArray[Any]) -> Ints:
+        # One row more, for texts that are null.
+        summed = np.bincount(row, np.minimum(values, _MOST), len(encoded.dictionary) + 1)
+        return np.minimum(summed, _MOST).astype(np.int64)
+
+    nodes = total(n)
+    invalid = (total(n < 0) > 0) | (nodes <= 0) | (is_vnode & (total(cpus >= 0) == 0))
+    procs = total(n * np.where(cpus < 0, 0 if is_vnode else 1, cpus))
+    invalid[-1], is_null = False, nulls(words)
+    place = np.where(is_null, -1, integers(encoded.indices)[0])
+    return Counts(procs[place], is_null | invalid[place], invalid[place], nodes[place], total(n * gpus)[place])
 
 
-@called_kernel
-def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, int, int]:
-    """How often it is asked for (-1: it is no chunk), its processors (-1: it does not say), GPUs, the place after."""
-    n, cpus, cards, is_first = 1, -1, 0, True
-    while at < stop and data[at] != 43 and data[at] != 41:
-        low, equals = at, -1
-        while at < stop and data[at] != 58 and data[at] != 43 and data[at] != 41:
-            if data[at] == 61 and equals < 0:
-                equals = at
-            at += 1
-        name = _name(data, low, equals)
-        is_cpus, is_gpus = name in (_NCPUS, _PPN), name in (_NGPUS, _GPUS, _GPU)
-        if is_cpus or is_gpus or (is_first and equals < 0 and not is_vnode):
-            value, n_digits, after = _count(data, max(low, equals + 1), at)
-            is_number = n_digits > 0 and (after == at or data[after] == 35)
-            if (is_cpus or is_gpus) and not is_number:
-                return -1, 0, 0, at
-            if is_cpus:
-                cpus = value
-            elif is_gpus:
-                cards = value
-            elif is_number:
-                n = value
-        is_first = False
-        if at < stop and data[at] == 58:
-            at += 1
-    return n, cpus, cards, at
+def vnodes(words: pa.StringArray) -> Counts:
+    """The same of exec_vnode."""
+    return chunks(words, is_vnode=True)
 
 
-@called_kernel
-def _name(data: Bytes, low: int, high: int) -> int:
-    """A resource's name as a number, its last byte in the lowest bits; 0 where it is longer than those read."""
-    name = 0
-    if high - low <= _LONGEST_NAME:
-        for k in range(low, high):
-            name = name * 256 + data[k]
-    return name
+def _chunk(text: str, *, is_vnode: bool) -> tuple[int, int, int]:
+    """How often a chunk is asked for (0: it is empty, -1: it is none), its processors (-1: it does not say), GPUs."""
+    n, cpus, gpus = int(bool(text)), -1, 0
+    for place, token in enumerate(text.split(":")):
+        name, equals, value = token.partition("=")
+        found = _NUMBER.match(value if equals else token)
+        number = int(found[1]) if found and len(found[1]) < len(str(_MOST)) else 0
+        if equals and name in _CPUS + _GPUS:
+            if not found:
+                return -1, -1, 0
+            cpus, gpus = (number, gpus) if name in _CPUS else (cpus, number)
+        elif found and not (equals or place or is_vnode):
+            n = number
+    return n, cpus, gpus
