@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from pipeline.arrays import Bools, Ints, arrow, floats_of, integers
+from pipeline.arrays import Ints, arrow, floats_of, integers
 from pipeline.errors import InputError, printable
 from pipeline.ingest import raw_table
 from pipeline.ingest.formats.table import guesses
@@ -142,8 +142,7 @@ def _opened(source: Source, start: bytes) -> Any:
         if start.startswith(PARQUET):
             # Texts stay dictionaries, so that one that repeats is in memory once.
             schema = pq.read_schema(source.path)
-            are_texts = (pa.types.is_string, pa.types.is_large_string)
-            texts = [field.name for field in schema if any(is_text(field.type) for is_text in are_texts)]
+            texts = [field.name for field in schema if field.type in (pa.string(), pa.large_string())]
             return parquet_file(source.path, read_dictionary=texts)
         return pa.ipc.open_file(source.opened() if source.opened else pa.memory_map(str(source.path)))
     except (pa.ArrowException, OSError) as error:
@@ -195,14 +194,8 @@ def plain(array: pa.Array) -> pa.Array:
         return arrow(numbers.astype(np.int64) if is_whole else numbers, ~np.isfinite(values)).cast(pa.string())
     if pa.types.is_nested(kind):
         return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
-    return utf8(array.cast(pa.binary()).cast(pa.string(), safe=False) if _is_text(kind) else array.cast(pa.string()))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        is_kind(kind)
-        for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
-    )
+    is_text = kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary())
+    return utf8(array.cast(pa.binary()).cast(pa.string(), safe=False) if is_text else array.cast(pa.string()))
 
 
 def _check_unpacked(words: pa.Array, places: pa.Array) -> None:
@@ -252,7 +245,8 @@ def csv_parts(
     """The records of a CSV, a block of the source at a time."""
     first = first_line(head(source))
     delimiter, n_headers = _delimiter(first, settings), int(has_header(first, settings))
-    for block in line_blocks(source, end_of_whole=_end_of_records):
+    # A line's end inside double quotes ends no record.
+    for block in line_blocks(source, end_of_whole=lambda data: int(_record_ends(data).max(initial=-1)) + 1):
         yield _csv_part(source, block, names, used, delimiter, n_headers, settings)
         n_headers = 0
 
@@ -268,7 +262,9 @@ def _csv_part(
         bad.append((row.number, row.text))
         return "skip"
 
-    starts, is_open = _record_starts(block.data), not block.data.endswith(b"\n") and settings.last_line == "set_aside"
+    # Where each record starts, and the end of the data.
+    starts = np.unique(np.concatenate([[0], _record_ends(block.data) + 1, [len(block.data)]]))
+    is_open = not block.data.endswith(b"\n") and settings.last_line == "set_aside"
     end = starts[-2] if is_open else len(block.data)
     body = _utf8(block.data[starts[min(n_headers, len(starts) - 1)] : end])
     if b"\r" in body:
@@ -314,7 +310,10 @@ def _with_lines(
         begin = int(starts[-2])
         where = int(line_of[-1]), block.offset + begin
         unreadable.append(unreadable_row(source, *where, "no_line_end", block.data[begin:]))
-    if is_sure and (is_blank := _are_blank(block.data, starts) & is_row).any():
+    if is_sure:
+        # Arrow reads a record that is nothing but a line's end as a row of nulls.
+        size, first = np.diff(starts), np.frombuffer(block.data, np.uint8)[starts[:-1]]
+        is_blank = is_row & ((first == ord("\n")) | ((size == 2) & (first == ord("\r"))))
         rows, is_row = rows.filter(arrow(~is_blank[is_row])), is_row & ~is_blank
         blank += int(is_blank.sum())
     place = np.flatnonzero(is_row)
@@ -336,17 +335,14 @@ def json_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
     return tables_of_lines(source, used, split, "not_json", is_last_whole=True)
 
 
-def _rows_of(objects: Sequence[dict[str, Any]], names: Sequence[str]) -> pa.Table:
-    schema = pa.schema([pa.field(name, pa.string()) for name in names])
-    return pa.table({name: [_text(one.get(name)) for one in objects] for name in names}, schema=schema)
-
-
 def array_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
     """The objects of one JSON array; of such a table a line is an element."""
     n_before, n_bytes = 0, 0
+    schema = pa.schema([pa.field(name, pa.string()) for name in used])
     for objects, end in _array_objects(source):
         line = n_before + 1 + np.arange(len(objects))
-        yield RawTable(_rows_of(objects, used), line, np.zeros_like(line), len(objects), end - n_bytes)
+        rows = pa.table({name: [_text(one.get(name)) for one in objects] for name in used}, schema=schema)
+        yield RawTable(rows, line, np.zeros_like(line), len(objects), end - n_bytes)
         n_before, n_bytes = n_before + len(objects), end
 
 
@@ -419,29 +415,10 @@ def _delimiter(first: bytes, settings: IngestSettings | None) -> str:
     return max(_DELIMITERS, key=lambda one: first.count(one.encode()))
 
 
-def _end_of_records(data: bytes) -> int:
-    """Where the last whole record ends: a line's end inside double quotes is none."""
-    ends = _record_ends(data)
-    return int(ends[-1]) + 1 if len(ends) else 0
-
-
-def _record_starts(data: bytes) -> Ints:
-    """The byte at which each record starts, and the end of the data."""
-    starts = np.concatenate([[0], _record_ends(data) + 1])
-    return starts if starts[-1] == len(data) else np.append(starts, len(data))
-
-
 def _record_ends(data: bytes) -> Ints:
     """The line ends that are not inside double quotes."""
     ends, quotes = _line_ends(data), np.flatnonzero(np.frombuffer(data, np.uint8) == ord('"'))
     return ends[np.searchsorted(quotes, ends) % 2 == 0] if len(quotes) else ends
-
-
-def _are_blank(data: bytes, starts: Ints) -> Bools:
-    """Which records are nothing but a line's end: Arrow reads each as a row of nulls."""
-    size, first = np.diff(starts), np.frombuffer(data, np.uint8)[starts[:-1]]
-    blank: Bools = (first == ord("\n")) | ((size == 2) & (first == ord("\r")))
-    return blank
 
 
 def _line_ends(data: bytes) -> Ints:

@@ -344,26 +344,23 @@ def _set_epochs(found: Guesses) -> None:
             found.columns[target] = replace(found.columns[target], zero_is_known=True)
 
 
-def _date_parts(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array]:
-    """The first and the second number of such dates."""
-    array = one_piece(rows[name])
-    texts = array if pa.types.is_string(array.type) else pa.array([], pa.string())
-    found = pc.extract_regex(texts, _DATE).drop_null()
-    return found.field(0).cast(pa.int64()), found.field(1).cast(pa.int64())
-
-
 def _set_date_order(found: Guesses, settings: IngestSettings) -> None:
     """The order of day and month in dates as 02.03.2026 or 2/3/2026; with dots the day is first where nothing tells."""
     columns = sorted({found.columns[target].name for target in INSTANTS if target in found.columns})
-    parts = {name: _date_parts(found.rows, name) for name in columns}
-    names = [name for name in columns if len(parts[name][0])]
+    texts_in = {name: one_piece(found.rows[name]) for name in columns}
+    dates = {
+        name: pc.extract_regex(words, _DATE).drop_null()
+        for name, words in texts_in.items()
+        if pa.types.is_string(words.type)
+    }
+    names = [name for name, parts in dates.items() if len(parts)]
     if not names:
         return
     n_day_first, n_month_first = (
-        sum(pc.sum(pc.greater(parts[name][place], _MONTHS)).as_py() or 0 for name in names) for place in (0, 1)
+        sum(pc.sum(pc.greater(dates[name].field(place).cast(pa.int64()), _MONTHS)).as_py() or 0 for name in names)
+        for place in (0, 1)
     )
-    texts = one_piece(found.rows[names[0]])
-    mark = "." if pc.any(pc.match_substring_regex(texts, DOTTED)).as_py() else "/"
+    mark = "." if pc.any(pc.match_substring_regex(texts_in[names[0]], DOTTED)).as_py() else "/"
     if settings.day_first:
         day_first, why = True, "as ingest.day_first says"
     elif n_day_first == n_month_first:
