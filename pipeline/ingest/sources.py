@@ -211,23 +211,17 @@ def line_blocks(
         if cut:
             whole = data if cut == len(data) else data[:cut]
             n_lines = whole.count(b"\n")
-            _check_lines(source, line, n_lines, len(whole))
+            if n_lines > MANY_LINES and len(whole) < LEAST_LINE_BYTES * n_lines:
+                where = f"{printable(source.label)}, line {line}"
+                found = f"{n_lines:,} lines in {len(whole):,} bytes, most of them blank"
+                do = "remove the blank lines, as with: grep -v '^[[:space:]]*$'"
+                raise InputError(where, found, "a log of records", do)
             yield Block(whole, line, offset, n_lines)
             line, offset = line + n_lines, offset + cut
         carry = data[cut : cut + MAX_LINE_BYTES + 1]
         dropped = len(data) - cut - len(carry)
     if carry:
         yield Block(carry, line, offset, carry.count(b"\n") + (not carry.endswith(b"\n")), dropped)
-
-
-def _check_lines(source: Source, line: int, n_lines: int, n_bytes: int) -> None:
-    """InputError where many lines have too few bytes to be records."""
-    if n_lines > MANY_LINES and n_bytes < LEAST_LINE_BYTES * n_lines:
-        where, found = (
-            f"{printable(source.label)}, line {line}",
-            f"{n_lines:,} lines in {n_bytes:,} bytes, most of them blank",
-        )
-        raise InputError(where, found, "a log of records", "remove the blank lines, as with: grep -v '^[[:space:]]*$'")
 
 
 def byte_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
