@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, integers, nulls
+from pipeline.arrays import Bools, Floats, Ints, arrow, integers, nulls, words_of
 from pipeline.ingest.sources import MAX_LINE_BYTES
 from pipeline.ingest.values import Bytes, Typed, utf8
 from pipeline.kernels import called_kernel, uncounted_kernel
@@ -443,8 +443,7 @@ def texts_of(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
 # PBS's ways to write resources: where a job ran, what it asked for, sizes in bytes or words.
 #
 # Source: PBS Professional 2024.1 Reference Guide, formats of exec_host, exec_vnode, select and size; TORQUE 6.1
-# Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size). These texts
-# are long, so a function takes spans of the buffer that they stand in, and gives one value a span.
+# Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size).
 
 NULL, OK, INVALID = 0, 1, 2
 _MOST = 1_000_000_000
@@ -471,24 +470,22 @@ class Counts(Typed):
         return np.where(self.missing | (self.gpus <= 0), np.nan, self.gpus)
 
 
-def hosts(data: Bytes, start: Ints, end: Ints) -> Counts:
+def hosts(words: pa.StringArray) -> Counts:
     """Processors and distinct hosts: `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; + joins."""
-    counts, kinds = np.zeros((2, len(start)), np.int64), np.empty(len(start), np.uint8)
-    longest = int((end - start).max(initial=0))
-    n_slots = max(_LEAST_SLOTS, 1 << longest.bit_length())
+    data, bounds = words_of(words)
+    counts, kinds = np.zeros((2, len(words)), np.int64), np.empty(len(words), np.uint8)
+    n_slots = max(_LEAST_SLOTS, 1 << int(np.diff(bounds).max(initial=0)).bit_length())
     seen, stamp = np.zeros(n_slots, np.uint64), np.full(n_slots, -1, np.int64)
-    _hosts(data, start, end, seen, stamp, counts, kinds)
+    _hosts(data, bounds.astype(np.int64), seen, stamp, counts, kinds)
     procs, nodes = counts
     return Counts(procs, kinds != OK, kinds == INVALID, nodes, np.zeros_like(nodes))
 
 
 @uncounted_kernel
-def _hosts(
-    data: Bytes, start: Ints, end: Ints, seen: npt.NDArray[np.uint64], stamp: Ints, counts: Ints, kinds: Bytes
-) -> None:
-    """Processors and distinct hosts of each span; seen, stamp: as many slots as the longest span has bytes, or more."""
-    for row in range(start.size):
-        at, stop = start[row], end[row]
+def _hosts(data: Bytes, bounds: Ints, seen: npt.NDArray[np.uint64], stamp: Ints, counts: Ints, kinds: Bytes) -> None:
+    """Processors and distinct hosts of each text; seen, stamp: as many slots as the longest has bytes, or more."""
+    for row in range(bounds.size - 1):
+        at, stop = bounds[row], bounds[row + 1]
         kinds[row] = OK if at < stop else NULL
         n_procs, n_nodes, before = 0, 0, np.uint64(0)
         while at < stop:
