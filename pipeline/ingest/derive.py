@@ -13,8 +13,8 @@ MAX_RULE_CHARACTERS characters, each distinct text of a table once.
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from pipeline.application_names import application_of
 from pipeline.arrays import one_piece, replaced, texts
 from pipeline.columns import COLUMNS
 from pipeline.errors import ConfigError, printable
-from pipeline.ingest.privacy import Hasher, hasher_of
+from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.reader import RAW, categories
 from pipeline.settings import IngestSettings, InputRule, SiteSettings, TextRule, whole_text_pattern
 
@@ -96,24 +96,15 @@ def _values(column: pa.ChunkedArray, pattern: str, gives: str) -> pa.Array:
     return pc.if_else(is_found, values, None).take(encoded.indices).dictionary_encode()
 
 
-@dataclass(slots=True)
 class ColumnDeriver:
     """Finishes tables; what it learns of one distinct text serves all later tables."""
 
-    site: SiteSettings
-    settings: IngestSettings
-    hasher: Hasher = field(init=False)
-    _applications: Rules = field(init=False)
-    _sizes: Rules = field(init=False)
-    _application_of: Callable[[str], str | None] = field(
-        default_factory=lambda: lru_cache(_KNOWN_TEXTS)(application_of)
-    )
-    _tokens_of: Callable[[str], str | None] = field(default_factory=lambda: lru_cache(_KNOWN_TEXTS)(tokens_of))
-
-    def __post_init__(self) -> None:
-        self.hasher = hasher_of(self.site)
-        self._applications = rules_of(self.settings.application_rules, "ingest.application_rules")
-        self._sizes = rules_of(self.settings.problem_size_rules, "ingest.problem_size_rules")
+    def __init__(self, site: SiteSettings, settings: IngestSettings) -> None:
+        """ConfigError where a rule, or the site's key file, cannot be used."""
+        self.site, self.settings, self.hasher = site, settings, hasher_of(site)
+        self._applications = rules_of(settings.application_rules, "ingest.application_rules")
+        self._sizes = rules_of(settings.problem_size_rules, "ingest.problem_size_rules")
+        self._application_of, self._tokens_of = map(lru_cache(_KNOWN_TEXTS), (application_of, tokens_of))
 
     def table(self, table: pa.Table) -> pa.Table:
         """The finished table; one without a job's text (steps) stays as it is."""

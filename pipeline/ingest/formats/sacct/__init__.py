@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Ints, integers
 from pipeline.errors import printable
-from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
+from pipeline.ingest.formats.sacct.columns import EXPECTS, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, fold, typed_records
 from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, N_LINES, Scanned, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
@@ -32,24 +32,18 @@ BLOCK_BYTES = 1 << 22
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
+    # The columns that a line names hold from there on.
     layouts = [find_layout(start, settings, f"{printable(source.label)}, line 1")]
     # What follows the last sure start of a record waits for the next block, so that a record that goes on is whole.
     for block in line_blocks(source, BLOCK_BYTES, lambda data: last_start(data, layouts[-1])):
-        yield from _chunks(block, layouts, context)
-
-
-def _chunks(block: Block, layouts: list[Layout], context: Context) -> Iterator[Chunk]:
-    """A block as chunks, one for each layout that a line in it names; `layouts` takes these in."""
-    while True:
-        scanned = scan_block(block.data, layouts[-1])
-        if scanned.cut is None:
-            yield _chunk(scanned, block, context)
-            return
-        n_lines, at, other = scanned.cut
-        layouts.append(other)
-        if at:
-            yield _chunk(scanned, Block(block.data[:at], block.line, block.offset, n_lines), context)
-        block = Block(block.data[at:], block.line + n_lines, block.offset + at, block.n_lines - n_lines)
+        rest = block
+        while (scanned := scan_block(rest.data, layouts[-1])).cut is not None:
+            n_lines, at, other = scanned.cut
+            layouts.append(other)
+            if at:
+                yield _chunk(scanned, Block(rest.data[:at], rest.line, rest.offset, n_lines), context)
+            rest = Block(rest.data[at:], rest.line + n_lines, rest.offset + at, rest.n_lines - n_lines)
+        yield _chunk(scanned, rest, context)
 
 
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
