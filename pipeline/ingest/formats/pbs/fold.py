@@ -116,19 +116,14 @@ def _ordered(parts: pa.Table, keys: list[Ints]) -> Ints:
 
 
 def _ranks(rows: pa.Table) -> dict[str, Ints]:
-    """By column with a value, the rank of each row's value, null -1; of `job_id` that of the job (JOB)."""
-    ranks = {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+    """By column with a value, the rank of each row's value, nulls first; of `job_id` that of the job (JOB)."""
+    ranks = {}
+    for field in rows.schema:
+        if rows[field.name].null_count < len(rows):
+            column = rows[field.name].cast(pa.string()) if field.type == CATEGORY else rows[field.name]
+            rank = integers(pc.rank(column, tiebreaker="dense").cast(pa.int64()))[0]
+            ranks[field.name] = np.where(nulls(column), -1, rank)
     return ranks | {"job_id": row_codes(*(ranks[name] for name in JOB if name in ranks))}
-
-
-def _rank(column: pa.ChunkedArray) -> Ints:
-    array = one_piece(column)
-    encoded = array if array.type == CATEGORY else array.dictionary_encode()
-    place = np.empty(len(encoded.dictionary), np.int64)
-    place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place))
-    is_null = nulls(encoded)
-    codes = np.where(is_null, 0, integers(encoded.indices)[0])
-    return np.where(is_null, -1, place[codes] if len(place) else -1)
 
 
 def _rows(order: Ints, kind: Ints, key: Ints, has_no_start: Bools, job: Ints, n_jobs: int) -> _Rows:

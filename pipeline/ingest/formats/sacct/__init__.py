@@ -20,7 +20,7 @@ from pipeline.arrays import Bools, Ints, integers
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.columns import EXPECTS, find_layout, inspected_columns, looks_right, told
 from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, fold, typed_records
-from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, N_LINES, Scanned, last_start, scan_block
+from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, MESSAGE, N_LINES, Scanned, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.settings import IngestSettings, SiteSettings
@@ -61,14 +61,9 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     unreadable = unreadable_rows(context.source, block, unread[np.argsort(unread[:, 0], kind="stable")], REASONS)
     remarks.update(missing_columns(rows.column_names, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
-    remarks["messages"] += scanned.n_messages
-    lines = {
-        "header": scanned.n_headers,
-        "blank": scanned.n_blank,
-        "comment": scanned.n_messages,
-        "continued": int((places[:, 3] - 1).sum() + (loose[:, 3] - 1).sum()),
-    }
-    said = {name: n for name, n in lines.items() if n}
+    remarks["messages"] += scanned.lines[MESSAGE]
+    n_continued = int((places[:, 3] - 1).sum() + (loose[:, 3] - 1).sum())
+    said = {name: n for name, n in {**scanned.lines, "continued": n_continued}.items() if n}
     return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=steps)
 
 

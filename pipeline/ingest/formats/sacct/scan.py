@@ -9,7 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
@@ -56,17 +56,15 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Records, unreadable lines and why, and how many headers, blanks, records put together and messages of sacct.
+    """Records, unreadable lines and why, how many other lines by what they are, and how many records put together.
 
     cut: line and byte of a header that names other columns, if there is one: nothing from it on has been read.
     """
 
     rows: RawTable
     unreadable: list[tuple[Place, str]]
-    n_headers: int = 0
-    n_blank: int = 0
+    lines: Counter[str] = field(default_factory=Counter)
     n_put_together: int = 0
-    n_messages: int = 0
     cut: tuple[int, int, Layout] | None = None
 
 
@@ -172,7 +170,8 @@ def _with_odd(data: bytes, layout: Layout, rows: RawTable, lines: _Lines, odd: I
     odd, recorded = odd[~says], np.flatnonzero(lines.is_record)
     n_before = np.cumsum(lines.is_record)[odd]
     is_kept = np.ones(len(recorded), np.bool_)
-    records, unreadable, counts = list[tuple[Place, Cells]](), list[tuple[Place, str]](), Counter[str]()
+    records, unreadable = list[tuple[Place, Cells]](), list[tuple[Place, str]]()
+    others = Counter({MESSAGE: int(says.sum())})
     for run in np.split(odd, np.flatnonzero(np.diff(n_before)) + 1) if len(odd) else ():
         n_rows = int(np.searchsorted(recorded, run[0]))
         # Lines behind a record may go on with the text of its last column, and end with what looks like a whole one.
@@ -192,11 +191,11 @@ def _with_odd(data: bytes, layout: Layout, rows: RawTable, lines: _Lines, odd: I
             if not isinstance(found, str):
                 records.append((place, found))
             elif found in (HEADER, BLANK):
-                counts[found] += 1
+                others[found] += 1
             else:
                 unreadable.append((place, found))
     whole = _with_records(layout, rows.filter(arrow(is_kept)), records)
-    return Scanned(whole, unreadable, counts[HEADER], counts[BLANK], len(records), n_messages=int(says.sum()))
+    return Scanned(whole, unreadable, others, len(records))
 
 
 def _with_records(layout: Layout, rows: RawTable, records: Sequence[tuple[Place, Cells]]) -> RawTable:
@@ -225,7 +224,7 @@ MAX_LINES = 200
 MAX_LOOSE = 8
 """Lines before a whole one that are tried as the beginning of its record."""
 
-HEADER, BLANK = "header", "blank"
+HEADER, BLANK, MESSAGE = "header", "blank", "comment"
 Found = tuple[int, int, Cells | str]
 """First and last line, and the cells of the record that they hold; or why they hold none, HEADER and BLANK too."""
 
