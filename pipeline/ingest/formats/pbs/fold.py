@@ -194,9 +194,7 @@ def _times(parts: pa.Table, rows: _Rows, deletions: Spans, suspensions: Spans) -
 
 def _is_inside(span: Spans, job: Ints, start: Ints, end: Ints) -> Bools:
     """Whether the first or the last of a job's events lies between start and end."""
-    inside: Bools = np.zeros(len(job), np.bool_)
-    for instants in span:
-        inside |= (instants[job] >= start) & (instants[job] <= end)
+    inside: Bools = np.logical_or.reduce([(at[job] >= start) & (at[job] <= end) for at in span])
     return inside
 
 

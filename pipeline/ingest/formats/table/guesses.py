@@ -119,18 +119,15 @@ Columns = dict[str, KnownColumn]
 def _known(target: str, said: LogColumn, known_by: str) -> KnownColumn:
     is_unknown = target in MEMORY and said.unit is None and said.column != target
     factor = units_of(target).get(said.unit or "", None if is_unknown else 1.0)
+    # Slurm's terms by word, and where slurmdbd stores numbers, by number.
+    data, numbered = known_names(), known_names()["slurm_states"] if said.unit == SLURM else ()
+    states = {word: state for state, words in data["states"].items() for word in words.split()}
+    states |= {str(number): state for number, state in enumerate(numbered)}
     per = said.per or ("processor" if said.column == target else "job")
     return KnownColumn(
         target, said.column, factor, said.unit or "", per, said.times, said.timezone or "",
-        states=_states(said.unit) if target == "state" else {}, known_by=known_by, has_unit=said.unit is not None,
+        states=states if target == "state" else {}, known_by=known_by, has_unit=said.unit is not None,
     )  # fmt: skip
-
-
-def _states(unit: str | None) -> Mapping[str, str]:
-    """Slurm's terms by word, and where slurmdbd stores numbers, by number."""
-    data = known_names()
-    known = {word: state for state, words in data["states"].items() for word in words.split()}
-    return known | {str(number): state for number, state in enumerate(data["slurm_states"] if unit == SLURM else ())}
 
 
 def used(columns: Columns) -> list[str]:
