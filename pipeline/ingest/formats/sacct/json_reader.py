@@ -181,11 +181,6 @@ def encoded(text: str) -> bytes:
         return text.encode("utf-8", "backslashreplace")
 
 
-def _written(text: str | None) -> str | None:
-    """Text that Arrow takes, None of none; bytes that are no UTF-8 are written as escapes."""
-    return decoded(encoded(text)) if text else None
-
-
 def _depth(text: str) -> int:
     """How many brackets more a text opens than it closes, those in strings left out."""
     bare = _STRING.sub("", text)
@@ -434,7 +429,10 @@ def _chunk(
 ) -> Chunk:  # fmt: skip
     """Records typed as those of a text dump are, and the elements that could not be read."""
     bad = np.zeros(len(cells), np.uint8)
-    rows = {what: texts([_written(own.get(what)) for own in cells]) for what in COLUMNS}
+    # Bytes that are no UTF-8 are written as escapes.
+    rows = {
+        what: texts([decoded(encoded(text)) if (text := own.get(what)) else None for own in cells]) for what in COLUMNS
+    }
     rows[LINE] = arrow(np.array([element.line for element in places], np.int64))
     jobs, steps = typed_records(pa.table(rows), 0, context, remarks, bad)
     untyped = (
