@@ -96,7 +96,9 @@ def signs_of_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints]) -> 
     named = np.array([_matches(said[key], IN_OTHER_PARTS) for key in NAMED])
     within = np.logical_or.reduce([_ends_within_a_time(scanned, *spans[key]) for key in _DURATIONS])
     low, high = spans["exec_vnode"]
-    bracket = (high > low) & (scanned.data[low] == ord("(")) & (scanned.data[high - 1] != ord(")"))
+    # An empty value may stand at the end of the data.
+    first, last = (scanned.data[np.minimum(at, len(scanned.data) - 1)] for at in (low, high - 1))
+    bracket = (high > low) & (first == ord("(")) & (last != ord(")"))
     always = np.ones((2, len(scanned.line)), np.bool_)
     could = np.concatenate([could, ~np.isnan(named), always])
     return could, could & np.concatenate([lacks, named == 1, [within, bracket]])
