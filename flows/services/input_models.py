@@ -17,7 +17,7 @@ from flows.services.files.os_errors import naming_path
 from flows.services.quantities import check_lengths, number_of, text_table, words
 from pipeline import inputs
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
+from pipeline.ingest.formats.table import UNKNOWN_CELLS
 from pipeline.inputs.answers import new_combinations
 from pipeline.inputs.declaration import parsed_formula
 from pipeline.inputs.encoding import numbers_of

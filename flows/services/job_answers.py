@@ -509,13 +509,13 @@ def _rules(plain: Sequence[Mapping[str, Any]]) -> Callable[[str], str | None]:
         return lambda _: None
     import pyarrow as pa  # noqa: PLC0415  (the same)
 
-    from pipeline.ingest.derive import rules_of  # noqa: PLC0415  (the same)
+    from pipeline.ingest.derive import by_rules, rules_of  # noqa: PLC0415  (the same)
     from pipeline.settings import TextRule  # noqa: PLC0415
 
     rules = rules_of([TextRule.model_validate(rule) for rule in plain], "ingest.application_rules")
 
     def application(text: str) -> str | None:
-        found = rules.column(pa.table({"job_name": [text]}))
+        found = by_rules(pa.table({"job_name": [text]}), rules)
         return None if found is None else found[0].as_py()
 
     return application

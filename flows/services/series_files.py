@@ -19,8 +19,8 @@ from pipeline.arrays import texts
 from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.group.observations import aggregate
+from pipeline.ingest.formats.table import UNKNOWN_CELLS
 from pipeline.ingest.formats.table.guesses import guessed, units_of
-from pipeline.ingest.formats.table.text_parts import UNKNOWN_CELLS
 from pipeline.ingest.raw_table import durations, numbers
 from pipeline.kernels import compiling_for_many
 from pipeline.report import Report

@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, floats, proc_seconds, tally, texts
 from pipeline.errors import ConservationError, InputError, printable
-from pipeline.ingest.archives import with_members
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, check_account, report
 from pipeline.ingest.jobs_tables import EarlierTable, OnDisk, read_jobs_tables
@@ -40,7 +39,16 @@ from pipeline.ingest.records import (
     marked,
     with_sorted_categories,
 )
-from pipeline.ingest.sources import ARROW, PARQUET, Source, check_is_text, find_sources, head, is_table
+from pipeline.ingest.sources import (
+    ARROW,
+    PARQUET,
+    Source,
+    check_is_text,
+    find_sources,
+    head,
+    is_table,
+    with_members,
+)  # fmt: skip
 from pipeline.large_tables import LargeTable, StoredTable, parts_of, stored
 from pipeline.report import Report, Tally, count_done, total
 from pipeline.settings import IngestSettings, SiteSettings

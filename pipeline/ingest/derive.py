@@ -13,8 +13,7 @@ MAX_RULE_CHARACTERS characters, each distinct text of a table once.
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from pipeline.application_names import application_of
 from pipeline.arrays import one_piece, replaced, texts
 from pipeline.columns import COLUMNS
 from pipeline.errors import ConfigError, printable
-from pipeline.ingest.privacy import Hasher, hasher_of
+from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.reader import RAW, categories
 from pipeline.settings import IngestSettings, InputRule, SiteSettings, TextRule, whole_text_pattern
 
@@ -75,45 +74,32 @@ _KNOWN_TEXTS = 1 << 16
 _GROUP = re.compile(r"\\(?:g<([0-8])>|([0-8]))|\\\\")
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """A site's rules for one column, as text, pattern of the whole text and value; the first that matches wins."""
-
-    tried: tuple[tuple[str, str, str], ...]
-
-    def column(self, table: pa.Table) -> pa.Array | None:
-        """The rules' values as categories, null where none matches; None where the table has none of their texts."""
-        found = [_values(table.column(name), *rule) for name, *rule in self.tried if name in table.column_names]
-        return first_known(found) if found else None
+Rules = Sequence[tuple[str, str, str]]
+"""A site's rules for one column: text, pattern of the whole text and value; the first that matches wins."""
 
 
-def _values(column: pa.ChunkedArray, pattern: str, gives: str) -> pa.Array:
-    """The value of each text as categories; null where the pattern does not match, or the value is empty."""
-    encoded = one_piece(column.cast(pa.string())).dictionary_encode()
-    words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_RULE_CHARACTERS)
-    values = pc.replace_substring_regex(words, pattern, gives)
-    is_found = pc.and_(pc.match_substring_regex(words, pattern), pc.not_equal(values, ""))
-    return pc.if_else(is_found, values, None).take(encoded.indices).dictionary_encode()
+def by_rules(table: pa.Table, rules: Rules) -> pa.Array | None:
+    """The rules' values as categories, null where none matches; None where the table has none of their texts."""
+    found = []
+    for name, pattern, gives in rules:
+        if name in table.column_names:
+            encoded = one_piece(table.column(name).cast(pa.string())).dictionary_encode()
+            words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_RULE_CHARACTERS)
+            values = pc.replace_substring_regex(words, pattern, gives)
+            is_found = pc.and_(pc.match_substring_regex(words, pattern), pc.not_equal(values, ""))
+            found.append(pc.if_else(is_found, values, None).take(encoded.indices).dictionary_encode())
+    return first_known(found)
 
 
-@dataclass(slots=True)
 class ColumnDeriver:
     """Finishes tables; what it learns of one distinct text serves all later tables."""
 
-    site: SiteSettings
-    settings: IngestSettings
-    hasher: Hasher = field(init=False)
-    _applications: Rules = field(init=False)
-    _sizes: Rules = field(init=False)
-    _application_of: Callable[[str], str | None] = field(
-        default_factory=lambda: lru_cache(_KNOWN_TEXTS)(application_of)
-    )
-    _tokens_of: Callable[[str], str | None] = field(default_factory=lambda: lru_cache(_KNOWN_TEXTS)(tokens_of))
-
-    def __post_init__(self) -> None:
-        self.hasher = hasher_of(self.site)
-        self._applications = rules_of(self.settings.application_rules, "ingest.application_rules")
-        self._sizes = rules_of(self.settings.problem_size_rules, "ingest.problem_size_rules")
+    def __init__(self, site: SiteSettings, settings: IngestSettings) -> None:
+        """ConfigError where a rule, or the site's key file, cannot be used."""
+        self.site, self.settings, self.hasher = site, settings, hasher_of(site)
+        self._applications = rules_of(settings.application_rules, "ingest.application_rules")
+        self._sizes = rules_of(settings.problem_size_rules, "ingest.problem_size_rules")
+        self._application_of, self._tokens_of = map(lru_cache(_KNOWN_TEXTS), (application_of, tokens_of))
 
     def table(self, table: pa.Table) -> pa.Table:
         """The finished table; one without a job's text (steps) stays as it is."""
@@ -124,10 +110,8 @@ class ColumnDeriver:
             for name in PERSONAL:
                 column = _known(table, name)
                 made[name] = self.hasher.column(name, column) if column is not None else None
-        by_rule = self._applications.column(table)
-        told = [column for column in (by_rule, *told) if column is not None]
-        made["application"] = first_known(told) if told else None
-        made["problem_size"] = self._sizes.column(table)
+        made["application"] = first_known([by_rules(table, self._applications), *told])
+        made["problem_size"] = by_rules(table, self._sizes)
         made["inputs"] = inputs_column(table, self.settings.input_rules, only_numbers=self.site.anonymise)
         folder, line = _known(table, "work_dir"), _known(table, "submit_line")
         if folder is not None:
@@ -186,14 +170,15 @@ def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 def rules_of(rules: Sequence[TextRule], where: str) -> Rules:
     """Rules ready to use; ConfigError where `gives` names a group that `find` lacks."""
-    return Rules(tuple((rule.text, *_rewriting(rule, f"{where}[{i}]")) for i, rule in enumerate(rules)))
+    return [(rule.text, *_rewriting(rule, f"{where}[{i}]")) for i, rule in enumerate(rules)]
 
 
-def first_known(columns: Sequence[pa.Array]) -> pa.Array:
-    """Of each row, the first value that is not null, as categories."""
-    if len(columns) == 1:
-        return columns[0]
-    return pc.coalesce(*(column.cast(pa.string()) for column in columns)).dictionary_encode()
+def first_known(columns: Sequence[pa.Array | None]) -> pa.Array | None:
+    """Of each row, the first value that is not null, as categories; None where there is no column."""
+    known = [column for column in columns if column is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    return pc.coalesce(*(column.cast(pa.string()) for column in known)).dictionary_encode()
 
 
 def _rewriting(rule: TextRule, where: str) -> tuple[str, str]:

@@ -157,13 +157,28 @@ def report(
     for _, reason in _reasons(account):
         n_lines = sum(n for (label, _, named), n in account.damaged.items() if label == ALL and named == reason)
         set_aside[reason] = Tally(n_lines)
+    counted: dict[str, Fact] = {name: int(account.header[name]) for name in _COUNTED if name in account.header}
+    if account.site.max_procs is not None:
+        counted["max_procs"] = account.site.max_procs
+    facts: dict[str, Fact] = {
+        "format": "+".join(account.readers),
+        "files": len(account.labels),
+        "bytes": account.n_bytes,
+        "jobs": account.n_jobs,
+        "first_submit_s": account.first_submit_s,
+        "last_submit_s": account.last_submit_s,
+        "indistinct_records": account.n_indistinct,
+        **dict(sorted(counted.items())),
+        **{name: value for name, value in sorted(account.header.items()) if name not in _COUNTED},
+        **(fates or {}),
+    }
     return Report(
         "ingest",
         "line",
         seen=Tally(account.n_lines + account.n_earlier, float(account.proc_s + account.superseded_proc_s)),
         kept=Tally(account.n_jobs, float(account.proc_s)),
         set_aside=set_aside,
-        facts={**_facts(account), **(fates or {})},
+        facts=facts,
         notes=(*_notes(account, settings), *fate_notes),
     ).check()
 
@@ -174,25 +189,6 @@ def _reasons(account: Account) -> list[tuple[str, str]]:
     return [
         key for key in dict.fromkeys([*known, *sorted(account.first_unreadable)]) if key in account.first_unreadable
     ]
-
-
-def _facts(account: Account) -> dict[str, Fact]:
-    header = dict(sorted(account.header.items()))
-    said: dict[str, Fact] = {name: value for name, value in header.items() if name not in _COUNTED}
-    counted: dict[str, Fact] = {name: int(value) for name, value in header.items() if name in _COUNTED}
-    if account.site.max_procs is not None:
-        counted["max_procs"] = account.site.max_procs
-    return {
-        "format": "+".join(account.readers),
-        "files": len(account.labels),
-        "bytes": account.n_bytes,
-        "jobs": account.n_jobs,
-        "first_submit_s": account.first_submit_s,
-        "last_submit_s": account.last_submit_s,
-        "indistinct_records": account.n_indistinct,
-        **counted,
-        **said,
-    }
 
 
 def _notes(account: Account, settings: IngestSettings) -> Sequence[str]:

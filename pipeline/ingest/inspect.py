@@ -11,11 +11,20 @@ import pyarrow as pa
 
 from pipeline.errors import InputError, printable
 from pipeline.ingest import candidates_of, read_logs, reader_of
-from pipeline.ingest.archives import with_members
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.reader import Layout
-from pipeline.ingest.sources import ARROW, PARQUET, Source, byte_blocks, compression_of, find_sources, head, is_table
+from pipeline.ingest.sources import (
+    ARROW,
+    PARQUET,
+    Source,
+    byte_blocks,
+    compression_of,
+    find_sources,
+    head,
+    is_table,
+    with_members,
+)  # fmt: skip
 from pipeline.large_tables import rows_of
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings

@@ -73,7 +73,7 @@ def names_key(sources: Sequence[Source], site: SiteSettings) -> str:
     ConfigError where the site anonymises, and a table has plain names or names hashed under another key.
     """
     would = hasher_of(site).mark.get(ANONYMISED, "")
-    marks = {_mark(source.path) if is_table(source) else would for source in sources}
+    marks = {read_metadata(source.path).get(ANONYMISED, "") if is_table(source) else would for source in sources}
     if marks in ({would}, set()):
         return would
     if would or len(marks) > 1:
@@ -81,10 +81,6 @@ def names_key(sources: Sequence[Source], site: SiteSettings) -> str:
         expected = "names hashed under the site's key" if would else "names under one key"
         raise ConfigError(where, "names that are plain or hashed under another key", expected, "ingest the logs anew")
     return marks.pop()
-
-
-def _mark(path: Path) -> str:
-    return read_metadata(path).get(ANONYMISED, "")
 
 
 def read_jobs_tables(

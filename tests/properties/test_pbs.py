@@ -3,7 +3,6 @@
 import contextlib
 import re
 from itertools import pairwise
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.ingest.formats import pbs
 from tests.unit.ingest.pbs_logs import T0, ended, queued, read, record, started
 
 pytestmark = pytest.mark.slow
@@ -121,10 +119,9 @@ def test_damage_loses_no_line_and_raises_nothing_else(
 
 @many
 @given(logs, st.integers(1, 3000))
-def test_what_is_pruned_from_a_chunk_changes_no_job(lines: list[str], block_bytes: int) -> None:
+def test_how_a_log_falls_into_blocks_changes_no_job(lines: list[str], block_bytes: int) -> None:
     log = "".join(lines)
-    with patch.object(pbs, "pruned", lambda parts: (parts, {})):
-        whole = read(log)
+    whole = read(log)
     cut = read(log, block_bytes=block_bytes)
     assert content(cut.jobs).equals(content(whole.jobs))
     assert cut.lines == whole.lines

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.application_names import MAX_CHARACTERS, RULES, application_of
 from pipeline.errors import ConfigError
-from pipeline.ingest.derive import ColumnDeriver, finished_schema, rules_of, tokens_of
+from pipeline.ingest.derive import ColumnDeriver, by_rules, finished_schema, rules_of, tokens_of
 from pipeline.ingest.reader import EXTRAS, jobs_table
 from pipeline.settings import IngestSettings, SiteSettings, TextRule
 
@@ -154,7 +154,7 @@ def test_problem_sizes_come_from_any_text_and_the_first_rule_that_matches() -> N
 
 def test_rules_see_a_bounded_text_and_a_wrong_group_is_a_config_error() -> None:
     rule = TextRule(find=r"(z)$")
-    (column,) = (rules_of([rule], "r").column(pa.table({"job_name": ["y" * MAX_CHARACTERS + "z", "z"]})),)
+    (column,) = (by_rules(pa.table({"job_name": ["y" * MAX_CHARACTERS + "z", "z"]}), rules_of([rule], "r")),)
     assert column.to_pylist() == [None, "z"]
     with pytest.raises(ConfigError, match=r"r\[0\]"):
         rules_of([TextRule(find="a", gives=r"\2")], "r")
@@ -163,7 +163,7 @@ def test_rules_see_a_bounded_text_and_a_wrong_group_is_a_config_error() -> None:
 def test_a_rule_takes_linear_time_whatever_users_type() -> None:
     names = ["x" * 34 + str(n) for n in range(30)]
     rule = TextRule(find="(x+x+)+y")
-    assert rules_of([rule], "r").column(pa.table({"job_name": [*names, "xxy"]})).to_pylist() == [None] * 30 + ["xx"]
+    assert by_rules(pa.table({"job_name": [*names, "xxy"]}), rules_of([rule], "r")).to_pylist() == [None] * 30 + ["xx"]
 
 
 @pytest.mark.parametrize("find", [r"(a)\1", r"a(?=b)", "(", "a" * 501])
@@ -182,7 +182,7 @@ def test_a_pattern_without_linear_time_is_refused_in_a_sentence(find: str) -> No
 )  # fmt: skip
 def test_what_a_rule_gives(find: str, gives: str | None, value: str | None) -> None:
     rule = TextRule(find=find, gives=gives)
-    assert rules_of([rule], "r").column(pa.table({"job_name": ["heat_n16_b"]})).to_pylist() == [value]
+    assert by_rules(pa.table({"job_name": ["heat_n16_b"]}), rules_of([rule], "r")).to_pylist() == [value]
 
 
 def test_submit_lines_are_kept_as_words_only_where_asked_for() -> None:

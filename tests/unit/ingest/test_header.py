@@ -1,6 +1,6 @@
 """What the comments of an SWF log say."""
 
-from pipeline.ingest.formats.swf.fields import Header
+from pipeline.ingest.formats.swf import Header
 
 
 def header(*lines: str) -> Header:

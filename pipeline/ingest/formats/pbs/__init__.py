@@ -23,7 +23,7 @@ import numpy as np
 
 from pipeline.ingest.formats.pbs.damage import DoubtfulRecords
 from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, typed
-from pipeline.ingest.formats.pbs.fold import fold, pruned
+from pipeline.ingest.formats.pbs.fold import fold
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
 from pipeline.ingest.reader import (
     NO_LINE_END,
@@ -65,15 +65,14 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
         records.remarks["joined"] += scanned.n_joined
         sure = doubtful.hold(records.parts, records.could, records.odd, records.place, source, block)
-        parts, told_elsewhere = pruned(sure)
         yield Chunk(
             jobs_table(0),
             unreadable_table(unreadable),
-            {**scanned.lines, **told_elsewhere},
+            scanned.lines,
             block.n_lines + scanned.n_joined - (records.parts.num_rows - sure.num_rows),
             len(block.data),
             records.remarks,
-            parts=parts,
+            parts=sure,
         )
     if doubtful.rows:
         yield doubtful.chunk()

@@ -44,7 +44,9 @@ def damage_of(
     is_cut |= np.isin(scanned.kind, (_S, _E)) & (low == high)
     damage[is_cut] = _CUT_SHORT
     damage[np.logical_or.reduce([said[key].invalid for key in needed])] = _BAD_NUMBER
-    damage[_has_zeros(scanned)] = _NUL_BYTES
+    # A crash leaves zeros where data had not reached the disk.
+    zeros = np.flatnonzero(scanned.data == 0)
+    damage[np.searchsorted(zeros, scanned.start) < np.searchsorted(zeros, scanned.end)] = _NUL_BYTES
     if not takes_last and len(scanned.data) and scanned.data[-1] != ord("\n"):
         damage[scanned.end == len(scanned.data)] = _NO_LINE_END
     return damage
@@ -93,7 +95,10 @@ def signs_of_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints]) -> 
     could[TOLD.index("group")] |= has[TOLD.index("user")]
     named = np.array([_matches(said[key], IN_OTHER_PARTS) for key in NAMED])
     within = np.logical_or.reduce([_ends_within_a_time(scanned, *spans[key]) for key in _DURATIONS])
-    bracket = _lacks_its_bracket(scanned, *spans["exec_vnode"])
+    low, high = spans["exec_vnode"]
+    # An empty value may stand at the end of the data.
+    first, last = (scanned.data[np.minimum(at, len(scanned.data) - 1)] for at in (low, high - 1))
+    bracket = (high > low) & (first == ord("(")) & (last != ord(")"))
     always = np.ones((2, len(scanned.line)), np.bool_)
     could = np.concatenate([could, ~np.isnan(named), always])
     return could, could & np.concatenate([lacks, named == 1, [within, bracket]])
@@ -113,24 +118,6 @@ def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
     for row in rows[~is_clock].tolist():
         is_cut[row] = b":" in scanned.data[low[row] : high[row]].tobytes()
     return is_cut
-
-
-def _lacks_its_bracket(scanned: Scanned, low: Ints, high: Ints) -> Bools:
-    """Whether a list of chunks as in (n1:ncpus=4)+(n2:ncpus=4) begins with a bracket and does not end with one."""
-    lacks = np.zeros(len(low), np.bool_)
-    rows = np.flatnonzero(high > low)
-    lacks[rows] = (scanned.data[low[rows]] == ord("(")) & (scanned.data[high[rows] - 1] != ord(")"))
-    return lacks
-
-
-def _has_zeros(scanned: Scanned) -> Bools:
-    """Whether a zero byte stands within a record; a crash leaves zeros where data had not reached the disk."""
-    has = np.zeros(len(scanned.line), np.bool_)
-    if len(has) and not scanned.data.all():
-        zeros = np.flatnonzero(scanned.data == 0)
-        first = np.searchsorted(zeros, scanned.start)
-        has = (first < len(zeros)) & (zeros[np.minimum(first, len(zeros) - 1)] < scanned.end)
-    return has
 
 
 MOST_DOUBTFUL = 10_000

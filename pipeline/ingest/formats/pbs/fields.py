@@ -13,10 +13,21 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Ints, arrow
 from pipeline.ingest import values
 from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
-from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, vnodes
-from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, LOOSE, REASONS, REPEATED, Scanned, texts_of, value_spans
+from pipeline.ingest.formats.pbs.scan import (
+    DATE_BYTES,
+    KINDS,
+    LOOSE,
+    REASONS,
+    REPEATED,
+    Scanned,
+    chunks,
+    hosts,
+    texts_of,
+    value_spans,
+    vnodes,
+)  # fmt: skip
 from pipeline.ingest.reader import Remarks, categories, constant, real, whole
-from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Typed, first_known, positive, requested_memory
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Typed, first_known, positive, requested_memory
 from pipeline.tables import JOBS
 
 _FIRST_S, _LAST_S = 662_688_000, 1 << 33
@@ -49,14 +60,10 @@ def _category(words: pa.Array) -> pa.DictionaryArray:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """read: makes typed values of its texts; column: of JOBS that takes them as they are, where no other key counts.
-
-    counts: makes them of the texts where they stand.
-    """
+    """read: makes typed values of its texts; column: of JOBS that takes them as they are, where no other key counts."""
 
     read: Callable[[pa.Array], Any] | None = None
     column: str | None = None
-    counts: Callable[[Bytes, Ints, Ints], Counts] | None = None
 
 
 KEYS: Mapping[str, Key] = {
@@ -72,16 +79,16 @@ KEYS: Mapping[str, Key] = {
     "Resource_List.walltime": Key(_duration_s, "requested_s"),
     "Resource_List.soft_walltime": Key(_duration_s, "limit_set_s"),
     "resources_used.walltime": Key(_duration_s, "runtime_s"),
-    "exec_host": Key(counts=hosts),
-    "exec_vnode": Key(counts=vnodes),
-    "exec_gpus": Key(counts=hosts),
+    "exec_host": Key(hosts),
+    "exec_vnode": Key(vnodes),
+    "exec_gpus": Key(hosts),
     "resource_assigned.ncpus": Key(values.integers),
     "Resource_List.ncpus": Key(values.integers),
     "Resource_List.nodect": Key(values.integers),
     "Resource_List.procs": Key(values.integers),
     "Resource_List.ngpus": Key(values.integers),
-    "Resource_List.nodes": Key(counts=chunks),
-    "Resource_List.select": Key(counts=chunks),
+    "Resource_List.nodes": Key(chunks),
+    "Resource_List.select": Key(chunks),
     "Resource_List.mem": Key(_size_kib),
     "Resource_List.pmem": Key(_size_kib),
     "Resource_List.vmem": Key(_size_kib),
@@ -152,12 +159,7 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     found, broken = value_spans(scanned, list(KEYS))
     spans = dict(zip(KEYS, found, strict=True))
     has = {name: high > low for name, (low, high) in spans.items()}
-    said: dict[str, Any] = {}
-    for name, key in KEYS.items():
-        if key.read:
-            said[name] = key.read(texts_of(scanned.data, *spans[name]))
-        elif key.counts:
-            said[name] = key.counts(scanned.data, *spans[name])
+    said = {name: key.read(texts_of(scanned.data, *spans[name])) for name, key in KEYS.items() if key.read}
     # 2. Which of them are whole.
     written = values.instants(_iso_dates(scanned), timezone)
     reason = damage_of(scanned, said, spans, _NEEDED, takes_last=takes_last)

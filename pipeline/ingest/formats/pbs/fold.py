@@ -34,9 +34,6 @@ from pipeline.tables import JOB, JOBS
 
 _Q, _S, _R, _E, _D, _A, _Z = range(len(KINDS))
 _POSITION = ("source_file", "source_line")
-_OF_ITSELF = ("kind", "record_s", "state_code", *_POSITION)
-"""Columns that two records of one attempt do not share."""
-
 _SHIFT = 34
 """Instants are below 2^33, so that a job is one number: id << 34 | ctime."""
 
@@ -119,19 +116,14 @@ def _ordered(parts: pa.Table, keys: list[Ints]) -> Ints:
 
 
 def _ranks(rows: pa.Table) -> dict[str, Ints]:
-    """By column with a value, the rank of each row's value, null -1; of `job_id` that of the job (JOB)."""
-    ranks = {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+    """By column with a value, the rank of each row's value, nulls first; of `job_id` that of the job (JOB)."""
+    ranks = {}
+    for field in rows.schema:
+        if rows[field.name].null_count < len(rows):
+            column = rows[field.name].cast(pa.string()) if field.type == CATEGORY else rows[field.name]
+            rank = integers(pc.rank(column, tiebreaker="dense").cast(pa.int64()))[0]
+            ranks[field.name] = np.where(nulls(column), -1, rank)
     return ranks | {"job_id": row_codes(*(ranks[name] for name in JOB if name in ranks))}
-
-
-def _rank(column: pa.ChunkedArray) -> Ints:
-    array = one_piece(column)
-    encoded = array if array.type == CATEGORY else array.dictionary_encode()
-    place = np.empty(len(encoded.dictionary), np.int64)
-    place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place))
-    is_null = nulls(encoded)
-    codes = np.where(is_null, 0, integers(encoded.indices)[0])
-    return np.where(is_null, -1, place[codes] if len(place) else -1)
 
 
 def _rows(order: Ints, kind: Ints, key: Ints, has_no_start: Bools, job: Ints, n_jobs: int) -> _Rows:
@@ -202,9 +194,7 @@ def _times(parts: pa.Table, rows: _Rows, deletions: Spans, suspensions: Spans) -
 
 def _is_inside(span: Spans, job: Ints, start: Ints, end: Ints) -> Bools:
     """Whether the first or the last of a job's events lies between start and end."""
-    inside: Bools = np.zeros(len(job), np.bool_)
-    for instants in span:
-        inside |= (instants[job] >= start) & (instants[job] <= end)
+    inside: Bools = np.logical_or.reduce([(at[job] >= start) & (at[job] <= end) for at in span])
     return inside
 
 
@@ -223,42 +213,3 @@ def _filled(column: pa.ChunkedArray, rows: _Rows) -> pa.Array:
         has = np.append(~nulls(array), False)
         source = np.where(~has[source] & has[rows.second], rows.second, source)
     return array.take(arrow(source))
-
-
-def pruned(parts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    """The records that a fold needs, in their order; how many were taken out, by the names `fold` counts them under."""
-    if not parts.num_rows:
-        return parts, {}
-    kind = integers(parts["kind"])[0]
-    created, has_none = integers(parts["submit_s"])
-    ids = dense_codes(parts["job_id"])
-    job = np.unique(np.where(has_none, -1, (ids << _SHIFT) + created), return_inverse=True)[1]
-    runs = job[np.isin(kind, (_S, _R, _E)) & ~has_none]
-    is_idle = (kind == _Q) & ~has_none & np.isin(job, runs)
-    is_told = _told_elsewhere(parts, kind, job, has_none)
-    lines = {"event_Q": int(np.count_nonzero(is_idle)), "event_S": int(np.count_nonzero(is_told))}
-    kept = parts.filter(arrow(~(is_idle | is_told)))
-    return kept, {name: n for name, n in lines.items() if n}
-
-
-def _told_elsewhere(parts: pa.Table, kind: Ints, job: Ints, has_none: Bools) -> Bools:
-    """The S records whose every value has one beside it in an R or E record of the same job and start."""
-    start, no_start = integers(parts["start_s"])
-    attempt = (job << _SHIFT) + start
-    is_whole = ~no_start & ~has_none
-    started = np.flatnonzero((kind == _S) & is_whole)
-    ended = np.flatnonzero(((kind == _R) | (kind == _E)) & is_whole)
-    is_told = np.zeros(len(kind), np.bool_)
-    if not len(started) or not len(ended):
-        return is_told
-    ended = ended[np.argsort(attempt[ended], kind="stable")]
-    place = np.minimum(np.searchsorted(attempt[ended], attempt[started]), len(ended) - 1)
-    found = attempt[ended[place]] == attempt[started]
-    started, other = started[found], ended[place[found]]
-    lacks = np.zeros(len(started), np.bool_)
-    for name in parts.column_names:
-        if name not in _OF_ITSELF and parts[name].null_count:
-            is_null = nulls(parts[name])
-            lacks |= ~is_null[started] & is_null[other]
-    is_told[started[~lacks]] = True
-    return is_told

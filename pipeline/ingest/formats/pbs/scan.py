@@ -3,17 +3,20 @@
 It knows lines, semicolons and `key=value` pairs; fields.py knows what they mean.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow
+from pipeline.arrays import Bools, Floats, Ints, arrow, integers, nulls, words_of
 from pipeline.ingest.sources import MAX_LINE_BYTES
-from pipeline.ingest.values import Bytes, utf8
+from pipeline.ingest.values import Bytes, Typed, utf8
 from pipeline.kernels import called_kernel, uncounted_kernel
 
 REASONS = (
@@ -434,3 +437,164 @@ def texts_of(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
     bounds[::2] = np.where(is_empty, bounds[1::2], start)
     every = pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
     return utf8(every.take(arrow(np.arange(0, len(bounds), 2), is_empty)))
+
+
+# ---------------- resources
+# PBS's ways to write resources: where a job ran, what it asked for, sizes in bytes or words.
+#
+# Source: PBS Professional 2024.1 Reference Guide, formats of exec_host, exec_vnode, select and size; TORQUE 6.1
+# Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size).
+
+NULL, OK, INVALID = 0, 1, 2
+_MOST = 1_000_000_000
+"""No count of processors is larger; what is larger is no count."""
+
+_LEAST_SLOTS = 1024
+_CPUS, _GPUS = ("ncpus", "ppn"), ("ngpus", "gpus", "gpu")
+_NUMBER = re.compile(r"0*([0-9]+?)(?:#|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts(Typed):
+    """Processors; nodes: hosts, virtual nodes or chunks; gpus: GPUs, 0 where the text has none."""
+
+    nodes: Ints
+    gpus: Ints
+
+    def nodes_told(self) -> Floats:
+        """The number of nodes, NaN where it is unknown."""
+        return np.where(self.missing, np.nan, self.nodes)
+
+    def gpus_told(self) -> Floats:
+        """The number of GPUs; NaN where there is none."""
+        return np.where(self.missing | (self.gpus <= 0), np.nan, self.gpus)
+
+
+def hosts(words: pa.StringArray) -> Counts:
+    """Processors and distinct hosts: `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; + joins."""
+    data, bounds = words_of(words)
+    counts, kinds = np.zeros((2, len(words)), np.int64), np.empty(len(words), np.uint8)
+    n_slots = max(_LEAST_SLOTS, 1 << int(np.diff(bounds).max(initial=0)).bit_length())
+    seen, stamp = np.zeros(n_slots, np.uint64), np.full(n_slots, -1, np.int64)
+    _hosts(data, bounds.astype(np.int64), seen, stamp, counts, kinds)
+    procs, nodes = counts
+    return Counts(procs, kinds != OK, kinds == INVALID, nodes, np.zeros_like(nodes))
+
+
+@uncounted_kernel
+def _hosts(data: Bytes, bounds: Ints, seen: npt.NDArray[np.uint64], stamp: Ints, counts: Ints, kinds: Bytes) -> None:
+    """Processors and distinct hosts of each text; seen, stamp: as many slots as the longest has bytes, or more."""
+    for row in range(bounds.size - 1):
+        at, stop = bounds[row], bounds[row + 1]
+        kinds[row] = OK if at < stop else NULL
+        n_procs, n_nodes, before = 0, 0, np.uint64(0)
+        while at < stop:
+            name, mixed = at, np.uint64(14695981039346656037)
+            while at < stop and data[at] != 43 and data[at] != 47:
+                mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
+                at += 1
+            if at == name:
+                kinds[row] = INVALID
+            if mixed != before:
+                n_nodes += _is_new(mixed, row, seen, stamp)
+            before = mixed
+            n = 1
+            if at < stop and data[at] == 47:
+                n, at = _indices(data, at + 1, stop)
+            if n < 0 or (at < stop and data[at] != 43):
+                kinds[row] = INVALID
+                break
+            n_procs = min(n_procs + n, _MOST)
+            at += 1
+        counts[0, row], counts[1, row] = n_procs, n_nodes
+
+
+@called_kernel
+def _is_new(mixed: np.uint64, own: int, seen: npt.NDArray[np.uint64], stamp: Ints) -> bool:
+    """Whether this row has not shown the hash before; stamps say whose a slot is, so that no row clears the table."""
+    slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(seen.size - 1))
+    while stamp[slot] == own:
+        if seen[slot] == mixed:
+            return False
+        slot = (slot + 1) % seen.size
+    seen[slot], stamp[slot] = mixed, own
+    return True
+
+
+@called_kernel
+def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+    """How many processors `0`, `0*4`, `0-3` or `0,2-3` are, -1 where it is none of them; the place after it."""
+    total = 0
+    while True:
+        first, n_digits, at = _count(data, at, stop)
+        n = 1
+        if at < stop and (data[at] == 42 or data[at] == 45):
+            mark = data[at]
+            last, more, at = _count(data, at + 1, stop)
+            n = last if mark == 42 else last - first + 1
+            n_digits = min(n_digits, more)
+        if n_digits == 0 or n < 0:
+            return -1, at
+        total = min(total + n, _MOST)
+        if at >= stop or data[at] != 44:
+            return total, at
+        at += 1
+
+
+@called_kernel
+def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
+    """A number (0 where it is larger than any count), its digits, the place after it."""
+    value, n = 0, 0
+    while at < stop and 48 <= data[at] <= 57:
+        value = min(value * 10 + (data[at] - 48), _MOST + 1)
+        n += 1
+        at += 1
+    return (value, n, at) if value <= _MOST else (0, 0, at)
+
+
+def chunks(words: pa.StringArray, *, is_vnode: bool = False) -> Counts:
+    """Processors, chunks and GPUs of select and nodes.
+
+    `2:ncpus=16+1:ncpus=4` is 36 processors in 3 chunks, `2:ppn=4:gpus=1+host:ppn=2` 10 with 2 GPUs; a chunk without a
+    number is 1, and without ncpus or ppn 1 processor. In exec_vnode (is_vnode) a chunk starts with a name, and has as
+    many processors as it says, or none; where no chunk says the text is invalid.
+    """
+    encoded = words.dictionary_encode()
+    parts = pc.split_pattern_regex(encoded.dictionary, "[+)]")
+    row = integers(pc.list_parent_indices(parts))[0]
+    each = pc.utf8_ltrim(parts.flatten(), "(").dictionary_encode()
+    read = [_chunk(text, is_vnode=is_vnode) for text in each.dictionary.to_pylist()]
+    n, cpus, gpus = np.array(read, np.int64).reshape(-1, 3).T[:, integers(each.indices)[0]]
+
+    def total(values: npt.NDArray[Any]) -> Ints:
+        # One row more, for texts that are null.
+        summed = np.bincount(row, np.minimum(values, _MOST), len(encoded.dictionary) + 1)
+        return np.minimum(summed, _MOST).astype(np.int64)
+
+    nodes = total(n)
+    invalid = (total(n < 0) > 0) | (nodes <= 0) | (is_vnode & (total(cpus >= 0) == 0))
+    procs = total(n * np.where(cpus < 0, 0 if is_vnode else 1, cpus))
+    invalid[-1], is_null = False, nulls(words)
+    place = np.where(is_null, -1, integers(encoded.indices)[0])
+    return Counts(procs[place], is_null | invalid[place], invalid[place], nodes[place], total(n * gpus)[place])
+
+
+def vnodes(words: pa.StringArray) -> Counts:
+    """The same of exec_vnode."""
+    return chunks(words, is_vnode=True)
+
+
+def _chunk(text: str, *, is_vnode: bool) -> tuple[int, int, int]:
+    """How often a chunk is asked for (0: it is empty, -1: it is none), its processors (-1: it does not say), GPUs."""
+    n, cpus, gpus = int(bool(text)), -1, 0
+    for place, token in enumerate(text.split(":")):
+        name, equals, value = token.partition("=")
+        found = _NUMBER.match(value if equals else token)
+        number = int(found[1]) if found and len(found[1]) < len(str(_MOST)) else 0
+        if equals and name in _CPUS + _GPUS:
+            if not found:
+                return -1, -1, 0
+            cpus, gpus = (number, gpus) if name in _CPUS else (cpus, number)
+        elif found and not (equals or place or is_vnode):
+            n = number
+    return n, cpus, gpus

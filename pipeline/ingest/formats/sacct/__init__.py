@@ -18,10 +18,9 @@ import numpy as np
 
 from pipeline.arrays import Bools, Ints, integers
 from pipeline.errors import printable
-from pipeline.ingest.formats.sacct.columns import EXPECTS, Layout, find_layout, inspected_columns, looks_right, told
-from pipeline.ingest.formats.sacct.fold import fold
-from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, typed_records
-from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, N_LINES, Scanned, last_start, scan_block
+from pipeline.ingest.formats.sacct.columns import EXPECTS, find_layout, inspected_columns, looks_right, told
+from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, fold, typed_records
+from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, MESSAGE, N_LINES, Scanned, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
 from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.settings import IngestSettings, SiteSettings
@@ -33,24 +32,18 @@ BLOCK_BYTES = 1 << 22
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
+    # The columns that a line names hold from there on.
     layouts = [find_layout(start, settings, f"{printable(source.label)}, line 1")]
     # What follows the last sure start of a record waits for the next block, so that a record that goes on is whole.
     for block in line_blocks(source, BLOCK_BYTES, lambda data: last_start(data, layouts[-1])):
-        yield from _chunks(block, layouts, context)
-
-
-def _chunks(block: Block, layouts: list[Layout], context: Context) -> Iterator[Chunk]:
-    """A block as chunks, one for each layout that a line in it names; `layouts` takes these in."""
-    while True:
-        scanned = scan_block(block.data, layouts[-1])
-        if scanned.cut is None:
-            yield _chunk(scanned, block, context)
-            return
-        n_lines, at, other = scanned.cut
-        layouts.append(other)
-        if at:
-            yield _chunk(scanned, Block(block.data[:at], block.line, block.offset, n_lines), context)
-        block = Block(block.data[at:], block.line + n_lines, block.offset + at, block.n_lines - n_lines)
+        rest = block
+        while (scanned := scan_block(rest.data, layouts[-1])).cut is not None:
+            n_lines, at, other = scanned.cut
+            layouts.append(other)
+            if at:
+                yield _chunk(scanned, Block(rest.data[:at], rest.line, rest.offset, n_lines), context)
+            rest = Block(rest.data[at:], rest.line + n_lines, rest.offset + at, rest.n_lines - n_lines)
+        yield _chunk(scanned, rest, context)
 
 
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
@@ -68,14 +61,9 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     unreadable = unreadable_rows(context.source, block, unread[np.argsort(unread[:, 0], kind="stable")], REASONS)
     remarks.update(missing_columns(rows.column_names, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
-    remarks["messages"] += scanned.n_messages
-    lines = {
-        "header": scanned.n_headers,
-        "blank": scanned.n_blank,
-        "comment": scanned.n_messages,
-        "continued": int((places[:, 3] - 1).sum() + (loose[:, 3] - 1).sum()),
-    }
-    said = {name: n for name, n in lines.items() if n}
+    remarks["messages"] += scanned.lines[MESSAGE]
+    n_continued = int((places[:, 3] - 1).sum() + (loose[:, 3] - 1).sum())
+    said = {name: n for name, n in {**scanned.lines, "continued": n_continued}.items() if n}
     return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=steps)
 
 

@@ -166,14 +166,6 @@ def kind_of(name: str) -> Kind:
 _KNOWN_STATE = re.compile(rf"(?:{'|'.join(STATES)})(?: by \d+)?\+?|[A-Z_]+\+".encode())
 
 
-def _is_known_state(cell: bytes) -> bool:
-    return _KNOWN_STATE.fullmatch(cell) is not None
-
-
-def _is_id_or_none(cell: bytes) -> bool:
-    return not cell or Kind.ID.fits(cell)
-
-
 # ---------------- a dump's own columns
 # Which columns a dump of sacct has, and what separates them.
 
@@ -215,11 +207,15 @@ class Layout:
     @cached_property
     def fits(self) -> tuple[Callable[[bytes], bool], ...]:
         """Of each column, whether some bytes may stand there: of states those of the manual; a second id or none."""
-        fits = [_is_known_state if kind is Kind.STATE else kind.fits for kind in self.kinds]
+        found = list[Callable[[bytes], bool]]()
         for column, kind in enumerate(self.kinds):
-            if kind is Kind.ID and column != self.id_column:
-                fits[column] = _is_id_or_none
-        return tuple(fits)
+            if kind is Kind.STATE:
+                found.append(lambda cell: _KNOWN_STATE.fullmatch(cell) is not None)
+            elif kind is Kind.ID and column != self.id_column:
+                found.append(lambda cell: not cell or Kind.ID.fits(cell))
+            else:
+                found.append(kind.fits)
+        return tuple(found)
 
     @cached_property
     def needed(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -26,9 +26,8 @@ from pipeline.arrays import arrow, texts
 from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind, first_line, is_message
-from pipeline.ingest.formats.sacct.fold import fold
-from pipeline.ingest.formats.sacct.records import Context, typed_records
-from pipeline.ingest.formats.sacct.scan import LINE, RawTable
+from pipeline.ingest.formats.sacct.records import Context, fold, typed_records
+from pipeline.ingest.formats.sacct.scan import LINE
 from pipeline.ingest.reader import (
     STEPS,
     Chunk,
@@ -182,11 +181,6 @@ def encoded(text: str) -> bytes:
         return text.encode("utf-8", "backslashreplace")
 
 
-def _written(text: str | None) -> str | None:
-    """Text that Arrow takes, None of none; bytes that are no UTF-8 are written as escapes."""
-    return decoded(encoded(text)) if text else None
-
-
 def _depth(text: str) -> int:
     """How many brackets more a text opens than it closes, those in strings left out."""
     bare = _STRING.sub("", text)
@@ -201,7 +195,10 @@ Cells = dict[str, str]
 
 
 class BadValueError(ValueError):
-    """A field that holds another kind of value than any form of `sacct --json` gives it."""
+    """Why an element is no job: by default a field has another kind of value than any form of `sacct --json` gives."""
+
+    def __init__(self, reason: str = BAD_VALUE) -> None:
+        super().__init__(reason)
 
 
 def number(value: object) -> float | int | None:
@@ -213,7 +210,7 @@ def number(value: object) -> float | int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise BadValueError(f"{value!r} is no number")
+        raise BadValueError
     is_mark = NO_VAL <= value <= NO_VAL + 1 or value >= _NO_VAL64 or value < 0
     return None if is_mark else value
 
@@ -225,7 +222,7 @@ def part(job: Json, path: str) -> Any:
         if found is None:
             return None
         if not isinstance(found, dict):
-            raise BadValueError(f"{key} in no object")
+            raise BadValueError
         found = found.get(key)
     return found
 
@@ -233,7 +230,7 @@ def part(job: Json, path: str) -> Any:
 def text(value: object) -> str:
     """A text; BadValueError for what is none."""
     if not isinstance(value, str | None):
-        raise BadValueError(f"{value!r} is no text")
+        raise BadValueError
     return value or ""
 
 
@@ -241,7 +238,7 @@ def state_word(value: object) -> str:
     """The state as sacct's text names it: the flag, where one stands beside the base state (REQUEUED, say)."""
     words = [value] if isinstance(value, str) else value or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise BadValueError("a state that is no word")
+        raise BadValueError
     telling: list[str] = [word for word in words if word not in _LATE_STATES] or words or [""]
     return telling[-1]
 
@@ -260,7 +257,7 @@ def job_id(job: Json) -> str:
     """The id as JobID has it: 12, 12_3 (an array's task), 12_[4-9%2] (tasks not split off yet), 12+1 (a het part)."""
     plain = _whole(job.get("job_id"))
     if not plain:
-        raise BadValueError("no job id")
+        raise BadValueError
     array, task = _whole(part(job, "array.job_id")), _whole(part(job, "array.task_id"))
     het, offset = _whole(part(job, "het.job_id")), _whole(part(job, "het.job_offset"))
     if array and task is not None:
@@ -282,7 +279,7 @@ def _said(value: float | int | None) -> str:
 def _objects(value: object) -> Sequence[Json]:
     """A list of objects; none where it is missing."""
     if not isinstance(value, list | None) or not all(isinstance(item, dict) for item in value or ()):
-        raise BadValueError("no list of objects")
+        raise BadValueError
     return value or ()
 
 
@@ -311,11 +308,14 @@ _TEXT_OF: Mapping[Kind, Callable[[object], str]] = {
 """How a value of the JSON is written as the text of a column."""
 
 
-def _flattened(job: Json, key: int, remarks: Remarks) -> list[Cells]:
-    """A job and its steps as records of a text dump; key: an own number, by which the steps are the job's."""
+def _flattened(element: Element, remarks: Remarks) -> list[Cells]:
+    """A job and its steps as records of a text dump; their place is the number by which the steps are the job's."""
+    job = element.value
+    if not isinstance(job, dict) or not {"job_id", "state", "time"} <= job.keys():
+        raise BadValueError(element.reason or NOT_A_JOB)
     steps = _objects(job.get("steps"))
     cells = {what: _TEXT_OF[own.kind](part(job, own.path)) for what, own in COLUMNS.items() if own.path}
-    cells |= {"id": job_id(job), "attempt_key": str(key)} | _sizes(job, steps)
+    cells |= {"id": job_id(job), "attempt_key": str(element.offset)} | _sizes(job, steps)
     cells["user"] = cells["user"] or text(part(job, "association.user"))
     found = [cells, *(_step(step, cells, place) for place, step in enumerate(steps))]
     if isinstance(part(job, "exit_code.status"), str):
@@ -398,63 +398,50 @@ def looks_right(head: bytes) -> bool:
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A document's chunks, CHUNK_JOBS jobs each; InputError where the source holds no job of sacct, or is damaged."""
     context, progress, n_bytes = Context(source, site, settings, is_text=False), Progress(), 0
-    batch = _Batch(context)
+    remarks, unreadable = Remarks(), list[dict[str, Any]]()
+    # What the records tell, and where the element of each stands: with its value a chunk would take twice the memory.
+    cells, places, n_jobs = list[Cells](), list[Element](), 0
     for element in elements(byte_blocks(source, BLOCK_BYTES), progress):
-        batch.add(element)
-        if batch.n_jobs >= CHUNK_JOBS or (not settings.max_damaged and batch.unreadable):
-            yield batch.chunk(progress.n_bytes - n_bytes)
-            n_bytes, batch = progress.n_bytes, _Batch(context)
-    before = takewhile(lambda line: not line.lstrip().startswith(b"{"), head(source).split(b"\n"))
-    batch.remarks.update({"files": 1, _CUT: int(progress.is_cut), "messages": sum(map(is_message, before))})
-    yield batch.chunk(progress.n_bytes - n_bytes)
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Jobs, steps and unreadable elements on their way into a chunk; the element of each record."""
-
-    context: Context
-    n_jobs: int = 0
-    cells: list[Cells] = field(default_factory=list)
-    element_of: list[Element] = field(default_factory=list)
-    unreadable: list[dict[str, Any]] = field(default_factory=list)
-    remarks: Remarks = field(default_factory=Remarks)
-
-    def add(self, element: Element) -> None:
-        """Take in one element, which may be unreadable."""
-        job = element.value
-        if not isinstance(job, dict) or not {"job_id", "state", "time"} <= job.keys():
-            self._set_aside(element, element.reason or NOT_A_JOB)
-            return
         try:
-            found = _flattened(job, element.offset, self.remarks)
-        except BadValueError:
-            self._set_aside(element, BAD_VALUE)
+            found = _flattened(element, remarks)
+        except BadValueError as error:
+            unreadable.append(_set_aside(source, element, str(error)))
         else:
-            self.n_jobs += 1
-            self.cells += found
-            # Its value would double a chunk's memory.
-            self.element_of += [replace(element, value=None)] * len(found)
+            n_jobs += 1
+            cells += found
+            places += [replace(element, value=None)] * len(found)
+        if n_jobs >= CHUNK_JOBS or (not settings.max_damaged and unreadable):
+            yield _chunk(cells, places, unreadable, context, remarks, progress.n_bytes - n_bytes)
+            remarks, unreadable, cells, places, n_jobs = Remarks(), [], [], [], 0
+            n_bytes = progress.n_bytes
+    before = takewhile(lambda line: not line.lstrip().startswith(b"{"), head(source).split(b"\n"))
+    remarks.update({"files": 1, _CUT: int(progress.is_cut), "messages": sum(map(is_message, before))})
+    yield _chunk(cells, places, unreadable, context, remarks, progress.n_bytes - n_bytes)
 
-    def _set_aside(self, element: Element, reason: str) -> None:
-        row = unreadable_row(self.context.source, element.line, element.offset, reason, element.raw)
-        self.unreadable.append(row)
 
-    def chunk(self, n_bytes: int) -> Chunk:
-        """What has been taken in, as tables."""
-        bad = np.zeros(len(self.cells), np.uint8)
-        jobs, steps = typed_records(self._rows(), 0, self.context, self.remarks, bad)
-        for row in np.flatnonzero(bad).tolist():
-            self._set_aside(self.element_of[row], records.REASONS[bad[row] - 1])
-        self.unreadable.sort(key=lambda row: float(row["byte_offset"]))
-        unreadable = unreadable_table(self.unreadable)
-        lines = {"comment": n} if (n := self.remarks["messages"]) else {}
-        n_records = jobs.num_rows + steps.num_rows + sum(lines.values()) + unreadable.num_rows
-        return Chunk(jobs, unreadable, lines, n_records, n_bytes, self.remarks, parts=steps)
+def _set_aside(source: Source, element: Element, reason: str) -> dict[str, Any]:
+    return unreadable_row(source, element.line, element.offset, reason, element.raw)
 
-    def _rows(self) -> RawTable:
-        cells = {what: texts([_written(own.get(what)) for own in self.cells]) for what in COLUMNS}
-        return pa.table({**cells, LINE: arrow(np.array([element.line for element in self.element_of], np.int64))})
+
+def _chunk(
+    cells: Sequence[Cells], places: Sequence[Element], unreadable: Sequence[dict[str, Any]], context: Context,
+    remarks: Remarks, n_bytes: int,
+) -> Chunk:  # fmt: skip
+    """Records typed as those of a text dump are, and the elements that could not be read."""
+    bad = np.zeros(len(cells), np.uint8)
+    # Bytes that are no UTF-8 are written as escapes.
+    rows = {
+        what: texts([decoded(encoded(text)) if (text := own.get(what)) else None for own in cells]) for what in COLUMNS
+    }
+    rows[LINE] = arrow(np.array([element.line for element in places], np.int64))
+    jobs, steps = typed_records(pa.table(rows), 0, context, remarks, bad)
+    untyped = (
+        _set_aside(context.source, places[row], records.REASONS[bad[row] - 1]) for row in np.flatnonzero(bad).tolist()
+    )
+    lost = unreadable_table(sorted([*unreadable, *untyped], key=lambda row: float(row["byte_offset"])))
+    lines = {"comment": n} if (n := remarks["messages"]) else {}
+    n_records = jobs.num_rows + steps.num_rows + sum(lines.values()) + lost.num_rows
+    return Chunk(jobs, lost, lines, n_records, n_bytes, remarks, parts=steps)
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:

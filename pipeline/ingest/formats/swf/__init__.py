@@ -15,29 +15,23 @@ all, and InputError says so, where none of its first 100 lines other than commen
 them all if they are fewer.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, replaced, texts
-from pipeline.errors import printable
-from pipeline.ingest.formats.swf.fields import (
-    COUNTS,
-    NAMED_CATEGORIES,
-    PLAIN_CATEGORIES,
-    REALS,
-    Fields,
-    Header,
-    field_numbers,
-    floored,
-    short_names,
-)
+from pipeline.arrays import DAY_S, LATEST_S, Bools, Ints, arrow, floats_of, integers, replaced, texts
+from pipeline.errors import ConfigError, printable
 from pipeline.ingest.formats.swf.scan import (
     JOINED_IDS,
     MIN_FIELDS,
+    MOST_FIELDS,
     N_FIELDS,
     NUL_BYTES,
     OPEN_LINE,
@@ -141,6 +135,193 @@ def ran_together(ids: Ints, before: int) -> Bools:
     return are
 
 
+# ---------------- which field holds what
+# Which SWF field holds what: numbers of fields as typed JOBS columns, and the comments.
+#
+# -1 is null in every field. Any other negative number stays as it is (a runtime of -40 is the log's word, and for clean
+# to flag). Durations, memory and CPU time keep their fraction; instants, counts and ids are floored.
+
+STANDARD: Mapping[str, int] = {
+    "job_id": 1, "submit_s": 2, "wait_s": 3, "runtime_s": 4, "procs": 5, "cpu_s": 6, "used_mem_kib": 7,
+    "requested_procs": 8, "requested_s": 9, "requested_mem_kib": 10, "status": 11, "user": 12, "user_group": 13,
+    "application": 14, "queue": 15, "partition": 16, "preceding_job_id": 17, "think_s": 18,
+}  # fmt: skip
+"""Field numbers of the Standard Workload Format 2.2 (Chapin et al. 1999, and the Parallel Workloads Archive)."""
+
+REALS = ("runtime_s", "cpu_s", "used_mem_kib", "requested_s", "requested_mem_kib", "think_s")
+COUNTS = ("procs", "requested_procs", "nodes", "requested_nodes", "gpus")
+PLAIN_CATEGORIES = ("user", "user_group", "account", "application", "qos")
+NAMED_CATEGORIES = {"queue": "Queue", "partition": "Partition"}
+_KNOWN = sorted({*STANDARD, *COUNTS, *PLAIN_CATEGORIES})
+
+
+def field_numbers(moved: Mapping[str, object]) -> dict[str, int]:
+    """Field number by name: the standard's, with a dialect's moves; ConfigError for an unknown name or number.
+
+    A name moved to 0 is in no field. A field that a move has taken no longer holds what the standard says, unless that
+    is moved there by name as well.
+    """
+    for name, number in moved.items():
+        where = f"ingest.columns.{printable(name)}"
+        if name not in _KNOWN:
+            raise ConfigError(where, "an unknown name", f"one of {', '.join(_KNOWN)}", "correct or remove it")
+        if not isinstance(number, int) or not 0 <= number <= MOST_FIELDS:
+            expected = f"a field number from 1 to {MOST_FIELDS}, or 0 where no field holds it"
+            raise ConfigError(where, f"field {printable(str(number))}", expected)
+    numbers = {name: number for name, number in moved.items() if isinstance(number, int)}
+    left = {name: n for name, n in STANDARD.items() if n not in numbers.values() and name not in numbers}
+    return left | {name: number for name, number in numbers.items() if number}
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Some rows of a scanned block, asked for by name. A name no field holds is null in every row."""
+
+    scanned: Scanned
+    rows: slice
+    numbers: Mapping[str, int]
+
+    def values(self, name: str) -> npt.NDArray[Any]:
+        """The field as it was read; -1 is null."""
+        number = self.numbers.get(name)
+        return self.scanned.columns[number - 1][self.rows] if number else np.full(self.rows.stop - self.rows.start, -1)
+
+    def whole(self, name: str) -> pa.Array:
+        """int64, floored."""
+        values = self.values(name)
+        return arrow(floored(values), values == -1)
+
+    def real(self, name: str) -> pa.Array:
+        """float64, with the fraction."""
+        values = self.values(name)
+        return arrow(values.astype(np.float64) + 0.0, values == -1)
+
+    def category(self, name: str, names: Mapping[int, str] | None = None) -> pa.DictionaryArray:
+        """Categories: the header's name where it has one, else the number."""
+        known = names or {}
+        return categories(self.whole(name), lambda number: known.get(number, str(number)))
+
+    def instant(self, zero_s: int, *names: str) -> pa.Array:
+        """int64, an instant and durations after it added up, floored, counted from `zero_s`; null where one is."""
+        values = [self.values(name) for name in names]
+        missing = np.logical_or.reduce([one == -1 for one in values])
+        whole = np.add.reduce([floored(one) for one in values], dtype=np.int64) + np.int64(zero_s)
+        fractions = [one - np.floor(one) for one in values if one.dtype != np.int64]
+        if any(one.any() for one in fractions):
+            whole = whole + np.floor(np.sum(fractions, axis=0)).astype(np.int64)
+        return arrow(whole, missing)
+
+    def n_floored(self) -> int:
+        """How many values lost a fraction because their column holds whole numbers."""
+        exact = {number for name, number in self.numbers.items() if name in REALS}
+        names = [name for name, number in self.numbers.items() if number not in exact]
+        columns = (self.values(name) for name in names)
+        return sum(int(np.count_nonzero(one != np.floor(one))) for one in columns if one.dtype != np.int64)
+
+
+def floored(values: npt.NDArray[Any]) -> Ints:
+    """The values as int64, rounded down."""
+    return values if values.dtype == np.int64 else np.floor(values).astype(np.int64)
+
+
+# ---------------- the comments of a log
+# The comments of an SWF log: `; Key: value` lines, keys that come again, lines that continue one.
+#
+# A line continues the one before it where it directly follows and starts no key of its own. A header holds from its
+# line on: in logs joined end to end, a second UnixStartTime moves the jobs after it and not those before.
+
+_LEAST_START_S = 100_000_000
+"""1973, before any log: of an earlier start, submits that count from it are as large."""
+_KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?!//)(.*)$", re.DOTALL)
+_NAMED = re.compile(r"(-?\d+)\s+(\S.*)$", re.DOTALL)
+_INTEGER = re.compile(r"-?\d{1,17}(?!\d)")
+_MAX_VALUE = 1_000
+SHOWN = {
+    "Computer": "computer",
+    "Installation": "installation",
+    "MaxProcs": "max_procs",
+    "MaxNodes": "max_nodes",
+    "TimeZoneString": "time_zone",
+    "Acknowledge": "acknowledge",
+}
+"""Header keys worth a place in the report, and their names there."""
+
+
+@dataclass(slots=True)
+class Header:
+    """What the comments have said so far: every key's values in order; `bad_start`: a start time that is none."""
+
+    values: dict[str, list[str]] = field(default_factory=dict)
+    start_s: int | None = None
+    bad_start: str | None = None
+    is_absolute: bool | None = None
+    """Whether submits below this UnixStartTime count from 1970 all the same; None: no job below it has told yet."""
+    names: dict[str, dict[int, str]] = field(default_factory=lambda: {"Queue": {}, "Partition": {}})
+    _last: tuple[int, str] = (-1, "")
+
+    def read(self, line: int, text: bytes) -> None:
+        """Take in one comment line, with its `;`."""
+        key, value = _key_and_value(text)
+        before, last_key = self._last
+        if key:
+            self.values.setdefault(key, []).append(value)
+            self._last = (line, key)
+        elif value and before == line - 1:
+            self.values[last_key][-1] = f"{self.values[last_key][-1]} {value}"[:_MAX_VALUE]
+            self._last = (line, last_key)
+        if key == "UnixStartTime":
+            number = _INTEGER.match(value)
+            self.start_s, self.is_absolute = (int(number[0]) if number else None), None
+            self.bad_start = None if number else value
+        elif key in self.names and (match := _NAMED.match(value)):
+            self.names[key][int(match[1])] = match[2]
+
+    def changes(self, text: bytes) -> bool:
+        """Whether reading this comment line will change how the jobs after it are read."""
+        return _key_and_value(text)[0] in ("UnixStartTime", *self.names)
+
+    def zero_s(self, submits: Ints) -> int:
+        """What these submits count from, where the first ones below a header decide for all: its start, or 1970.
+
+        Some converters write seconds since 1970 below the header. No log reaches as far from its start as that is from
+        1970, so most submits lie beyond the start then.
+        """
+        if self.is_absolute is None and len(submits):
+            middle_s = float(np.median(submits))
+            self.is_absolute = _LEAST_START_S <= (self.start_s or 0) <= middle_s + DAY_S and middle_s < LATEST_S
+        return 0 if self.is_absolute else self.start_s or 0
+
+    def shown(self) -> dict[str, str]:
+        """The header values a report shows, first value of each key."""
+        return {name: printable(self.values[key][0]) for key, name in SHOWN.items() if self.values.get(key, [""])[0]}
+
+
+def short_names(said: dict[int, str]) -> dict[int, str]:
+    """Name by number from `3 normal (18 hours)` lines: without the bracketed remark.
+
+    A name that two numbers share takes its number too; a name that is itself a number is no name.
+    """
+    cut = {number: " ".join(text.split(" (")[0].split()) for number, text in said.items()}
+    named = {number: name for number, name in cut.items() if name and not name.lstrip("-").isdigit()}
+    n_times = Counter(named.values())
+    return {number: f"{name} #{number}" if n_times[name] > 1 else name for number, name in named.items()}
+
+
+def _key_and_value(comment: bytes) -> tuple[str, str]:
+    """The key of a comment line, empty where it has none, and what stands behind it."""
+    cut = comment[: 4 * _MAX_VALUE]
+    try:
+        text = cut.decode("utf-8")
+    except UnicodeDecodeError:
+        text = cut.decode("latin-1")
+    said = text.strip().removeprefix(";")[:_MAX_VALUE]
+    match = _KEY.match(said)
+    return (match[1], match[2].strip()) if match else ("", said.strip())
+
+
+# ---------------- a block's jobs
+
+
 def _typed(
     scanned: Scanned,
     block: Block,
@@ -173,7 +354,8 @@ def _typed(
 
 
 def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, first_line: int) -> pa.Table:
-    n_rows, zero_s = fields.rows.stop - fields.rows.start, header.zero_s(fields.submits())
+    n_rows, submits = fields.rows.stop - fields.rows.start, fields.values("submit_s")
+    zero_s = header.zero_s(floored(submits[submits != -1]))
     reals = {name: fields.real(name) for name in REALS}
     kib = floats_of(pa.chunked_array([reals["requested_mem_kib"]]))
     counts = {name: fields.whole(name) for name in COUNTS}
@@ -183,11 +365,11 @@ def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, fi
         n_rows,
         **(reals | counts | plain | named),
         site=constant(site.name, n_rows),
-        job_id=fields.text("job_id"),
+        job_id=fields.whole("job_id").cast(pa.string()),
         submit_s=fields.instant(zero_s, "submit_s"),
         start_s=fields.instant(zero_s, "submit_s", "wait_s"),
         end_s=fields.instant(zero_s, "submit_s", "wait_s", "runtime_s"),
-        preceding_job_id=fields.text("preceding_job_id"),
+        preceding_job_id=fields.whole("preceding_job_id").cast(pa.string()),
         # By the format's definition the field is per processor.
         requested_memory=requested_memory(kib, np.full(n_rows, PROCESSOR, np.int8)),
         exit_code=fields.whole("status"),
@@ -236,10 +418,10 @@ def count_statuses(status: Ints, is_null: Bools, lines: Ints, label: str, remark
     counts = {_ZERO: status == 0, _ONE: status == 1, _OTHER: (status > 1) | (status < -1), _OUTSIDE: outside}
     for name, mask in counts.items():
         if n := int(np.count_nonzero(mask & ~is_null)):
-            remarks[_key(name, label)] += n
+            remarks[_name(name, label)] += n
     shown = lines[outside][: max(_SHOWN_LINES - n_shown, 0)].tolist()
     for line in shown:
-        remarks[_key(_LINE, label, str(line))] += 1
+        remarks[_name(_LINE, label, str(line))] += 1
     return n_shown + len(shown)
 
 
@@ -255,24 +437,22 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
         is_code = truths(pc.is_in(jobs["source_file"].cast(pa.string()), value_set=files).combine_chunks())
     else:
         is_code = np.full(jobs.num_rows, settings.swf_status == "exit_code")
+
     # The lowest bit of a key tells how its number is read.
-    state = categories(arrow(2 * status + is_code, is_null), lambda key: _state(key >> 1, is_code=bool(key & 1)))
+    def state_of(key: int) -> str:
+        return ("FAILED" if key >> 1 else "COMPLETED") if key & 1 else STATES.get(key >> 1, str(key >> 1))
+
+    state = categories(arrow(2 * status + is_code, is_null), state_of)
     part = np.where(~is_null & ~is_code & (status >= 2) & (status <= 4), status, 0).astype(np.int32)
     jobs = replaced(jobs, "exit_code", arrow(status, is_null | ~is_code))
     return replaced(jobs, "state", state).append_column(PART, arrow(part))
-
-
-def _state(number: int, *, is_code: bool) -> str:
-    if is_code:
-        return "FAILED" if number else "COMPLETED"
-    return STATES.get(number, str(number))
 
 
 def _files_of_exit_codes(remarks: Remarks) -> list[str]:
     """The labels of files whose field 11 holds exit codes."""
     found = []
     for label, outside in named(remarks, _OUTSIDE + _SEPARATOR).items():
-        zeros, ones, other = (remarks[_key(name, label)] for name in (_ZERO, _ONE, _OTHER))
+        zeros, ones, other = (remarks[_name(name, label)] for name in (_ZERO, _ONE, _OTHER))
         if outside >= LEAST_SHARE * (ones + other) and zeros >= ones:
             found.append(label)
     return found
@@ -292,7 +472,7 @@ def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         )
     others = [label for label in outside if label not in codes]
     for label in others[:_SHOWN_FILES]:
-        lines = sorted(map(int, named(remarks, _key(_LINE, label) + _SEPARATOR)))
+        lines = sorted(map(int, named(remarks, _name(_LINE, label) + _SEPARATOR)))
         notes.append(
             f"{outside[label]} lines of {printable(label)} have a status outside -1 to 5 (first: line "
             f"{', '.join(map(str, lines))}); the other lines say that the field is the standard status "
@@ -309,44 +489,35 @@ def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     return notes
 
 
-def _key(*parts: str) -> str:
+def _name(*parts: str) -> str:
     return _SEPARATOR.join(parts)
+
+
+_SENTENCES = {
+    "jobs_with_bad_start_time": "a UnixStartTime header is no number and is left alone",
+    "jobs_without_start_time": "no UnixStartTime header holds for {n} jobs: their times count from the log's own zero "
+    "(if that is not 1970-01-01 UTC, instants are wrong by a constant; durations are not)",
+    "absolute_submits": "the submits of {n} jobs count from 1970 already: UnixStartTime is not added",
+    "backward_submits": "submit times go backwards {n} times in file order",
+    "no_starts": "no wait times: start times are unknown (submit times may be start times)",
+    "lacking_starts": "{n} jobs have no wait or submit time: their start is unknown",
+    "long_lines": "{n} lines have more than 18 fields: the others are read where [ingest.columns] names them. Such "
+    "logs may mean other things by memory and CPU time: 0 in [ingest.columns] leaves a field out",
+    "short_lines": "{n} lines have fewer than 18 fields: the missing are unknown",
+    "floored": "{n} instants, counts or ids have a fraction and are floored",
+    "no_line_end": NO_LINE_END,
+}
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times and states."""
-    n_jobs = remarks["jobs"]
+    found = Remarks(remarks)
+    found["lacking_starts" if remarks["starts"] else "no_starts"] = remarks["jobs"] - remarks["starts"]
     moves = ", ".join(f"{name} = {number}" for name, number in sorted(settings.columns.items()))
-    said = [
-        (remarks["jobs_with_bad_start_time"], "a UnixStartTime header is no number and is left alone"),
-        (
-            remarks["jobs_without_start_time"],
-            f"no UnixStartTime header holds for {remarks['jobs_without_start_time']} jobs: their times count from the "
-            "log's own zero (if that is not 1970-01-01 UTC, instants are wrong by a constant; durations are not)",
-        ),
-        (
-            remarks["absolute_submits"],
-            f"the submits of {remarks['absolute_submits']} jobs count from 1970 already: UnixStartTime is not added",
-        ),
-        (remarks["backward_submits"], f"submit times go backwards {remarks['backward_submits']} times in file order"),
-        (n_jobs and not remarks["starts"], "no wait times: start times are unknown (submit times may be start times)"),
-        (
-            0 < remarks["starts"] < n_jobs,
-            f"{n_jobs - remarks['starts']} jobs have no wait or submit time: their start is unknown",
-        ),
-        (
-            remarks["long_lines"],
-            f"{remarks['long_lines']} lines have more than 18 fields: the others are read where [ingest.columns] names "
-            "them. Such logs may mean other things by memory and CPU time: 0 in [ingest.columns] leaves a field out",
-        ),
-        (remarks["short_lines"], f"{remarks['short_lines']} lines have fewer than 18 fields: the missing are unknown"),
-        (remarks["floored"], f"{remarks['floored']} instants, counts or ids have a fraction and are floored"),
-        (remarks["no_line_end"], NO_LINE_END),
-        (moves, f"fields read by a dialect: {moves}"),
-    ]
     return [
         *status_notes(remarks, settings),
-        *(sentence for holds, sentence in said if holds),
+        *(sentence.format(n=found[name]) for name, sentence in _SENTENCES.items() if found[name]),
+        *([f"fields read by a dialect: {moves}"] if moves else []),
     ]
 
 

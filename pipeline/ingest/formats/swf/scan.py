@@ -2,7 +2,7 @@
 
 Arrow's CSV parser reads regular lines: comments above, then as many plain numbers in every line. Odd lines between
 these are sorted out and read one at a time in Python. The scanner knows bytes, lines and numbers, and nothing of what a
-field means (fields.py does).
+field means (__init__.py does).
 """
 
 import re
@@ -212,7 +212,8 @@ def _at_once(
     columns = _columns(text, n_fields, reals, n_kept)
     if columns is None:
         # Blanks at the end of a line look like one field more. They are rare, so looking for them first does not pay.
-        tidy = _without_loose_ends(text)
+        ends_line = np.append(text[1:], ord("\n")) == ord("\n")
+        tidy = text[~(ends_line & (text == ord(" ")))]
         columns = _columns(tidy, n_fields, reals, n_kept) if len(tidy) < len(text) else None
         columns = columns or _columns(tidy, n_fields, range(1, n_kept + 1), n_kept)
     if columns is None or len(columns[0]) != n_rows or (columns[0] == -1).any():
@@ -233,13 +234,6 @@ def _single_spaced(data: bytes) -> Bytes | None:
             return None
         before = part[-1:]
     return np.frombuffer(b"".join(parts), np.uint8)
-
-
-def _without_loose_ends(spaced: Bytes) -> Bytes:
-    """Single-spaced text without spaces at the ends of lines."""
-    ends_line = np.append(spaced[1:], 10) == 10
-    tidy: Bytes = spaced[~(ends_line & (spaced == 32))]
-    return tidy
 
 
 def _first_spaces(text: Bytes, *, after_edge: bool) -> bytes:

@@ -5,6 +5,10 @@ units that nothing declares come from the values, and a guess that they contradi
 assumed is in the notes. raw_table.py makes JOBS of the columns.
 """
 
+import codecs
+import csv
+import io
+import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -12,16 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from pipeline.arrays import arrow, floats_of, integers
+from pipeline.arrays import Ints, arrow, floats_of, integers
 from pipeline.errors import InputError, printable
 from pipeline.ingest import raw_table
-from pipeline.ingest.formats.table import guesses, text_parts
-from pipeline.ingest.formats.table.text_parts import first_line, names_in
-from pipeline.ingest.raw_table import REASONS, RawTable, chunk_of
-from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, named
-from pipeline.ingest.sources import ARROW, PARQUET, Source, head
+from pipeline.ingest.formats.table import guesses
+from pipeline.ingest.raw_table import REASONS, RawTable, chunk_of, tables_of_lines
+from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, named, unique_keys, unreadable_row
+from pipeline.ingest.sources import ARROW, MAX_LINE_BYTES, PARQUET, Block, Source, byte_blocks, head, line_blocks
 from pipeline.ingest.values import utf8
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import parquet_file
@@ -68,7 +72,7 @@ def names_of(source: Source, settings: IngestSettings) -> list[str]:
     """The columns of a table, in order; InputError where it is damaged or names none."""
     start = head(source)
     if not _is_binary(start):
-        if settings.fields and not text_parts.has_header(start, settings):
+        if settings.fields and not has_header(start, settings):
             return list(settings.fields)
         return names_in(start, settings)
     with _opened(source, start) as file:
@@ -84,11 +88,11 @@ def read_parts(
     if _is_binary(start):
         yield from _binary_parts(source, used)
     elif first_line(start).startswith(b"["):
-        yield from text_parts.array_parts(source, used)
+        yield from array_parts(source, used)
     elif first_line(start).startswith(b"{"):
-        yield from text_parts.json_parts(source, used)
+        yield from json_parts(source, used)
     else:
-        yield from text_parts.csv_parts(source, names, used, settings)
+        yield from csv_parts(source, names, used, settings)
 
 
 # ---------------- which sources are tables
@@ -138,8 +142,7 @@ def _opened(source: Source, start: bytes) -> Any:
         if start.startswith(PARQUET):
             # Texts stay dictionaries, so that one that repeats is in memory once.
             schema = pq.read_schema(source.path)
-            are_texts = (pa.types.is_string, pa.types.is_large_string)
-            texts = [field.name for field in schema if any(is_text(field.type) for is_text in are_texts)]
+            texts = [field.name for field in schema if field.type in (pa.string(), pa.large_string())]
             return parquet_file(source.path, read_dictionary=texts)
         return pa.ipc.open_file(source.opened() if source.opened else pa.memory_map(str(source.path)))
     except (pa.ArrowException, OSError) as error:
@@ -191,14 +194,8 @@ def plain(array: pa.Array) -> pa.Array:
         return arrow(numbers.astype(np.int64) if is_whole else numbers, ~np.isfinite(values)).cast(pa.string())
     if pa.types.is_nested(kind):
         return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
-    return utf8(array.cast(pa.binary()).cast(pa.string(), safe=False) if _is_text(kind) else array.cast(pa.string()))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        is_kind(kind)
-        for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
-    )
+    is_text = kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary())
+    return utf8(array.cast(pa.binary()).cast(pa.string(), safe=False) if is_text else array.cast(pa.string()))
 
 
 def _check_unpacked(words: pa.Array, places: pa.Array) -> None:
@@ -212,6 +209,220 @@ def _check_unpacked(words: pa.Array, places: pa.Array) -> None:
 
 MAX_TEXT_BYTES = 1 << 29
 """Of one column in one part of a table."""
+
+
+# ---------------- tables that are text
+# Reads CSV and JSON a part at a time: the rows of some columns as text, and the line of each.
+#
+# Numbers stay text until their column's kind is known, so that an id 0012 keeps its zeros. A line of a CSV with more or
+# fewer values than the header is unreadable, as is a line that is no JSON object.
+
+UNKNOWN_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT", "nat", "\\N"]
+"""What stands in a table for a value that is not known."""
+
+_BETWEEN = re.compile(r"[\s,]*")
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
+_DELIMITERS = (",", "\t", ";", "|")
+
+
+def names_in(start: bytes, settings: IngestSettings | None = None) -> list[str]:
+    """The columns that the first bytes of a CSV or JSON name; none where they name none."""
+    first = first_line(start)
+    if first.startswith(b"{"):
+        return list(_object(first) or ())
+    if first.startswith(b"["):
+        return list(next(iter(_leading_objects(start.decode("utf-8", "replace").lstrip()[1:])[0]), ()))
+    try:
+        names = next(csv.reader([_utf8(first).decode()], delimiter=_delimiter(first, settings)), [])
+    except csv.Error:
+        return []
+    return names if len(names) > 1 else []
+
+
+def csv_parts(
+    source: Source, names: Sequence[str], used: Sequence[str], settings: IngestSettings
+) -> Iterator[RawTable]:
+    """The records of a CSV, a block of the source at a time."""
+    first = first_line(head(source))
+    delimiter, n_headers = _delimiter(first, settings), int(has_header(first, settings))
+    # A line's end inside double quotes ends no record.
+    for block in line_blocks(source, end_of_whole=lambda data: int(_record_ends(data).max(initial=-1)) + 1):
+        yield _csv_part(source, block, names, used, delimiter, n_headers, settings)
+        n_headers = 0
+
+
+def _csv_part(
+    source: Source, block: Block, names: Sequence[str], used: Sequence[str], delimiter: str, n_headers: int,
+    settings: IngestSettings,
+) -> RawTable:  # fmt: skip
+    """A block's records. A record that is no row keeps its line; a blank one is only counted."""
+    bad: list[tuple[int, str]] = []
+
+    def set_aside(row: Any) -> str:
+        bad.append((row.number, row.text))
+        return "skip"
+
+    # Where each record starts, and the end of the data.
+    starts = np.unique(np.concatenate([[0], _record_ends(block.data) + 1, [len(block.data)]]))
+    is_open = not block.data.endswith(b"\n") and settings.last_line == "set_aside"
+    end = starts[-2] if is_open else len(block.data)
+    body = _utf8(block.data[starts[min(n_headers, len(starts) - 1)] : end])
+    if b"\r" in body:
+        # Arrow would end a record at a carriage return alone.
+        body = _LONE_RETURN.sub(rb"\\r", body)
+    rows = pc_csv.read_csv(
+        io.BytesIO(body or b"\n"),
+        pc_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=max(len(body), 1) + 1),
+        pc_csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=set_aside
+        ),
+        pc_csv.ConvertOptions(
+            include_columns=list(used), column_types=dict.fromkeys(used, pa.string()), null_values=UNKNOWN_CELLS,
+            strings_can_be_null=True, check_utf8=False,
+        ),
+    )  # fmt: skip
+    rows = rows if body else rows.slice(0, 0)
+    return _with_lines(source, block, rows, starts, n_headers, bad, is_open=is_open)
+
+
+def _with_lines(
+    source: Source, block: Block, rows: pa.Table, starts: Ints, n_headers: int, bad: Sequence[tuple[int, str]], *,
+    is_open: bool,
+) -> RawTable:  # fmt: skip
+    n_records = rows.num_rows + len(bad)
+    is_sure = len(starts) - 1 - n_headers - is_open == n_records
+    if not is_sure:
+        # A stray quote: Arrow's records are others than those of all quotes, and each is placed at a line of its own.
+        starts = np.append(np.concatenate([[0], _line_ends(block.data) + 1]), len(block.data))
+    line_of = block.line + np.searchsorted(_line_ends(block.data), starts[:-1], side="left")
+    is_row = np.zeros(len(starts) - 1, np.bool_)
+    is_row[n_headers : n_headers + n_records] = True
+    blank, unreadable = 0, []
+    for number, text in bad:
+        at = n_headers + number - 1
+        is_row[at] = False
+        if not text.strip():
+            blank += 1
+            continue
+        where = int(line_of[at]), block.offset + int(starts[at])
+        unreadable.append(unreadable_row(source, *where, "number_of_values", text.encode("utf-8", "replace")))
+    if is_open and len(starts) > 1:
+        begin = int(starts[-2])
+        where = int(line_of[-1]), block.offset + begin
+        unreadable.append(unreadable_row(source, *where, "no_line_end", block.data[begin:]))
+    if is_sure:
+        # Arrow reads a record that is nothing but a line's end as a row of nulls.
+        size, first = np.diff(starts), np.frombuffer(block.data, np.uint8)[starts[:-1]]
+        is_blank = is_row & ((first == ord("\n")) | ((size == 2) & (first == ord("\r"))))
+        rows, is_row = rows.filter(arrow(~is_blank[is_row])), is_row & ~is_blank
+        blank += int(is_blank.sum())
+    place = np.flatnonzero(is_row)
+    n_other = block.n_lines - rows.num_rows - len(unreadable) - blank - n_headers
+    lines = {"header": n_headers, "blank": blank, "continued": n_other}
+    said = {name: n for name, n in lines.items() if n}
+    n_bytes = len(block.data) + block.n_dropped
+    offset = block.offset + starts[place]
+    return RawTable(rows, line_of[place], offset, block.n_lines, n_bytes, unreadable, said)
+
+
+def json_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
+    """The objects of lines of JSON; one without a line end is whole where it closes."""
+
+    def split(text: bytes) -> dict[str, str | None] | str:
+        value = _object(text)
+        return "not_json" if value is None else {name: _text(value.get(name)) for name in used}
+
+    return tables_of_lines(source, used, split, "not_json", is_last_whole=True)
+
+
+def array_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
+    """The objects of one JSON array; of such a table a line is an element."""
+    n_before, n_bytes = 0, 0
+    schema = pa.schema([pa.field(name, pa.string()) for name in used])
+    for objects, end in _array_objects(source):
+        line = n_before + 1 + np.arange(len(objects))
+        rows = pa.table({name: [_text(one.get(name)) for one in objects] for name in used}, schema=schema)
+        yield RawTable(rows, line, np.zeros_like(line), len(objects), end - n_bytes)
+        n_before, n_bytes = n_before + len(objects), end
+
+
+def _array_objects(source: Source) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """The objects of an array in lists, and how many bytes were read; InputError where something else stands there."""
+    decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+    text, n_read, n_found = "", 0, 0
+    for data in byte_blocks(source):
+        n_read += len(data)
+        text = (text + decode(data)).lstrip()
+        if not n_found:
+            text = text.removeprefix("[")
+        objects, text = _leading_objects(text)
+        n_found += len(objects)
+        yield objects, n_read
+        if text[:1] not in ("", "{") or len(text) > MAX_LINE_BYTES:
+            break
+    if text.strip() != "]":
+        where, found = f"{printable(source.label)}, element {n_found + 1}", f"{printable(repr(text[:60]))}"
+        raise InputError(where, found, "a JSON array of objects, a job in each", "export it again")
+
+
+def _leading_objects(text: str) -> tuple[list[dict[str, Any]], str]:
+    """The whole objects that a text begins with, and what follows them."""
+    objects, at, decoder = [], 0, json.JSONDecoder(object_pairs_hook=unique_keys)
+    while (begin := _BETWEEN.match(text, at).end()) < len(text) and text[begin] == "{":  # type: ignore[union-attr]
+        try:
+            value, at = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            break
+        objects.append(value)
+    return objects, text[begin:]
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value or None
+    return json.dumps(value)
+
+
+def first_line(start: bytes) -> bytes:
+    """The first line that is not blank."""
+    return next((line.rstrip(b"\r") for line in start.split(b"\n") if line.strip()), b"").strip()
+
+
+def has_header(start: bytes, settings: IngestSettings) -> bool:
+    """Whether the first line names the columns; where the settings name them, it may do so as well."""
+    return not settings.fields or names_in(start, settings) == list(settings.fields)
+
+
+def _utf8(data: bytes) -> bytes:
+    """The bytes, with escapes in place of those that are no UTF-8."""
+    return data if data.isascii() else data.decode("utf-8", "backslashreplace").encode()
+
+
+def _delimiter(first: bytes, settings: IngestSettings | None) -> str:
+    if settings is not None and settings.delimiter:
+        if len(settings.delimiter) > 1:
+            found = printable(repr(settings.delimiter))
+            raise InputError("ingest.delimiter", found, "one character, of a table", "export it with another delimiter")
+        return settings.delimiter
+    return max(_DELIMITERS, key=lambda one: first.count(one.encode()))
+
+
+def _record_ends(data: bytes) -> Ints:
+    """The line ends that are not inside double quotes."""
+    ends, quotes = _line_ends(data), np.flatnonzero(np.frombuffer(data, np.uint8) == ord('"'))
+    return ends[np.searchsorted(quotes, ends) % 2 == 0] if len(quotes) else ends
+
+
+def _line_ends(data: bytes) -> Ints:
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
 
 
 # ---------------- what is said of a table

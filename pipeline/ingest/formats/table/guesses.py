@@ -119,18 +119,15 @@ Columns = dict[str, KnownColumn]
 def _known(target: str, said: LogColumn, known_by: str) -> KnownColumn:
     is_unknown = target in MEMORY and said.unit is None and said.column != target
     factor = units_of(target).get(said.unit or "", None if is_unknown else 1.0)
+    # Slurm's terms by word, and where slurmdbd stores numbers, by number.
+    data, numbered = known_names(), known_names()["slurm_states"] if said.unit == SLURM else ()
+    states = {word: state for state, words in data["states"].items() for word in words.split()}
+    states |= {str(number): state for number, state in enumerate(numbered)}
     per = said.per or ("processor" if said.column == target else "job")
     return KnownColumn(
         target, said.column, factor, said.unit or "", per, said.times, said.timezone or "",
-        states=_states(said.unit) if target == "state" else {}, known_by=known_by, has_unit=said.unit is not None,
+        states=states if target == "state" else {}, known_by=known_by, has_unit=said.unit is not None,
     )  # fmt: skip
-
-
-def _states(unit: str | None) -> Mapping[str, str]:
-    """Slurm's terms by word, and where slurmdbd stores numbers, by number."""
-    data = known_names()
-    known = {word: state for state, words in data["states"].items() for word in words.split()}
-    return known | {str(number): state for number, state in enumerate(data["slurm_states"] if unit == SLURM else ())}
 
 
 def used(columns: Columns) -> list[str]:
@@ -344,26 +341,23 @@ def _set_epochs(found: Guesses) -> None:
             found.columns[target] = replace(found.columns[target], zero_is_known=True)
 
 
-def _date_parts(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array]:
-    """The first and the second number of such dates."""
-    array = one_piece(rows[name])
-    texts = array if pa.types.is_string(array.type) else pa.array([], pa.string())
-    found = pc.extract_regex(texts, _DATE).drop_null()
-    return found.field(0).cast(pa.int64()), found.field(1).cast(pa.int64())
-
-
 def _set_date_order(found: Guesses, settings: IngestSettings) -> None:
     """The order of day and month in dates as 02.03.2026 or 2/3/2026; with dots the day is first where nothing tells."""
     columns = sorted({found.columns[target].name for target in INSTANTS if target in found.columns})
-    parts = {name: _date_parts(found.rows, name) for name in columns}
-    names = [name for name in columns if len(parts[name][0])]
+    texts_in = {name: one_piece(found.rows[name]) for name in columns}
+    dates = {
+        name: pc.extract_regex(words, _DATE).drop_null()
+        for name, words in texts_in.items()
+        if pa.types.is_string(words.type)
+    }
+    names = [name for name, parts in dates.items() if len(parts)]
     if not names:
         return
     n_day_first, n_month_first = (
-        sum(pc.sum(pc.greater(parts[name][place], _MONTHS)).as_py() or 0 for name in names) for place in (0, 1)
+        sum(pc.sum(pc.greater(dates[name].field(place).cast(pa.int64()), _MONTHS)).as_py() or 0 for name in names)
+        for place in (0, 1)
     )
-    texts = one_piece(found.rows[names[0]])
-    mark = "." if pc.any(pc.match_substring_regex(texts, DOTTED)).as_py() else "/"
+    mark = "." if pc.any(pc.match_substring_regex(texts_in[names[0]], DOTTED)).as_py() else "/"
     if settings.day_first:
         day_first, why = True, "as ingest.day_first says"
     elif n_day_first == n_month_first:
