@@ -30,7 +30,6 @@ SHOWN_ELSEWHERE = {
     "blocks": "tests/unit/flows/test_render.py",
     "terminal": "tests/unit/flows/test_render.py",
     "page": "tests/unit/flows/test_page.py",
-    "replay": "tests/flows/test_replay.py",
 }
 """The tests of pages that no command below prints, by page."""
 
@@ -68,7 +67,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "advise": (("limits", "JOBS", "--out", "TMP/advice"), ()),
     "backtest": (
         ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html"),
-        ("backtest",),
+        ("studies",),
     ),
     "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ()),
     "inspect": (("ingest", "--dry-run", "DUMP"), ()),
