@@ -5,7 +5,7 @@ pauses that double. A night that was due meanwhile has its flow run, which is la
 that has begun goes on, publishes, and waits for the API (`nightly`). After a longer outage the runner ends, and is
 started again here when the API answers.
 
-A run that was killed with this process is run again when a site is served again. Killed runs are marked by the
+A night that was killed or stopped, as with this process, is run again when a site is served again. Killed runs are marked by the
 heartbeats of Prefect and an automation, as its documents describe. That automation, and those for a failed and a late
 night, are made where the server has none of the name.
 """
@@ -126,9 +126,9 @@ def serve_site(
 
 
 def run_again(served: Served, folder: Path) -> None:
-    """Begin a night anew that was killed with the process that served the site, as where a machine stops."""
+    """Begin a night anew that did not end by itself: where a machine or systemd stops this process, it stops that too."""
     last = read_last_run(folder)
-    if last is not None and last.state == "killed":
+    if last is not None and last.state in ("killed", "stopped"):
         # A site that is served for the first time has no deployment yet.
         with suppress(ObjectNotFound):
             run_deployment(f"{nightly.name}/{served.name}", timeout=0)

@@ -113,9 +113,17 @@ def runs_of(name: str) -> list[Any]:
     return [run for run in found if not run.auto_scheduled]
 
 
-@pytest.mark.parametrize("file", ["work/running.json", "last_run.json"])
-def test_only_a_night_that_was_killed_is_run_again_when_a_site_is_served_again(
-    config: Path, tmp_path: Path, file: str
+@pytest.mark.parametrize(
+    ("file", "state", "is_run"),
+    [
+        ("work/running.json", "running", True),  # nobody holds its lock: it was killed
+        ("last_run.json", "stopped", True),
+        ("last_run.json", "failed", False),
+        ("last_run.json", "succeeded", False),
+    ],
+)
+def test_a_night_that_did_not_end_by_itself_is_run_again_when_a_site_is_served_again(
+    config: Path, tmp_path: Path, file: str, state: str, *, is_run: bool
 ) -> None:
     from flows.prefect import serving
 
@@ -123,10 +131,9 @@ def test_only_a_night_that_was_killed_is_run_again_when_a_site_is_served_again(
     serving.run_again(served, out)
     before = len(runs_of("oxbow"))
     (out / "work").mkdir(parents=True)
-    # A run in progress whose lock nobody holds was killed.
-    write_run(out / file, LastRun("oxbow", "x", "running", "none", None, time.time() - 9, None, 1, {}))
+    write_run(out / file, LastRun("oxbow", "x", state, "none", None, time.time() - 9, None, 1, {}))
     serving.run_again(served, out)
-    assert len(runs_of("oxbow")) == before + (file == "work/running.json")
+    assert len(runs_of("oxbow")) == before + is_run
 
 
 def test_a_first_start_runs_nothing_though_a_plain_run_was_killed(config: Path, tmp_path: Path) -> None:
