@@ -5,9 +5,9 @@ pauses that double. A night that was due meanwhile has its flow run, which is la
 that has begun goes on, publishes, and waits for the API (`nightly`). After a longer outage the runner ends, and is
 started again here when the API answers.
 
-A night that was killed or stopped, as with this process, is run again when a site is served again. Killed runs are marked by the
-heartbeats of Prefect and an automation, as its documents describe. That automation, and those for a failed and a late
-night, are made where the server has none of the name.
+A night that was killed or stopped, as with this process, is run again once, when the site is served again. Killed
+runs are marked by the heartbeats of Prefect and an automation, as its documents describe. That automation, and those
+for a failed and a late night, are made where the server has none of the name.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from pydantic import ValidationError
 from flows.prefect import server_address
 from flows.prefect.nightly import nightly, rerun, site_tags, wait_for_api
 from flows.services.initialising import site_slug
-from flows.services.run.run_record import SERVED, SERVING, read_last_run
+from flows.services.run.run_record import SERVED, SERVING, LastRun, read_last_run
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish.store import take_run_lock
 from pipeline.settings import RunSettings
@@ -101,6 +101,7 @@ def serve_site(
     warnings.filterwarnings("ignore", "coroutine 'Runner.astop' was never awaited", RuntimeWarning)
     folder = Path(settings.output_dir)
     write_text(folder / SERVING / SERVED, json.dumps(asdict(served), indent=1) + "\n")
+    last = read_last_run(folder)
     of_client = {
         of_prefect.PREFECT_API_URL: served.api,
         of_prefect.PREFECT_CLIENT_MAX_RETRIES: TRIES,
@@ -115,7 +116,8 @@ def serve_site(
                 make_automations(served.name, settings.site.name, notify)
                 deployments = deployments_of(served, settings.site.name, given)
                 time.sleep(until_due(served, datetime.now(UTC)))
-                run_again(served, folder)
+                run_again(served, last)
+                last = None
                 serve(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=1)
                 return
         except WalltimeError:
@@ -125,9 +127,8 @@ def serve_site(
             time.sleep(PAUSE_S)
 
 
-def run_again(served: Served, folder: Path) -> None:
-    """Begin a night anew that did not end by itself: where a machine or systemd stops this process, it stops that too."""
-    last = read_last_run(folder)
+def run_again(served: Served, last: LastRun | None) -> None:
+    """Begin a night anew that did not end by itself: a machine or systemd that stops this process stops that too."""
     if last is not None and last.state in ("killed", "stopped"):
         # A site that is served for the first time has no deployment yet.
         with suppress(ObjectNotFound):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.services.run.run_record import LastRun, write_run
+from flows.services.run.run_record import LastRun, read_last_run, write_run
 from pipeline.errors import ConfigError, InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.store import RunInProgressError
@@ -128,11 +128,11 @@ def test_a_night_that_did_not_end_by_itself_is_run_again_when_a_site_is_served_a
     from flows.prefect import serving
 
     served, out = deployment_of(config), tmp_path / "out"
-    serving.run_again(served, out)
+    serving.run_again(served, read_last_run(out))
     before = len(runs_of("oxbow"))
     (out / "work").mkdir(parents=True)
     write_run(out / file, LastRun("oxbow", "x", state, "none", None, time.time() - 9, None, 1, {}))
-    serving.run_again(served, out)
+    serving.run_again(served, read_last_run(out))
     assert len(runs_of("oxbow")) == before + is_run
 
 
@@ -142,7 +142,9 @@ def test_a_first_start_runs_nothing_though_a_plain_run_was_killed(config: Path, 
     (tmp_path / "out" / "work").mkdir(parents=True)
     record = LastRun("oxbow", "x", "running", "none", None, time.time() - 9, None, 1, {})
     write_run(tmp_path / "out" / "work" / "running.json", record)
-    serving.run_again(serving.Served("never-served", "15 2 * * *", "UTC", "http://127.0.0.1:9/api"), tmp_path / "out")
+    serving.run_again(
+        serving.Served("never-served", "15 2 * * *", "UTC", "http://127.0.0.1:9/api"), read_last_run(tmp_path / "out")
+    )
     assert not runs_of("never-served")
 
 
