@@ -17,7 +17,6 @@ _DEFAULTS = {
     "DO_NOT_TRACK": "1",  # for this client, also of a server that reports its use
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
 }
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def set_prefect_defaults() -> None:
@@ -30,7 +29,7 @@ def set_prefect_defaults() -> None:
     # A server on this machine is reached by no proxy. Both names, as programs differ in which they read.
     if {"http_proxy", "https_proxy", "all_proxy"} & {name.lower() for name in os.environ}:
         direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
-        direct = ",".join(dict.fromkeys([*filter(None, direct.split(",")), *_LOOPBACK]))
+        direct = ",".join(dict.fromkeys([*filter(None, direct.split(",")), "127.0.0.1", "localhost", "::1"]))
         os.environ.update(no_proxy=direct, NO_PROXY=direct)
 
 

@@ -57,16 +57,12 @@ from pipeline.settings import ExecutionSettings
 
 PUBLISHED = "walltime.version.published"
 
-ANNOUNCED = 20
-"""Versions whose events are looked for; the API gives the newest 50."""
-
 PAUSES_S = [30.0, 60.0, 120.0]
 """How long to wait before sacct is asked again, s: slurmdbd is back within minutes of a restart."""
 
 UNKEPT: dict[str, Any] = {"persist_result": False, "cache_policy": NO_CACHE}
 """Results are files of a store, whose paths tasks return."""
 
-CONNECT_S = 30
 ANSWER_S = 10.0
 _KILLED = InputError(
     "a process of the run", "that it was killed", "processes that live as long as the run",
@@ -273,7 +269,7 @@ def _dask_runner(address: str) -> Iterator[TaskRunner[Any]]:
         raise ConfigError("run.dask", found, "the extra dask", do) from None
     with ExitStack() as stack:
         try:
-            runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": CONNECT_S}))
+            runner = stack.enter_context(DaskTaskRunner(address=address, client_kwargs={"timeout": 30}))
             runner.client  # noqa: B018 - it connects
         except (OSError, TimeoutError, ValueError) as error:
             found, expected = f"no answer at {printable(address)} ({error})", "the address of a Dask scheduler"
@@ -341,7 +337,8 @@ def announce(manifest: Manifest) -> None:
     with get_client(sync_client=True) as client:
         told = client.read_events(EventFilter.model_validate(asked), limit=50).events
     known = {(event.payload.get("folder"), event.payload.get("version")) for event in told}
-    for one in reversed(manifest.history[:ANNOUNCED]):
+    # Fewer than the events that are read, so that none of these is emitted again.
+    for one in reversed(manifest.history[:20]):
         if (root, one.folder) not in known and one.created_s > manifest.created_s - DAY_S:
             facts = {"site": site, "folder": root, "version": one.folder, "run_id": one.run_id}
             emit_event(PUBLISHED, {**resource, "prefect.resource.name": site}, payload=facts)

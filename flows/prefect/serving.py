@@ -53,7 +53,6 @@ MAKING_S = 30.0
 """How long Prefect may take to make the scheduled flow runs of a deployment anew."""
 PAUSE_S = 15.0
 """How long serving pauses after Prefect's runner has ended."""
-AUTOMATIONS = Path(__file__).with_name("automations.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +146,21 @@ def until_due(served: Served, now: datetime) -> float:
 
 
 def deployments_of(served: Served, site: str, given: dict[str, str | None]) -> list[Any]:
-    """The scheduled nightly run, and the rerun, which a user starts in Prefect's pages with parameters."""
+    """The scheduled nightly run, and the rerun, which a user starts in Prefect's pages with parameters.
+
+    A schedule that a user has paused stays so.
+    """
+    is_paused = False
+    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+        known = client.read_deployment_by_name(f"{nightly.name}/{served.name}")
+        is_paused = known.paused or not any(one.active for one in known.schedules)
     common: dict[str, Any] = {"tags": site_tags(site), "entrypoint_type": EntrypointType.MODULE_PATH}
     night, again = f"Walltime's nightly run of {printable(site)}", "A rerun over past jobs, which is not published"
-    schedule, of_rerun = Cron(served.cron, timezone=served.timezone), {"config": given["config"]}
+    schedule = Cron(served.cron, timezone=served.timezone, active=not is_paused)
+    of_night: dict[str, Any] = {"schedule": schedule, "paused": is_paused}
+    of_rerun = {"config": given["config"]}
     return [
-        nightly.to_deployment(served.name, schedule=schedule, parameters=given, description=night, **common),
+        nightly.to_deployment(served.name, parameters=given, description=night, **of_night, **common),
         rerun.to_deployment(f"{served.name}-rerun", parameters=of_rerun, description=again, **common),
     ]
 
@@ -179,7 +187,7 @@ def make_automations(name: str, site: str, notify: str | None) -> None:
                 "body": "{{ flow_run.name }}: {{ flow_run.state.message }}",
             }
         of_site = {"match_related": {"prefect.resource.id": f"prefect.tag.{site_tags(site)[-1]}"}}
-        for known in tomllib.loads(AUTOMATIONS.read_text(encoding="utf-8"))["automation"]:
+        for known in tomllib.loads(Path(__file__).with_name("automations.toml").read_text("utf-8"))["automation"]:
             if not client.read_automations_by_name(title := f"Walltime {name}: {known['name']}"):
                 facts = {"actions": [tell], **known, "name": title, "trigger": known["trigger"] | of_site}
                 Automation.model_validate(facts).create()

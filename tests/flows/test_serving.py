@@ -136,6 +136,32 @@ def test_a_night_that_did_not_end_by_itself_is_run_again_when_a_site_is_served_a
     assert len(runs_of("oxbow")) == before + is_run
 
 
+@pytest.mark.parametrize("path", ["/deployments/{id}/pause_deployment", "/deployments/{id}/schedules/{schedule}"])
+def test_a_paused_schedule_stays_paused_when_a_site_is_served_again(config: Path, path: str) -> None:
+    from prefect.client.orchestration import get_client
+
+    deployment_of(config)
+    with get_client(sync_client=True) as client:
+        known = client.read_deployment_by_name("nightly/oxbow")
+        assert not known.paused and known.schedules[0].active
+        paths = {"id": str(known.id), "schedule": str(known.schedules[0].id)}
+        method = "PATCH" if "schedule}" in path else "POST"
+        client.request(method, path, path_params=paths, json={"active": False})
+        deployment_of(config)
+        again = client.read_deployment_by_name("nightly/oxbow")
+        assert again.paused or not again.schedules[0].active
+        client.request("POST", "/deployments/{id}/resume_deployment", path_params=paths)
+        if not client.read_deployment_by_name("nightly/oxbow").schedules[0].active:
+            schedule = client.read_deployment_by_name("nightly/oxbow").schedules[0].id
+            client.request(
+                "PATCH", path.replace("pause_deployment", "schedules/{schedule}"),
+                path_params=paths | {"schedule": str(schedule)}, json={"active": True},
+            )  # fmt: skip
+        deployment_of(config)
+        resumed = client.read_deployment_by_name("nightly/oxbow")
+        assert not resumed.paused and resumed.schedules[0].active
+
+
 def test_a_first_start_runs_nothing_though_a_plain_run_was_killed(config: Path, tmp_path: Path) -> None:
     from flows.prefect import serving
 
