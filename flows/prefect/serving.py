@@ -148,15 +148,15 @@ def until_due(served: Served, now: datetime) -> float:
 def deployments_of(served: Served, site: str, given: dict[str, str | None]) -> list[Any]:
     """The scheduled nightly run, and the rerun, which a user starts in Prefect's pages with parameters.
 
-    A schedule that a user has paused stays so.
+    A deployment or a schedule that a user has paused stays so.
     """
-    is_paused = False
+    is_paused, is_active = False, True
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
         known = client.read_deployment_by_name(f"{nightly.name}/{served.name}")
-        is_paused = known.paused or not any(one.active for one in known.schedules)
+        is_paused, is_active = known.paused, any(one.active for one in known.schedules)
     common: dict[str, Any] = {"tags": site_tags(site), "entrypoint_type": EntrypointType.MODULE_PATH}
     night, again = f"Walltime's nightly run of {printable(site)}", "A rerun over past jobs, which is not published"
-    schedule = Cron(served.cron, timezone=served.timezone, active=not is_paused)
+    schedule = Cron(served.cron, timezone=served.timezone, active=is_active)
     of_night: dict[str, Any] = {"schedule": schedule, "paused": is_paused}
     of_rerun = {"config": given["config"]}
     return [
