@@ -332,10 +332,17 @@ def _resource(name: str, entry: TableEntry) -> dict[str, Any]:
     nullable = {column.name for column in entry.columns if column.nullable}
     key = {"uniqueKeys": [list(entry.key)]} if nullable & set(entry.key) else {"primaryKey": list(entry.key)}
     fields = [
-        {**asdict(column), "type": "array" if column.type.startswith("list") else _TYPES.get(column.type, "any"),
-         "arrowType": column.type, "constraints": {"required": not column.nullable}, "description": column.meaning}
+        {
+            "name": column.name,
+            "type": "array" if column.type.startswith("list") else _TYPES.get(column.type, "any"),
+            "description": column.meaning,
+            "constraints": {"required": not column.nullable},
+            "unit": column.unit,
+            "arrowType": column.type,
+            "nulls": column.nulls,
+        }
         for column in entry.columns
-    ]  # fmt: skip
+    ]
     return {
         "$schema": f"{_PROFILES}/dataresource.json",
         "name": name,
