@@ -215,6 +215,19 @@ def test_versions_are_compared_by_replay(nights: Path, tmp_path: Path, walltime:
     )
 
 
+def test_what_needs_a_server_of_prefect_and_finds_none_is_a_warning_in_the_form_of_the_log(
+    tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.prefect.server_address", lambda: None)
+    config = config_of(tmp_path, 5)
+    config.write_text(config.read_text().replace("[run]", "[run]\nprocesses = 2"))
+    found = events(walltime("run", config, "--log-format", "json").err)
+    warned = [line["message"] for line in found if line["event"] == "warning"]
+    assert len(warned) == 1 and "take a Prefect server" in warned[0]
+    text = walltime("rerun", config, "--name", "try-1").err
+    assert text.count("walltime: run.processes and run.dask take a Prefect server") == 1
+
+
 def test_init_answers_in_json(tmp_path: Path, walltime: Walltime) -> None:
     config_of(tmp_path, 5)
     config = tmp_path / "new.toml"

@@ -77,6 +77,7 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
     """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
     from flows.services.files.os_errors import config_settings
     from flows.services.run.running import rerun_and_keep, run_and_publish
+    from flows.services.run_log import RunLog, run_log
     from flows.services.settings_and_logs import listed_paths, run_settings
 
     if not is_plain:
@@ -96,7 +97,7 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
         run = config_settings(Path(arguments["config"])).run
         if run.processes > 1 or run.dask:
             say = "run.processes and run.dask take a Prefect server (PREFECT_API_URL): the steps run one after another."
-            sys.stderr.write(f"walltime: {say}\n")
+            (run_log.get() or RunLog(sys.stderr)).warn(say)
     make: Callable[..., Manifest] = run_and_publish if command == "run" else rerun_and_keep
     return make(**arguments)
 
