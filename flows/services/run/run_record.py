@@ -95,14 +95,17 @@ def write_run(path: Path, run: LastRun) -> None:
 
 
 def read_last_run(folder: Path) -> LastRun | None:
-    """The run in progress, else a killed one, else the last that ended; None where no record can be read."""
+    """The run in progress, else the one that began last, killed or ended; None where no record can be read."""
     work = folder / WORK
-    own = read_run(work / RUNNING)
+    own, ended = read_run(work / RUNNING), read_run(folder / LAST_RUN)
     if own is None:
-        return read_run(folder / LAST_RUN)
+        return ended
     holder = holder_of(work)
     if is_held(work) and holder is not None and holder.pid == own.pid:
         return own
+    # A run that fails before it takes the lock leaves the record of a killed one.
+    if ended is not None and ended.began_s > own.began_s:
+        return ended
     return replace(own, state="killed", reason="signal")
 
 

@@ -116,6 +116,10 @@ def test_a_run_in_progress_and_a_killed_one_are_told_apart(tmp_path: Path) -> No
         # A rerun may hold the lock where a run was killed before.
         write_run(work / RUNNING, RUN)
         assert read_last_run(tmp_path / "out").state == "killed"
+        # One that failed before it could take the lock began later than the killed one.
+        write_run(tmp_path / "out" / LAST_RUN, replace(RUN, state="failed", began_s=RUN.began_s + 1))
+        assert read_last_run(tmp_path / "out").state == "failed"
+        (tmp_path / "out" / LAST_RUN).unlink()
     found = values(tmp_path / "out")
     assert {row["state"] for row, n in found["walltime_last_run_state"] if n} == {"killed"}
     assert "walltime_last_run_exit_code" not in found and "walltime_tables_age_seconds" not in found
