@@ -299,11 +299,11 @@ def check_lock(site: Site) -> Iterator[Found]:
     work = site.root / store.WORK
     holder = store.holder_of(work)
     if not store.is_held(work):
-        if holder is None and _bytes(work / store.LOCK):
+        if not holder.pid and _bytes(work / store.LOCK):
             yield "rubbish", work / store.LOCK, {}
         return
-    named = {"holder": store.holder_name(holder)}
-    if holder and site.now_s - holder.since_s > HELD_TOO_LONG_S:
+    named = {"holder": str(holder)}
+    if holder.pid and site.now_s - holder.since_s > HELD_TOO_LONG_S:
         age = duration(site.now_s - holder.since_s)
         yield "held_long", work, named | {"age": age, "pid": holder.pid, "host": printable(holder.host)}
     else:
@@ -445,6 +445,6 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
         "folder": manifest.folder,
         "compared_with": before.run_id if before else None,
         "not_compared": reason or None,
-        "passed": not checks.failed(results, blocking=True),
+        "passed": not checks.blocking(results),
         "checks": [asdict(one) for one in results],
     }

@@ -46,6 +46,23 @@ LEVELS: dict[str, tuple[tuple[str, float], ...]] = {
 }
 """Per stage the facts that are shares of later jobs, with their nominal levels."""
 
+ROWS_GONE = 0.5
+"""The largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its export."""
+
+GROWTH = 2.0
+"""The largest factor by which a table may grow."""
+
+LEAST_ROWS = 20
+"""Tables other than JOBS that had fewer rows are not compared: one group more or less is a large share."""
+
+MORE_NULLS = 0.5
+"""The largest rise of a column's share of nulls, in tables of at least LEAST_ROWS_OF_NULLS."""
+
+LEAST_ROWS_OF_NULLS = 100
+SHORTFALL = 0.1
+"""The largest shortfall of a share of at least LEAST_SCORED later jobs."""
+
+LEAST_SCORED = 200
 FINDINGS_SHOWN = 4
 SCORED = {"predict": "past_jobs", "learn": "n_scored"}
 
@@ -93,28 +110,6 @@ class Finding:
         return f"{self.where}: found {self.found}, expected {self.expected}"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRules:
-    """What each check lets pass.
-
-    `rows_gone`: the largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its
-    export. `growth`: the largest factor by which a table may grow. Tables other than JOBS that had fewer than
-    `least_rows` are not compared: one group more or less is a large share. `more_nulls`: the largest rise of a column's
-    share of nulls, in tables of at least `least_rows_of_nulls`. `out_of_range`: the largest share of rows out of one
-    range. `shortfall`: the largest shortfall of a share of at least `least_scored` later jobs.
-    """
-
-    rows_gone: float = 0.5
-    growth: float = 2.0
-    least_rows: int = 20
-    more_nulls: float = 0.5
-    least_rows_of_nulls: int = 100
-    out_of_range: float = 0.0
-    shortfall: float = 0.1
-    least_scored: int = 200
-
-
-RULES = CheckRules()
 Check = Callable[[Night], Iterator[Finding]]
 
 
@@ -133,11 +128,6 @@ class CheckResult:
         more = len(self.findings) - FINDINGS_SHOWN
         shown = "; ".join(map(str, self.findings[:FINDINGS_SHOWN]))
         return f"Check {self.check} failed: {shown}{f'; and {more} more' if more > 0 else ''}."
-
-    @property
-    def blocks(self) -> bool:
-        """Whether the tables must not be published."""
-        return self.state == "failed" and self.mode == "block"
 
 
 def check_night(night: Night) -> tuple[CheckResult, ...]:
@@ -158,14 +148,14 @@ def _result(name: str, night: Night) -> CheckResult:
 def fewer_rows(night: Night) -> Iterator[Finding]:
     """Tables that have lost more than a share of their rows, and the jobs that cleaning kept likewise."""
     for name, before, now in _row_counts(night):
-        if now < (least := (1 - RULES.rows_gone) * before):
+        if now < (least := (1 - ROWS_GONE) * before):
             yield Finding(name, f"{now:,} rows", f"at least {least:,.0f}, as the version before has {before:,}")
 
 
 def more_rows(night: Night) -> Iterator[Finding]:
     """Tables that have grown by more than a factor."""
     for name, before, now in _row_counts(night):
-        if before >= RULES.least_rows and now > (most := RULES.growth * before):
+        if before >= LEAST_ROWS and now > (most := GROWTH * before):
             yield Finding(name, f"{now:,} rows", f"at most {most:,.0f}, as the version before has {before:,}")
 
 
@@ -174,7 +164,7 @@ def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
     before, now = night.before or {}, night.made.tables
     not_compared = OF_TEMPLATE if _has_other_template(night) else ()
     for name in FOLLOWED:
-        if name in before and name not in not_compared and (before[name].rows >= RULES.least_rows or name == JOBS.name):
+        if name in before and name not in not_compared and (before[name].rows >= LEAST_ROWS or name == JOBS.name):
             yield name, before[name].rows, now[name].rows if name in now else 0
     kept = [_nulls(tables[JOBS.name]).get("flag") for tables in (before, now) if JOBS.name in tables]
     if len(kept) == 2 and kept[0] is not None and kept[1] is not None:
@@ -198,13 +188,13 @@ def null_shares(night: Night) -> Iterator[Finding]:
     """Columns whose share of nulls has risen by more than the rule."""
     for name, columns in WATCHED.items():
         before, now = (night.before or {}).get(name), night.made.tables.get(name)
-        if before is None or now is None or min(before.rows, now.rows) < RULES.least_rows_of_nulls:
+        if before is None or now is None or min(before.rows, now.rows) < LEAST_ROWS_OF_NULLS:
             continue
         nulls_before, nulls = _nulls(before), _nulls(now)
         for column in [one for one in columns if one in nulls_before and one in nulls]:
             was, share = nulls_before[column] / before.rows, nulls[column] / now.rows
-            if share > was + RULES.more_nulls:
-                expected = f"at most {was + RULES.more_nulls:.1%}, as the version before has {was:.1%}"
+            if share > was + MORE_NULLS:
+                expected = f"at most {was + MORE_NULLS:.1%}, as the version before has {was:.1%}"
                 yield Finding(f"{name}.{column}", f"{share:.1%} nulls", expected)
 
 
@@ -213,9 +203,8 @@ def ranges(night: Night) -> Iterator[Finding]:
     for name, path in night.files.items():
         rows = night.made.tables[name].rows
         for condition, n_bad in out_of_range(TABLES[name], path).items():
-            if n_bad > RULES.out_of_range * rows:
-                found = f"{n_bad:,} of {rows:,} rows against {condition}"
-                yield Finding(name, found, f"at most {RULES.out_of_range:.1%}")
+            if n_bad:
+                yield Finding(name, f"{n_bad:,} of {rows:,} rows against {condition}", "none")
 
 
 def out_of_range(kind: TableKind, path: Path) -> dict[str, int]:
@@ -250,12 +239,12 @@ def coverage(night: Night) -> Iterator[Finding]:
     """Levels that fewer later jobs kept than they say, by the records of predictions and of the estimator."""
     for stage, levels in LEVELS.items():
         facts = (night.made.report(stage) or {}).get("facts", {})
-        if (facts.get(SCORED[stage]) or 0) < RULES.least_scored:
+        if (facts.get(SCORED[stage]) or 0) < LEAST_SCORED:
             continue
         for name, level in levels:
             share = facts.get(name)
-            if share is not None and share < level - RULES.shortfall:
-                least = f"at least {level - RULES.shortfall:.1%} of later jobs"
+            if share is not None and share < level - SHORTFALL:
+                least = f"at least {level - SHORTFALL:.1%} of later jobs"
                 yield Finding(f"{stage}.{name}", f"{share:.1%}", least)
 
 
@@ -284,9 +273,9 @@ COMPARING = ("fewer_rows", "more_rows", "null_shares")
 """Checks that need the version before."""
 
 
-def failed(results: Sequence[CheckResult], *, blocking: bool) -> list[CheckResult]:
-    """The failed checks that block, or those that only warn."""
-    return [result for result in results if result.state == "failed" and result.blocks == blocking]
+def blocking(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """The failed checks for which the tables must not be published."""
+    return [result for result in results if result.state == "failed" and result.mode == "block"]
 
 
 def report_of(results: Sequence[CheckResult]) -> Report:

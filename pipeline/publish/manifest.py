@@ -3,10 +3,6 @@
 A store's own files may be hostile: the names and paths that they give stay inside the store. The folder of the
 published tables may be a symbolic link, because its owner chose it. Below it a link leads nowhere outside, and a
 version is never a link. Whoever may write in the store while it is read can still exchange its files.
-
-Beside the tables of a version stands `datapackage.json`, a Data Package (version 2.0, datapackage.org) of what they
-hold: each file with bytes, SHA-256, rows, columns, units and key, and what the tables were made from (the logs with
-their SHA-256, the settings and the code). All of it comes from the version's manifest.
 """
 
 import json
@@ -15,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,22 +25,22 @@ from pipeline.storage import expecting_table, file_stamp, read_rows, sha256_once
 from pipeline.tables import OBSERVATIONS, TABLES
 
 FORMAT_VERSION = 2
-MANIFEST, VERSIONS, DATAPACKAGE = "manifest.json", "versions", "datapackage.json"
+MANIFEST, VERSIONS = "manifest.json", "versions"
 OWN_MANIFEST = "version.json"
 """The manifest of one version, in its folder. It never changes, so that a version can be published again."""
 
 PIN = "pin.json"
-OWN_FILES = {OWN_MANIFEST, LOCK, PIN, DATAPACKAGE}
-"""Files beside the tables of a version. A folder with any other file is not ours, and is never removed."""
+OWN_FILES = {OWN_MANIFEST, PIN, LOCK, "datapackage.json"}
+"""Files beside the tables of a version. A folder with any other file is not ours, and is never removed.
+
+The last two are in versions of earlier releases.
+"""
 
 _FOLDER = re.compile(r"[^./\\\0][^/\\\0]*")
 _PATH = re.compile(rf"(files|{VERSIONS}/[^/]+)/[a-z0-9_]+\.parquet")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
 _GO_BACK = "`walltime versions rollback` returns to the version before, "
 _DAMAGED = "a run publishes the table anew, and `walltime doctor` finds what else is damaged"
-_PROFILES = "https://datapackage.org/profiles/2.0"
-_TYPES = {"string": "string", "int64": "integer", "double": "number", "bool": "boolean"}
-_TEXT_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,57 +297,10 @@ def opened_rows(path: Path, kind: TableKind) -> Iterator[Any]:
         yield dataset(str(path), format="parquet")
 
 
-def finite(value: Any, text: Any = None) -> Any:
-    """Plain values for JSON; tuples are lists, and a number that is not finite is null. `text` changes each text."""
+def finite(value: Any) -> Any:
+    """Plain values for JSON; tuples are lists, and a number that is not finite is null."""
     if isinstance(value, Mapping):
-        return {text(name) if text else name: finite(one, text) for name, one in value.items()}
+        return {name: finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(one, text) for one in value]
-    if isinstance(value, str) and text:
-        return text(value)
+        return [finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def package_text(manifest: Manifest) -> str:
-    """The descriptor of a version's tables as ASCII JSON, whose texts have no control or surrogate characters."""
-    package = {
-        "$schema": f"{_PROFILES}/datapackage.json",
-        "title": f"Runtimes of the jobs of {manifest.site}",
-        "description": "Tables that Walltime made from a cluster's accounting log.",
-        "created": datetime.fromtimestamp(manifest.created_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "sources": [{"title": log.name, "sha256": log.sha256} for log in manifest.logs],
-        "walltime": {name: getattr(manifest, name) for name in ("site", "run_id", "created_s", "code", "settings")},
-        "resources": [_resource(name, entry) for name, entry in manifest.tables.items()],
-    }
-    return json.dumps(finite(package, lambda text: printable(text, _TEXT_CHARS)), indent=1) + "\n"
-
-
-def _resource(name: str, entry: TableEntry) -> dict[str, Any]:
-    """A table of the package. A key with nullable columns is a unique key, because a primary key has none."""
-    nullable = {column.name for column in entry.columns if column.nullable}
-    key = {"uniqueKeys": [list(entry.key)]} if nullable & set(entry.key) else {"primaryKey": list(entry.key)}
-    fields = [
-        {
-            "name": column.name,
-            "type": "array" if column.type.startswith("list") else _TYPES.get(column.type, "any"),
-            "description": column.meaning,
-            "constraints": {"required": not column.nullable},
-            "unit": column.unit,
-            "arrowType": column.type,
-            "nulls": column.nulls,
-        }
-        for column in entry.columns
-    ]
-    return {
-        "$schema": f"{_PROFILES}/dataresource.json",
-        "name": name,
-        "type": "table",
-        "path": f"{name}.parquet",
-        "format": "parquet",
-        "mediatype": "application/vnd.apache.parquet",
-        "description": TABLES[name].meaning,
-        "bytes": entry.bytes,
-        "hash": f"sha256:{entry.sha256}",
-        "rows": entry.rows,
-        "schema": {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields, **key},
-    }

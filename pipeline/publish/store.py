@@ -54,14 +54,16 @@ class RunInProgressError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds a lock, and since when (UTC epoch seconds)."""
+    """The process that holds a lock, and since when (UTC epoch seconds); pid 0: one that has not written who it is."""
 
-    pid: int
-    host: str
-    user: str
-    since_s: int
+    pid: int = 0
+    host: str = ""
+    user: str = ""
+    since_s: int = 0
 
     def __str__(self) -> str:
+        if not self.pid:
+            return "a process that has not given its name"
         since = datetime.fromtimestamp(self.since_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         return printable(f"process {self.pid} of {self.user} on {self.host}, since {since}", 300)
 
@@ -103,28 +105,20 @@ def try_lock(path: Path, how: int, mode: Literal["rb", "ab"] = "rb") -> BinaryIO
 
 def _sign(handle: BinaryIO) -> None:
     """Write into a lock file who holds it, and since when; without a name where the disk is full."""
-    try:
+    user = str(os.getuid())
+    with suppress(OSError, KeyError):  # a user id without a name
         user = getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name
-        user = str(os.getuid())
     with suppress(OSError):
         os.ftruncate(handle.fileno(), 0)
         me = Holder(os.getpid(), socket.gethostname(), user, int(os.fstat(handle.fileno()).st_mtime))
         os.write(handle.fileno(), json.dumps(asdict(me)).encode())
 
 
-def holder_of(folder: Path) -> Holder | None:
-    """Who wrote the lock file of a folder last; None where nobody has, or where it cannot be read."""
-    try:
-        with (folder / LOCK).open("rb") as file:
-            return read_dataclass(Holder, parsed_json(file.read(_HOLDER_BYTES)))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def holder_name(holder: Holder | None) -> str:
-    """Who holds a lock, as messages say it."""
-    return str(holder) if holder else "a process that has not given its name"
+def holder_of(folder: Path) -> Holder:
+    """Who wrote the lock file of a folder last; pid 0 where nobody has, or where it cannot be read."""
+    with suppress(OSError, ValueError, TypeError), (folder / LOCK).open("rb") as file:
+        return read_dataclass(Holder, parsed_json(file.read(_HOLDER_BYTES)))
+    return Holder()
 
 
 def is_held(folder: Path) -> bool:
@@ -257,7 +251,7 @@ def take_run_lock(
         # `is_held` of another process holds the lock for an instant: then no run is found, and this one tries again.
         if not is_held(folder):
             continue
-        holder = holder_name(holder_of(folder))
+        holder = holder_of(folder)
         if announce is None:
             where = printable(str(folder.parent), 1000)
             raise RunInProgressError(where, f"{found} ({holder})", "one at a time", do)

@@ -7,18 +7,17 @@ files of a version never change. A `current` symlink would not suffice, because 
 A version is named by the time at which it was made and the start of its run's id, so that names sort by time. Versions
 stay on disk by age: all at first, then the newest of each day, then the newest of each week.
 
-A reader holds a shared lock on a version while it reads, and such a version is not removed. The lock file lies in the
-folder of the version and is made with it, so that a reader needs no right to write.
+A reader takes no lock, so that it needs no right to write and may be on another machine. A version stays for days
+after another one was published, longer than any command reads.
 
 A version that a check blocks is a whole published folder of its own, below `blocked/`, that any command reads. Nothing
 of it is published. The newest few stay on disk.
 """
 
-import fcntl
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -40,17 +39,14 @@ BLOCKED = "blocked"
 KEPT_BLOCKED = 3
 """Blocked versions that stay on disk: enough to see whether a fault is new, and each takes the bytes of a version."""
 
-_TRIES = 100
-"""Of opening a version that others remove meanwhile."""
-
 
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long versions stay.
 
-    `newest`: so many stay whatever their age, the published one included. `named_days`: how long one with a name stays
-    which was never published. `grace_s`: how long one stays after another one was published, for readers that hold no
-    lock.
+    `newest`: so many stay whatever their age, the published one included. `all_days`: how long each stays after another
+    one was published, and so for how long it can be read. `named_days`: how long one with a name stays which was never
+    published.
     """
 
     newest: int
@@ -58,10 +54,9 @@ class Retention:
     daily_days: float = 0.0
     weekly_weeks: float = 0.0
     named_days: float = 0.0
-    grace_s: float = 0.0
 
 
-RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28, grace_s=3600)
+RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28)
 """What a site has unless it sets another `newest`: the weeks of ten years are one version each."""
 
 
@@ -106,7 +101,7 @@ def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     InputError where another version has that name.
     """
     with _writing(made.root):
-        check_name_free(made.root, made.name, made.run_id)
+        check_name(made.root, made.name, made.run_id)
         return _placed(staged, made)
 
 
@@ -172,7 +167,7 @@ def _make_current(
 ) -> Manifest:
     """Replace the manifest by that of a version, with the history of publications; then remove old versions.
 
-    A version in use stays until a later publication. Other files and folders always stay.
+    Other files and folders always stay.
     """
     versions = own.root / manifests.VERSIONS
     if before is None:
@@ -190,9 +185,7 @@ def _make_current(
     manifest = replace(own, previous=kept, published_s=now_s)
     write_text(own.root / manifests.MANIFEST, manifest.to_json())
     for folder in sorted(gone):
-        if lock := _lock(versions / folder, fcntl.LOCK_EX):
-            with lock:
-                store.drop_folder(versions / folder)
+        store.drop_folder(versions / folder)
     return manifest
 
 
@@ -215,8 +208,6 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
         draft.mkdir()
         for name, source in staged.items():
             store.add_name(source, draft / f"{name}.parquet")
-        (draft / store.LOCK).touch()
-        write_text(draft / manifests.DATAPACKAGE, manifests.package_text(manifest))
         write_text(draft / manifests.OWN_MANIFEST, manifest.to_json())
     return manifest
 
@@ -226,17 +217,11 @@ def version_name(created_s: int, run_id: str) -> str:
     return f"{datetime.fromtimestamp(created_s, UTC):%Y-%m-%dT%H%MZ}-{run_id[:ID_CHARS]}"
 
 
-def check_given_name(name: str) -> str:
-    """The name that a user gives to a version; InputError for one that a terminal or a shell could misread."""
+def check_name(output_dir: Path, name: str, run_id: str) -> None:
+    """InputError for a name that a terminal or a shell could misread, or that a version of another run has."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         expected = "up to 64 letters, digits, dots, - and _, as in try-7"
         raise InputError("--name", printable(name) or "nothing", expected)
-    return name
-
-
-def check_name_free(output_dir: Path, name: str, run_id: str) -> None:
-    """InputError where the name cannot be given, or where a version of another run has it."""
-    check_given_name(name)
     taken = [one for one in stored_versions(output_dir) if name in (one.name, one.folder) and one.run_id != run_id]
     if taken:
         found = f"{printable(name)}, the name of version {taken[0].folder}"
@@ -256,7 +241,7 @@ def expired(versions: Sequence[StoredVersion], retention: Retention, now_s: int)
     for n_days, until_days in ((1, daily_until), (7, daily_until + 7 * retention.weekly_weeks)):
         # Days are those of UTC, and weeks begin on Monday.
         newest = {(one.created_s // DAY_S + _FIRST_MONDAY) // n_days: one for one in published}
-        kept |= {one.folder for one in newest.values() if _age_days(one, now_s) < until_days}
+        kept |= {one.folder for one in newest.values() if _days_since(one.created_s, now_s) < until_days}
     return {one.folder for one in versions} - kept
 
 
@@ -265,14 +250,13 @@ def _stays(one: StoredVersion, retention: Retention, now_s: int) -> bool:
     if one.is_pinned or one.place == 0:
         return True
     if one.place is None:
-        return one.manifest is None or (bool(one.name) and _age_days(one, now_s) < retention.named_days)
-    is_recent = one.until_s is not None and max(now_s - one.until_s, 0) < retention.grace_s
-    return is_recent or one.place < retention.newest or _age_days(one, now_s) < retention.all_days
+        return one.manifest is None or (bool(one.name) and _days_since(one.created_s, now_s) < retention.named_days)
+    return one.place < retention.newest or _days_since(one.until_s or one.created_s, now_s) < retention.all_days
 
 
-def _age_days(one: StoredVersion, now_s: int) -> float:
-    """The age of a version; a time ahead of a clock that went back counts as now."""
-    return max(now_s - one.created_s, 0) / DAY_S
+def _days_since(then_s: int, now_s: int) -> float:
+    """The days since a time; one ahead of a clock that went back counts as now."""
+    return max(now_s - then_s, 0) / DAY_S
 
 
 def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = None) -> list[StoredVersion]:
@@ -311,16 +295,15 @@ def find_version(output_dir: Path, text: str) -> StoredVersion:
     raise InputError(where, f"{found} {printable(text) or '(an empty name)'}", f"one of {listed}", do)
 
 
-def _version_as_of(current: Manifest, as_of_s: int) -> Manifest | VersionEntry:
-    """The newest version made by `as_of_s` (UTC epoch seconds) of those that were published.
+def _folder_as_of(current: Manifest, as_of_s: int) -> str:
+    """The folder of the newest version made by `as_of_s` (UTC epoch seconds) of those that were published.
 
     A version that a rollback took back is no answer. InputError where none is so old.
     """
     candidates = [entry for entry in current.history if not entry.is_withdrawn]
     old_enough = [entry for entry in candidates if entry.created_s <= as_of_s]
     if old_enough:
-        chosen = max(old_enough, key=lambda entry: entry.created_s)
-        return current if chosen.folder == current.folder else chosen
+        return max(old_enough, key=lambda entry: entry.created_s).folder
     oldest_s = min(entry.created_s for entry in candidates)
     asked, oldest = (f"{datetime.fromtimestamp(one_s, UTC):%Y-%m-%dT%H:%MZ}" for one_s in (as_of_s, oldest_s))
     expected = f"{oldest} or later, when the oldest version was made"
@@ -329,36 +312,17 @@ def _version_as_of(current: Manifest, as_of_s: int) -> Manifest | VersionEntry:
 
 @contextmanager
 def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = None) -> Iterator[Manifest]:
-    """The published version, or the newest one made by `as_of_s`, with its manifest; it stays on disk meanwhile.
+    """The published version, or the newest one made by `as_of_s`, with its manifest.
 
     With a `name` the version that it means, published or not (`find_version`). InputError where there is no such
-    version. On a file system without locks the grace period of the retention protects the reader.
+    version.
     """
-    for _ in range(_TRIES):
-        if name is not None:
-            chosen: Manifest | VersionEntry = find_version(output_dir, name)
-        else:
-            current = read_manifest(output_dir)
-            chosen = current if as_of_s is None else _version_as_of(current, as_of_s)
-        # It may have been removed since the manifest was read; then another manifest is there by now.
-        if lock := _lock(output_dir / manifests.VERSIONS / chosen.folder, fcntl.LOCK_SH):
-            with lock:
-                yield chosen.check() if isinstance(chosen, Manifest) else load_manifest(output_dir, chosen.folder)
-            return
-    load_manifest(output_dir, chosen.folder)
-    found = "versions that are removed faster than they are opened"
-    raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
-
-
-def _lock(folder: Path, how: int) -> AbstractContextManager[object] | None:
-    """The lock of a version, a reader's or that of its removal; it does nothing where there are no locks.
-
-    None where the version is removed, or another one's lock is in the way.
-    """
-    try:
-        return store.try_lock(folder / store.LOCK, how)
-    except OSError:
-        return nullcontext() if folder.is_dir() or is_mirrored(folder.parents[1]) else None
+    if name is not None:
+        yield load_manifest(output_dir, find_version(output_dir, name).folder)
+    elif as_of_s is None:
+        yield load_manifest(output_dir)
+    else:
+        yield load_manifest(output_dir, _folder_as_of(read_manifest(output_dir), as_of_s))
 
 
 def keep_blocked(staged: Mapping[str, Path], made: Manifest) -> Path:

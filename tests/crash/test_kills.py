@@ -116,7 +116,7 @@ def wait_for_lock(run: Running, store: Path) -> None:
     """Return when the run holds the lock of the store, or has ended."""
     while run.code() is None:
         holder = holder_of(store / "work")
-        if holder is not None and holder.pid == run.pid:
+        if holder.pid == run.pid:
             return
         time.sleep(_POLL_S)
 

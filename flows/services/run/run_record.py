@@ -100,8 +100,7 @@ def read_last_run(folder: Path) -> LastRun | None:
     own, ended = read_run(work / RUNNING), read_run(folder / LAST_RUN)
     if own is None:
         return ended
-    holder = holder_of(work)
-    if is_held(work) and holder is not None and holder.pid == own.pid:
+    if is_held(work) and holder_of(work).pid == own.pid:
         return own
     # A run that fails before it takes the lock leaves the record of a killed one.
     if ended is not None and ended.began_s > own.began_s:

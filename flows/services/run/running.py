@@ -99,7 +99,6 @@ def rerun_and_keep(
     The template is chosen from these jobs alone, whatever the published version uses. What is published stays, and so
     do its steps. InputError where another version has the name.
     """
-    versions.check_given_name(name)
     settings = run_settings(Path(config), site, output_dir)
     changed = with_changes(settings, changes or ())
     window_s = window_of(begin, end, changed.site.timezone)
@@ -107,7 +106,7 @@ def rerun_and_keep(
     # Changed settings must not enter the table of jobs that the nightly runs continue.
     paths = listed_paths(settings, Path(config), logs or ()) or [by.call(sacct_table, settings)]
     run = replace(start_run(changed, paths), window_s=window_s)
-    versions.check_name_free(folder, name, run.run_id)
+    versions.check_name(folder, name, run.run_id)
     with naming_path(folder), store.work_folder(folder) as work:
         steps_of_night = store.step_folders(work)
         results = by.compute(run, folders_of_steps(run, work))
@@ -207,11 +206,11 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
     results = checks.check_night(night)
     report = checks.report_of(results)
     made = replace(made, reports=(*made.reports, report.as_dict()))
-    if blocking := checks.failed(results, blocking=True):
-        modes = f'set checks.{blocking[0].check}.mode to "warn"'
-        how = modes if len(blocking) == 1 else "set their modes under [checks] to warn"
+    if failed := checks.blocking(results):
+        modes = f'set checks.{failed[0].check}.mode to "warn"'
+        how = modes if len(failed) == 1 else "set their modes under [checks] to warn"
         sentence = (
-            f"{' '.join(map(str, blocking))} Nothing was published: the tables published before stay, and the blocked "
+            f"{' '.join(map(str, failed))} Nothing was published: the tables published before stay, and the blocked "
             f"version is in {printable(str(versions.keep_blocked(staged, made)), 1000)}; "
             f"correct the log or the config, or {how}, and run again."
         )

@@ -104,14 +104,14 @@ def test_a_run_that_waits_begins_when_the_first_one_dies(tmp_path: Path) -> None
     assert first.stdout is not None and first.stdout.readline() == b"held\n"
     work = tmp_path / "out/work"
     holder = holder_of(work)
-    assert holder is not None and holder.pid == first.pid and is_held(work)
+    assert holder.pid == first.pid and is_held(work)
     killer = threading.Timer(0.5, first.kill)
     killer.start()
     with work_folder(tmp_path / "out", lambda _: None):
         assert first.wait(10) == -signal.SIGKILL
         assert not (work / ".x.1.draft").exists()
         mine = holder_of(work)
-        assert mine is not None and mine.pid == os.getpid()
+        assert mine.pid == os.getpid()
     first.stdout.close()
 
 
@@ -121,4 +121,4 @@ def test_what_a_dead_holder_wrote_does_not_count(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "work")
     with work_folder(tmp_path):
         mine = holder_of(tmp_path / "work")
-        assert mine is not None and mine.pid == os.getpid()
+        assert mine.pid == os.getpid()

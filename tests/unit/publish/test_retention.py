@@ -27,7 +27,7 @@ def known(age_days: float, place: int | None = 1, name: str = "", **more: Any) -
     return version(f"{name}{age_days}", int(NOON - age_days * DAY_S), place, name, **more)
 
 
-WEEKS = Retention(newest=1, all_days=7, daily_days=7, weekly_weeks=4, named_days=28, grace_s=3600)
+WEEKS = Retention(newest=1, all_days=7, daily_days=7, weekly_weeks=4, named_days=28)
 
 
 def test_retention_keeps_all_then_a_version_a_day_then_one_a_week() -> None:
@@ -66,8 +66,8 @@ def test_a_version_kept_for_its_week_stays_until_the_end() -> None:
         (known(27, None, "try"), True),
         (known(29, None, "try"), False),
         (known(1, None), False),
-        (known(900, 5, until_s=NOON - 3599), True),
-        (known(900, 5, until_s=NOON - 3601), False),
+        (known(900, 5, until_s=int(NOON - 7 * DAY_S + 1)), True),
+        (known(900, 5, until_s=int(NOON - 7 * DAY_S)), False),
         (known(20, 5, is_withdrawn=True), False),
         (known(6, 5, is_withdrawn=True), True),
         (known(-30, 5), True),

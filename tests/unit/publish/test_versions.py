@@ -12,8 +12,11 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
+from pipeline.publish.manifest import table_entry
+from pipeline.schema import Column, TableKind, text
 from pipeline.storage import file_sha256
-from tests.unit.publish.numbered_versions import die_in_step, numbers, put, stage
+from tests.publishing import facts_of, publish
+from tests.unit.publish.numbered_versions import ALL, die_in_step, numbers, put, stage
 
 # Processes come from a server without threads: forking this one would copy the locks its other tests' threads hold.
 FORK = multiprocessing.get_context("forkserver")
@@ -39,6 +42,42 @@ def test_manifest_says_what_is_there(tmp_path: Path) -> None:
     assert manifest.reports[0]["facts"] == {"ratio": None}
     assert manifest.logs[0].name == "a.swf"
     assert json.loads(path.read_text())["format_version"] == 2
+
+
+def test_a_manifest_is_ascii_json_whatever_the_names_and_numbers_are(tmp_path: Path) -> None:
+    hostile = facts_of("aa11", 'ox"\x1b]0;\u202e', {"a\x07": [float("inf")]}, [("a\n\u202e.swf", "ab" * 32)], "code")
+    publish(stage(tmp_path / "s", 1.0), [], hostile, output_dir=tmp_path / "out", created_s=1, retention=ALL)
+    text = (tmp_path / "out/manifest.json").read_text(encoding="ascii")
+    found = json.loads(text, parse_constant=pytest.fail)
+    assert (found["site"], found["settings"]) == ('ox"\x1b]0;\u202e', {"a\x07": [None]})
+    assert load_manifest(tmp_path / "out").logs[0].name == "a\n\u202e.swf"
+
+
+def test_publishing_reads_each_staged_file_once_for_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, read = stage(tmp_path / "s", 1.0), []
+    monkeypatch.setattr("pipeline.storage.file_sha256", lambda path: (read.append(path), file_sha256(path))[1])
+    put(files, "aa11", tmp_path / "out")
+    assert sorted(read) == sorted(files.values())
+
+
+def test_nulls_are_counted_in_files_without_statistics_and_under_names_like_patterns(tmp_path: Path) -> None:
+    columns = (Column("n", pa.int64(), ""), text('s"; x', ""), Column("l", pa.list_(pa.int64()), ""))
+    kind = TableKind("t", columns, (), "")
+    folder = tmp_path / "a[1]*?"
+    folder.mkdir()
+    table = pa.table({"n": [1, None, 3], 's"; x': ["a", None, None], "l": pa.array([[1], None, []])})
+    pq.write_table(table, folder / "t.parquet", row_group_size=2, write_statistics=False)
+    found = table_entry(folder / "t.parquet", kind)
+    assert (found.rows, [one.nulls for one in found.columns]) == (3, [1, 2, 1])
+
+
+def test_versions_of_earlier_releases_go_with_all_their_files(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    put(stage(tmp_path / "s", 1.0), "aa11", out)
+    for name in (".lock", "datapackage.json"):
+        (out / "versions/1970-01-01T0001Z-aa11" / name).touch()
+    put(stage(tmp_path / "s", 2.0), "bb22", out, created_s=200, keep=1)
+    assert [path.name for path in (out / "versions").glob("[!.]*")] == ["1970-01-01T0003Z-bb22"]
 
 
 def test_same_bytes_are_one_version(tmp_path: Path) -> None:
