@@ -34,50 +34,6 @@ class Column:
         return pa.field(self.name, stored, nullable=not self.is_required, metadata=facts)
 
 
-def text(name: str, meaning: str, *, required: bool = False) -> Column:
-    """A column of free text."""
-    return Column(name, pa.string(), meaning, is_required=required)
-
-
-def category(name: str, meaning: str, *, required: bool = False) -> Column:
-    """A column of text that repeats: a dictionary in memory, plain strings on disk."""
-    return Column(name, CATEGORY, meaning, is_required=required)
-
-
-def instant(name: str, meaning: str) -> Column:
-    """A column of instants, UTC epoch seconds."""
-    return Column(name, pa.int64(), meaning, unit=INSTANT_UNIT)
-
-
-def seconds(name: str, meaning: str, *, positive: bool = False) -> Column:
-    """A column of durations, s."""
-    return Column(name, pa.float64(), meaning, unit="s", is_positive=positive)
-
-
-def count(
-    name: str, meaning: str, unit: str, *, required: bool = False, minimum: float | None = 0, positive: bool = False
-) -> Column:
-    """A column of whole numbers."""
-    return Column(name, pa.int64(), meaning, unit=unit, is_required=required, minimum=minimum, is_positive=positive)
-
-
-def number(
-    name: str, meaning: str, unit: str | None = None, *, minimum: float | None = None, positive: bool = False
-) -> Column:
-    """A column of real numbers."""
-    return Column(name, pa.float64(), meaning, unit=unit, minimum=minimum, is_positive=positive)
-
-
-def list_of(name: str, of: pa.DataType, meaning: str) -> Column:
-    """A column of lists of one element type."""
-    return Column(name, pa.list_(pa.field("element", of)), meaning)
-
-
-def truth(name: str, meaning: str) -> Column:
-    """A required column of booleans."""
-    return Column(name, pa.bool_(), meaning, is_required=True)
-
-
 @dataclass(frozen=True, slots=True)
 class TableKind:
     """The declaration of a table: name, columns and key. Every table that leaves a room passes `check`."""

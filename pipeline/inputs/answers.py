@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints
+from pipeline.columns import columns
 from pipeline.errors import InputError, printable
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.declaration import InputType, LearnRules
@@ -21,7 +22,7 @@ from pipeline.inputs.learning import InputModel
 from pipeline.inputs.trees import correction
 from pipeline.inputs.validation import LEVELS, Test, leverage
 from pipeline.report import read_dataclass
-from pipeline.schema import TableKind, count, number, seconds, text
+from pipeline.schema import TableKind
 
 
 class AnswerStatus(StrEnum):
@@ -38,31 +39,23 @@ class AnswerStatus(StrEnum):
 REFUSED = (AnswerStatus.REFUSED_OUTSIDE, AnswerStatus.REFUSED_CATEGORY, AnswerStatus.MISSING_INPUT)
 ANSWERS = TableKind(
     "INPUT_ANSWERS",
-    (
-        count("point", "row of the points, from 0", "row", required=True),
-        seconds("median_s", "predicted median runtime"),
-        seconds("low80_s", "lower end of the 80% interval"),
-        seconds("high80_s", "upper end of the 80% interval"),
-        seconds("low95_s", "lower end of the 95% interval"),
-        seconds("high95_s", "upper end of the 95% interval"),
-        number("error_pct", "expected absolute error of the median, per cent of the runtime", "%"),
-        text("status", "value of AnswerStatus", required=True),
-        text("reason", "one clause: which input has what value; null where status is ok"),
+    columns(
+        "point",
+        "median_s",
+        "low80_s",
+        "high80_s",
+        "low95_s",
+        "high95_s",
+        "error_pct",
+        "input_answers/status",
+        "input_answers/reason",
     ),
     ("point",),
     "Predictions of a model over inputs, in the order of the points; figures rounded to 6 digits.",
 )
 SUGGESTIONS = TableKind(
     "INPUT_SUGGESTIONS",
-    (
-        count("order", "place of the run, from 1", "run", required=True),
-        count("candidate", "row of the candidates, from 0", "row", required=True),
-        seconds("median_s", "predicted median runtime"),
-        number("cost", "expected cost of the run", "the unit asked for"),
-        number("total_cost", "cost of this run and those before it", "the unit asked for"),
-        number("error_before_pct", "mean error that `ask` announces over the candidates before the run", "%"),
-        number("error_after_pct", "the same after the run, as the model expects it", "%"),
-    ),
+    columns("order", "candidate", "median_s", "cost", "total_cost", "error_before_pct", "error_after_pct"),
     ("order",),
     "The runs to make next, best first; figures rounded to 6 digits.",
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Floats
+from pipeline.columns import columns
 from pipeline.errors import InputError, printable
 from pipeline.inputs.declaration import Declaration, InputType, LearnRules, parsed_formula
 from pipeline.inputs.encoding import UsableRuns, encoding_of, texts_of, usable_runs
@@ -17,7 +18,7 @@ from pipeline.inputs.gaussian_process import one_thread, trial_errors
 from pipeline.inputs.trees import with_trees
 from pipeline.inputs.validation import ErrorEstimate, fit_with_bounds, leverage_of, validated
 from pipeline.report import Report, parsed_json
-from pipeline.schema import TableKind, number
+from pipeline.schema import TableKind
 from pipeline.storage import read_table, write_table, write_text
 
 METHODS = ("gp", "gp+trees")
@@ -141,7 +142,7 @@ def as_categories(declaration: Declaration, names: tuple[str, ...]) -> Declarati
 
 ARRAYS = TableKind(
     "INPUT_ARRAYS",
-    (number("value", "the values of all arrays one after the other, last dimension fastest"),),
+    columns("value"),
     (),
     "The arrays of a model over inputs, whose names and shapes are in its model.json.",
 )

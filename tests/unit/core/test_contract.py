@@ -3,10 +3,11 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 
 from pipeline.errors import TableError
-from pipeline.schema import TableKind, number
+from pipeline.schema import Column, TableKind
 from pipeline.tables import ESTIMATES, GROUPS, OBSERVATIONS, TABLES
 from pipeline.version import RELEASE
 from tests.unit.publish.versions_of_tables import observations
@@ -57,7 +58,10 @@ def test_every_breach_is_named(after: dict[str, object], sentence: str) -> None:
 
 def test_added_tables_and_nullable_columns_break_nothing() -> None:
     grown = TableKind(
-        OBSERVATIONS.name, (*OBSERVATIONS.columns, number("more", "More.")), OBSERVATIONS.key, OBSERVATIONS.meaning
+        OBSERVATIONS.name,
+        (*OBSERVATIONS.columns, Column("more", pa.float64(), "More.")),
+        OBSERVATIONS.key,
+        OBSERVATIONS.meaning,
     )
     in_key = replace(grown, key=(*grown.key, "more"))
     for kind in (grown, in_key):

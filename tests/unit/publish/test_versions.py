@@ -13,7 +13,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.manifest import table_entry
-from pipeline.schema import Column, TableKind, text
+from pipeline.schema import Column, TableKind
 from pipeline.storage import file_sha256
 from tests.publishing import facts_of, publish
 from tests.unit.publish.numbered_versions import ALL, die_in_step, numbers, put, stage
@@ -61,7 +61,7 @@ def test_publishing_reads_each_staged_file_once_for_its_digest(tmp_path: Path, m
 
 
 def test_nulls_are_counted_in_files_without_statistics_and_under_names_like_patterns(tmp_path: Path) -> None:
-    columns = (Column("n", pa.int64(), ""), text('s"; x', ""), Column("l", pa.list_(pa.int64()), ""))
+    columns = (Column("n", pa.int64(), ""), Column('s"; x', pa.string(), ""), Column("l", pa.list_(pa.int64()), ""))
     kind = TableKind("t", columns, (), "")
     folder = tmp_path / "a[1]*?"
     folder.mkdir()
