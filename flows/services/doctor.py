@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 from urllib.request import Request, urlopen
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -33,16 +32,13 @@ from pipeline.errors import InputError, printable
 from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import LOOKUP_FILE
-from pipeline.ingest import in_window
 from pipeline.ingest.sources import Source, compression_of
-from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest, checks, reading, store
 from pipeline.publish.manifest import MANIFEST, VERSIONS, read_manifest
 from pipeline.publish.versions import stored_versions
 from pipeline.report import parsed_json
 from pipeline.settings import RunSettings
-from pipeline.storage import read_table
-from pipeline.tables import JOBS, SET_LATER, TABLES
+from pipeline.tables import TABLES
 
 HELD_TOO_LONG_S = 24 * 3600
 """A run that takes longer than the time between two nights stands in the way of the next one."""
@@ -52,7 +48,6 @@ API_TIMEOUT_S = 10
 LEVELS = ("note", "warning", "error")
 """How bad a finding is, in rising order. A note needs nothing to be done."""
 _CLOCK_SLACK_S = 300
-_TRIES = 3
 
 
 class Site(NamedTuple):
@@ -65,6 +60,7 @@ class Site(NamedTuple):
     now_s: int
     max_age_s: int
     environment: Mapping[str, str]
+    is_deep: bool
 
     @property
     def manifest(self) -> Manifest:
@@ -88,45 +84,40 @@ def diagnose(
     if not target.exists():
         where = printable(str(target), 1000)
         raise InputError(where, "no such file or folder", "a folder of published tables, or a config", "check the path")
-    checked, settings, root = [name for name in ALL_CHECKS if is_deep or name not in DEEP], None, target
+    settings, checked = None, [name for name in CHECKS if name != "config" or not target.is_dir()]
     if not target.is_dir():
         try:
             settings = config_settings(target)
-        except InputError as error:
-            return _diagnosis(None, ["config"], [_finding("config", _of_error(error))])
-        checked, root = ["config", *checked], Path(settings.output_dir)
-    site, findings = Site(target, root, settings, now_s, max_age_s, environment or {}), list[dict[str, Any]]()
-    # A store that a run replaces meanwhile is checked again.
-    for _ in range(_TRIES):
-        before = _bytes(root / MANIFEST)
-        findings = [_finding(name, found) for name in checked for found in _found_by(name, site)]
-        if _bytes(root / MANIFEST) == before:
-            break
-    return _diagnosis(root, checked, findings)
-
-
-def _found_by(name: str, site: Site) -> Iterator[Found]:
-    """What a check finds; the config has been read."""
-    try:
-        yield from ALL_CHECKS[name](site) if name in ALL_CHECKS else ()
-    except InputError as error:
-        # A check without a sentence on it leaves a manifest or table that cannot be read to the check that has one.
-        if (name, "unusable") in _sentences():
-            yield _of_error(error)
-
-
-def _diagnosis(root: Path | None, checked: Sequence[str], findings: list[dict[str, Any]]) -> dict[str, Any]:
+        except InputError:
+            checked = ["config"]
+    root = Path(settings.output_dir) if settings else target
+    site, before = Site(target, root, settings, now_s, max_age_s, environment or {}, is_deep), _bytes(root / MANIFEST)
+    findings = [one for name in checked for one in _findings(name, site)]
+    if _bytes(root / MANIFEST) != before:
+        # A run has replaced the version meanwhile.
+        return diagnose(target, now_s, max_age_s, environment, is_deep=is_deep)
     worst = max((one["level"] for one in findings), key=LEVELS.index, default=None)
-    return {"output_dir": root, "worst": worst, "checked": checked, "findings": findings}
-
-
-def _finding(check: str, found: Found) -> dict[str, Any]:
-    name, where, values = found
-    level, sentence, do = _sentences()[check, name]
     return {
-        "check": check, "level": level, "where": printable(str(where), 1000), "found": sentence.format(**values),
-        "do": do.format(**values),
+        "output_dir": None if checked == ["config"] else root, "worst": worst, "checked": checked, "findings": findings,
     }  # fmt: skip
+
+
+def _findings(check: str, site: Site) -> Iterator[dict[str, Any]]:
+    """What a check finds; an error of a file is left to the check that has a sentence on it."""
+    for name, where, values in _found_by(check, site):
+        if (check, name) in _sentences():
+            level, sentence, do = _sentences()[check, name]
+            yield {
+                "check": check, "level": level, "where": printable(str(where), 1000),
+                "found": sentence.format(**values), "do": do.format(**values),
+            }  # fmt: skip
+
+
+def _found_by(check: str, site: Site) -> Iterator[Found]:
+    try:
+        yield from CHECKS[check](site)
+    except InputError as error:
+        yield _of_error(error)
 
 
 @cache
@@ -155,6 +146,12 @@ def duration(seconds: int) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def check_config(site: Site) -> Iterator[Found]:
+    """The config can be read, and has no wrong setting."""
+    config_settings(site.target)
+    yield from ()
 
 
 def check_logs(site: Site) -> Iterator[Found]:
@@ -190,23 +187,23 @@ def check_manifest(site: Site) -> Iterator[Found]:
 
 
 def check_tables(site: Site) -> Iterator[Found]:
-    """Every table that the manifest names has its bytes, its hash and its rows."""
-    yield from _damaged(site.manifest)
-
-
-def _damaged(manifest: Manifest) -> Iterator[Found]:
-    """A finding for each table of a version that is not as its manifest says."""
-    for name, entry in manifest.tables.items():
-        path, problem = manifest.place(name), ""
-        try:
-            if found := store.damage(path, entry.sha256, entry.bytes):
-                problem = f"{found}, where the manifest says {entry.bytes} bytes and SHA-256 {entry.sha256[:24]}"
-            elif (rows := pq.read_metadata(path).num_rows) != entry.rows:
-                problem = f"{rows:,} rows, where the manifest says {entry.rows:,}"
-        except (OSError, pa.ArrowInvalid) as error:
-            problem = f"a file that cannot be read ({printable(str(error), 160)})"
-        if problem:
-            yield "damaged", path, {"problem": problem}
+    """Every table that a manifest names has its bytes, its hash and its rows: the published one's, or all versions'."""
+    of_versions = [("damaged", site.manifest)]
+    if site.is_deep:
+        others = (one.manifest for one in stored_versions(site.root) if one.place != 0)
+        of_versions += [("damaged_earlier", manifest) for manifest in others if manifest is not None]
+    for finding, manifest in of_versions:
+        for name, entry in manifest.tables.items():
+            path, problem = manifest.place(name), ""
+            try:
+                if found := store.damage(path, entry.sha256, entry.bytes):
+                    problem = f"{found}, where the manifest says {entry.bytes} bytes and SHA-256 {entry.sha256[:24]}"
+                elif (rows := pq.read_metadata(path).num_rows) != entry.rows:
+                    problem = f"{rows:,} rows, where the manifest says {entry.rows:,}"
+            except (OSError, pa.ArrowInvalid) as error:
+                problem = f"a file that cannot be read ({printable(str(error), 160)})"
+            if problem:
+                yield finding, path, {"problem": problem}
 
 
 def check_live(site: Site) -> Iterator[Found]:
@@ -234,45 +231,6 @@ def check_versions(site: Site) -> Iterator[Found]:
         # A rerun has a name, and is never published unless somebody promotes it.
         if one.place is None and not one.name and not one.is_pinned:
             yield "unnamed", versions / one.folder, {}
-
-
-def check_hashes(site: Site) -> Iterator[Found]:
-    """Every table of every version on disk has its hash; the published version's tables have a check of their own."""
-    for one in stored_versions(site.root):
-        if one.manifest is not None and one.place != 0:
-            yield from _damaged(one.manifest)
-
-
-def check_reruns(site: Site) -> Iterator[Found]:
-    """A rerun over a window of the published version's logs has the jobs that that version has in the window."""
-    manifest = site.manifest
-    for one in stored_versions(site.root):
-        rerun = one.manifest
-        if rerun is None or one.place is not None or rerun.to_s is None or not _is_like(rerun, manifest):
-            continue
-        # A damaged table is reported by another check.
-        with suppress(InputError):
-            if n_differing := _n_differing(rerun, manifest):
-                yield "differ", site.root / VERSIONS / one.folder, {"n": n_differing}
-
-
-def _is_like(one: Manifest, other: Manifest) -> bool:
-    """Whether two versions read the same logs in one way; the later one may have read more of each."""
-    names = [[log.name for log in manifest.logs] for manifest in (one, other)]
-    reading = [(m.site, m.code, m.settings.get("site"), m.settings.get("ingest")) for m in (one, other)]
-    return names[0] == names[1] and reading[0] == reading[1]
-
-
-def _n_differing(rerun: Manifest, published: Manifest) -> int:
-    """How many jobs either has that the other has not, in the window of the rerun."""
-    names = [name for name in JOBS.schema().names if name not in (*SET_LATER, "source_file", "source_line")]
-    window = in_window(StoredTable(published.path(JOBS.name), JOBS), (rerun.from_s, rerun.to_s))
-    other = pa.concat_tables([JOBS.empty(), *(part.filter(pa.array(is_in)) for part, is_in in window)])
-    with duckdb.connect() as database:
-        one, two = (
-            database.from_arrow(table).select(*names) for table in (read_table(rerun.path(JOBS.name), JOBS), other)
-        )
-        return len(one.except_(two)) + len(two.except_(one))
 
 
 def check_leftovers(site: Site) -> Iterator[Found]:
@@ -409,20 +367,15 @@ def check_limits(site: Site) -> Iterator[Found]:
         yield "ended", site.root, {"n": sum(row["n_ended"] for row in ended), "week": ended[0]["week"]}
 
 
-ALL_CHECKS: dict[str, Callable[[Site], Iterator[Found]]] = {
+CHECKS: dict[str, Callable[[Site], Iterator[Found]]] = {
     check.__name__.removeprefix("check_"): check
     for check in (
-        check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions, check_leftovers, check_work,
-        check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space, check_permissions, check_age,
-        check_limits, check_hashes, check_reruns,
+        check_config, check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions,
+        check_leftovers, check_work, check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space,
+        check_permissions, check_age, check_limits,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""
-
-DEEP = ("hashes", "reruns")
-"""Checks that read whole files of all versions, which may take minutes."""
-
-CHECKS = tuple(name for name in ALL_CHECKS if name not in DEEP)
 
 
 def check_published(folder: Path, now_s: float) -> dict[str, Any]:

@@ -18,9 +18,7 @@ from flows.services.run.run_record import LAST_RUN, RUNNING, SERVED, SERVING, La
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, load_manifest
-from pipeline.publish.manifest import made_manifest
 from pipeline.publish.store import keep_step, take_run_lock, work_folder
-from pipeline.publish.versions import keep_unpublished
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, GROUPS, JOBS
@@ -30,6 +28,7 @@ from tests.unit.publish.versions_of_tables import estimates, folder_of
 
 NOW_S = 1_000_000
 HOUR_S = 3600
+ALL_OF_A_FOLDER = [name for name in CHECKS if name != "config"]
 
 
 def put(out: Path, run_id: str, created_s: int = NOW_S - HOUR_S) -> None:
@@ -68,7 +67,7 @@ def flip(path: Path) -> None:
 
 def test_an_intact_store_has_no_finding_and_is_left_as_it_was(store: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
-    assert looked_at(store) == {"output_dir": store, "worst": None, "checked": list(CHECKS), "findings": []}
+    assert looked_at(store) == {"output_dir": store, "worst": None, "checked": ALL_OF_A_FOLDER, "findings": []}
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
 
 
@@ -246,31 +245,12 @@ def test_the_hashes_of_earlier_versions_are_compared_where_asked(store: Path) ->
     assert looked_at(store)["findings"] == []
     found = diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True)
     (one,) = found["findings"]
-    assert (one["check"], one["level"], one["where"]) == ("hashes", "warning", str(path)) and "damaged bytes" in one[
-        "found"
-    ]
-    assert found["checked"] == [*CHECKS, "hashes", "reruns"]
+    assert (one["check"], one["level"], one["where"]) == ("tables", "warning", str(path))
+    assert "damaged bytes" in one["found"] and found["checked"] == ALL_OF_A_FOLDER
     path.write_bytes(whole)
     flip(fits_of(store, "b"))
     # The published version's tables are always compared, and reported once.
     assert [one["check"] for one in diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True)["findings"]] == ["tables"]
-
-
-@pytest.mark.parametrize(("runtime_s", "n_differing"), [(50.0, 0), (51.0, 2)])
-def test_a_rerun_whose_jobs_are_others_in_its_window_is_found(
-    tmp_path: Path, runtime_s: float, n_differing: int
-) -> None:
-    out, times = tmp_path / "out", [100 * place for place in range(9)]
-    rows = [{"submit_s": at, "start_s": at, "end_s": at + 50, "runtime_s": 50.0} for at in times]
-    tables = {"all": jobs_of(rows), "try": jobs_of([{**rows[0], "runtime_s": runtime_s}, *rows[1:4]])}
-    files = {name: write_table(tmp_path / f"{name}.parquet", table, JOBS) for name, table in tables.items()}
-    facts = facts_of("a", "here", {}, [("log", "0")])
-    publish({"jobs": files["all"]}, [], facts, output_dir=out, created_s=NOW_S - 60, retention=Retention(newest=3))
-    rerun = facts_of("b", "here", {}, [("log", "1")], name="try", to_s=360)
-    keep_unpublished({"jobs": files["try"]}, made_manifest({"jobs": files["try"]}, [], rerun, out, NOW_S))
-    found = diagnose(out, NOW_S, 48 * HOUR_S, is_deep=True)["findings"]
-    assert [one["check"] for one in found] == ["reruns"] * bool(n_differing)
-    assert all(f"rerun in which {n_differing} jobs" in one["found"] for one in found)
 
 
 def test_a_store_that_is_not_there_yet_is_an_error_of_the_manifest_alone(tmp_path: Path) -> None:
@@ -398,7 +378,7 @@ def test_limits_without_a_guard_are_told(store: Path) -> None:
 
 def test_each_sentence_of_a_finding_belongs_to_a_check() -> None:
     lines = [line.split("\t") for line in Path(doctor.__file__).with_name("findings.tsv").read_text().splitlines()[1:]]
-    assert {check for check, *_ in lines} == {"config", *doctor.CHECKS, *doctor.DEEP}
+    assert {check for check, *_ in lines} == {*doctor.CHECKS}
     assert {level for _, _, level, *_ in lines} == set(doctor.LEVELS) and {len(line) for line in lines} == {5}
     code = Path(doctor.__file__).read_text()
     assert [name for _, name, *_ in lines if f'"{name}"' not in code and name not in get_args(Reason)] == []
