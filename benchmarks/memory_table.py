@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.backtest_table import line, short
-from flows.services.limits import memory_log
+from flows.services.limits import limit_log
 from pipeline.estimate.baselines import MAX, OWN, latest
 from pipeline.estimate.history import History
 from pipeline.estimate.state import walltime
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("logs", type=Path, nargs="+")
     print(line(HEADER), line(["---"] * len(HEADER)), sep="\n", flush=True)
     for path in parser.parse_args().logs:
-        name, past = memory_log(path)
+        name, past = limit_log(path, of_memory=True)
         n_values = len(np.unique(past.runtime_s[past.has_run]))
         for rule, one in figures_of_rules(past).items():
             print(row_of(name, n_values, rule, one), flush=True)

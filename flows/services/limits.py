@@ -9,8 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import write_rows
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
@@ -30,36 +28,21 @@ from pipeline.storage import write_text
 from pipeline.tables import JOBS
 
 
-def limit_log(given: Path) -> tuple[str, History]:
+def limit_log(given: Path, *, of_memory: bool = False) -> tuple[str, History]:
     """The name of a config's logs, a log or a table of jobs, and its jobs in order of submit.
 
-    InputError where none of them has a request and a runtime.
+    InputError where none of them has a request and a runtime, or where `of_memory` none has the memory that it used.
     """
-    name, settings, jobs = _named_jobs(given)
-    past = past_of(jobs, settings)
-    if not (past.has_run & (past.requested_s > 0)).any():
-        found = f"{jobs.num_rows:,} jobs, none with a runtime and a requested time"
-        raise InputError(printable(str(given)), found, "some with both")
-    return name, past
-
-
-def _named_jobs(given: Path) -> tuple[str, RunSettings, pa.Table]:
-    """Name, settings and flagged jobs of the logs in a config, of one log, or of a table of jobs."""
     if given.suffix == ".parquet":
-        return given.name, RunSettings(), jobs_of_table(given)
-    name, settings, paths = settings_and_logs(given)
-    jobs, _ = flagged_jobs(paths, settings)
-    return name, settings, jobs
-
-
-def memory_log(given: Path) -> tuple[str, History]:
-    """The same, where some job's used memory is known; else InputError."""
-    name, settings, jobs = _named_jobs(given)
-    past = memory_history(jobs, settings.site.timezone)
-    if not past.has_run.any():
-        found = f"{jobs.num_rows} jobs, none with the memory it used"
-        do = "for sacct, ask for MaxRSS and NTasks (or TRESUsageInTot) with the steps"
-        raise InputError(printable(str(given)), found, "a log that records used memory", do)
+        name, settings, jobs = given.name, RunSettings(), jobs_of_table(given)
+    else:
+        name, settings, paths = settings_and_logs(given)
+        jobs, _ = flagged_jobs(paths, settings)
+    past = memory_history(jobs, settings.site.timezone) if of_memory else past_of(jobs, settings)
+    wanted = "the memory it used" if of_memory else "a runtime and a requested time"
+    if not (past.has_run & (of_memory | (past.requested_s > 0))).any():
+        do = "for sacct, ask for MaxRSS and NTasks (or TRESUsageInTot) with the steps" if of_memory else ""
+        raise InputError(printable(str(given)), f"{jobs.num_rows:,} jobs, none with {wanted}", f"one with {wanted}", do)
     return name, past
 
 
@@ -67,7 +50,7 @@ def advise(given: Path, by: str, promise: float | None = None) -> dict[str, Any]
     """Per user or account what to request, and how this did on the later jobs of the log: times, or with a promised
     share memory.
     """
-    name, past = limit_log(given) if promise is None else memory_log(given)
+    name, past = limit_log(given, of_memory=promise is not None)
     with running_stage("recommend requests" if promise is None else "recommend memory"):
         found = recommended_requests(past, by) if promise is None else recommended_memory(past, by, promise)
     return {"log": name} | found

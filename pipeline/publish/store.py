@@ -241,7 +241,7 @@ def take_run_lock(
     folder: Path,
     announce: Announce | None = None,
     found: str = "another run that publishes here",
-    do: str = "try again later, or wait for it with --wait",
+    do: str = "try again when it has ended",
 ) -> BinaryIO:
     """The lock of a folder, held until the handle is closed; RunInProgressError where another process holds it.
 

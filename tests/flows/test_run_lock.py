@@ -18,6 +18,6 @@ def test_a_second_run_ends_before_it_reads_anything(
         outcome = walltime("run", config, *plain)
         assert outcome.code == BUSY_EXIT == 75 and outcome.out == ""
         assert f"out: found another run that publishes here (process {os.getpid()} of " in outcome.err
-        assert "expected one at a time; try again later, or wait for it with --wait.\n" in outcome.err
+        assert "expected one at a time; try again when it has ended.\n" in outcome.err
         assert [path.name for path in (tmp_path / "out/work").iterdir()] == [".lock"]
         assert [path.name for path in (tmp_path / "out").iterdir()] == ["work"]

@@ -16,7 +16,7 @@ from flows.pages.blocks import Answer, Block, Column, Exact, Grid, between, colu
 from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
-    from flows.services.run_log import RunLog
+    from flows.services.run.run_record import RunLog
     from pipeline.publish import Manifest
 
 PATTERN_ROWS = 5
@@ -32,9 +32,6 @@ def run(
     out: str | None = OUT,
     plain: bool = PLAIN,
     verbose: bool = SHOW_PREFECT,
-    wait: bool = option(
-        "--wait", "Wait if another run publishes to the same folder; default: end with exit code 75.", False
-    ),
     log_format: Literal["text", "json"] | None = option(
         "--log-format", "json: each event is one line of JSON on stderr; default: the config's."
     ),
@@ -54,15 +51,14 @@ def run(
     began = time.monotonic()
     arguments: dict[str, Any] = {"config": str(config), "logs": log or [], "site": site, "output_dir": out}
     with (
-        _following(config, log_format, waits=wait, verbose=verbose) as chosen,
+        _following(config, log_format, verbose=verbose) as chosen,
         nullcontext() if chosen.is_json else _showing_steps(),
     ):
         published = _made("run", arguments, is_plain=plain, verbose=verbose)
     if is_quiet() and not json:
         return None
     # Where no step was done, nothing is new.
-    steps = chosen.run.steps if chosen.run is not None else {}
-    is_new = any(not step.is_reused for name, step in steps.items() if name != "publish")
+    is_new = any(not step.is_reused for name, step in chosen.run.steps.items() if name != "publish")
     summary = summarize_version(published) | {
         "manifest": str(published.root / MANIFEST), "output_dir": str(published.root),
         "folder": str(published.place("predictions").parent), "created_s": published.created_s,
@@ -76,8 +72,8 @@ def run(
 def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_plain: bool, verbose: bool) -> "Manifest":
     """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
     from flows.services.files.os_errors import config_settings
+    from flows.services.run.run_record import RunLog, run_log
     from flows.services.run.running import rerun_and_keep, run_and_publish
-    from flows.services.run_log import RunLog, run_log
     from flows.services.settings_and_logs import listed_paths, run_settings
 
     if not is_plain:
@@ -103,10 +99,10 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
 
 
 @contextmanager
-def _following(config: Path, log_format: str | None, *, waits: bool, verbose: bool) -> Iterator["RunLog"]:
+def _following(config: Path, log_format: str | None, *, verbose: bool) -> Iterator["RunLog"]:
     """The log of the run inside. With JSON lines a failure is one too, and ends the command here."""
     from flows.services.files.os_errors import config_settings
-    from flows.services.run_log import RunLog, logging_to
+    from flows.services.run.run_record import RunLog, logging_to
     from pipeline.settings import RunSettings
 
     try:
@@ -118,7 +114,7 @@ def _following(config: Path, log_format: str | None, *, waits: bool, verbose: bo
     if is_json and verbose:
         found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
         raise InputError("--verbose", found, expected, "leave out --verbose")
-    log = RunLog(sys.stderr, is_json, is_quiet(), waits, is_anonymous=settings.site.anonymise)
+    log = RunLog(sys.stderr, is_json, is_quiet(), settings.site.anonymise)
     with logging_to(log):
         try:
             yield log

@@ -15,8 +15,7 @@ from typing import Any
 
 from flows.services.files.os_errors import naming_path
 from flows.services.progress import StageEvent, notify, running_stage
-from flows.services.run.run_record import BlockedVersionError
-from flows.services.run_log import recorded_run
+from flows.services.run.run_record import BlockedVersionError, recorded_run
 from flows.services.settings_and_logs import listed_paths, run_settings, sacct_table, window_of, with_changes
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
@@ -67,7 +66,7 @@ def run_and_publish(
     folder = Path(settings.output_dir)
     with recorded_run(settings) as record:
         paths = listed_paths(settings, Path(config), logs or ())
-        with naming_path(folder), store.work_folder(folder, record.announce) as work, record.running(work):
+        with naming_path(folder), store.work_folder(folder) as work, record.running(work):
             run = prepare_run(settings, paths or [by.call(sacct_table, settings)])
             record.begin(work, run.run_id)
             folders = folders_of_steps(run, work)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.services.progress import StageEvent
-from flows.services.run.run_record import ending_of
-from flows.services.run_log import RunLog
+from flows.services.run.run_record import LastRun, RunLog, ending_of
 from pipeline.errors import ConfigError, InputError, WalltimeError
 from pipeline.publish.store import RunInProgressError
 from pipeline.report import Report, Tally
@@ -25,7 +24,7 @@ def lines(of: RunLog) -> list[dict[str, object]]:
 
 
 def test_every_event_is_one_line_with_the_same_keys(tmp_path: Path) -> None:
-    own = log(site="a\nb\u2028")
+    own = log(run=LastRun("a\nb\u2028", ""))
     with own.running(tmp_path):
         own.begin(tmp_path, "r1")
         own.stage(StageEvent("clean", "started"))
@@ -64,7 +63,6 @@ def test_a_text_log_says_only_warnings_and_a_quiet_one_no_progress(tmp_path: Pat
 @pytest.mark.parametrize("hides", [True, False])
 def test_the_user_of_another_run_is_named_only_where_names_are_plain(hides: bool) -> None:
     own, error = log(is_anonymous=hides), RunInProgressError("out", "a run of ada on n1", "one run at a time")
-    own.waiting("waiting for process 1 of ada")
     own.ended(None, error)
     assert ("ada" in own.stream.getvalue()) is not hides  # type: ignore[attr-defined]
     assert lines(own)[-1]["reason"] == "busy" and lines(own)[-1]["exit_code"] == 75
