@@ -34,7 +34,7 @@ EXIT_CODES = (
     ExitCode(4, "broken", "doctor", "A check found something broken, and names what to do."),
     ExitCode(4, "blocked", "run, doctor --checks", "A check blocked the publication; the earlier tables stay."),
     ExitCode(4, "damaged", "all", "Too many records of a log look damaged (ingest.max_damaged)."),
-    ExitCode(75, "busy", "run, rerun", "Another run publishes to the folder; try later."),
+    ExitCode(75, "busy", "run, rerun, guard", "Another run or guard has the folder; try later."),
     ExitCode(129, "hangup", "all", "Ended by SIGHUP: the terminal was closed."),
     ExitCode(130, "interrupted", "all", "Ended by Ctrl-C."),
     ExitCode(137, "killed", "all", "Ended by SIGKILL, often for lack of memory; the next run continues."),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,7 @@ from pipeline.large_tables import StoredTable, parts_of
 from pipeline.limits.plan import Change, PendingJob, Reservation, Seen, names_of, plan_round
 from pipeline.limits.soft import MINUTE_S, SOFT_RULES, SoftRules, margin_of, waits_too_long
 from pipeline.publish import reading
-from pipeline.publish.store import acquire, new_table
+from pipeline.publish.store import new_table, take_run_lock
 from pipeline.settings import ExportSettings, RunSettings
 from pipeline.storage import read_table, write_bytes, write_table
 from pipeline.tables import JOBS, STATE
@@ -54,9 +54,6 @@ RETRY_S = 5.0
 """Wait after a failed round: a controller that comes back ends jobs past their limits within half a minute."""
 SLURM_CONF = "/etc/slurm/slurm.conf"
 """Where Slurm has its configuration unless told otherwise."""
-ASKED = ("user", "job_name", "queue", "requested_s", "procs", "gpus", "gpu_type")
-"""The values of a job that its estimate depends on."""
-MOST_ANSWERS = 100_000
 KNOWN_S = 60.0
 """So long after its submit sacct should know a job."""
 MOST_ASKED = 1000
@@ -84,8 +81,6 @@ class Guard:
     _compared: tuple[float, float] | None = None
     """The setting and slurmctld's OverTimeLimit (min) when they were last compared."""
     _signals: dict[int, bool] = field(default_factory=dict)
-    _answers: dict[tuple[Any, ...], Sequence[float] | None] = field(default_factory=dict)
-    """Quantiles by a look-up's stamp and a job's values of ASKED: a round asks only for new ones."""
 
     def __post_init__(self) -> None:
         self._known = self.settings()
@@ -239,17 +234,11 @@ class Guard:
             if age_days > export.max_age_days:
                 complaints.append(f"The newest job of the look-up ended {age_days:.0f} days ago: no limit is set.")
                 return {}
-            if len(self._answers) > MOST_ANSWERS:
-                self._answers.clear()
             # The names that rules of the site decide stand in the look-up.
             by_rules = None if self._known.ingest.application_rules else application_of
             for job in jobs:
-                key = (lookup.facts.get("stamp"), *map(job.values.get, ASKED))
-                if key not in self._answers:
-                    one = lookup.estimate(lookup.values_of(job.values, by_rules))
-                    self._answers[key] = None if one is None else one.quantiles_s
-                if (quantiles_s := self._answers[key]) is not None:
-                    found[job.job_id] = quantiles_s
+                if (one := lookup.estimate(lookup.values_of(job.values, by_rules))) is not None:
+                    found[job.job_id] = one.quantiles_s
         return found
 
 
@@ -356,14 +345,8 @@ class Watch:
         return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open")}
 
 
-@contextmanager
-def watching_alone(output_dir: Path) -> Iterator[None]:
-    """Hold the watch over a folder; InputError where another process has it. A lock ends with its process."""
+def watching_alone(output_dir: Path) -> BinaryIO:
+    """Held by the one watch over a folder; RunInProgressError where another process has it."""
     folder = live_pointer(output_dir).parent
     with naming_path(folder):
-        handle = acquire(folder)
-    if handle is None:
-        found = "another watch over it"
-        raise InputError(printable(str(folder)), found, "one for each folder", "stop the other one first")
-    with handle:
-        yield
+        return take_run_lock(folder, found="another watch over it", do="stop the other one first")

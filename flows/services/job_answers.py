@@ -81,7 +81,7 @@ def answers(
     """Per job its values as ingest writes them, runtime quantiles (s), the past jobs they rest on, and its memory."""
     manifest, state = loaded.manifest, loaded.state
     # 1. The jobs as ingest stores them, and as questions to the State.
-    ingested = as_ingested(state, manifest.settings, key_file)
+    ingested = as_ingested(loaded, key_file)
     known = [ingested(job) for job in jobs]
     submit_s = np.array([_submit_s(state, job.get("at")) for job in jobs])
     per_node = manifest.settings.get("site", {}).get("procs_per_node")
@@ -96,16 +96,15 @@ def answers(
     # 2. Their groups' curves. Where a kind of jobs never ran on a count that its curve has, the estimator answers for
     # the nearest count that ran, and the curve gives the ratio.
     curves = list(map(curves_of(manifest), known, gpu_types))
-    procs, gpus = questions.procs.copy(), questions.gpus.copy()
-    counts = [float((gpus if curve and curve.is_of_gpus else procs)[place]) for place, curve in enumerate(curves)]
-    ran = dict[int, float]()
+    is_of_gpus = np.array([curve is not None and curve.is_of_gpus for curve in curves], np.bool_)
+    counts = np.where(is_of_gpus, questions.gpus, questions.procs)
+    ran = counts.copy()
     for place, curve in enumerate(curves):
         if curve and curve.names_program and not basis.n_kind[place] and curve.has_run.any():
-            nearest = curve.nearest(counts[place], curve.has_run)
-            if curve.counts[nearest] != counts[place]:
-                ran[place] = float(curve.counts[nearest])
-                procs[place] = max(round(procs[place] * ran[place] / counts[place]), 1)
-                gpus[place] = ran[place] if curve.is_of_gpus else gpus[place]
+            ran[place] = curve.counts[curve.nearest(counts[place], curve.has_run)]
+    is_scaled = (ran != counts) & ~np.isnan(ran)
+    procs = np.where(is_scaled, np.maximum(np.rint(questions.procs * ran / counts), 1.0), questions.procs)
+    gpus = np.where(is_scaled & is_of_gpus, ran, questions.gpus)
     quantiles_s = estimate(state, replace(questions, procs=procs, gpus=gpus))[:, :N_QUANTILES]
     # 3. What answers: a model over inputs, else the prediction of a kind of runs, else the estimator.
     log_has_gpus = bool((state.jobs.values[:, GPUS] > 0).any())
@@ -115,7 +114,7 @@ def answers(
     for place, (job, curve) in enumerate(zip(known, curves, strict=True)):
         about: dict[str, Any] = {"answered_by": METHOD, "group": None, "scaled_from": None, "advice": None}
         own_s = quantiles_s[place]
-        if curve and place in ran:
+        if curve and is_scaled[place]:
             own_s = scaled(own_s, curve.ratio(counts[place], ran[place]), float(questions.requested_s[place]))
             about |= {"group": curve.label, "scaled_from": int(ran[place])}
         # A kind has no request. Where most of the log's jobs have none, a job of a user is the estimator's.
@@ -126,9 +125,9 @@ def answers(
                 own_s, advice = kind_s, curve.advice[nearest]
                 about = {"answered_by": PREDICTED, "group": curve.label, "scaled_from": None, "advice": advice}
                 usual_s[place] = None
-        if (model := of_inputs[place]) is not None:
-            own_s, about["answered_by"] = np.array(model), INPUTS
-        by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, own_s.tolist(), strict=True)}
+        if place in of_inputs:
+            own_s, about["answered_by"] = np.array(of_inputs[place]), INPUTS
+        by_share = quantities.by_level("runtime_s", QUANTILES, own_s.tolist())
         # `known` has a queue as a partition, too, where the log has partitions.
         named = {**jobs[place], "application": job.get("application")}
         found.append({
@@ -177,14 +176,14 @@ def _submit_s(state: State, at: Value) -> float:
 
 def model_answers(
     manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History
-) -> list[list[float] | None]:
-    """For each job six quantiles (s), or None where no published model answers: the site has none, or it refuses.
+) -> dict[int, list[float]]:
+    """Six quantiles (s) by the index of a job; without those for which the site has no model, or it refuses.
 
     The rules read the job's name, comment and submit line, as far as they are given.
     """
     plain = manifest.settings.get("inputs", {})
     if not plain.get("rules") or INPUT_MODELS.name not in manifest.tables:
-        return [None] * len(jobs)
+        return {}
     # Only sites with rules wait for these imports.
     from pipeline.ingest.derive import inputs_of  # noqa: PLC0415
     from pipeline.inputs.log_models import Question, answer_questions  # noqa: PLC0415
@@ -203,11 +202,10 @@ def model_answers(
                 _named(questions, "who", place), float(questions.requested_s[place]),
             )  # fmt: skip
     if not asked:
-        return [None] * len(jobs)
+        return {}
     models = read_table(manifest.path(INPUT_MODELS.name), INPUT_MODELS)
     rows = answer_questions(models, list(asked.values()), settings).tolist()
-    found = {place: row for place, row in zip(asked, rows, strict=True) if not math.isnan(row[1])}
-    return [found.get(place) for place in range(len(jobs))]
+    return {place: row for place, row in zip(asked, rows, strict=True) if not math.isnan(row[1])}
 
 
 def _named(questions: History, attribute: str, place: int) -> str | None:
@@ -235,14 +233,13 @@ def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], ques
         "memory_n_scored": int(figures.get("n_scored", 0)),
     }  # fmt: skip
     per_node = manifest.settings.get("site", {}).get("procs_per_node")
-    names = [f"used_mem_kib_q{100 * share:.0f}" for share in QUANTILES]
     asked_kib, shares = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
     rows = []
     for place, job in enumerate(jobs):
         # As many nodes as the processors fill, where none were asked for.
         filled = math.ceil(questions.procs[place] / per_node) if per_node else None
         rows.append({
-            **dict(zip(names, quantiles_kib[place].tolist(), strict=True)),
+            **quantities.by_level("used_mem_kib", QUANTILES, quantiles_kib[place].tolist()),
             "recommended_mem_kib": float(asked_kib[place]), "recommended_share": float(shares[place]),
             "memory_nodes": int(float(job["nodes"] or 0)) if job.get("nodes") else filled, **facts,
         })  # fmt: skip
@@ -289,27 +286,28 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
 
     Values that the job does not tell may be any: of several groups it is the one with the most jobs.
     """
-    held: dict[Any, Curve | None] = {}
     if not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
         return lambda _job, _gpu_type: None
     shown = ("group_id", "label", "axis", "n_jobs", "gpu_type", *TEMPLATE_COLUMNS)
     groups = read_columns(manifest.path(GROUPS.name), GROUPS, shown)
     filled = [name for name in TEMPLATE_COLUMNS if groups.column(name).null_count < groups.num_rows]
 
-    def curve(job: Mapping[str, Value], gpu_type: Value) -> Curve | None:
-        wanted = {name: job[name] for name in filled if job.get(name) is not None} | {"gpu_type": gpu_type}
-        key = tuple(wanted.items())
-        if key not in held:
-            places = matching_places(groups, wanted)
-            n_jobs = integers(groups.column("n_jobs"))[0][places]
-            names_program = bool(set(PROGRAMS) & set(wanted))
-            named = set(filled) & set(wanted)
-            is_kind = names_program or (bool(named) and (len(places) == 1 or len(named) == len(filled)))
-            largest = groups.slice(int(places[np.argmax(n_jobs)]), 1).to_pylist() if len(places) else []
-            held[key] = _curve(manifest, largest[0], names_program, is_kind) if largest else None
-        return held[key]
+    @cache
+    def curve(*wanted: tuple[str, Value]) -> Curve | None:
+        places = matching_places(groups, dict(wanted))
+        if not len(places):
+            return None
+        named = {name for name, _ in wanted if name in filled}
+        names_program = bool(named & set(PROGRAMS))
+        is_kind = names_program or (bool(named) and (len(places) == 1 or len(named) == len(filled)))
+        largest = int(places[np.argmax(integers(groups.column("n_jobs"))[0][places])])
+        return _curve(manifest, groups.slice(largest, 1).to_pylist()[0], names_program, is_kind)
 
-    return curve
+    def of_job(job: Mapping[str, Value], gpu_type: Value) -> Curve | None:
+        named = {name: job[name] for name in filled if job.get(name) is not None}
+        return curve(*named.items(), ("gpu_type", gpu_type))
+
+    return of_job
 
 
 def _curve(manifest: Manifest, group: Mapping[str, Any], names_program: bool, is_kind: bool) -> Curve | None:
@@ -408,12 +406,7 @@ def answer_batch(loaded: LoadedState, path: Path, key_file: Path | None) -> tupl
         except InputError as error:
             found = f"{error.where}: {error.found}"
             raise InputError(f"{where}, line {line}", found, error.expected) from None
-    counted = {
-        "blank left out": len(read) - len(rows),
-        "without any value, answered as an unknown job": sum(not any(job.values()) for job in jobs),
-    }
-    notes = "; ".join(f"{count:,} {what}" for what, count in counted.items() if count)
-    described = f"{len(jobs):,} jobs{notes and f' (lines: {notes})'} of {printable(str(path), 1000)}"
+    described = f"{len(jobs):,} jobs of {printable(str(path), 1000)}"
     place = next((names.index(name) for name in IDS if name in names), None)
     fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
     given = [name for name in fields if any(job.get(name) is not None for job in jobs)]
@@ -444,11 +437,12 @@ def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
 Job = Mapping[str, Value]
 
 
-def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Callable[[Job], dict[str, Value]]:
-    """A function from a job's values to those that JOBS would hold; `settings` are those of the run.
+def as_ingested(loaded: LoadedState, key_file: Path | None = None) -> Callable[[Job], dict[str, Value]]:
+    """A function from a job's values to those that JOBS would hold.
 
     A name that the State knows is not changed. InputError where names are hashed and the key is missing.
     """
+    state, settings = loaded.state, loaded.manifest.settings
     filled, texts = set(state.site["columns"].split()), state.names.texts
     by_rule = _rules(settings.get("ingest", {}).get("application_rules", ()))
     hasher = cache(lambda: _hasher(state, settings, key_file))

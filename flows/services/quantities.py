@@ -11,7 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from flows.services.files.os_errors import read_text
-from pipeline.errors import ConfigError, InputError, did_you_mean, printable
+from pipeline.errors import InputError, did_you_mean, printable
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
@@ -105,6 +105,11 @@ def chosen_names(names: Sequence[str], known: Collection[str], option: str) -> t
     return tuple(dict.fromkeys(names or known))
 
 
+def by_level(of: str, levels: Sequence[float], values: Sequence[float]) -> dict[str, float]:
+    """Values by the names of their columns, as runtime_s_q50 at level .5."""
+    return {f"{of}_q{round(100 * level)}": float(value) for level, value in zip(levels, values, strict=True)}
+
+
 def processor_counts(text: str | None, option: str) -> list[int]:
     """Processor counts of a text as in 64,128, each once in rising order, none for None; InputError otherwise."""
     given = words(text)
@@ -120,10 +125,10 @@ LATER = "later"
 
 
 def instant_s(option: str, text: str, timezone: str) -> int:
-    """UTC epoch seconds of an ISO date or instant, in `timezone` where it names no zone; InputError or ConfigError."""
+    """UTC epoch seconds of an ISO date or instant, in the known `timezone` where it names none; InputError."""
     try:
         instant = datetime.fromisoformat(text)
-        zoned = instant if instant.tzinfo else instant.replace(tzinfo=_zone(timezone))
+        zoned = instant if instant.tzinfo else instant.replace(tzinfo=ZoneInfo(timezone))
         return int(zoned.astimezone(UTC).timestamp())
     except (ValueError, OverflowError):
         raise InputError(option, f"'{printable(text)}'", "a date as in 2026-01-31 or 2026-01-31T08:00") from None
@@ -153,13 +158,6 @@ def as_of_seconds(text: str | None) -> int | None:
         return None
     begin, end = period_s("--as-of", text, "UTC")
     return max(begin, end - 1)
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (OSError, KeyError, ValueError):
-        raise ConfigError("site.timezone", f"'{printable(name)}'", "an IANA zone, as in Europe/Stockholm") from None
 
 
 def instant(seconds: int | None) -> str | None:

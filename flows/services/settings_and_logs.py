@@ -5,7 +5,6 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from flows.services.files.os_errors import config_settings
 from flows.services.logs.ingesting import accumulated_jobs
@@ -115,15 +114,10 @@ def with_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
             section = section.setdefault(part, {})
             if not isinstance(section, dict):
                 raise ConfigError(where, f"{printable(part)}, which is no section", "a key in a section")
-        section[name] = _value(text.strip())
+        try:
+            # A text with a line end could hold more keys.
+            (section[name],) = tomllib.loads(f"value = [{text}]")["value"]
+        except ValueError:
+            section[name] = text.strip()
         settings = parse_settings(plain, where)
     return settings
-
-
-def _value(text: str) -> Any:
-    try:
-        found = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    # A text with a line end could hold more keys.
-    return found["value"] if set(found) == {"value"} else text

@@ -1,6 +1,7 @@
 """The summary of a finished run, and what the page of a site shows: applications, cleaning, nights and the last run."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from pipeline.publish import Manifest
 from pipeline.publish.versions import blocked_versions, stored_versions
 from pipeline.report import Report, Tally, total
 from pipeline.schema import Flag
-from pipeline.tables import WASTE
 
 SAMPLE_ROWS = 7
 
@@ -37,23 +37,18 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "logs": [log.name for log in manifest.logs],
         "lines_read": ingest.facts.get("lines", ingest.seen.rows),
         "no_jobs": {reason: tally.rows for reason, tally in ingest.set_aside.items() if tally.rows},
-        "unreadable": rows["unreadable"],
-        "jobs": rows["jobs"],
+        **{name: rows[name] for name in ("unreadable", "jobs", "groups", "predictions", "estimates")},
         "kept": _hours(clean.kept),
         "set_aside": {reason: _hours(tally) for reason, tally in clean.set_aside.items()},
         "set_aside_total": _hours(total(clean.set_aside.values())),
-        "groups": rows["groups"],
-        **queried_rows(manifest, "SELECT count(DISTINCT group_id) AS series_3_sizes FROM fits WHERE n_points >= 3")[0],
+        **queried_rows(manifest, _COUNTS_SQL)[0],
         "fits": fits_by_law_and_status(manifest),
         "patterns": queried_rows(manifest, _PATTERNS_SQL),
-        "predictions": rows["predictions"],
         "predictions_ok": made["predictions_ok"],
-        **queried_rows(manifest, _RELIABLE_SQL)[0],
         **{f"predictions_{name}": made[name] for name in ("in_80_later", "in_95_later")},
         "reliability": {
             name.removeprefix("predictions_"): n for name, n in made.items() if name.startswith("predictions_")
         },
-        "estimates": rows["estimates"],
         "sample": _sample(manifest),
         "templates": compared_templates(manifest),
         "notes": [note for name, report in reports.items() if name != "templates" for note in report.notes],
@@ -67,12 +62,8 @@ def _hours(tally: Tally) -> dict[str, float]:
 
 def fits_by_law_and_status(manifest: Manifest) -> dict[str, dict[str, int]]:
     """How many groups a law answers for, by law and status."""
-    counted: dict[str, dict[str, int]] = {}
-    for row in queried_rows(
-        manifest, "SELECT law, status, count(*) AS n FROM fits WHERE is_chosen GROUP BY ALL ORDER BY ALL"
-    ):
-        counted.setdefault(row["law"], {})[row["status"]] = row["n"]
-    return counted
+    by_law = "SELECT law, histogram(status) AS counts FROM fits WHERE is_chosen GROUP BY law ORDER BY law"
+    return {row["law"]: row["counts"] for row in queried_rows(manifest, by_law)}
 
 
 _SAMPLED_SQL = """
@@ -111,14 +102,13 @@ FROM groups g LEFT JOIN observations o USING (group_id)
 LEFT JOIN predictions p ON p.group_id = o.group_id AND p.procs = o.procs"""
 """The kept jobs of each group and count, and whether the prediction of their runtime is reliable."""
 
-_RELIABLE_SQL = f"SELECT coalesce(sum(n_jobs) FILTER (is_ok), 0)::BIGINT AS predictions_ok_jobs FROM ({_RELIABLE})"  # noqa: S608 # nosec B608
+_COUNTS_SQL = f"""
+SELECT coalesce(sum(n_jobs) FILTER (is_ok), 0)::BIGINT AS predictions_ok_jobs,
+       (SELECT count(DISTINCT group_id) FROM fits WHERE n_points >= 3) AS series_3_sizes FROM ({_RELIABLE})"""  # noqa: S608 # nosec B608
 
 _APPLICATIONS_SQL = f"""
 WITH of_jobs AS (
-    SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
-           sum(CAST(round(runtime_s * procs) AS HUGEINT)) FILTER (isfinite(runtime_s) AND runtime_s > 0
-                 AND flag IS DISTINCT FROM 'impossible_times') AS proc_s
-    FROM jobs GROUP BY application),
+    SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept FROM jobs GROUP BY application),
 of_groups AS (
     SELECT application, count(DISTINCT group_id) AS n_groups, sum(n_jobs) AS n_observed,
            coalesce(sum(n_jobs) FILTER (is_ok), 0) AS n_reliable
@@ -126,11 +116,12 @@ of_groups AS (
 largest AS (
     SELECT application, max_by(group_id, (n_jobs, group_id)) AS group_id
     FROM groups GROUP BY application)
-SELECT j.application AS name, n_jobs, n_kept, coalesce(proc_s, 0) / 3600 AS proc_hours,
+SELECT j.application AS name, j.n_jobs, n_kept, coalesce(proc_hours, 0.0) AS proc_hours,
        coalesce(n_groups, 0) AS n_groups, CASE WHEN n_observed > 0 THEN n_reliable / n_observed END AS reliable_share,
        group_id
 FROM of_jobs j LEFT JOIN of_groups g ON j.application IS NOT DISTINCT FROM g.application
 LEFT JOIN largest l ON j.application IS NOT DISTINCT FROM l.application
+LEFT JOIN waste w ON w.kind = 'application' AND j.application IS NOT DISTINCT FROM w.name
 ORDER BY proc_hours DESC, name IS NULL, name"""  # noqa: S608 # nosec B608 # constants
 
 _USERS_SQL = """
@@ -207,29 +198,20 @@ def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
     """A row per application of the log, those with most processor-hours first; the name is None where it is unknown.
 
     `reliable_share`: of the kept jobs, those whose group has a prediction with reliability ok at their processors;
-    None without kept jobs. `advice` and `best_procs` are what `walltime scaling advise` answers for the largest
-    group of the application; they are given for the first LISTED rows and None elsewhere.
+    None without kept jobs. The hours are those that the waste of an application is a part of. `advice` and
+    `best_procs` are what `walltime scaling advise` answers for the largest group of the application; they are given for
+    the first LISTED rows and None elsewhere.
     """
     found = queried_rows(manifest, _APPLICATIONS_SQL)
-    if WASTE.name in manifest.tables:
-        # One query for one number: the hours of an application are those that its waste is a part of.
-        rows = queried_rows(manifest, "SELECT name, proc_hours FROM waste WHERE kind = 'application'")
-        hours = {row["name"]: row["proc_hours"] for row in rows}
-        found = [row | {"proc_hours": hours.get(row["name"], 0.0)} for row in found]
-        found.sort(key=lambda row: (-row["proc_hours"], row["name"] is None, row["name"] or ""))
     ids = [row.pop("group_id") for row in found]
     ids[LISTED:] = [None] * len(ids[LISTED:])
     advised = advice_of_groups(manifest, [one for one in ids if one is not None], cost_of_run(manifest))
-    return [row | _advice(advised.get(group_id)) for row, group_id in zip(found, ids, strict=True)]
-
-
-def _advice(group: dict[str, Any] | None) -> dict[str, Any]:
-    """The first sentence of a group's advice, the recommended count, and its reliability."""
-    best = next(iter(group["choices"]), None) if group else None
-    return {
-        "advice": next(iter(group["answer"]), None) if group else None,
-        **{f"best_{name}": best[name] if best else None for name in ("procs", "why", "reliability")},
-    }
+    for row, group_id in zip(found, ids, strict=True):
+        group: dict[str, Any] = advised.get(group_id, {"answer": (), "choices": ()})
+        best: dict[str, Any] = next(iter(group["choices"]), {})
+        row["advice"] = next(iter(group["answer"]), None)
+        row |= {f"best_{name}": best.get(name) for name in ("procs", "why", "reliability")}
+    return found
 
 
 NIGHTS = 30
@@ -325,6 +307,5 @@ def _last_run(output_dir: Path) -> dict[str, Any] | None:
     if found is None:
         return None
     ended = None if found.ended_s is None else instant(int(found.ended_s))
-    steps = [{"step": name, "seconds": one.seconds, "rows": one.rows} for name, one in found.steps.items()]
-    return {"state": found.state, "reason": found.reason, "began": instant(int(found.began_s)), "ended": ended,
-            "exit_code": found.exit_code, "steps": steps}  # fmt: skip
+    steps = [{"step": name} | asdict(one) for name, one in found.steps.items()]
+    return asdict(found) | {"began": instant(int(found.began_s)), "ended": ended, "steps": steps}

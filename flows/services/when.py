@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 from flows.services.job_answers import Curve, LoadedState, as_ingested, curves_of, state_of
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
+from flows.services.quantities import by_level
 from flows.services.schedulers import Node, Scheduler
 from pipeline.arrays import WEEK_S, Floats, Value, floats
 from pipeline.errors import InputError, printable
@@ -102,7 +103,7 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
         past = newest_jobs(StoredTable(path, JOBS), READ, waits.NEWEST_JOBS)[0]
         curve = None
         if asked and asked.get("user") and asked.get("application"):
-            curve = curves_of(manifest)(as_ingested(loaded.state, manifest.settings, None)(asked), None)
+            curve = curves_of(manifest)(as_ingested(loaded)(asked), None)
         extra = _choices(asked, curve) if asked else []
     # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
     for column, of_open in (("state", NOT_ENDED), ("flag", ("unfinished",))):
@@ -128,7 +129,7 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
 
 def _rows(now: Now, loaded: LoadedState, extra: Sequence[Mapping[str, Value]]) -> dict[str, dict[str, Any]]:
     """By its id a row of JOBS for each job, each further task of an array, and each hypothetical job, as #0."""
-    ingested, rows = as_ingested(loaded.state, loaded.manifest.settings, None), dict[str, dict[str, Any]]()
+    ingested, rows = as_ingested(loaded), dict[str, dict[str, Any]]()
     for job in now.jobs:
         start_s = job.submit_s if job.start_s is not None and math.isnan(job.start_s) else job.start_s
         submit_s = min(one for one in (job.submit_s, start_s, now.at_s) if one is not None)
@@ -242,16 +243,12 @@ def answer_rows(site: Site, found: waits.Expected) -> list[dict[str, Any]]:
             "procs": job.values.get("procs"), "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
             "wallclock_time": ran_s if is_running else None,
             "dispatch_time": job.start_s if is_running else at_s + wait_s[waits.LEVELS.index(0.5)],
-            **_by_level("start_s", waits.LEVELS, [at_s + one for one in wait_s]),
-            **_by_level("left_s", LEFT_SHARES, left_s.get(place, [math.nan] * len(LEFT_SHARES))),
+            **by_level("start_s", waits.LEVELS, [at_s + one for one in wait_s]),
+            **by_level("left_s", LEFT_SHARES, left_s.get(place, [math.nan] * len(LEFT_SHARES))),
             "answered_by": way, "note": job.held or None,
         }  # fmt: skip
         rows.append({name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()})
     return rows
-
-
-def _by_level(of: str, levels: Sequence[float], values: Sequence[float]) -> dict[str, float]:
-    return {f"{of}_q{round(100 * level)}": float(value) for level, value in zip(levels, values, strict=True)}
 
 
 def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[str, Any]:
@@ -274,7 +271,7 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
         rows.append({
             "procs": procs, "requested_s": choice.get("requested_s"), "answered_by": way, "is_asked": nth == 0,
             "share_longer": 1.0 - float(longer),
-            **_by_level("wait_s", waits.LEVELS, start_s), **_by_level("runtime_s", waits.LEVELS, run_s),
+            **by_level("wait_s", waits.LEVELS, start_s), **by_level("runtime_s", waits.LEVELS, run_s),
             "end_s_q50": now.at_s + float(start_s[1] + run_s[1]),
         })  # fmt: skip
     return facts_of(site) | {"choices": rows, "has_curve": site.curve is not None}
@@ -315,25 +312,27 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
     fresh = [
         {name: row[name] for name in (*START_QUANTILES, "answered_by")}
         | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
-        | {"is_newest": True}
         for row in answer_rows(site, waits.expected(site.queue, site.found))
         if row["answered_by"]
     ]
     rows = list[dict[str, Any]]()
     with suppress(InputError):
-        rows = read_starts(output_dir).filter(pc.field("made_s") > now.at_s - KEPT_S).to_pylist()
+        is_kept = (pc.field("made_s") > now_s - KEPT_S) & (pc.field("made_s") < int(now_s))
+        rows = read_starts(output_dir).filter(is_kept).sort_by("made_s").to_pylist()
+    rows += fresh
+    first_s = {row["job_id"]: row["made_s"] for row in reversed(rows)}
+    newest_s = {row["job_id"]: row["made_s"] for row in rows}
     started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
-    answered, first_s, kept = {row["job_id"] for row in fresh}, dict[str, int](), []
-    for row in sorted(rows, key=lambda row: int(row["made_s"])):
+    for row in rows:
+        row["is_newest"] = row["made_s"] == newest_s[row["job_id"]]
         # A start before the answer is that of an earlier job of the same number.
         if started_s.get(row["job_id"], -math.inf) >= row["made_s"]:
             row["started_s"] = started_s[row["job_id"]]
-        row["is_newest"] = row["is_newest"] and row["job_id"] not in answered
-        is_first = first_s.setdefault(row["job_id"], row["made_s"]) == row["made_s"]
-        if row["made_s"] < int(now.at_s) and (row["is_newest"] or is_first):
-            kept.append(row)
-    rows = [{name: int(one) if isinstance(one, float) else one for name, one in row.items()} for row in kept + fresh]
-    columns = {column.name: [row.get(column.name) for row in rows] for column in STARTS.columns}
+    rows = [row for row in rows if row["is_newest"] or row["made_s"] == first_s[row["job_id"]]]
+    values = {column.name: [row.get(column.name) for row in rows] for column in STARTS.columns}
+    columns = {
+        name: [int(one) if isinstance(one, float) else one for one in of_rows] for name, of_rows in values.items()
+    }
     with new_table(live_pointer(output_dir, STARTS.name)) as draft:
         write_table(draft, STARTS.build(**columns), STARTS)
 

@@ -312,10 +312,10 @@ def test_jobs_that_sacct_does_not_know_after_a_minute_get_their_requests(site: S
 def test_neither_a_missing_version_nor_a_folder_without_a_lock_keeps_the_guard_from_raising(
     walltime: Walltime, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read_only(*_: object) -> None:
+    def read_only(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("flows.services.guard.acquire", read_only)
+    monkeypatch.setattr("flows.services.guard.take_run_lock", read_only)
     site.queue(running(7))
     config = site.config(export="[source]\nkind = 'sacct'\nsince = '2020-01-01'\n")
     shown = walltime("guard", config, "--once")
@@ -365,7 +365,7 @@ def test_a_signal_ends_the_loop_and_gives_requests_back(site: Site) -> None:
         second = subprocess.run(
             command, env=os.environ | {"PYTHONPATH": "."}, capture_output=True, text=True, check=False
         )
-        assert second.returncode == 2 and "stop the other one first" in second.stderr
+        assert second.returncode == 75 and "stop the other one first" in second.stderr
         guard.send_signal(signal.SIGTERM)
         assert guard.wait(60) == 0
     assert site.limits() == {7: 600, 8: 600} and not site.heartbeat.exists()

@@ -95,7 +95,7 @@ def _matching(manifest: Manifest, groups: Sequence[Row], wanted: Mapping[str, st
             raise InputError(f"--{name.replace('_', '-')}", found, "values of these columns", "leave it out")
     rows = having(wanted)
     if not rows and set(wanted) - {"group_id"}:
-        job = as_ingested(state_of(manifest).state, manifest.settings, key_file)(wanted)
+        job = as_ingested(state_of(manifest), key_file)(wanted)
         rows = having({name: str(job[name]) for name in wanted})
     if not rows:
         raise InputError("walltime scaling advise", *_no_match(groups, wanted))
