@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,14 +141,6 @@ def _of_error(error: InputError) -> Found:
     return "unusable", error.where, {"found": found, "do": error.do or "correct what was found"}
 
 
-def duration(seconds: int) -> str:
-    """A duration in days and hours, hours and minutes, or minutes, rounded down."""
-    days, hours, minutes = seconds // 86_400, seconds % 86_400 // 3600, seconds % 3600 // 60
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
 def check_config(site: Site) -> Iterator[Found]:
     """The config can be read, and has no wrong setting."""
     config_settings(site.target)
@@ -216,17 +209,12 @@ def check_live(site: Site) -> Iterator[Found]:
 
 
 def check_versions(site: Site) -> Iterator[Found]:
-    """Earlier versions are there and are Parquet; version folders that the manifest does not name are reported."""
+    """Earlier versions are there; version folders that the manifest does not name are reported."""
     versions = site.root / VERSIONS
     for entry in site.manifest.previous:
         folder = versions / entry.folder
         if not folder.is_dir():
             yield "lost", folder, {}
-        for path in sorted(folder.glob("*.parquet")):
-            try:
-                pq.read_metadata(path)
-            except (OSError, pa.ArrowInvalid):
-                yield "no_table", path, {}
     for one in stored_versions(site.root):
         # A rerun has a name, and is never published unless somebody promotes it.
         if one.place is None and not one.name and not one.is_pinned:
@@ -244,25 +232,15 @@ def check_leftovers(site: Site) -> Iterator[Found]:
     yield from (("hidden", path, {}) for path in hidden)
 
 
-def check_work(site: Site) -> Iterator[Found]:
-    """The finished steps in the work folder have the hashes that were written with them."""
-    work = site.root / store.WORK
-    if work.is_dir() and not store.is_held(work):
-        names = sorted(store.step_folders(work))
-        yield from (("damaged", work / name, {}) for name in names if store.find_step(work / name) is None)
-
-
 def check_lock(site: Site) -> Iterator[Found]:
     """Whether a run is active, who it is, and whether it takes too long."""
     work = site.root / store.WORK
     holder = store.holder_of(work)
     if not store.is_held(work):
-        if not holder.pid and _bytes(work / store.LOCK):
-            yield "rubbish", work / store.LOCK, {}
         return
     named = {"holder": str(holder)}
     if holder.pid and site.now_s - holder.since_s > HELD_TOO_LONG_S:
-        age = duration(site.now_s - holder.since_s)
+        age = timedelta(seconds=site.now_s - holder.since_s)
         yield "held_long", work, named | {"age": age, "pid": holder.pid, "host": printable(holder.host)}
     else:
         yield "held", work, named
@@ -274,7 +252,7 @@ def check_last_run(site: Site) -> Iterator[Found]:
     if last is None or last.state in ("running", "succeeded"):
         return
     ended_s = int(last.ended_s if last.ended_s is not None else last.began_s)
-    when = f"{duration(max(0, site.now_s - ended_s))} ago"
+    when = f"{timedelta(seconds=max(0, site.now_s - ended_s))} ago"
     name = last.reason if ("last_run", last.reason) in _sentences() else "other"
     yield name, site.root / LAST_RUN, {"when": when, "state": last.state, "reason": printable(last.reason)}
 
@@ -326,7 +304,7 @@ def check_lookup(site: Site) -> Iterator[Found]:
             lookup = Lookup(io.BytesIO(content))
             age_s = (manifest.data_newest_end_s or 0) - lookup.newest_end_s
             if unquote(lookup.facts["site"]) == manifest.site and age_s > site.max_age_s:
-                yield "old", path, values | {"age": duration(age_s)}
+                yield "old", path, values | {"age": timedelta(seconds=age_s)}
 
 
 def check_space(site: Site) -> Iterator[Found]:
@@ -356,9 +334,9 @@ def check_age(site: Site) -> Iterator[Found]:
     """The published version is not too old and is not dated in the future."""
     path, age_s = site.root / MANIFEST, site.now_s - site.manifest.created_s
     if age_s > site.max_age_s:
-        yield "old", path, {"age": duration(age_s), "most": duration(site.max_age_s)}
+        yield "old", path, {"age": timedelta(seconds=age_s), "most": timedelta(seconds=site.max_age_s)}
     if age_s < -_CLOCK_SLACK_S:
-        yield "future", path, {"age": duration(-age_s)}
+        yield "future", path, {"age": timedelta(seconds=-age_s)}
 
 
 def check_limits(site: Site) -> Iterator[Found]:
@@ -371,7 +349,7 @@ CHECKS: dict[str, Callable[[Site], Iterator[Found]]] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_config, check_logs, check_sacct, check_manifest, check_tables, check_live, check_versions,
-        check_leftovers, check_work, check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space,
+        check_leftovers, check_lock, check_last_run, check_serving, check_guard, check_lookup, check_space,
         check_permissions, check_age, check_limits,
     )
 }  # fmt: skip

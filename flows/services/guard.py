@@ -186,7 +186,7 @@ class Guard:
         if self.is_dry_run or not changes:
             return {}
         said = schedulers.change_limits(changes, self.environment)
-        now_s = schedulers.limits_s(self.environment)
+        now_s = {job.job_id: job.planned_s for job in SLURM.queued(self.environment)}
         # A job that is not there any more has ended.
         wrong = [one.job.job_id for one in changes if now_s.get(one.job.job_id, one.to_s) != one.to_s]
         return dict.fromkeys(wrong, said or "its limit is still another one")
@@ -278,8 +278,6 @@ class Watch:
     """What the source held when it was read last."""
     _state: pa.Table | None = None
     _of_version: str = ""
-    _tells_starts: bool = False
-    """Whether the version has the jobs that expected starts rest on."""
 
     def run_round(self, now_s: int) -> dict[str, int]:
         """Read what is new: `n_new` jobs are new to the State, `n_open` ones have been brought up to date.
@@ -288,8 +286,7 @@ class Watch:
         """
         try:
             facts = self._update(now_s, is_forced=self._take_version())
-            if self._tells_starts:
-                note_starts(Path(self.settings.output_dir), SCHEDULERS[self.scheduler], self.environment, now_s)
+            note_starts(Path(self.settings.output_dir), SCHEDULERS[self.scheduler], self.environment, now_s)
         except (WalltimeError, OSError):
             self._seen = None
             raise
@@ -302,7 +299,6 @@ class Watch:
                 return False
             path = live_state(manifest) or manifest.path(STATE.name)
             self._state, self._of_version = read_table(path, STATE), continued(manifest)
-            self._tells_starts = JOBS.name in manifest.tables
         if manifest.code != code_version():
             # Its settings and its format are checked, so that an older version fails in a sentence.
             loaded_state(self._state, printable(str(path)))

@@ -73,10 +73,15 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     zone, name = _timezone(environment, root), socket.gethostname().split(".")[0] or "site"
     if log is not None:
         source = template("logs.toml", log=quoted(str(Path(log).absolute())))
-        return Machine(name, zone, source, [_inspected(log, zone)])
-    seen: list[str] = []
-    path = environment.get("PATH")
-    if (sacct := shutil.which("sacct", path=path)) is not None:
+        path = find_sources([Path(log)])[0].path
+        one = next(inspect([path], SiteSettings(timezone=zone), IngestSettings()))
+        if one.error:
+            raise WalltimeError(one.error)
+        what = "jobs" if one.is_whole else "jobs in its first part"
+        seen = f"{printable(str(path))} is of the format {one.format}, with {one.jobs.num_rows:,} {what}"
+        return Machine(name, zone, source, [seen])
+    failed: list[str] = []
+    if (sacct := shutil.which("sacct", path=environment.get("PATH"))) is not None:
         failure = program_failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
         if not failure:
             cluster = name
@@ -85,24 +90,14 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
             nodes = SLURM.nodes(environment)
             limits = dict.fromkeys(f"partition {node.partition}: {node.partition_limits}" for node in nodes)
             return Machine(cluster, zone, template("sacct.toml"), [f"sacct ({sacct}) answers", *limits], nodes)
-        seen.append(f"sacct ({sacct}) does not answer: {failure}")
+        failed.append(f"sacct ({sacct}) does not answer: {failure}")
     for folder in _pbs_folders(environment, root):
         if folder.is_dir() and any(_DAYS.fullmatch(path.name) for path in folder.iterdir()):
             source = template("folder.toml", folder=quoted(str(folder)))
-            told = [*seen, f"the accounting files in {folder} are there"]
+            told = [*failed, f"the accounting files in {folder} are there"]
             return Machine(name, zone, source, told, OPENPBS.nodes(environment))
-    found = "; ".join(seen) or "no sacct on PATH and no accounting folder of PBS"
+    found = "; ".join(failed) or "no sacct on PATH and no accounting folder of PBS"
     raise InputError("this machine", printable(found, 500), "one of them, or a log", "give --log PATH")
-
-
-def _inspected(log: str, zone: str) -> str:
-    """A sentence on the first readable log behind the path; InputError where there is none."""
-    path = find_sources([Path(log)])[0].path
-    one = next(inspect([path], SiteSettings(timezone=zone), IngestSettings()))
-    if one.error:
-        raise WalltimeError(one.error)
-    what = "jobs" if one.is_whole else "jobs in its first part"
-    return f"{printable(str(path))} is of the format {one.format}, with {one.jobs.num_rows:,} {what}"
 
 
 def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -170,35 +165,6 @@ def slurm_environment(environment: Mapping[str, str], sacct: str) -> dict[str, s
     return found
 
 
-def unit_texts(
-    slug: str, site: str, zone: str, at: str, program: Sequence[str], config: Path, environment: Mapping[str, str]
-) -> dict[str, str]:
-    """The units' texts by file name; `at` is a time of day as in 02:15. InputError for one that is not.
-
-    The Prefect server and the command that serves the site under it; the guard; a service and a timer for a site
-    without a server.
-    """
-    if not _CLOCK.fullmatch(at):
-        raise InputError(f"--at {printable(at)}", "no time of day", "a time as in 02:15")
-    hour, minute = map(int, at.split(":"))
-
-    given = "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in environment.items())
-    values = {"site": printable(site), "folder": str(config.parent), "environment": given}
-    # A percent sign would begin a specifier of systemd.
-    common = {key: text.replace("%", "%%") for key, text in values.items()} | {"at": at, "zone": zone}
-    schedule = ("--cron", f"{minute} {hour} * * *", "--timezone", zone)
-    units = {
-        f"walltime-{slug}.service": ("nightly.service", [*program, "run", str(config), "--quiet"]),
-        f"walltime-{slug}.timer": ("nightly.timer", []),
-        f"walltime-{slug}-serve.service": ("serve.service", [*program, "serve", str(config), *schedule]),
-        f"walltime-{slug}-guard.service": ("guard.service", [*program, "guard", str(config)]),
-        PREFECT_UNIT: ("prefect.service", [str(Path(sys.executable).parent / "prefect"), "server", "start"]),
-    }
-    return {
-        name: template(file, **common, command=" ".join(map(unit_word, words))) for name, (file, words) in units.items()
-    }
-
-
 def unit_word(text: str) -> str:
     """A word of a unit's command line: quoted, with no meaning of systemd's own left in it."""
     return quoted(text).replace("%", "%%").replace("$", "$$")
@@ -229,19 +195,38 @@ def site_slug(site: str) -> str:
 def write_units(
     settings: RunSettings, config: Path, folder: Path, at: str, environment: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """Write units of systemd for a config to a folder; InputError where one of them exists."""
-    name = settings.site.name
+    """Write units of systemd for a config to a folder; InputError where one exists, or `at` is no time as in 02:15.
+
+    The Prefect server and the command that serves the site under it; the guard; a service and a timer for a site
+    without a server.
+    """
+    if not _CLOCK.fullmatch(at):
+        raise InputError(f"--at {printable(at)}", "no time of day", "a time as in 02:15")
+    hour, minute = map(int, at.split(":"))
+    site, config = settings.site, config.absolute()
     needed = slurm_environment(environment, settings.ingest.sacct_command) if settings.source.kind == "sacct" else {}
-    texts = unit_texts(site_slug(name), name, settings.site.timezone, at, program(), config.absolute(), needed)
-    files = {folder / name: text for name, text in texts.items()}
+    given = "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in needed.items())
+    values = {"site": printable(site.name), "folder": str(config.parent), "environment": given}
+    # A percent sign would begin a specifier of systemd.
+    common = {key: text.replace("%", "%%") for key, text in values.items()} | {"at": at, "zone": site.timezone}
+    schedule = ("--cron", f"{minute} {hour} * * *", "--timezone", site.timezone)
+    unit, server = f"walltime-{site_slug(site.name)}", str(Path(sys.executable).parent / "prefect")
+    units = {
+        f"{unit}.service": ("nightly.service", [*program(), "run", str(config), "--quiet"]),
+        f"{unit}.timer": ("nightly.timer", []),
+        f"{unit}-serve.service": ("serve.service", [*program(), "serve", str(config), *schedule]),
+        f"{unit}-guard.service": ("guard.service", [*program(), "guard", str(config)]),
+        PREFECT_UNIT: ("prefect.service", [server, "server", "start"]),
+    }
     if (folder / PREFECT_UNIT).exists():
         # Another site has it: one server serves both.
-        del files[folder / PREFECT_UNIT]
-    _refuse_existing(files)
+        del units[PREFECT_UNIT]
+    _refuse_existing(folder / name for name in units)
     folder.mkdir(parents=True, exist_ok=True)
-    for path, text in files.items():
-        path.write_text(text, encoding="utf-8")
-    return tuple(files)
+    for name, (file, words) in units.items():
+        text = template(file, **common, command=" ".join(map(unit_word, words)))
+        (folder / name).write_text(text, encoding="utf-8")
+    return tuple(folder / name for name in units)
 
 
 def program() -> list[str]:

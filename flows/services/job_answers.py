@@ -216,8 +216,8 @@ def _named(questions: History, attribute: str, place: int) -> str | None:
 def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History) -> list[dict[str, Any]]:
     """Per job the quantiles of its memory and what to ask for, KiB per processor; {} where the log knows no memory.
 
-    Beside these: nodes (None: unknown), the request per processor (None: not given), the promised share, and how often
-    the 95% quantile has held. `questions` are the same jobs.
+    Beside these: nodes (None: unknown), the share of such jobs that stay under it, and the promised share of all jobs.
+    `questions` are the same jobs.
     """
     published = manifest.tables.get(MEMORY_STATE.name)
     if published is None or not published.rows:
@@ -227,11 +227,6 @@ def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], ques
     unknown = np.full(len(questions), np.nan)
     asked = replace(questions, requested_s=questions.requested_mem_kib, requested_mem_kib=unknown)
     quantiles_kib = estimate(state, asked)[:, :N_QUANTILES]
-    figures = score_of(state.record.runtime_s, state.record.quantiles_s)
-    facts = {
-        "memory_promise": PROMISE, "memory_held_q95": figures.get("coverage_q95"),
-        "memory_n_scored": int(figures.get("n_scored", 0)),
-    }  # fmt: skip
     per_node = manifest.settings.get("site", {}).get("procs_per_node")
     asked_kib, shares = recommended_kib(quantiles_kib, questions.procs, price_now(state.record))
     rows = []
@@ -241,7 +236,8 @@ def memory_answers(manifest: Manifest, jobs: Sequence[Mapping[str, Value]], ques
         rows.append({
             **quantities.by_level("used_mem_kib", QUANTILES, quantiles_kib[place].tolist()),
             "recommended_mem_kib": float(asked_kib[place]), "recommended_share": float(shares[place]),
-            "memory_nodes": int(float(job["nodes"] or 0)) if job.get("nodes") else filled, **facts,
+            "memory_nodes": int(float(job["nodes"] or 0)) if job.get("nodes") else filled,
+            "memory_promise": PROMISE,
         })  # fmt: skip
     return rows
 

@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import write_rows
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
@@ -18,6 +17,7 @@ from flows.services.quantities import clock, instant, memory_text
 from flows.services.settings_and_logs import settings_and_logs
 from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
+from pipeline.estimate.estimates import PROMISE
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.request_advice import recommended_memory, recommended_requests
@@ -46,25 +46,22 @@ def limit_log(given: Path, *, of_memory: bool = False) -> tuple[str, History]:
     return name, past
 
 
-def advise(given: Path, by: str, promise: float | None = None) -> dict[str, Any]:
-    """Per user or account what to request, and how this did on the later jobs of the log: times, or with a promised
-    share memory.
-    """
-    name, past = limit_log(given, of_memory=promise is not None)
-    with running_stage("recommend requests" if promise is None else "recommend memory"):
-        found = recommended_requests(past, by) if promise is None else recommended_memory(past, by, promise)
+def advise(given: Path, by: str, *, of_memory: bool) -> dict[str, Any]:
+    """Per user or account what to request, times or memory, and how this did on the later jobs of the log."""
+    name, past = limit_log(given, of_memory=of_memory)
+    with running_stage("recommend memory" if of_memory else "recommend requests"):
+        found = recommended_memory(past, by, PROMISE) if of_memory else recommended_requests(past, by)
     return {"log": name} | found
 
 
 def limit_status(given: Path) -> dict[str, Any]:
     """What shorter limits have done by week, or would have in a dry run; InputError where nothing is published.
 
-    `mode` is that of the published run, from which look-ups are exported; `config_mode` that of a config, if given.
+    `mode` is that of the published run, from which look-ups are exported.
     """
-    config_mode = config_settings(given).export.mode if given.suffix == ".toml" else None
     with reading(published_folder(given)) as manifest:
         mode = manifest.settings.get("export", {}).get("mode", "dry_run")
-        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode, "config_mode": config_mode}
+        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode}
         return facts | limit_facts(manifest)
 
 

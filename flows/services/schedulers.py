@@ -112,7 +112,8 @@ def _slurm_jobs(said: str) -> list[PendingJob]:
 
 def _slurm_job(said: Mapping[str, Any]) -> PendingJob:
     job = {name: _plain(value) for name, value in said.items()}
-    job_id, fault = _slurm_id(job)
+    raw_id = job["job_id"] if isinstance(job.get("job_id"), int) else 0
+    job_id, fault = _slurm_id(job, raw_id)
     limit_min, comment, procs = job.get("time_limit"), job.get("admin_comment") or "", job.get("cpus")
     planned_s = None if limit_min is None else 60.0 * limit_min
     asked_s, set_s = asked_s_of(comment), set_s_of(comment)
@@ -135,7 +136,7 @@ def _slurm_job(said: Mapping[str, Any]) -> PendingJob:
         held=next((why for start, why in _SLURM_HELD.items() if waits and reason.startswith(start)), ""),
         priority=job.get("priority") or math.nan, nodes=_node_names(job.get("nodes") or ""),
         end_s=math.nan if waits else job.get("end_time") or math.nan,
-        raw_id=job["job_id"] if isinstance(job.get("job_id"), int) else 0,
+        raw_id=raw_id,
     )  # fmt: skip
 
 
@@ -202,21 +203,15 @@ def asks_signal(submit_line: str) -> bool:
     return re.search(r"(^|\s)--sig", submit_line) is not None
 
 
-def _slurm_id(job: Mapping[str, Any]) -> tuple[str, str]:
+def _slurm_id(job: Mapping[str, Any], number: int) -> tuple[str, str]:
     """The id that scontrol takes, of pending tasks alone where the job is an array; and why there is none."""
-    number, array, het, offset = (
-        int(value) if isinstance(value := job.get(name), int | float) else 0
-        for name in ("job_id", "array_job_id", "het_job_id", "het_job_offset")
-    )
-    task = job.get("array_task_id")
+    array, task = int(job.get("array_job_id") or 0), job.get("array_task_id")
     tasks = (job.get("array_task_string") or "").partition("%")[0]
     if array and isinstance(task, int) and not tasks:
         # A task that runs: the number of one of them is that of the whole array.
         return f"{array}_{task}", ""
     if tasks:
         return f"{array or number}_[{tasks}]", "" if _TASKS.fullmatch(tasks) else "its list of tasks is cut"
-    if het:
-        return f"{het}+{offset}", ""
     return str(number), "" if number else "it has no number"
 
 
@@ -266,19 +261,6 @@ def change_limits(changes: Sequence[Change], environment: Environment) -> str:
 
 def _minutes(change: Change) -> int:
     return round(change.to_s / 60)
-
-
-def limits_s(environment: Environment) -> dict[str, float]:
-    """The limits (s) of the jobs that wait or run, by their ids; infinite where there is none.
-
-    A tenth of the time that squeue takes to say all of a job. InputError where it fails.
-    """
-    found = dict[str, float]()
-    for line in _said(("squeue", "--all", "--noheader", "--format=%i %l"), environment).splitlines():
-        job_id, _, limit = line.partition(" ")
-        limit_s = _time_s(limit.strip())
-        found[re.sub(r"%\d+", "", job_id)] = math.inf if limit_s is None else limit_s
-    return found
 
 
 class Controller(NamedTuple):

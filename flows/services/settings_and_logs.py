@@ -16,11 +16,9 @@ from pipeline.ingest.sources import find_sources
 from pipeline.settings import RunSettings
 
 
-def resolve(
-    config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None
-) -> tuple[RunSettings, list[Path]]:
+def resolve(config: Path, logs: Sequence[str] = ()) -> tuple[RunSettings, list[Path]]:
     """The settings and logs of a run: the given logs, or those of the config's source; only sacct's are read here."""
-    settings = run_settings(config, site, out)
+    settings = run_settings(config)
     paths = listed_paths(settings, config, logs)
     return settings, [sacct_table(settings)] if paths is None else paths
 

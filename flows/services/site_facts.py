@@ -222,7 +222,10 @@ def site_facts(
     output_dir: Path, manifest: Manifest, carbon: str | None = None, *, users: bool = False
 ) -> dict[str, Any]:
     """The page's content in plain values, for the published version or one of a date; see `waste_rows` for options."""
-    versions = _published_by(output_dir, manifest)
+    found = [one.manifest for one in stored_versions(output_dir) if one.place is not None and one.manifest is not None]
+    earlier = [own for own in found if own.created_s <= manifest.created_s and own.folder != manifest.folder]
+    # Published versions that are still whole on disk, newest first.
+    versions = [manifest, *sorted(earlier, key=lambda own: (-own.created_s, own.folder))]
     applications = application_rows(manifest)
     return {
         "site": manifest.site,
@@ -249,13 +252,6 @@ def site_facts(
         "blocked": [{"made": instant(made_s), "run_id": run} for made_s, run in reversed(blocked_versions(output_dir))],
         "last_run": _last_run(output_dir),
     }
-
-
-def _published_by(output_dir: Path, manifest: Manifest) -> list[Manifest]:
-    """The version and those published before it that are still whole on disk, newest first; reruns are none of them."""
-    found = [one.manifest for one in stored_versions(output_dir) if one.place is not None and one.manifest is not None]
-    earlier = [own for own in found if own.created_s <= manifest.created_s and own.folder != manifest.folder]
-    return [manifest, *sorted(earlier, key=lambda own: (-own.created_s, own.folder))]
 
 
 def _cleaning(manifest: Manifest) -> list[dict[str, Any]]:

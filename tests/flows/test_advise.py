@@ -87,7 +87,7 @@ def test_a_request_that_is_short_already_has_no_advice_and_its_user_no_letter(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--promise", "ninety"), "a share from 50% to 99.9%"), (("--promise", "3%"), "a share from 50% to 99.9%"),
+        (("--by", "queue"), "'user', 'account'"),
         (("--by", "account", "--out", "JOBS"), "is a file; walltime limits --help"),
     ],
 )  # fmt: skip

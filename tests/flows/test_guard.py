@@ -30,16 +30,7 @@ Walltime = Callable[..., Outcome]
 HOSTILE = '$(reboot) `id` "; rm -rf / #\n7|8\x1b[31m\u202e --yes JobId=1'
 SAY = "sys.stdout.write(open({!r}).read())"
 SQUEUE = r"""
-said = open({!r}).read()
-if "--json" in sys.argv:
-    print(said)
-    sys.exit(0)
-for job in json.loads(said)["jobs"]:
-    tasks, task = job["array_task_string"], job["array_task_id"]
-    part = "_[%s]" % tasks if tasks else "" if task is None else "_%d" % task
-    days, minutes = divmod(job["time_limit"], 1440)
-    limit = "%d:%02d:00" % divmod(minutes, 60)
-    print(str(job["array_job_id"] or job["job_id"]) + part, "%d-%s" % (days, limit) if days else limit)
+print(open({!r}).read())
 """
 SET = limit_comment("limit", "stamp=ab", 60, 600)
 SEEN = limit_comment("limit", "stamp=ab", None, 600)
@@ -112,8 +103,7 @@ def test_one_round_raises_and_sets_by_calls_without_a_shell(walltime: Walltime, 
     comment = set_[2].partition("=")[2]
     assert (asked_s_of(comment), set_s_of(comment)) == (36_000.0, 3600.0)
     assert site.limits() == {7: 60, 8: 75, 9: 60, 10: 600}
-    verified = ["--all", "--noheader", "--format=%i %l"]
-    assert site.squeue.calls == [["--all", "--json"], verified, verified], "once to see, and after each call"
+    assert site.squeue.calls == [["--all", "--json"]] * 3, "once to see, and after each call"
     assert all("reboot" not in word for update in site.scontrol.updates for word in update)
     assert abs(int(site.heartbeat.read_text()) - time.time()) < 60
     assert guarded(walltime, site)["changes"] == [], "nothing is done twice"
@@ -387,7 +377,7 @@ def test_one_thing_at_a_time_and_only_for_slurm(walltime: Walltime, site: Site) 
         ({"array_job_id": 4, "array_task_string": "1,3,5,..."}, "4_[1,3,5,...]", "its list of tasks is cut"),
         ({"array_job_id": 4, "array_task_id": {"set": True, "number": 0}}, "4_0", ""),
         ({"array_job_id": 0, "array_task_id": {"set": False, "number": 0}}, "7", ""),
-        ({"het_job_id": 5, "het_job_offset": 1, "job_id": 6}, "5+1", "it is a part of a heterogeneous job"),
+        ({"het_job_id": 5, "het_job_offset": 1, "job_id": 6}, "6", "it is a part of a heterogeneous job"),
         ({"job_id": "1 2"}, "0", "it has no number"),
     ],
 )

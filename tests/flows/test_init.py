@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.initialising import initialise, look, slurm_environment, unit_texts, unit_word
+from flows.services.initialising import initialise, look, slurm_environment, unit_word, write_units
 from flows.services.run.running import prepare_run
 from flows.services.settings_and_logs import resolve, run_settings
+from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
+from pipeline.settings import RunSettings
 from tests.flows.fake_programs import Program, Sacct, job
 from tests.flows.support import SAMPLES, Outcome
 
@@ -142,22 +144,25 @@ def test_units_are_written_once_and_systemd_reads_them(walltime: Walltime, confi
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_units_words_mean_nothing_to_systemd() -> None:
+def test_a_units_words_mean_nothing_to_systemd(tmp_path: Path) -> None:
     assert unit_word('a b"c\\d$e%f') == '"a b\\"c\\\\d$$e%%f"'
     with pytest.raises(InputError):
         unit_word("a\nExecStart=b")
     for at in ("24:00", "3:10", "03:10:00", "*:0"):
         with pytest.raises(InputError, match="time of day"):
-            unit_texts("a", "a", "UTC", at, ["walltime"], Path("/a.toml"), {})
+            write_units(RunSettings(), Path("/a.toml"), tmp_path / "units", at, {})
+    assert not (tmp_path / "units").exists()
 
 
 def test_a_service_finds_slurm_as_init_did(tmp_path: Path) -> None:
     sacct = tmp_path / "sacct_of_this_site"
     sacct.touch(mode=0o755)
-    found = slurm_environment({"PATH": str(tmp_path), "SLURM_CONF": "/opt/slurm $1/50%.conf"}, sacct.name)
+    environment = {"PATH": str(tmp_path), "SLURM_CONF": "/opt/slurm $1/50%.conf"}
+    found = slurm_environment(environment, sacct.name)
     assert found["PATH"].startswith(f"{tmp_path}:/usr/local/sbin:")
-    service = unit_texts("a", "a", "UTC", "02:15", ["walltime"], Path("/a.toml"), found)["walltime-a.service"]
-    assert 'Environment="SLURM_CONF=/opt/slurm $1/50%%.conf"' in service.splitlines()
+    plain = {"site": {"name": "a"}, "source": {"kind": "sacct"}, "ingest": {"sacct_command": sacct.name}}
+    units = write_units(parse_settings(plain, "here"), Path("/a.toml"), tmp_path / "units", "02:15", environment)
+    assert 'Environment="SLURM_CONF=/opt/slurm $1/50%%.conf"' in units[0].read_text().splitlines()
     assert slurm_environment({"PATH": str(tmp_path)}, "sh") == {}
 
 

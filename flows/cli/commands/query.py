@@ -72,29 +72,25 @@ def query(
 
         found = platform_answer(published, platform, application, procs)
         return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
+    as_of_s = as_of_seconds(as_of)
     if batch is not None:
-        return _of_batch(published, batch, out, key_file, as_of)
+        from flows.services.files.table_files import write_rows
+        from flows.services.job_answers import answer_batch, facts_of, state_of
+        from pipeline.publish import reading
+
+        with reading(published, as_of_s) as manifest:
+            loaded = state_of(manifest, is_live=as_of_s is None)
+            rows, described = answer_batch(loaded, batch, key_file)
+        if out is None:
+            return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)
+        write_rows(out, rows)
+        said = Exact(f"Wrote the answers to {described} to {printable(str(out), 1000)}")
+        return Answer(rows, [said], is_lines=True)
     if memory is not None and mem_per_cpu is not None:
         raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
     job = job_of(shared.given(ctx, JOB_FIELDS))
-    found = answer(published, job, key_file, as_of_seconds(as_of))
+    found = answer(published, job, key_file, as_of_s)
     return Answer(found, view_answer(found))
-
-
-def _of_batch(published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None) -> Answer:
-    from flows.services.files.table_files import write_rows
-    from flows.services.job_answers import answer_batch, facts_of, state_of
-    from pipeline.publish import reading
-
-    as_of_s = as_of_seconds(as_of)
-    with reading(published, as_of_s) as manifest:
-        loaded = state_of(manifest, is_live=as_of_s is None)
-        rows, described = answer_batch(loaded, path, key_file)
-    if out is None:
-        return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)
-    write_rows(out, rows)
-    said = Exact(f"Wrote the answers to {described} to {printable(str(out), 1000)}")
-    return Answer(rows, [said], is_lines=True)
 
 
 def when(
@@ -216,7 +212,15 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{missing} given: this is the published prediction of the group {found['group']}."
         yield from filter(None, [found["advice"]])
     else:
-        yield from _of_the_estimate(found)
+        if found["scaled_from"] is not None:
+            yield (
+                f"The group {found['group']} never ran on this count: the estimate is that for "
+                f"{found['scaled_from']:,}, times the ratio of the group's published predictions."
+            )
+        yield _basis(found)
+        if found["is_unusual_request"]:
+            yield _unusual(found)
+        yield accuracy(found)
     when = f"{span(found['age_s'])} before the submit" if found["age_s"] else "the assumed submit time"
     when = "some time in the days before the submit" if found["job"].get("at") == LATER else when
     yield f"The known log ends at {instant(found['as_of_s'])}, {when}."
@@ -225,18 +229,6 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     if "recommended_mem_kib" in found:
         yield _of_memory(found)
     yield from found["notes"]
-
-
-def _of_the_estimate(found: Mapping[str, Any]) -> Iterator[str]:
-    if found["scaled_from"] is not None:
-        yield (
-            f"The group {found['group']} never ran on this count: the estimate is that for {found['scaled_from']:,}, "
-            "times the ratio of the group's published predictions."
-        )
-    yield _basis(found)
-    if found["is_unusual_request"]:
-        yield _unusual(found)
-    yield accuracy(found)
 
 
 def _of_the_request(found: Mapping[str, Any], requested_s: float) -> str:
@@ -329,19 +321,17 @@ TITLES = {
 
 def view_when(found: Mapping[str, Any]) -> Iterator[Block]:
     """The jobs that wait, run and are held, and what the answers rest on."""
-    rows = [row | _times_until(row, found["at_s"]) for row in found["jobs"]]
+    rows = [dict(row) for row in found["jobs"]]
+    for row in rows:
+        for level in ("q50", "q80", "q95"):
+            at_s = row[f"start_s_{level}"]
+            row[f"until_{level}"] = None if at_s is None else max(at_s - found["at_s"], 0.0)
     for status, (title, table) in TITLES.items():
         if own := [row for row in rows if row["status"] == status]:
             yield Grid(title, columns(table), sorted(own, key=lambda row: row["dispatch_time"] or 0.0))
     if not rows:
         yield "No job waits or runs."
     yield from _starts_basis(found, {row["answered_by"] for row in rows})
-
-
-def _times_until(row: Mapping[str, Any], at_s: float) -> dict[str, float | None]:
-    """The times from now to the quantiles of a job's start."""
-    starts = {level: row[f"start_s_{level}"] for level in ("q50", "q80", "q95")}
-    return {f"until_{level}": None if at is None else max(at - at_s, 0.0) for level, at in starts.items()}
 
 
 def view_hypothetical(found: Mapping[str, Any]) -> Iterator[Block]:

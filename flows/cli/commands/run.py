@@ -5,14 +5,14 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.cli.options import CONFIG, JSON, LOGS, PLAIN, SHOW_PREFECT, SITE, option
 from flows.pages.activity import is_quiet, showing_stages
 from flows.pages.blocks import Answer, Block, Column, Exact, Grid, between, columns, notes, number, text
+from flows.services.quantities import instant
 from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
@@ -66,22 +66,27 @@ def run(
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "config": str(config), "nothing_new": not is_new,
     }  # fmt: skip
-    return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
+    if is_new:
+        return Answer(summary, view_summary(summary))
+    said = Exact(
+        f"Nothing new since {instant(published.created_s)}: logs, settings and code are those of run "
+        f"{published.run_id}. Its tables in {summary['folder']} stay."
+    )
+    return Answer(summary, [said, *notes(summary["notes"])])
 
 
 def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_plain: bool, verbose: bool) -> "Manifest":
     """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
-    from flows.services.files.os_errors import config_settings
     from flows.services.run.run_record import RunLog, run_log
     from flows.services.run.running import rerun_and_keep, run_and_publish
     from flows.services.settings_and_logs import listed_paths, run_settings
 
+    config = Path(arguments["config"])
+    settings = run_settings(config, arguments["site"], arguments["output_dir"])
     if not is_plain:
         from flows.prefect import prefect_session, server_address
 
         if server_address():
-            config = Path(arguments["config"])
-            settings = run_settings(config, arguments["site"], arguments["output_dir"])
             # This fails before Prefect's API is asked, without asking sacct.
             listed_paths(settings, config, arguments["logs"])
             with prefect_session(verbose=verbose, instead=f"`walltime {command} --plain`"):
@@ -90,8 +95,7 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
 
                 folder = run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name)
                 return load_manifest(Path(settings.output_dir), folder)
-        run = config_settings(Path(arguments["config"])).run
-        if run.processes > 1 or run.dask:
+        if settings.run.processes > 1 or settings.run.dask:
             say = "run.processes and run.dask take a Prefect server (PREFECT_API_URL): the steps run one after another."
             (run_log.get() or RunLog(sys.stderr)).warn(say)
     make: Callable[..., Manifest] = run_and_publish if command == "run" else rerun_and_keep
@@ -105,11 +109,10 @@ def _following(config: Path, log_format: str | None, *, verbose: bool) -> Iterat
     from flows.services.run.run_record import RunLog, logging_to
     from pipeline.settings import RunSettings
 
-    try:
+    settings = RunSettings()
+    # The run reports what is wrong with its config.
+    with suppress(InputError, OSError):
         settings = config_settings(config)
-    except (InputError, OSError):
-        # The run reports what is wrong with it.
-        settings = RunSettings()
     is_json = (log_format or settings.run.log_format) == "json"
     if is_json and verbose:
         found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
@@ -166,7 +169,15 @@ def rerun(
         manifest = _made("rerun", arguments, is_plain=plain, verbose=verbose)
     summary: dict[str, Any] = summarize_version(manifest)
     facts = {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began}
-    return Answer(summary | facts, view_rerun(manifest, summary))
+    holds = (
+        f"Version {named_version(manifest)} holds {summary['jobs']:,} jobs, {summary['groups']:,} groups and "
+        f"{summary['predictions']:,} predictions, {summary['predictions_ok']:,} of them reliable."
+    )
+    do = (
+        f"It is not published. `walltime versions compare` scores it beside another version, and "
+        f"`walltime versions promote {manifest.name}` publishes it."
+    )
+    return Answer(summary | facts, [holds, do])
 
 
 def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
@@ -203,28 +214,6 @@ def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
     yield from notes(summary["notes"])
     yield Exact(f"The tables are in {summary['folder']}; {summary['manifest']} always names the current ones.")
     yield Exact(f"Next: walltime show --from {shlex.quote(summary['output_dir'])}")
-
-
-def view_nothing_new(summary: Mapping[str, Any]) -> Iterator[Block]:
-    """The published tables are those that this run would have made; since when they are there."""
-    made = f"{datetime.fromtimestamp(summary['created_s'], UTC):%Y-%m-%d %H:%MZ}"
-    yield Exact(
-        f"Nothing new since {made}: logs, settings and code are those of run {summary['run_id']}. Its tables in "
-        f"{summary['folder']} stay."
-    )
-    yield from notes(summary["notes"])
-
-
-def view_rerun(manifest: "Manifest", summary: Mapping[str, Any]) -> Iterator[Block]:
-    """What a rerun made, and what to do with it."""
-    yield (
-        f"Version {named_version(manifest)} holds {summary['jobs']:,} jobs, {summary['groups']:,} groups and "
-        f"{summary['predictions']:,} predictions, {summary['predictions_ok']:,} of them reliable."
-    )
-    yield (
-        f"It is not published. `walltime versions compare` scores it beside another version, and "
-        f"`walltime versions promote {manifest.name}` publishes it."
-    )
 
 
 def named_version(manifest: "Manifest") -> str:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -18,7 +19,7 @@ from flows.pages.activity import end_activity_line
 from flows.pages.blocks import Answer, Block, Exact, Grid, columns, percent, span, wrote
 from flows.services.files.os_errors import sentence_of
 from flows.services.files.process_guards import on_signals
-from flows.services.quantities import clock, instant, memory_text, share
+from flows.services.quantities import clock, instant, memory_text
 from pipeline.errors import InputError, WalltimeError, printable
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
-
-LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
 
 LEARN_S = 300.0
 """Time between two readings of the accounting."""
@@ -53,10 +52,55 @@ def export(
       walltime export slurm-plugin --for slurm --from my-site-tables
       walltime export tables --for csv
     """
-    from flows.services.exporting import export as write
+    from flows.services.files.os_errors import config_settings
+    from flows.services.published.published_folder import read_columns
+    from flows.services.schedulers import controller
+    from pipeline.export.lookup_file import newest_end_of
+    from pipeline.export.scheduler_files import INSTALL_FILE, JOBS_READ, WRITERS, PublishedTables, known_applications
+    from pipeline.limits.soft import MINUTE_S
+    from pipeline.publish import reading
+    from pipeline.settings import ExportSettings
+    from pipeline.storage import write_bytes
+    from pipeline.tables import ESTIMATES, JOBS, MEMORY
 
-    found = write(published, scheduler, folder, config, os.environ)
-    return Answer(found, view_exported(found))
+    with reading(published) as manifest:
+        of_run = manifest.settings
+        tables = PublishedTables(
+            read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
+            read_columns(manifest.path(JOBS.name), JOBS, JOBS_READ),
+            read_columns(manifest.path(MEMORY.name), MEMORY),
+            bool(of_run.get("site", {}).get("anonymise")),
+            bool(of_run.get("ingest", {}).get("application_rules")),
+        )
+    settings = config_settings(config).export if config else ExportSettings.model_validate(of_run.get("export", {}))
+    conf = ""
+    if scheduler == "slurm":
+        with suppress(InputError):
+            slurm = controller(os.environ)
+            conf = slurm.conf
+            # The plug-in gets the margin that the guard will have.
+            settings = settings.model_copy(update={"over_time_limit_min": slurm.over_time_limit_s / MINUTE_S})
+    files = dict(WRITERS[scheduler](tables, settings))
+    if conf:
+        files[INSTALL_FILE] = files[INSTALL_FILE].replace(b"/etc/slurm", str(Path(conf).parent).encode())
+    for name, content in files.items():
+        write_bytes(folder / name, content)
+    newest_end_s, install = newest_end_of((tables.estimates,)), files.get(INSTALL_FILE, b"").decode("utf-8")
+    n_estimates, n_names = tables.estimates.num_rows, len(known_applications(tables.jobs))
+    written = {str(folder / name): len(content) for name, content in files.items()}
+    found = {
+        "run_id": manifest.run_id, "site": manifest.site, "n_estimates": n_estimates, "n_names": n_names,
+        "files": written, "install": install, "mode": settings.mode, "newest_end_s": newest_end_s,
+        "max_age_days": settings.max_age_days,
+    }  # fmt: skip
+    names = f", {n_names:,} job names" if n_names else ""
+    blocks: list[Block] = [f"Run {manifest.run_id} of site {manifest.site}: {n_estimates:,} estimates{names}"]
+    if install:
+        done = "jobs are planned by their estimates" if settings.mode == "limit" else "no job changes"
+        until = instant(newest_end_s + int(settings.max_age_days * 86_400))
+        blocks.append(f"export.mode is {settings.mode}: {done}. The estimates are used until {until}.")
+    blocks += [Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in written.items()]
+    return Answer(found, [*blocks, "", *map(Exact, install.split("\n"))] if install else blocks)
 
 
 def limits(
@@ -71,7 +115,6 @@ def limits(
         False,
     ),
     memory: bool = option("--memory", "Recommend memory to ask for instead of times.", False),
-    promise: str = option("--promise SHARE", "With --memory: the share of all jobs that should stay within it.", "97%"),
 ) -> Answer:
     """Recommend what to request, with unused hours, per user or account; or show what shorter limits have done.
 
@@ -79,7 +122,7 @@ def limits(
     3% of its jobs ran longer than what was recommended before, and if that is much below what they request. Other kinds
     get no letter.
 
-    --memory: the memory within which the promised share of jobs stays, measured on the later third of the log.
+    --memory: the memory within which 97% of all jobs stay, measured on the later third of the log.
 
     \b
     Examples:
@@ -92,8 +135,7 @@ def limits(
     if status:
         facts = advice.limit_status(given)
         return Answer(facts, view_limit_status(facts))
-    promised = share(promise, "--promise", LEAST_PROMISE, MOST_PROMISE)
-    found = advice.advise(given, by, promised if memory else None)
+    found = advice.advise(given, by, of_memory=memory)
     written = {} if out is None else advice.write_advice(out, found)
     return Answer(found | {"written": written}, view_advice(found, written))
 
@@ -121,8 +163,6 @@ def guard(
       walltime guard my-site.toml
       walltime guard my-site.toml --withdraw
     """
-    from contextlib import ExitStack
-
     from flows.services.guard import FOLLOWED, Guard, Watch, watching_alone
     from flows.services.settings_and_logs import run_settings
 
@@ -216,20 +256,6 @@ def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
 MOST_ROWS = 20
 
 
-def view_exported(found: Mapping[str, Any]) -> Iterator[Block]:
-    """What was written, from which run, and how to install it."""
-    names = f", {found['n_names']:,} job names" if found["n_names"] else ""
-    yield f"Run {found['run_id']} of site {found['site']}: {found['n_estimates']:,} estimates{names}"
-    if found["install"]:
-        done = "jobs are planned by their estimates" if found["mode"] == "limit" else "no job changes"
-        until_s = found["newest_end_s"] + int(found["max_age_days"] * 86_400)
-        yield f"export.mode is {found['mode']}: {done}. The estimates are used until {instant(until_s)}."
-    yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in found["files"].items())
-    if found["install"]:
-        yield ""
-        yield from map(Exact, found["install"].split("\n"))
-
-
 def view_round(found: Mapping[str, Any], now_s: float) -> Iterator[Block]:
     """One line, a line a change, and what could not be known or done; for a log: lines are never wrapped."""
     changes, done = found["changes"], "would be changed" if found["dry_run"] else "changed"
@@ -255,23 +281,22 @@ def print_failure(error: Exception, wait_s: float) -> None:
 def view_advice(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
     """How the advice did on later jobs, then the users or accounts with most that was not used."""
     is_memory = "promise" in found
-    yield from _memory_figures(found, found["figures"], found["asked"]) if is_memory else [_request_figures(found)]
+    if is_memory:
+        yield from _memory_figures(found, found["figures"], found["asked"])
+    elif not found["n_told"]:
+        yield f"{found['log']}: no shorter request can be recommended: no kind has enough jobs that need less."
+    else:
+        yield (
+            f"{found['log']}: a request is recommended that about {found['chance']:.0%} of its kind's earlier jobs ran "
+            f"longer than. In the log's later half {found['n_told']:,} of {found['n_jobs']:,} jobs would have been "
+            f"told to request less, and {percent(found['share_longer'])} of these ran longer than that."
+        )
     shown = columns("memory_advice" if is_memory else "limit_advice", recommended=_first_kind)
     named = [replace(one, heading=found["by"]) if one.heading == "name" else one for one in shown]
     yield Grid("", named, found["rows"][:MOST_ROWS])
     if len(found["rows"]) > MOST_ROWS:
         yield f"{len(found['rows']) - MOST_ROWS:,} more; --json or --out lists all of them."
     yield from wrote(written)
-
-
-def _request_figures(found: Mapping[str, Any]) -> str:
-    if not found["n_told"]:
-        return f"{found['log']}: no shorter request can be recommended: no kind has enough jobs that need less."
-    return (
-        f"{found['log']}: a request is recommended that about {found['chance']:.0%} of its kind's earlier jobs ran "
-        f"longer than. In the log's later half {found['n_told']:,} of {found['n_jobs']:,} jobs would have been "
-        f"told to request less, and {percent(found['share_longer'])} of these ran longer than that."
-    )
 
 
 def _first_kind(row: Mapping[str, Any]) -> str:
@@ -287,9 +312,7 @@ def _first_kind(row: Mapping[str, Any]) -> str:
 
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     """Jobs that were planned shorter, how often limits were raised, and whether a job ended by one, by week."""
-    now = found["config_mode"]
-    changed = "" if now in (None, found["mode"]) else f", and the config now has {now}"
-    yield f"The published run {found['run_id']} has export.mode {found['mode']}{changed}."
+    yield f"The published run {found['run_id']} has export.mode {found['mode']}."
     if not found["weeks"]:
         yield "No job that Walltime planned with a shorter limit has ended yet."
         return

@@ -4,9 +4,9 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -14,9 +14,6 @@ from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
 from flows.pages.blocks import Answer, Block, Exact, Grid, columns
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
-
-if TYPE_CHECKING:
-    from flows.services.initialising import Machine
 
 WARNING_EXIT, ERROR_EXIT = 3, 4
 OUTCOMES = {"note": "Nothing needs to be done", "warning": "There is a warning", "error": "Something is broken"}
@@ -42,7 +39,7 @@ def init(
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
     from flows.services.files.os_errors import config_settings
-    from flows.services.initialising import initialise, sample, write_units
+    from flows.services.initialising import initialise, sample, template, write_units
 
     if is_sample:
         if log is not None:
@@ -52,7 +49,17 @@ def init(
     units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()
     name, seen = (done.name, done.seen) if done else (None, ())
     facts = {"config": out, "is_new": done is not None, "site": name, "seen": seen, "units": units}
-    return Answer(facts, [*(view_config(done, out) if done else ()), *(view_units(units) if units else ())])
+    blocks: list[Block] = []
+    if done:
+        blocks += [f"Found: {line}" for line in done.seen]
+        blocks.append(Exact(f"Wrote {shlex.quote(str(out))} for the site {done.name} ({done.timezone})"))
+        blocks.append(Exact(f"Next: walltime run {shlex.quote(str(out))}"))
+    if units:
+        paths = " ".join(shlex.quote(str(path)) for path in units)
+        _, timer, serve, guard = (shlex.quote(path.name) for path in units[:4])
+        text = template("installing", paths=paths, timer=timer, serve=serve, guard=guard)
+        blocks += map(Exact, text.splitlines())
+    return Answer(facts, blocks)
 
 
 def serve(
@@ -168,20 +175,3 @@ def view_checks(found: Mapping[str, Any]) -> Iterator[Block]:
     for check in found["checks"]:
         for one in check["findings"]:
             yield f"{check['check']}: {one['where']}: found {one['found']}, expected {one['expected']}."
-
-
-def view_config(machine: "Machine", path: Path) -> Iterator[Block]:
-    """What was found, the config that was written, and what to do next."""
-    yield from (f"Found: {line}" for line in machine.seen)
-    config = shlex.quote(str(path))
-    yield Exact(f"Wrote {config} for the site {machine.name} ({machine.timezone})")
-    yield Exact(f"Next: walltime run {config}")
-
-
-def view_units(units: Sequence[Path]) -> Iterator[Block]:
-    """The units of systemd that were written, and how to install them."""
-    from flows.services.initialising import template
-
-    paths = " ".join(shlex.quote(str(path)) for path in units)
-    _, timer, serve, guard = (shlex.quote(path.name) for path in units[:4])
-    yield from map(Exact, template("installing", paths=paths, timer=timer, serve=serve, guard=guard).splitlines())

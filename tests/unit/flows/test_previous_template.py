@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.services.run.running import prepare_run, run_and_publish
-from flows.services.settings_and_logs import resolve
+from flows.services.settings_and_logs import resolve, run_settings
 from pipeline.publish import Retention, load_manifest
 from pipeline.storage import write_table
 from pipeline.tables import TEMPLATES
@@ -44,7 +44,7 @@ def test_a_list_or_another_site_has_no_previous_choice(config: Path) -> None:
     run_and_publish(str(config))
     (config.parent / "log.swf").write_bytes(TRAPS.read_bytes() + b"; changed\n")
     assert prepare_run(*resolve(config)).previous_template != ""
-    assert prepare_run(*resolve(config, site="elsewhere")).previous_template == ""
+    assert prepare_run(run_settings(config, "elsewhere"), resolve(config)[1]).previous_template == ""
     config.write_text(config.read_text() + "[group]\ntemplate = ['user']\n")
     assert prepare_run(*resolve(config)).previous_template == ""
 

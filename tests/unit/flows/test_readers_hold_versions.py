@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from flows.cli.commands.scheduler import export
 from flows.services.doctor import check_published
-from flows.services.exporting import export
 from flows.services.guard import Watch
 from pipeline.config_file import parse_settings
 from pipeline.publish import Manifest, Retention, load_manifest
@@ -31,7 +31,10 @@ def watched(out: Path) -> None:
 
 
 COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    "export": ("exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
+    "export": (
+        "published.published_folder.read_columns",
+        lambda out: export(out.parent / "exported", "csv", out, None),
+    ),
     "watch": ("guard.read_table", watched),
     "check": ("doctor.checks.check_night", lambda out: check_published(out, NEWEST_S)),
 }
