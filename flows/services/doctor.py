@@ -10,7 +10,6 @@ import os
 import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
 from functools import cache
@@ -106,19 +105,18 @@ def diagnose(
 def _findings(check: str, site: Site) -> Iterator[dict[str, Any]]:
     """What a check finds; an error of a file is left to the check that has a sentence on it."""
     for name, where, values in _found_by(check, site):
-        if (check, name) in _sentences():
-            level, sentence, do = _sentences()[check, name]
-            yield {
-                "check": check, "level": level, "where": printable(str(where), 1000),
-                "found": sentence.format(**values), "do": do.format(**values),
-            }  # fmt: skip
+        if sentences := _sentences().get((check, name)):
+            level, *texts = sentences
+            found, do = (text.format(**values) for text in texts)
+            yield {"check": check, "level": level, "where": printable(str(where), 1000), "found": found, "do": do}
 
 
 def _found_by(check: str, site: Site) -> Iterator[Found]:
     try:
         yield from CHECKS[check](site)
     except InputError as error:
-        yield _of_error(error)
+        found = f"{error.found}, expected {error.expected}" if error.expected else error.found
+        yield "unusable", error.where, {"found": found, "do": error.do or "correct what was found"}
 
 
 @cache
@@ -135,16 +133,10 @@ def _bytes(path: Path) -> bytes | None:
         return None
 
 
-def _of_error(error: InputError) -> Found:
-    """A finding made of an error's parts."""
-    found = f"{error.found}, expected {error.expected}" if error.expected else error.found
-    return "unusable", error.where, {"found": found, "do": error.do or "correct what was found"}
-
-
 def check_config(site: Site) -> Iterator[Found]:
     """The config can be read, and has no wrong setting."""
     config_settings(site.target)
-    yield from ()
+    return iter(())
 
 
 def check_logs(site: Site) -> Iterator[Found]:
@@ -202,10 +194,8 @@ def check_tables(site: Site) -> Iterator[Found]:
 def check_live(site: Site) -> Iterator[Found]:
     """The files that the guard writes beside the versions have the bytes that were written."""
     for pointer in sorted(live_pointer(site.root).parent.glob("[!.]*.json")):
-        try:
-            store.kept_table(pointer)
-        except InputError as error:
-            yield _of_error(error)
+        store.kept_table(pointer)
+    return iter(())
 
 
 def check_versions(site: Site) -> Iterator[Found]:
@@ -309,14 +299,10 @@ def check_lookup(site: Site) -> Iterator[Found]:
 
 def check_space(site: Site) -> Iterator[Found]:
     """The disk has room for the next run."""
-    if not site.root.is_dir():
-        return
-    free, size = shutil.disk_usage(site.root).free, 0
-    with suppress(InputError):
-        size = sum(entry.bytes for entry in site.manifest.tables.values())
-    needed = SPARE_VERSIONS * size
-    if free < needed or free == 0:
-        name = "none" if free < size or free == 0 else "little"
+    size = sum(entry.bytes for entry in site.manifest.tables.values())
+    free, needed = shutil.disk_usage(site.root).free, SPARE_VERSIONS * size
+    if free < needed:
+        name = "none" if free < size else "little"
         yield name, site.root, {"free": free / 2**20, "needed": needed / 2**20}
 
 
