@@ -136,20 +136,6 @@ def template(file: str, **values: str) -> str:
     return Template(files("flows.services").joinpath("templates", f"{file}.txt").read_text("utf-8")).substitute(values)
 
 
-def config_text(machine: Machine, tables: Path) -> str:
-    """The config of a machine, which publishes to `tables`; InputError for a path or name that TOML cannot hold."""
-    procs = {node.name: node.procs for node in machine.nodes}
-    # The size as the scheduler tells it, else as comments to fill in.
-    size = "# max_procs = 512\n# procs_per_node = 24"
-    if procs:
-        size = f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
-    seen = "".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen)
-    texts = {"tables": str(tables), "name": machine.name, "timezone": machine.timezone}
-    strings = {key: quoted(text) for key, text in texts.items()}
-    text = template("site.toml", seen=seen, source=machine.source, size=size, **strings)
-    return text + (template("checks.toml") if machine.source.startswith("[source]") else "")
-
-
 def quoted(text: str) -> str:
     """The text as a string of TOML, and of systemd; InputError for one that neither can hold."""
     if not text.isprintable():
@@ -173,11 +159,23 @@ def unit_word(text: str) -> str:
 def initialise(
     out: Path, log: str | None, site: str | None, environment: Mapping[str, str], root: Path = Path("/")
 ) -> Machine:
-    """Write the config of this machine to `out`; InputError where it exists, or there is nothing to read."""
+    """Write the config of this machine to `out`, with its tables in a folder beside it.
+
+    InputError where it exists, there is nothing to read, or TOML cannot hold a path or name.
+    """
     _refuse_existing([out])
     found = look(log, environment, root)
     machine = found._replace(name=site) if site else found
-    text = config_text(machine, out.absolute().parent / f"{out.stem}-tables")
+    procs = {node.name: node.procs for node in machine.nodes}
+    # The size as the scheduler tells it, else as comments to fill in.
+    size = "# max_procs = 512\n# procs_per_node = 24"
+    if procs:
+        size = f"max_procs = {sum(procs.values())}\nprocs_per_node = {mode(procs.values())}"
+    seen = "".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen)
+    tables = str(out.absolute().parent / f"{out.stem}-tables")
+    strings = {"tables": quoted(tables), "name": quoted(machine.name), "timezone": quoted(machine.timezone)}
+    text = template("site.toml", seen=seen, source=machine.source, size=size, **strings)
+    text += template("checks.toml") if machine.source.startswith("[source]") else ""
     parse_settings(tomllib.loads(text), printable(str(out)))
     out.write_text(text, encoding="utf-8")
     return machine

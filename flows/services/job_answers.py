@@ -88,10 +88,7 @@ def answers(
     given = questions_of(known, submit_s, state.site["timezone"], per_node)
     questions = completed(state, given)
     basis = basis_of(state, questions)
-    usual_s: list[float | None] = [
-        usual if np.isnan(own) and np.isfinite(usual) else None
-        for own, usual in zip(given.requested_s.tolist(), questions.requested_s.tolist(), strict=True)
-    ]
+    usual_s = np.where(np.isnan(given.requested_s), questions.requested_s, np.nan)
     gpu_types = [_named(questions, "gpu_type", place) for place in range(len(jobs))]
     # 2. Their groups' curves. Where a kind of jobs never ran on a count that its curve has, the estimator answers for
     # the nearest count that ran, and the curve gives the ratio.
@@ -103,7 +100,8 @@ def answers(
         if curve and curve.names_program and not basis.n_kind[place] and curve.has_run.any():
             ran[place] = curve.counts[curve.nearest(counts[place], curve.has_run)]
     is_scaled = (ran != counts) & ~np.isnan(ran)
-    procs = np.where(is_scaled, np.maximum(np.rint(questions.procs * ran / counts), 1.0), questions.procs)
+    in_ratio = np.divide(questions.procs * ran, counts, out=np.ones_like(counts), where=is_scaled)
+    procs = np.where(is_scaled, np.maximum(np.rint(in_ratio), 1.0), questions.procs)
     gpus = np.where(is_scaled & is_of_gpus, ran, questions.gpus)
     quantiles_s = estimate(state, replace(questions, procs=procs, gpus=gpus))[:, :N_QUANTILES]
     # 3. What answers: a model over inputs, else the prediction of a kind of runs, else the estimator.
@@ -124,7 +122,7 @@ def answers(
             if np.isfinite(kind_s).all():
                 own_s, advice = kind_s, curve.advice[nearest]
                 about = {"answered_by": PREDICTED, "group": curve.label, "scaled_from": None, "advice": advice}
-                usual_s[place] = None
+                usual_s[place] = np.nan
         if place in of_inputs:
             own_s, about["answered_by"] = np.array(of_inputs[place]), INPUTS
         by_share = quantities.by_level("runtime_s", QUANTILES, own_s.tolist())
@@ -135,8 +133,8 @@ def answers(
             "submit_s": float(submit_s[place]), "age_s": max(float(submit_s[place]) - state.as_of_s, 0.0),
             "procs": int(questions.procs[place]), "gpus": int(np.nan_to_num(questions.gpus[place])),
             "gpu_type": gpu_types[place], "is_usual_procs": bool(np.isnan(given.procs[place])),
-            "usual_requested_s": usual_s[place], "log_has_gpus": log_has_gpus,
-            "unknown_names": unknown_names(state, named),
+            "usual_requested_s": float(usual_s[place]) if np.isfinite(usual_s[place]) else None,
+            "log_has_gpus": log_has_gpus, "unknown_names": unknown_names(state, named),
             **{name: column[place].item() for name, column in basis._asdict().items()}, **memory[place],
         })  # fmt: skip
     return found

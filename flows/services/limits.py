@@ -11,18 +11,15 @@ from typing import Any
 
 from flows.services.files.table_files import write_rows
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
-from flows.services.progress import running_stage
-from flows.services.published.published_folder import published_folder, read_columns
+from flows.services.published.published_folder import read_columns
 from flows.services.quantities import clock, instant, memory_text
 from flows.services.settings_and_logs import settings_and_logs
 from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
-from pipeline.estimate.estimates import PROMISE
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
-from pipeline.evaluate.request_advice import recommended_memory, recommended_requests
 from pipeline.limits.status import READ, early_kinds, planned_weeks
-from pipeline.publish import Manifest, reading
+from pipeline.publish import Manifest
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 from pipeline.tables import JOBS
@@ -44,25 +41,6 @@ def limit_log(given: Path, *, of_memory: bool = False) -> tuple[str, History]:
         do = "for sacct, ask for MaxRSS and NTasks (or TRESUsageInTot) with the steps" if of_memory else ""
         raise InputError(printable(str(given)), f"{jobs.num_rows:,} jobs, none with {wanted}", f"one with {wanted}", do)
     return name, past
-
-
-def advise(given: Path, by: str, *, of_memory: bool) -> dict[str, Any]:
-    """Per user or account what to request, times or memory, and how this did on the later jobs of the log."""
-    name, past = limit_log(given, of_memory=of_memory)
-    with running_stage("recommend memory" if of_memory else "recommend requests"):
-        found = recommended_memory(past, by, PROMISE) if of_memory else recommended_requests(past, by)
-    return {"log": name} | found
-
-
-def limit_status(given: Path) -> dict[str, Any]:
-    """What shorter limits have done by week, or would have in a dry run; InputError where nothing is published.
-
-    `mode` is that of the published run, from which look-ups are exported.
-    """
-    with reading(published_folder(given)) as manifest:
-        mode = manifest.settings.get("export", {}).get("mode", "dry_run")
-        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode}
-        return facts | limit_facts(manifest)
 
 
 def limit_facts(manifest: Manifest) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from flows.services.job_answers import Curve, LoadedState, as_ingested, curves_o
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.quantities import by_level
 from flows.services.schedulers import Node, Scheduler
-from pipeline.arrays import WEEK_S, Floats, Value, floats
+from pipeline.arrays import WEEK_S, Value, floats
 from pipeline.errors import InputError, printable
-from pipeline.estimate.history import NOT_ENDED, READ, History, history
+from pipeline.estimate.history import NOT_ENDED, READ, history
 from pipeline.estimate.questions import completed
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import estimate
@@ -115,8 +115,22 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     known = history(jobs, timezone)
     of_row = {int(row): place for place, row in enumerate(known.row)}
     place = {name: of_row[row] for row, name in enumerate(rows, past.num_rows) if row in of_row}
-    quantiles_s = _estimates(known, past.num_rows, loaded)
-    log = waits.log_of(_with_held_part(known, now, place), quantiles_s, pools, found.queues if found else [])
+    # Runtimes are expected of the jobs in the queue alone. As in a query, a job whose memory is not told has its kind's
+    # usual one.
+    quantiles_s = np.full((len(known), len(QUANTILES)), np.nan)
+    in_queue = np.flatnonzero(known.row >= past.num_rows)
+    questions = completed(loaded.state, known.take(in_queue).as_submitted())
+    questions = replace(questions, submit_s=np.maximum(questions.submit_s, loaded.state.as_of_s))
+    order = np.argsort(questions.submit_s, kind="stable")
+    quantiles_s[in_queue[order]] = estimate(loaded.state, questions.take(order))[:, : len(QUANTILES)]
+    # Of a job on nodes that are down or drained only the other nodes' processors become free.
+    down, procs = {node.name for node in now.nodes if not node.is_up}, known.procs.copy()
+    for job in now.jobs:
+        if down & set(job.nodes):
+            share = 1.0 - len(down & set(job.nodes)) / len(set(job.nodes))
+            # A job without a processor would not be in the queue.
+            procs[place[job.job_id]] = max(share * procs[place[job.job_id]], 1.0)
+    log = waits.log_of(replace(known, procs=procs), quantiles_s, pools, found.queues if found else [])
     priority, tier_of = np.full(len(known), np.nan), {node.partition: node.tier for node in now.nodes}
     for job in now.jobs:
         tier = max(tier_of.get(name, 0) for name in str(job.values.get("queue")).split(","))
@@ -148,18 +162,6 @@ def _rows(now: Now, loaded: LoadedState, extra: Sequence[Mapping[str, Value]]) -
     }  # fmt: skip
 
 
-def _with_held_part(past: History, now: Now, place: Mapping[str, int]) -> History:
-    """Of a job that runs on nodes that are down or drained only the other nodes' processors: these become free."""
-    down = {node.name for node in now.nodes if not node.is_up}
-    procs = past.procs.copy()
-    for job in now.jobs:
-        if job.nodes and down & set(job.nodes):
-            share = 1.0 - len(down & set(job.nodes)) / len(set(job.nodes))
-            # A job without a processor would not be in the queue.
-            procs[place[job.job_id]] = max(share * procs[place[job.job_id]], 1.0)
-    return replace(past, procs=procs)
-
-
 def _pools(now: Now, asked: Mapping[str, Value] | None) -> waits.Pools | None:
     """Partitions of the queue's jobs, and of one that is asked about, that share a node share a pool.
 
@@ -177,18 +179,6 @@ def _pools(now: Now, asked: Mapping[str, Value] | None) -> waits.Pools | None:
     _, pool = connected_components(edges, directed=False)
     capacity = np.bincount(pool[n:], [nodes[place].procs * nodes[place].is_up for place in first])
     return waits.Pools(dict(zip(partitions.tolist(), pool[:n].tolist(), strict=True)), np.maximum(capacity, 1.0))
-
-
-def _estimates(past: History, n_ended: int, loaded: LoadedState) -> Floats:
-    """(jobs, 6): the runtimes expected of the jobs in the queue, s; NaN of those that have ended."""
-    found = np.full((len(past), len(QUANTILES)), np.nan)
-    rows = np.flatnonzero(past.row >= n_ended)
-    # As in a query, a job whose memory is not told has its kind's usual one.
-    asked = completed(loaded.state, past.take(rows).as_submitted())
-    asked = replace(asked, submit_s=np.maximum(asked.submit_s, loaded.state.as_of_s))
-    order = np.argsort(asked.submit_s, kind="stable")
-    found[rows[order]] = estimate(loaded.state, asked.take(order))[:, : len(QUANTILES)]
-    return found
 
 
 def _record(published: Path, loaded: LoadedState, pools: waits.Pools | None) -> waits.QueueRecord | None:

@@ -130,13 +130,24 @@ def limits(
       walltime limits my-site.toml --memory --out letters
       walltime limits my-site.toml --status
     """
-    from flows.services import limits as advice
+    from flows.services.limits import limit_facts, limit_log, write_advice
+    from flows.services.progress import running_stage
+    from flows.services.published.published_folder import published_folder
+    from pipeline.estimate.estimates import PROMISE
+    from pipeline.evaluate.request_advice import recommended_memory, recommended_requests
+    from pipeline.publish import reading
 
     if status:
-        facts = advice.limit_status(given)
+        with reading(published_folder(given)) as manifest:
+            # That of the published run, from which look-ups are exported.
+            mode = manifest.settings.get("export", {}).get("mode", "dry_run")
+            facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode} | limit_facts(manifest)
         return Answer(facts, view_limit_status(facts))
-    found = advice.advise(given, by, of_memory=memory)
-    written = {} if out is None else advice.write_advice(out, found)
+    name, past = limit_log(given, of_memory=memory)
+    with running_stage("recommend memory" if memory else "recommend requests"):
+        advice = recommended_memory(past, by, PROMISE) if memory else recommended_requests(past, by)
+    found = {"log": name} | advice
+    written = {} if out is None else write_advice(out, found)
     return Answer(found | {"written": written}, view_advice(found, written))
 
 
