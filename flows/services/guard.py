@@ -12,11 +12,11 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,11 +41,11 @@ from pipeline.ingest import ingest
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.ingest.slurm_texts import set_s_of
 from pipeline.large_tables import StoredTable, parts_of
-from pipeline.limits.plan import Change, PendingJob, Reservation, Seen, names_of, plan_round
+from pipeline.limits.plan import Change, PendingJob, Seen, names_of, plan_round
 from pipeline.limits.soft import MINUTE_S, SOFT_RULES, SoftRules, margin_of, waits_too_long
 from pipeline.publish import reading
 from pipeline.publish.store import new_table, take_run_lock
-from pipeline.settings import ExportSettings, RunSettings
+from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_bytes, write_table
 from pipeline.tables import JOBS, STATE
 from pipeline.version import code_version
@@ -110,9 +110,8 @@ class Guard:
         changes, with what scontrol said of a `refused` one; why others are left alone; and in sentences the complaints:
         what could not be known, or should be mended.
         """
-        began, complaints = time.monotonic(), list[str]()
-        with _noting(complaints):
-            self._known = self.settings()
+        began, complaints, no_estimates = time.monotonic(), list[str](), dict[str, Sequence[float]]()
+        self._known = _tried(complaints, self._known, self.settings)
         export = self._known.export
         is_leaving = self.is_leaving or export.mode == "off"
         # Limits of an earlier mode are given back too, while a dry run shows what would be set.
@@ -120,16 +119,15 @@ class Guard:
         if is_leaving or is_trying:
             self.stop_new_limits()
         jobs = SLURM.queued(self.environment)
-        with _noting(complaints):
-            now_s = self._ask_controller(now_s, complaints)
+        now_s = _tried(complaints, now_s, self._ask_controller, now_s, complaints)
         rules = self._rules._replace(quantile=export.quantile)
         none, is_withdrawing = frozenset[Any](), is_leaving or is_trying
         urgent = [job for job in jobs if job.start_s is not None]
-        estimates = self._estimates(urgent, export, now_s, [])
+        estimates = _tried([], no_estimates, self._estimates, urgent, now_s)
         seen = Seen(now_s, urgent, export, rules, estimates, self._signals, none, None, none, is_withdrawing)
         first = plan_round(seen)
         refused = self._make(first.changes)
-        seen = seen._replace(jobs=jobs, quantiles_s=self._estimates(jobs, export, now_s, complaints))
+        seen = seen._replace(jobs=jobs, quantiles_s=_tried(complaints, no_estimates, self._estimates, jobs, now_s))
         if not is_leaving:
             seen = self._with_details(seen, complaints)
         rest = plan_round(seen)
@@ -140,8 +138,8 @@ class Guard:
         if is_trying:
             shown += [one for one in plan_round(seen._replace(is_leaving=False)).changes if one.job.start_s is None]
         if export.mode == "limit" and not self.is_leaving and not self.is_dry_run:
-            with _noting(complaints):
-                write_bytes(self.folder / HEARTBEAT_FILE, f"{now_s:.0f}\n".encode())
+            heartbeat = self.folder / HEARTBEAT_FILE, f"{now_s:.0f}\n".encode()
+            _tried(complaints, None, write_bytes, *heartbeat)
         rows = [
             {
                 "job_id": one.job.job_id, "user": one.job.values.get("user"), "is_running": one.job.start_s is not None,
@@ -193,19 +191,14 @@ class Guard:
 
     def _with_details(self, seen: Seen, complaints: list[str]) -> Seen:
         """With what is asked only after running jobs have their time: reservations, submit lines, expected starts."""
-        now: Sequence[Reservation] | None = None
-        with _noting(complaints):
-            now = schedulers.reservations(self.environment)
+        now = _tried(complaints, None, schedulers.reservations, self.environment)
         submit_s = {job.raw_id: job.submit_s or 0.0 for job in seen.jobs if job.raw_id}
         self._signals = {one: asks for one, asks in self._signals.items() if one in submit_s}
         new = sorted(set(submit_s) - set(self._signals))[:MOST_ASKED]
-        with _noting(complaints):
-            if new:
-                self._signals |= schedulers.signalling(new, self.environment)
+        if new:
+            self._signals |= _tried(complaints, dict[int, bool](), schedulers.signalling, new, self.environment)
         unknown = frozenset(one for one in new if one not in self._signals and seen.now_s - submit_s[one] > KNOWN_S)
-        late = frozenset[str]()
-        with _noting(complaints):
-            late = self._late(seen)
+        late = _tried(complaints, frozenset[str](), self._late, seen)
         return seen._replace(reservations=now, signals=self._signals, unknown=unknown, late=late)
 
     def _late(self, seen: Seen) -> frozenset[str]:
@@ -222,33 +215,29 @@ class Guard:
         late = [names_of(waiting[place], "queue") for place in np.flatnonzero(is_late)]
         return frozenset().union(*late)
 
-    def _estimates(
-        self, jobs: Sequence[PendingJob], export: ExportSettings, now_s: float, complaints: list[str]
-    ) -> dict[str, Sequence[float]]:
-        """The estimates of jobs by the look-up that the plug-in reads; none where it is missing, damaged or too old."""
-        found = dict[str, Sequence[float]]()
-        path = self.folder / LOOKUP_FILE
-        with _noting(complaints), path.open("rb") as file:
+    def _estimates(self, jobs: Sequence[PendingJob], now_s: float) -> dict[str, Sequence[float]]:
+        """The estimates of jobs by the look-up that the plug-in reads; an error where it is missing, damaged or old."""
+        with (self.folder / LOOKUP_FILE).open("rb") as file:
             lookup = Lookup(file)
             age_days = (now_s - lookup.newest_end_s) / DAY_S
-            if age_days > export.max_age_days:
-                complaints.append(f"The newest job of the look-up ended {age_days:.0f} days ago: no limit is set.")
-                return {}
+            if age_days > self._known.export.max_age_days:
+                raise WalltimeError(f"The newest job of the look-up ended {age_days:.0f} days ago: no limit is set.")
             # The names that rules of the site decide stand in the look-up.
             by_rules = None if self._known.ingest.application_rules else application_of
-            for job in jobs:
-                if (one := lookup.estimate(lookup.values_of(job.values, by_rules))) is not None:
-                    found[job.job_id] = one.quantiles_s
-        return found
+            found = {job.job_id: lookup.estimate(lookup.values_of(job.values, by_rules)) for job in jobs}
+        return {job_id: one.quantiles_s for job_id, one in found.items() if one is not None}
 
 
-@contextmanager
-def _noting(complaints: list[str]) -> Iterator[None]:
-    """Go on after an error of ours, of the disk or of a damaged look-up, and note its sentence."""
+T = TypeVar("T")
+
+
+def _tried(complaints: list[str], otherwise: T, call: Callable[..., T], *arguments: Any) -> T:
+    """The result of a call; after an error of ours, of the disk or of a damaged look-up its sentence is noted."""
     try:
-        yield
+        return call(*arguments)
     except (WalltimeError, OSError, ValueError, KeyError) as error:
         complaints.append(printable(sentence_of(error), 400))
+        return otherwise
 
 
 def tell_systemd(what: str, environment: Mapping[str, str]) -> None:
