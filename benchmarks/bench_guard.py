@@ -20,7 +20,7 @@ from pathlib import Path
 
 import flows.services.guard as services
 from benchmarks.bench_lua import table_of
-from flows.services.schedulers import SLURM, limits_s
+from flows.services.schedulers import SLURM
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest.slurm_texts import limit_comment
@@ -40,7 +40,7 @@ def submit(environment: dict[str, str], user: str, n_jobs: int) -> None:
                  "-t", str(REQUEST_MIN), "-n8", "--wrap", "true"]  # fmt: skip
         subprocess.run([*user_words, *words], check=True, cwd="/", env=environment, capture_output=True)
     comment = limit_comment("limit", "stamp=bench row=6 jobs=20 median_s=300", FIRST_MIN, REQUEST_MIN)
-    set_first(environment, list(limits_s(environment)), f"AdminComment={comment}")
+    set_first(environment, [job.job_id for job in SLURM.queued(environment)], f"AdminComment={comment}")
 
 
 def set_first(environment: dict[str, str], ids: Sequence[str], *more: str) -> None:
@@ -66,7 +66,7 @@ def measured(environment: dict[str, str], rows: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="walltime-guard-") as folder:
         guard = services.Guard(lambda: RunSettings(output_dir=folder, export=export), environment, is_dry_run=False)
         (guard.folder / LOOKUP_FILE).write_bytes(lookup_file(table_of(rows), {}))
-        n_jobs = len(limits_s(environment))
+        n_jobs = len(SLURM.queued(environment))
         found: dict[str, float] = {"jobs": n_jobs}
         for what, share in (("first_round", SHARE_NEAR), ("a_round", SHARE_NEAR), ("none_near", 0), ("all_near", 1)):
             n_near, tried = int(share * n_jobs), []

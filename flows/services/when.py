@@ -125,16 +125,15 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     quantiles_s[in_queue[order]] = estimate(loaded.state, questions.take(order))[:, : len(QUANTILES)]
     # Of a job on nodes that are down or drained only the other nodes' processors become free.
     down, procs = {node.name for node in now.nodes if not node.is_up}, known.procs.copy()
+    priority, tier_of = np.full(len(known), np.nan), {node.partition: node.tier for node in now.nodes}
     for job in now.jobs:
+        tier = max(tier_of.get(name, 0) for name in str(job.values.get("queue")).split(","))
+        priority[place[job.job_id]] = job.priority + tier * TIER
         if down & set(job.nodes):
             share = 1.0 - len(down & set(job.nodes)) / len(set(job.nodes))
             # A job without a processor would not be in the queue.
             procs[place[job.job_id]] = max(share * procs[place[job.job_id]], 1.0)
     log = waits.log_of(replace(known, procs=procs), quantiles_s, pools, found.queues if found else [])
-    priority, tier_of = np.full(len(known), np.nan), {node.partition: node.tier for node in now.nodes}
-    for job in now.jobs:
-        tier = max(tier_of.get(name, 0) for name in str(job.values.get("queue")).split(","))
-        priority[place[job.job_id]] = job.priority + tier * TIER
     held = {job.job_id for job in now.jobs if job.held}
     told = sorted(place[name] for name in rows if name not in held and not name.startswith("#"))
     queue = waits.queue_now(log, now.at_s, np.array(told, np.int64), priority)
