@@ -38,7 +38,7 @@ from pydantic import ValidationError
 from flows.prefect import server_address
 from flows.prefect.nightly import nightly, rerun, site_tags, wait_for_api
 from flows.services.initialising import site_slug
-from flows.services.run.run_record import SERVED, SERVING, LastRun, read_last_run
+from flows.services.run_record import SERVED, SERVING, LastRun, read_last_run
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish.store import take_run_lock
 from pipeline.settings import RunSettings

@@ -25,7 +25,7 @@ from flows.services.files.os_errors import config_settings
 from flows.services.initialising import program_failure, site_slug
 from flows.services.limits import limit_facts
 from flows.services.published.published_folder import live_pointer
-from flows.services.run.run_record import LAST_RUN, SERVED, SERVING, read_last_run
+from flows.services.run_record import LAST_RUN, SERVED, SERVING, read_last_run
 from flows.services.settings_and_logs import listed_paths
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable

@@ -14,7 +14,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from flows.services.published.published_folder import read_columns
-from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
+from flows.services.run_record import LastRun, Reason, RunState, read_last_run
 from flows.services.when import start_errors
 from pipeline.errors import InputError, printable
 from pipeline.limits.status import READ, planned_weeks

@@ -14,7 +14,7 @@ from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import compared_templates, template_sentences, unreliability_note
 from flows.services.published.worst_estimates import errors_of_version, promise_by_week
 from flows.services.quantities import instant
-from flows.services.run.run_record import read_last_run
+from flows.services.run_record import read_last_run
 from flows.services.when import read_starts
 from pipeline.arrays import DAY_S
 from pipeline.errors import InputError

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
 from flows.pages.site import page_name
-from flows.services.run.run_record import RunLog, logging_to
+from flows.services.run_record import RunLog, logging_to
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.services.run.run_record import LastRun, read_last_run, write_run
+from flows.services.run_record import LastRun, read_last_run, write_run
 from pipeline.errors import ConfigError, InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.store import RunInProgressError

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.run.run_record import read_last_run
+from flows.services.run_record import read_last_run
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.prefect_server.conftest import PREFECT, ROOT, Server, free_port, process, wait_for

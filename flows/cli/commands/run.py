@@ -16,7 +16,7 @@ from flows.services.quantities import instant
 from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
-    from flows.services.run.run_record import RunLog
+    from flows.services.run_record import RunLog
     from pipeline.publish import Manifest
 
 PATTERN_ROWS = 5
@@ -77,8 +77,8 @@ def run(
 
 def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_plain: bool, verbose: bool) -> "Manifest":
     """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
-    from flows.services.run.run_record import RunLog, run_log
     from flows.services.run.running import rerun_and_keep, run_and_publish
+    from flows.services.run_record import RunLog, run_log
     from flows.services.settings_and_logs import listed_paths, run_settings
 
     config = Path(arguments["config"])
@@ -106,7 +106,7 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
 def _following(config: Path, log_format: str | None, *, verbose: bool) -> Iterator["RunLog"]:
     """The log of the run inside. With JSON lines a failure is one too, and ends the command here."""
     from flows.services.files.os_errors import config_settings
-    from flows.services.run.run_record import RunLog, logging_to
+    from flows.services.run_record import RunLog, logging_to
     from pipeline.settings import RunSettings
 
     settings = RunSettings()

@@ -135,7 +135,7 @@ def doctor(
     check_mode(ctx, "--metrics", is_on=metrics is not None, own=(), shared=("--from",))
     if checks:
         from flows.services.doctor import check_published
-        from flows.services.run.run_record import BLOCKED_EXIT_CODE
+        from flows.services.run_record import BLOCKED_EXIT_CODE
 
         outcome = check_published(published_folder(target), time.time())
         return Answer(outcome, view_checks(outcome), exit_code=0 if outcome["passed"] else BLOCKED_EXIT_CODE)

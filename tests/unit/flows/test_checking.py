@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from flows.services.doctor import check_published
-from flows.services.run.run_record import BlockedVersionError
 from flows.services.run.running import publish_checked
+from flows.services.run_record import BlockedVersionError
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest

@@ -14,7 +14,7 @@ import pytest
 from flows.services import doctor
 from flows.services.doctor import CHECKS, diagnose
 from flows.services.published.published_folder import live_pointer
-from flows.services.run.run_record import LAST_RUN, RUNNING, SERVED, SERVING, LastRun, Reason, write_run
+from flows.services.run_record import LAST_RUN, RUNNING, SERVED, SERVING, LastRun, Reason, write_run
 from pipeline.errors import InputError
 from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, load_manifest

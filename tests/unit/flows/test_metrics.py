@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as textfile
 
 from flows.services.metrics import folder_metrics, gauge, metrics_text
-from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, StepFacts, ending_of, read_last_run, write_run
+from flows.services.run_record import LAST_RUN, RUNNING, LastRun, StepFacts, ending_of, read_last_run, write_run
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.publish import Retention
 from pipeline.publish.store import WORK, work_folder

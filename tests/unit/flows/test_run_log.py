@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.services.progress import StageEvent
-from flows.services.run.run_record import LastRun, RunLog, ending_of
+from flows.services.run_record import LastRun, RunLog, ending_of
 from pipeline.errors import ConfigError, InputError, WalltimeError
 from pipeline.publish.store import RunInProgressError
 from pipeline.report import Report, Tally
